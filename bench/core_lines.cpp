@@ -15,7 +15,7 @@
 namespace dxgkit::bench {
 namespace {
 
-// --- sched. -------------------------------------------------------------------------------------
+// --- sched.
 
 /// An engine that completes what it got when asked to.
 struct InstantEngine final : vidsch::EnginePort {
@@ -65,7 +65,7 @@ Line sched_line(const char* name) {
   return line;
 }
 
-// --- port. --------------------------------------------------------------------------------------
+// --- port.
 
 struct SilentHost final : port::AdapterHost {
   void on_interrupts(std::span<const port::InterruptReport>) override {}
@@ -154,7 +154,7 @@ Line port_line(runtime::Runtime& os, const char* name, const char* what, const c
   return line;
 }
 
-// --- trace. -------------------------------------------------------------------------------------
+// --- trace.
 
 Line trace_line(runtime::Runtime& os, const char* name) {
   struct Recording {
@@ -189,7 +189,7 @@ Line trace_line(runtime::Runtime& os, const char* name) {
   return line;
 }
 
-// --- sim. ---------------------------------------------------------------------------------------
+// --- sim.
 
 Line sim_line(const char* name) {
   constexpr uint64_t kYields = 4'000;

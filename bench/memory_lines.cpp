@@ -18,7 +18,7 @@
 namespace dxgkit::bench {
 namespace {
 
-// --- segment. -----------------------------------------------------------------------------------
+// --- segment.
 
 constexpr uint64_t kPage = 4096;
 constexpr uint32_t kSteps = 1'000;
@@ -207,7 +207,7 @@ Line bytes_line(uint32_t count) {
   return line;
 }
 
-// --- alloc. -------------------------------------------------------------------------------------
+// --- alloc.
 
 /// Allocations of one page each, by D3DKMT calls to the null driver, which keeps nothing of them.
 class Crowd {

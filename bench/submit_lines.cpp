@@ -39,7 +39,7 @@ Line versus_spin(runtime::Runtime& os, const char* name) {
   return line;
 }
 
-// --- pipelined ----------------------------------------------------------------------------------
+// --- pipelined
 
 constexpr uint32_t kPackets = 128;  // per batch
 constexpr uint32_t kPatches = 64;   // per packet: a field of eight bytes each

@@ -225,7 +225,6 @@ Line bytes_line(uint32_t count) {
 }
 
 // --- whole calls.
-// ---------------------------------------------------------------------------------
 
 /// Addresses chosen, mapped and freed, each range by a call of its own.
 class Calls {
@@ -291,7 +290,6 @@ Line calls_bytes_line(uint32_t count) {
 }
 
 // --- entries.
-// -------------------------------------------------------------------------------------
 
 constexpr uint64_t kLeafPages = 512;
 constexpr uint64_t kTables = 16'384;  // 128 MiB of entries: more than caches hold

@@ -1,5 +1,7 @@
-"""Where a source file only checks its own state: what `coverage` and `mutate` leave out. Such a function is an assertion, whose failing side no test of
-the state can reach."""
+"""The functions of a source file that only check its own state. `coverage` and `mutate` leave them out.
+
+Such a function is an assertion: no test of the state can reach its failing side.
+"""
 import re
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts/tidy says of floors and classes, on sources made up for it."""
+"""What scripts/tidy says of floors, classes and prose, on sources made up for it."""
 import importlib.machinery
 import importlib.util
 import pathlib
@@ -50,6 +50,20 @@ class Classes(unittest.TestCase):
     def test_too_many_files_are_told(self):
         files = {"small.h": CLASS} | {f"part{i}.cpp": f"int Small::f{i}() {{\n}}\n" for i in range(tidy.SOURCES_MAX + 1)}
         self.assertEqual(len(list(tidy.class_offences(files))), 1)
+
+
+class Prose(unittest.TestCase):
+    def test_long_lines_are_told_outside_code_and_tables(self):
+        fits, long = "x" * tidy.COLUMNS_MAX, "x" * (tidy.COLUMNS_MAX + 1)
+        text = "\n".join([fits, long, "", f"    {long}", "```", long, "```", f"| {long} |", f"- {long}", ""])
+        self.assertEqual(list(tidy.long_prose(text)), [2, 9])
+        self.assertEqual(list(tidy.prose_offences("docs/made_up.md", long)),
+                         [f"docs/made_up.md:1: more than {tidy.COLUMNS_MAX} columns of prose"])
+
+    def test_comments_of_dashes_are_told(self):
+        self.assertEqual(list(tidy.dashes_only("// --- text\n  // -----\n/* ---- */\nint a; // --\n//\n")), [2, 3])
+        self.assertEqual(len(list(tidy.prose_offences("scripts/made_up.py", "# --- text\n# ---\n"))), 1)
+        self.assertEqual(len(list(tidy.prose_offences("data.txt", "# ---\n"))), 0)
 
 
 unittest.main()

@@ -1,4 +1,4 @@
-// A client process: random work on one adapter, and a model that knows what must come of it.
+// A client process: random work on one adapter, and a model that knows the right results.
 #pragma once
 
 #include <d3dkmthk.h>
@@ -22,19 +22,19 @@
 
 namespace dxgkit::sim {
 
-/// Two fibers: `run` works, `run_waiter` blocks in CPU waits beside it. Everything the client may
-/// do is a row of `operations`: a new thunk comes in there.
+/// Two fibers: `run` works, and `run_waiter` blocks in CPU waits beside it. All actions of a client
+/// are rows of `operations`; add a new thunk there.
 ///
-/// Order: the model changes when a submission is accepted. What one context does after another on
-/// the same allocation waits for the other's fence, on the GPU or on the CPU; the CPU waits before
+/// Order: the model changes when a submission is accepted. If one context uses an allocation after
+/// another context, it waits for the other's fence, on the GPU or on the CPU. The CPU waits before
 /// it looks.
 class Client {
  public:
   struct Options {
     uint32_t number = 0;
     uint64_t seed = 0;
-    uint64_t dies_at = 0;      // n-th thunk; 0: it ends by itself
-    std::string_view dies_in;  // of these only; "": of all
+    uint64_t dies_at = 0;      // dies in the n-th thunk; 0: it ends by itself
+    std::string_view dies_in;  // only calls of this thunk count; "": all calls
     bool tidy = true;          // destroys what it made before it ends
     bool hostile = false;
     bool hog = false;  // keeps video memory locked instead of working
@@ -49,41 +49,41 @@ class Client {
 
   const Options& options() const { return options_; }
   dxgk::Process& process() { return *process_; }
-  /// Its process is being ended: it may touch nothing of it any more.
+  /// True while its process is being ended: the client may not use the process any more.
   void mark_dying() {
     dying_ = true;
     wake_waiter();
   }
   bool dying() const { return dying_; }
-  /// Its process has ended.
+  /// True if its process has ended.
   void ended() { give_up_turn(); }
-  /// All it submitted is done. While it rests; not while its process ends.
+  /// True if all its submissions are done. For use while it rests, and not while its process ends.
   bool idle() const;
   /// The process was ended; see World::reap.
   bool process_gone = false;
 
  private:
-  /// A submission's place in time: `value` of the fence of context `context`.
+  /// The time of a submission: `value` of the fence of context `context`.
   struct Moment {
     uint64_t context = 0;  // Context::id; 0: never
     uint64_t value = 0;
   };
-  /// Submissions whose commands a context keeps.
+  /// The number of submissions whose commands a context keeps.
   static constexpr uint32_t kSlots = 4;
   struct Allocation {
-    D3DKMT_HANDLE handle = 0;  // changes when a lock with Discard renames
+    D3DKMT_HANDLE handle = 0;  // changes if a lock with Discard renames the allocation
     D3DKMT_HANDLE first_handle = 0;
     D3DKMT_HANDLE resource = 0;
     uint32_t placement = 0;
     Content content{0};
     Moment written;
-    std::vector<Moment> read;  // since then
+    std::vector<Moment> read;  // since the last write
     std::byte* locked = nullptr;
     bool offered = false;
     bool resident = false;                // on the device's list (WDDM 2.0)
-    bool read_only = false;               // others have it open
-    std::shared_ptr<Common> common = {};  // others write it, too: by turns
-    uint64_t address = 0;                 // where all of it is mapped; 0: nowhere yet
+    bool read_only = false;               // other clients have it open
+    std::shared_ptr<Common> common = {};  // set if other clients write it too, in turn
+    uint64_t address = 0;                 // the address where all of it is mapped; 0: none yet
     uint64_t size() const { return content.size(); }
   };
   struct Context {
@@ -98,11 +98,12 @@ class Client {
     uint32_t command_bytes = 0;
     D3DDDI_ALLOCATIONLIST* list = nullptr;
     uint32_t list_size = 0;
-    // With virtual addresses: commands are in slots of a page of its own, used in turn.
+    // With virtual addresses, commands are in slots of a page of the context's own, used in turn.
     std::unique_ptr<Allocation> commands;
     uint32_t next_slot = 0;
-    uint64_t paging_waited = 0;                   // for entries; Client::va_fence_
-    std::array<uint64_t, kSlots> slot_free = {};  // once its fence has this value
+    uint64_t paging_waited = 0;  // for entries; Client::va_fence_
+    // A slot is free once the context's fence has this value.
+    std::array<uint64_t, kSlots> slot_free = {};
   };
   struct Command {
     enum class Kind { kFill, kCopy, kDelay } kind = Kind::kFill;
@@ -110,29 +111,29 @@ class Client {
     Allocation* destination = nullptr;
     uint64_t source_offset = 0, offset = 0, size = 0;
     uint32_t pattern = 0;
-    bool stubborn = false;  // kDelay: does not give way
+    bool stubborn = false;  // kDelay: it cannot be preempted
   };
 
   /// The process is ending, or the world failed: unwinds `run`.
   struct Ended {};
-  /// A thunk said that the device is lost: it is made anew.
+  /// A thunk said that the device is lost: the client makes a new one.
   struct DeviceLost {};
-  /// The adapter stopped: nothing can be done any more.
+  /// The adapter stopped: no more work is possible.
   struct AdapterLost {};
 
   // --- client_calls.cpp: thunks
   template <typename Body>
   NTSTATUS call(const char* name, const Body& body);
-  /// Counts a call of `thunk`. True: the client dies in it.
+  /// Counts a call of `thunk`. True: the client dies in this call.
   bool dies_now(std::string_view thunk);
-  /// True: success. False: refused because of a fault, nothing happened. Anything else ends the
+  /// True: success. False: refused because of a fault, with no effect. Any other status ends the
   /// world.
   bool accepted(const char* name, NTSTATUS status);
   void fail(std::string_view what);
-  /// After whatever lets others run.
+  /// Call it after every action that lets others run.
   void throw_if_ended() const;
   void throw_if_adapter_lost() const;
-  /// Frozen with the rest of the machine, if need be.
+  /// Freezes with the rest of the machine, if need be.
   void sleep_for(int64_t ns);
   [[noreturn]] void lost(const char* name);
   bool open_adapter();
@@ -142,7 +143,7 @@ class Client {
   void destroy_context(size_t index);
   /// Creates `sizes.size()` allocations in one call, of a resource of their own if wanted.
   bool create_allocations(std::span<const uint64_t> sizes, uint32_t placement, bool resource);
-  /// Those at `index`, with all of its resource.
+  /// Destroys the allocation at `index` and all of its resource.
   void destroy_allocation(size_t index, bool synchronous);
   bool lock(Allocation& allocation);
   void unlock(Allocation& allocation);
@@ -151,7 +152,7 @@ class Client {
   bool gpu_wait(Context& context, const Context& on, uint64_t value);
   void cpu_wait(Context& context, uint64_t value);
   void wait_for(const Moment& moment);
-  /// Everything of `allocation` that is on its way has happened.
+  /// Waits until all operations on `allocation` are done.
   void settle(const Allocation& allocation, bool for_writing);
   bool has_happened(const Moment& moment);
   void check_fence(Context& context);
@@ -159,71 +160,74 @@ class Client {
   void forget_device();
 
   // --- client_hang.cpp: timeouts
-  /// Of the states a failure of the hardware, or recovery from it, leaves devices in: this one had
-  /// to come.
+  /// A failure of the hardware, or the recovery from it, leaves devices in certain states. Checks
+  /// that this device had to come into this one.
   bool loss_is_explained(D3DKMT_DEVICEEXECUTION_STATE state) const;
-  /// Before a failure is told: what it saw may be what a lost device leaves.
+  /// Called before a failure is reported: a lost device may explain it.
   void throw_if_lost();
-  /// A packet that ends in time, about the moment of the reset, or never.
+  /// A packet that ends in time, near the moment of the reset, or never.
   void submit_long();
 
   // --- client_memory.cpp: residency, offers, the older lock
   bool create_paging_queue();
-  /// Lists what `used` names and lists not yet; `context` waits for it. True without lists.
+  /// Makes the allocations in `used` resident that are not on the list yet; `context` waits for it.
+  /// True without lists.
   bool make_resident(Context& context, std::span<Allocation* const> used);
   void wait_for_paging(uint64_t value);
   bool evict(std::span<Allocation* const> allocations);
-  /// It asked for more at once than a segment holds. Or, as page tables lie in video memory and do
-  /// not move: much, or something large, may not fit beside them.
+  /// True if a refusal is right: the client asked for more at once than a segment holds. Or page
+  /// tables lie in video memory and do not move, so that many or large allocations may not fit
+  /// beside them.
   bool may_not_fit() const;
-  /// Gives up what is on the list and not in `but`.
+  /// Evicts the allocations that are on the list and not in `but`.
   bool trim(std::span<Allocation* const> but);
   /// The context, or the CPU, waits until paging has come that far.
   void after_paging(Context& context, uint64_t value);
   bool offer(Allocation& allocation);
   bool reclaim(Allocation& allocation);
-  /// Lock with Discard: another instance, perhaps, whose content is nobody's.
+  /// Lock with Discard: may give another instance, whose content is undefined.
   bool lock_discarding(Allocation& allocation);
   void unlock_older(Allocation& allocation);
   void check_budget();
 
   // --- client_va.cpp: GPU virtual addresses
-  /// What one page of a window shows.
+  /// The content of one page of a window.
   struct Page {
-    Allocation* allocation = nullptr;  // null: zeros, or what `left` says
+    Allocation* allocation = nullptr;  // null: zeros, or as `left` says
     uint64_t page = 0;
     bool writable = false;
     enum class Left : uint8_t {
       kNothing,
-      kFading,   // its allocation was destroyed: goes when paging gets there, and stays away
-      kPerhaps,  // a shared one was closed: stays if the process has it open once more
+      kFading,   // its allocation was destroyed: ends when paging gets there, and stays away
+      kPerhaps,  // a shared one was closed: stays if the process still has it open
     } left = Left::kNothing;
   };
-  /// A range some call gave, beside those that show whole allocations. Pages nobody mapped fault.
+  /// A range from a call, beside the ranges that show whole allocations. Unmapped pages fault.
   struct Window {
     uint64_t bytes = 0;
-    bool reserved = false;          // by Reserve: else by Map
+    bool reserved = false;          // by Reserve; else by Map
     std::vector<Moment> used = {};  // by submissions
   };
   bool has_addresses() const { return world_.plan.has_addresses(); }
   bool create_commands(Context& context);
   bool submit_virtual(Context& context, std::span<const Command> commands,
                       std::span<Allocation* const> used);
-  /// An address of the bytes: of a window, perhaps, which is noted in touched_; else of all of the
-  /// allocation.
+  /// An address of the bytes. It may be in a window, which is noted in touched_; otherwise in the
+  /// mapping of the whole allocation.
   uint64_t address_of(const Allocation& allocation, uint64_t offset, uint64_t size, bool write);
   bool show(Allocation& allocation, bool execute);
   bool hide(Allocation& allocation);
   bool map(D3DDDI_MAPGPUVIRTUALADDRESS& args);
   bool free_addresses(uint64_t base, uint64_t bytes);
-  /// Nothing maps it any more.
+  /// Removes all mappings of it.
   void forget_pages(const Allocation& allocation);
   void note_pages(uint64_t base, uint64_t pages, Allocation* allocation, uint64_t first,
                   bool writable);
-  /// What called for new entries has them: until then neither they nor the old ones need hold.
+  /// Called when the call that needs new entries has them. Before that neither the new nor the old
+  /// entries are certain.
   bool settle_addresses();
   void settle(const Window& window);
-  /// Walks pages through the device's own eyes: windows, their neighbours, whole allocations.
+  /// Walks pages as the device does: windows, their neighbours, whole allocations.
   void check_addresses();
   void check_page(const softgpu::VirtualSpace& space, uint64_t address, const Page* expected);
   std::map<uint64_t, Window>::iterator any_window(bool reserved);
@@ -231,38 +235,38 @@ class Client {
   void hostile_address_call();
 
   // --- client_sync.cpp
-  /// `memory`: where its value shows itself to the CPU, if wanted.
+  /// `memory`: the address where the CPU sees its value, if wanted.
   bool create_fence(D3DKMT_HANDLE* fence, const volatile uint64_t** memory = nullptr);
-  /// Lets the other thread wait. False: it waits for something else.
+  /// Lets the other thread wait. False: it waits for another object already.
   bool wait_beside(D3DKMT_HANDLE fence, uint64_t value);
-  /// It has to be back soon: `why` says so.
+  /// The thread must be back soon; `why` says why.
   void must_come_back(D3DKMT_HANDLE fence, const char* why);
   void signal_from_cpu();
   void abandon_waiter();
-  /// Two contexts copy what has just been evicted.
+  /// Two contexts copy an allocation that has just been evicted.
   void read_twice();
   void work_with_signals();
 
   // --- client_sharing.cpp
   Allocation* make_shared(uint64_t bytes, uint32_t placement, D3DKMT_HANDLE* global);
   Allocation* open_shared(const Shared& shared);
-  /// Now and then, what all of them write.
+  /// Sometimes writes the resources that all clients write.
   void work_with_others();
-  /// Nothing if somebody else is at it.
+  /// Does nothing if another client has the turn.
   void take_turn(Allocation& allocation, bool write);
-  /// Ends its turn at what it did not finish: nobody knows what is there now.
+  /// Ends its turn in the middle: the content is unknown now.
   void give_up_turn();
 
-  // --- client_work.cpp: what it does
+  // --- client_work.cpp: operations
   void work(uint32_t count);
-  /// Between operations, while faults strike: pauses, jumps of the clock.
+  /// Between operations, while faults are injected: pauses, jumps of the clock.
   void let_time_pass();
-  /// The adapter is gone, and its locks are not: what they show may be anything, but is there.
+  /// The adapter is gone, but its locks are not: they show anything, but memory is there.
   void touch_locked();
   void work_as_hog();
   void step();
-  /// Reads all of it and compares: through a lock, or through staging where there is none. False:
-  /// a fault kept it from looking.
+  /// Reads all of it and compares: through a lock, or through staging if it cannot be locked.
+  /// False: a fault prevented the read.
   bool verify(Allocation& allocation);
   bool verify_through_staging(Allocation& allocation);
   void verify_all();
@@ -270,7 +274,7 @@ class Client {
   Context* any_context();
   uint64_t bytes_live() const;
   Command random_command();
-  /// One packet that fills something of everything there is.
+  /// One packet that fills a part of every allocation.
   void submit_to_all(Context& context);
   void hostile_call();  // client_calls.cpp
 
@@ -321,38 +325,38 @@ class Client {
   bool dying_ = false;
   uint64_t calls_ = 0, calls_to_die_in_ = 0;
   uint64_t excuses_before_ = 0;  // Faults::excuses when the last call began
-  Random extra_;                 // for what the table of operations does not have
+  Random extra_;                 // for decisions outside the table of operations
   uint32_t pauses_taken_ = 0;
-  std::shared_ptr<Common> turn_;     // at whose content it is
+  std::shared_ptr<Common> turn_;     // the resource whose turn it has
   bool may_exhaust_memory_ = false;  // it used more at once than video memory holds
 
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;
   D3DKMT_HANDLE paging_queue_ = 0, paging_fence_ = 0;
   std::vector<std::unique_ptr<Context>> contexts_;
   std::vector<std::unique_ptr<Allocation>> allocations_;
-  std::vector<const Allocation*> asked_;  // what was last to be made resident; compared only
+  std::vector<const Allocation*> asked_;  // the allocations of the last MakeResident; only compared
   uint64_t asked_bytes_ = 0;
-  uint64_t asked_staging_bytes_ = 0;  // of them, what only the aperture holds
+  uint64_t asked_staging_bytes_ = 0;  // of these, the bytes that only the aperture can hold
   std::vector<D3DKMT_HANDLE> stale_;
   uint64_t last_context_ = 0;
 
   std::map<uint64_t, Window> windows_;  // by address
   std::map<uint64_t, Page> pages_;      // of windows, by page number
-  std::set<uint64_t> fence_pages_;      // where fences show themselves to engines, or did
-  std::set<uint64_t> touched_;          // windows, by the submission being built
+  std::set<uint64_t> fence_pages_;      // pages where engines see fences, or saw them
+  std::set<uint64_t> touched_;          // windows of the submission that is being built
   uint64_t va_fence_ = 0;               // of the paging queue, for all calls so far
   D3DKMT_HANDLE update_fence_ = 0;
   uint64_t update_value_ = 0;
   bool was_wild_ = false;  // its device may have faulted
-  bool may_hang_ = false;  // it submitted what may take longer than TdrDelay
+  bool may_hang_ = false;  // it submitted work that may take longer than TdrDelay
 
-  // Between the two fibers.
+  // Shared by the two fibers.
   struct WaiterTask {
     D3DKMT_HANDLE device = 0, fence = 0;
     uint64_t value = 0;
   };
   std::optional<WaiterTask> waiter_task_;
-  D3DKMT_HANDLE waits_at_ = 0;  // the other thread, now
+  D3DKMT_HANDLE waits_at_ = 0;  // the object that the other thread waits for now
   bool waiter_ends_ = false;
   std::atomic<uint32_t> waiter_changes_{0};
   void wake_waiter();

@@ -1,4 +1,4 @@
-// How a client calls a thunk; for client_*.cpp.
+// Calls of thunks by a client; for client_*.cpp.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,8 +21,8 @@ inline bool Client::dies_now(std::string_view thunk) {
   return thunk == options_.dies_in && ++calls_to_die_in_ == options_.dies_at;
 }
 
-/// Nothing else of the simulation runs between the end of a thunk and the next call, so what the
-/// client touches in between cannot go away under it.
+/// Nothing else of the simulation runs between the end of a thunk and the next call. So the memory
+/// that the client touches in between cannot go away.
 template <typename Body>
 NTSTATUS Client::call(const char* name, const Body& body) {
   throw_if_ended();

@@ -1,4 +1,4 @@
-// The client's thunks: each with what the model says must come of it.
+// The client's thunks, each with the result that the model expects.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void Client::lost(const char* name) {
   ++world_.counters.property_checks;
   switch (state.ExecutionState) {
     case D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY:
-      // Page tables need memory like everything else.
+      // Page tables need memory too.
       if (!may_exhaust_memory_ && !may_not_fit() &&
           !(has_addresses() &&
             (world_.plan.tight_memory || world_.plan.faults.has(FaultKind::kPages))))
@@ -82,7 +82,8 @@ bool Client::accepted(const char* name, NTSTATUS status) {
   if (world_.faults.excuses() != excuses_before_) return false;
   if (world_.plan.tight_memory && answer == Status::kNoMemory) return false;
   if (answer == Status::kNoMemory && may_not_fit()) return false;
-  // Page tables in video memory, which one client fills: what others have in flight holds the rest.
+  // Page tables are in video memory, which one client fills. Work of other clients in flight holds
+  // the rest.
   const FaultPlan& faults = world_.plan.faults;
   const bool full = faults.has(FaultKind::kVramFull) || faults.has(FaultKind::kVramFragmented);
   if (answer == Status::kNoMemory && world_.plan.memory_model == 2 && full) return false;
@@ -105,7 +106,7 @@ bool Client::create_device() {
   D3DKMT_CREATEDEVICE create{};
   create.hAdapter = adapter_;
   const NTSTATUS status = call("D3DKMTCreateDevice", [&] { return D3DKMTCreateDevice(&create); });
-  // There is no device yet whose state could say why.
+  // There is no device yet whose state could give the reason.
   if (from_ntstatus(status) == Status::kDeviceRemoved) {
     if (world_.adapter_lost() || world_.is_blocked(*this)) throw AdapterLost{};
     fail("D3DKMTCreateDevice answers STATUS_DEVICE_REMOVED, and the adapter runs");
@@ -188,7 +189,7 @@ bool Client::create_context(uint32_t node) {
 
 void Client::destroy_context(size_t index) {
   Context& context = *contexts_[index];
-  // A wait of another context that nobody has satisfied yet would fail it: let it run dry.
+  // An unsatisfied wait of another context would fail it, so let it drain first.
   cpu_wait(context, context.submitted);
   const D3DKMT_DESTROYCONTEXT destroy{.hContext = context.handle};
   const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy_fence{.hSyncObject = context.fence};
@@ -270,7 +271,7 @@ void Client::destroy_allocation(size_t index, bool synchronous) {
   if (has_addresses()) {
     for (const auto& one : allocations_) {
       if (one->first_handle != handle && (resource == 0 || one->resource != resource)) continue;
-      // Its addresses go before it, or behind it stay without anything.
+      // Its addresses are freed before it, or afterwards stay without a mapping.
       settle(*one, true);
       forget_pages(*one);
       if (!hide(*one)) return;
@@ -280,7 +281,7 @@ void Client::destroy_allocation(size_t index, bool synchronous) {
   std::erase_if(allocations_, [&](const auto& one) {
     return one->first_handle == handle || (resource != 0 && one->resource == resource);
   });
-  // It may wait for packets, and those for room that our locks take.
+  // It may wait for packets, and these for room that our locks take.
   if (synchronous) unlock_all();
   const NTSTATUS status =
       call("D3DKMTDestroyAllocation2", [&] { return D3DKMTDestroyAllocation2(&destroy); });
@@ -352,7 +353,7 @@ bool Client::gpu_wait(Context& context, const Context& on, uint64_t value) {
 void Client::cpu_wait(Context& context, uint64_t value) {
   check_fence(context);
   if (context.seen >= value) return;
-  // Others may need the room that our locks take before this one gets its turn.
+  // Other clients may need the room that our locks take before this client gets its turn.
   unlock_all();
   D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
   wait.hDevice = device_;
@@ -379,9 +380,9 @@ void Client::settle(const Allocation& allocation, bool for_writing) {
 }
 
 bool Client::submit(Context& context, std::span<const Command> commands) {
-  throw_if_ended();  // its buffers may be gone
+  throw_if_ended();  // its buffers may be freed
   const bool has_list = !has_addresses();
-  // What other contexts do with the same memory comes first.
+  // Work of other contexts on the same memory comes first.
   std::map<uint64_t, uint64_t> before;  // context -> fence value
   const auto after = [&](const Moment& moment) {
     if (moment.context == 0 || moment.context == context.id || has_happened(moment)) return;
@@ -480,7 +481,8 @@ bool Client::submit(Context& context, std::span<const Command> commands) {
     context.list_size = render.NewAllocationListSize;
   }
   const bool rendered = !has_list || accepted("D3DKMTRender", status);
-  // Passes before the failed one run all the same. Without any, nothing may have happened (P10).
+  // Passes before the failed one run all the same. If there are none, nothing may have happened
+  // (P10).
   opens = !rendered && world_.plan.faults.has(FaultKind::kRenderRoom);
   if (!rendered && !opens) return false;
   const Moment now{context.id, context.submitted + 1};
@@ -513,12 +515,13 @@ bool Client::submit(Context& context, std::span<const Command> commands) {
   status = call("D3DKMTSignalSynchronizationObjectFromGpu",
                 [&] { return D3DKMTSignalSynchronizationObjectFromGpu(&signal); });
   if (!accepted("D3DKMTSignalSynchronizationObjectFromGpu", status)) fail("a signal was refused");
-  // Evicted right away, it leaves when the packet has; kept, it stands in the way of others.
+  // Evicted right away, it leaves when the packet has retired. Kept, it takes room from other
+  // allocations.
   if (random_.percent(60)) static_cast<void>(evict(named));
   return rendered;
 }
 
-// call() is a template of this file; what the hostile client does needs it too.
+// call() is a template of this file, and the hostile client needs it too.
 void Client::hostile_call() {
   const size_t handles_before = process_->handles().size();
   const auto some_stale = [&](D3DKMT_HANDLE like = 0) -> D3DKMT_HANDLE {
@@ -623,7 +626,7 @@ void Client::hostile_call() {
       context->list[0].hAllocation =
           random_.percent(50) || allocations_.empty() ? some_stale() : allocations_[0]->handle;
       render.AllocationCount = 1;
-      // Naming what is not listed costs the device (RES-25).
+      // An allocation that is not on the list costs the device (RES-25).
       if (world_.plan.explicit_residency) may_exhaust_memory_ = true;
       const NTSTATUS status = call("D3DKMTRender", [&] { return D3DKMTRender(&render); });
       if (render.pNewCommandBuffer != nullptr) {

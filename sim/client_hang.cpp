@@ -1,4 +1,4 @@
-// Packets that take too long, and what a timeout may cost this client.
+// Packets that take too long, and the losses that a timeout may cause for this client.
 #include <algorithm>
 
 #include "sim/client_call.h"
@@ -9,7 +9,7 @@ bool Client::loss_is_explained(D3DKMT_DEVICEEXECUTION_STATE state) const {
   if (state == D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT ||
       state == D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT)
     return world_.gpu.memory_errors() != 0;
-  // Whose packet an engine stood at by itself the trace tells, in the end.
+  // At the end, the trace tells whose packet an engine stopped at by itself.
   if (state == D3DKMT_DEVICEEXECUTION_HUNG && (may_hang_ || world_.gpu.hangs() != 0)) return true;
   if (state != D3DKMT_DEVICEEXECUTION_RESET) return false;
   return world_.power_failures != 0 ||
@@ -54,7 +54,7 @@ void Client::submit_long() {
     commands.insert(commands.begin(), random_command());
     if (random_.percent(50)) commands.push_back(random_command());
   }
-  // What comes with it takes its time, too.
+  // Other packets beside it take time, too.
   if (duration * 100 >= static_cast<uint64_t>(delay) * 85) may_hang_ = true;
   static_cast<void>(submit(*any_context(), commands));
 }

@@ -1,4 +1,4 @@
-// Residency, offers, the older lock: what a client says about where its memory is.
+// Residency, offers, the older lock: a client's calls about the place of its memory.
 #include <algorithm>
 
 #include "sim/client_call.h"
@@ -224,7 +224,8 @@ void Client::check_budget() {
       fail(fmt::format("the budget is {} and the usage {} of {} bytes", query.Budget,
                        query.CurrentUsage, size));
     if (!world_.plan.faults.has(FaultKind::kBudgetCut)) continue;
-    // What one process reserves the budgets of the others lose; healed, it is given back.
+    // A reservation of one process reduces the budgets of the others. When no more faults are
+    // injected, it is released.
     D3DKMT_CHANGEVIDEOMEMORYRESERVATION change{};
     change.hAdapter = adapter_;
     change.MemorySegmentGroup = group;

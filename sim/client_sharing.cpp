@@ -1,4 +1,4 @@
-// Resources of several processes: one writes them and everybody reads them, or all write by turns.
+// Resources of several processes: one process writes and all read, or all write in turn.
 #include <algorithm>
 #include <cstring>
 
@@ -62,7 +62,7 @@ Client::Allocation* Client::open_shared(const Shared& shared) {
   open.pTotalPrivateDriverDataBuffer = &data;
   open.TotalPrivateDriverDataBufferSize = sizeof(data);
   const NTSTATUS status = call("D3DKMTOpenResource2", [&] { return D3DKMTOpenResource2(&open); });
-  // Whoever had it may be gone, and it with them.
+  // The previous owner of the turn may have ended, and the resource with it.
   if (from_ntstatus(status) == Status::kInvalidParameter ||
       from_ntstatus(status) == Status::kInvalidHandle) {
     ++world_.counters.refused_calls;
@@ -89,7 +89,7 @@ void Client::op_share() {
   Allocation* const made = make_shared(bytes, placement, &global);
   if (made == nullptr) return;
   Allocation& allocation = *made;
-  const uint64_t losses = world_.losses();  // any from here on takes what is written now
+  const uint64_t losses = world_.losses();  // any loss from here on destroys this write
   Command fill{
       .destination = &allocation, .size = bytes, .pattern = static_cast<uint32_t>(random_.next())};
   const bool written = submit(*any_context(), std::span(&fill, 1));
@@ -173,7 +173,7 @@ void Client::take_turn(Allocation& allocation, bool write) {
                        .pattern = static_cast<uint32_t>(extra_.next())};
     static_cast<void>(submit(*any_context(), std::span(&fill, 1)));
   }
-  settle(allocation, true);  // whoever comes next finds it done
+  settle(allocation, true);  // the next client finds it done
   note_losses(allocation.content);
   common->content = allocation.content;
   ++world_.counters.common_uses;

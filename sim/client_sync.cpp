@@ -1,4 +1,5 @@
-// Signals from the CPU, waiters on what goes away, and readers that share what is on its way in.
+// Signals from the CPU, waiters on objects that are destroyed, and readers that share an allocation
+// that is being paged in.
 #include <algorithm>
 
 #include "sim/client_call.h"
@@ -6,7 +7,8 @@
 namespace dxgkit::sim {
 namespace {
 
-/// How often to look whether a thread has come back from a wait; sleep and jumps apart ten seconds.
+/// How often to check whether a thread has come back from a wait: ten seconds, without sleep and
+/// jumps.
 constexpr int kLooks = 1'000'000;
 
 }  // namespace
@@ -47,7 +49,7 @@ void Client::must_come_back(D3DKMT_HANDLE fence, const char* why) {
 void Client::signal_from_cpu() {
   Context* const context = any_context();
   if (allocations_.empty()) return;
-  cpu_wait(*context, context->submitted);  // what is behind the wait needs nothing that is before
+  cpu_wait(*context, context->submitted);  // packets behind the wait need nothing that is before it
   D3DKMT_HANDLE fence = 0;
   if (!create_fence(&fence)) return;
   const uint64_t value = extra_.magnitude(1, uint64_t{1} << 40);
@@ -100,7 +102,7 @@ void Client::abandon_waiter() {
 }
 
 void Client::read_twice() {
-  // One engine has it paged in, the other must not be ahead of that.
+  // One engine has the allocation paged in; the other one must wait for that, too.
   Allocation* const source = any_allocation();
   if (source == nullptr || contexts_.size() < 2 || source->locked != nullptr) return;
   Context& one = *contexts_[0];

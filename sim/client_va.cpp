@@ -1,5 +1,5 @@
 // GPU virtual addresses: whole allocations for every submission, windows for everything else, and
-// what both must show.
+// the expected content of both.
 #include <algorithm>
 #include <cstring>
 
@@ -75,7 +75,7 @@ bool Client::hide(Allocation& allocation) {
 }
 
 bool Client::free_addresses(uint64_t base, uint64_t bytes) {
-  unlock_all();  // it waits for entries, and those for paging that may need the room
+  unlock_all();  // it waits for entries, and these for paging that may need the room
   D3DKMT_FREEGPUVIRTUALADDRESS free{};
   free.hAdapter = adapter_;
   free.BaseAddress = base;
@@ -101,7 +101,7 @@ uint64_t Client::address_of(const Allocation& allocation, uint64_t offset, uint6
         }
       }
       if (run < pages) continue;
-      // It may go over from one window into the next.
+      // The range may continue from one window into the next.
       for (uint64_t i = 0; i < pages; ++i)
         touched_.insert(std::prev(windows_.upper_bound((number + i) * kPageBytes))->first);
       ++world_.counters.window_uses;
@@ -145,7 +145,7 @@ bool Client::submit_virtual(Context& context, std::span<const Command> commands,
         copy.header = {.opcode = SGPU_UMD_OP_COPY, .size_bytes = sizeof(copy)};
         const bool same = command.source == command.destination;
         const auto place = [&](const Allocation& allocation, uint64_t offset, bool write) {
-          // Where both sides overlap the device looks at addresses: keep them in one range.
+          // If both sides overlap, the device compares addresses, so keep them in one range.
           return sgpu_umd_at(same ? allocation.address + offset
                                   : address_of(allocation, offset, command.size, write));
         };
@@ -193,7 +193,7 @@ bool Client::submit_virtual(Context& context, std::span<const Command> commands,
 }
 
 void Client::submit_wildly(Context& context) {
-  // An address of nobody's, or one that was freed: the device must not get anywhere.
+  // An address that was never mapped, or was freed: the device must fault.
   cpu_wait(context, context.submitted);
   Allocation* const commands = context.commands.get();
   if (!make_resident(context, std::span(&commands, 1))) return;
@@ -232,12 +232,12 @@ void Client::submit_wildly(Context& context) {
   ++world_.wild_submissions;
   const NTSTATUS status = call("D3DKMTSubmitCommand", [&] { return D3DKMTSubmitCommand(&submit); });
   static_cast<void>(accepted("D3DKMTSubmitCommand", status));
-  // The device is lost when the fault is told: everything on it goes.
+  // The device is lost when the fault is reported: all its work is lost.
   world_.runtime.sleep_for(runtime::kMillisecond);
   throw DeviceLost{};
 }
 
-// --- what windows show
+// --- content of windows
 
 void Client::forget_pages(const Allocation& allocation) {
   for (auto& [number, page] : pages_) {
@@ -368,7 +368,7 @@ void Client::op_update_addresses() {
     update_value_ = 0;
   }
   settle(window->second);
-  // Calls before it are in the queue already; it takes effect behind them.
+  // Earlier calls are in the queue already, so it takes effect behind them.
   std::map<uint64_t, Page> after = pages_;
   std::vector<D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION> operations(random_.between(1, 4));
   const uint64_t window_pages = window->second.bytes / kPageBytes;
@@ -482,7 +482,7 @@ void Client::check_page(const softgpu::VirtualSpace& space, uint64_t address,
   }
   const bool zero = (walk.leaf & SGPU_PTE_ZERO) != 0;
   if (expected->allocation == nullptr) {
-    // Where entries cannot say so it is a page of zeros nobody may write.
+    // If entries have no such bit, it is a page of zeros that is read-only.
     std::array<std::byte, 16> found{};
     if (walk.fault || world_.gpu.peek(space, address, found) ||
         std::ranges::any_of(found, [](std::byte byte) { return byte != std::byte{0}; }) ||
@@ -491,7 +491,7 @@ void Client::check_page(const softgpu::VirtualSpace& space, uint64_t address,
     }
     return;
   }
-  if (walk.fault) return;  // not resident, as far as anybody here can say
+  if (walk.fault) return;  // not resident, as far as this client can know
   Allocation& allocation = *expected->allocation;
   if (zero || ((walk.leaf & SGPU_PTE_READ_ONLY) == 0) != expected->writable)
     fail(fmt::format("{:#x} is mapped {}, and its entry is {:#x}", address,
@@ -505,7 +505,7 @@ void Client::check_page(const softgpu::VirtualSpace& space, uint64_t address,
   if (fault) fail(fmt::format("the entry of {:#x} leads nowhere: {:#x}", address, walk.leaf));
   ++world_.counters.content_checks;
   world_.counters.bytes_checked += bytes.size();
-  // The entry may still show where it was before it left, and its content was discarded since.
+  // The entry may still show the place before the eviction, and the content was discarded since.
   if (const auto wrong = allocation.content.compare_in_passing(offset, bytes))
     fail(fmt::format("through {:#x} the device sees another page of allocation {:#x}: {}", address,
                      allocation.handle, *wrong));
@@ -517,7 +517,7 @@ void Client::check_addresses() {
   if (!exercise.has_value()) return;
   const auto root = exercise->gpu_va_root(*process_);
   if (!root.has_value()) return;
-  // From here on nobody else runs: entries and content are of one moment.
+  // From here on no other fiber runs, so entries and content are of one moment.
   const uint64_t base = root->segment == kSystemMemory ? SGPU_SYSTEM_BASE
                         : root->segment.value == 1     ? SGPU_VRAM_BASE
                                                        : SGPU_APERTURE_BASE;
@@ -612,7 +612,7 @@ void Client::hostile_address_call() {
       name = "D3DKMTFreeGpuVirtualAddress";
       D3DKMT_FREEGPUVIRTUALADDRESS args{};
       args.hAdapter = adapter_;
-      // Of nobody; the first table's pages are always free (VA-08).
+      // An address without owner; the first table's pages are always free (VA-08).
       args.BaseAddress = random_.percent(50) ? kPageBytes : nonsense | 1;
       args.Size = random_.percent(50) ? kPageBytes : nonsense;
       status = call(name, [&] { return D3DKMTFreeGpuVirtualAddress(&args); });

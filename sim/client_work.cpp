@@ -1,4 +1,4 @@
-// What clients do: the table of operations, and checks of content.
+// The actions of clients: the table of operations, and checks of content.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -101,7 +101,7 @@ void Client::run() {
     if (device_ != 0) {
       try {
         verify_all();
-      } catch (const DeviceLost&) {  // of what was queued before the faults healed
+      } catch (const DeviceLost&) {  // of work queued before the last fault
       }
     }
     if (options_.tidy) {
@@ -113,7 +113,7 @@ void Client::run() {
                          process_->handles().size()));  // P11
     }
   } catch (const Ended&) {
-    // Others may wait for what it has locked, and must see that the world failed.
+    // Other clients may wait for memory that it has locked, and must see that the world failed.
     if (!dying_) world_.end(*this);
   } catch (const AdapterLost&) {
     touch_locked();
@@ -191,7 +191,8 @@ void Client::touch_locked() {
 }
 
 void Client::work_as_hog() {
-  // Pieces that together fill video memory: seven eighths of it, so that others find a corner.
+  // Pieces that together fill seven eighths of video memory, so that other clients find a little
+  // room.
   const uint64_t piece = align_up(world_.plan.vram_bytes / 16, kPageBytes);
   const std::vector<uint64_t> size(1, piece);
   const bool keep_all = world_.plan.faults.has(FaultKind::kVramFull);
@@ -221,7 +222,7 @@ void Client::work_as_hog() {
       }
       world_.faults.count(half ? FaultKind::kVramFragmented : FaultKind::kVramFull);
       sleep_for(static_cast<int64_t>(random_.between(10'000, 500'000)));
-      throw_if_lost();  // with what it locked
+      throw_if_lost();  // together with its locks
       for (const auto& allocation : allocations_) {
         if (allocation->locked == nullptr) continue;
         ++world_.counters.content_checks;
@@ -237,7 +238,7 @@ void Client::work_as_hog() {
 }
 
 Client::Allocation* Client::any_allocation() {
-  // What is offered may not be used before it is reclaimed.
+  // An offered allocation may not be used before it is reclaimed.
   for (int tries = 0; tries < 4 && !allocations_.empty(); ++tries) {
     Allocation* const allocation = allocations_[random_.below(allocations_.size())].get();
     if (!allocation->offered && allocation->common == nullptr) return allocation;
@@ -301,7 +302,7 @@ bool Client::verify_through_staging(Allocation& allocation) {
                        allocation.handle, *wrong));
     unlock(staging);
   }
-  // Contexts wait for nothing of it any more when it goes: destroying is deferred by the kernel.
+  // Contexts no longer wait for its work when it is destroyed: the kernel defers the destruction.
   for (size_t i = 0; i < allocations_.size(); ++i) {
     if (allocations_[i].get() != &staging) continue;
     destroy_allocation(i, false);
@@ -318,7 +319,7 @@ void Client::verify_all() {
       take_turn(*allocations_[i], false);
       continue;
     }
-    // What is created while looking comes last and goes again.
+    // Objects created during the check come last and are destroyed again.
     if (!verify(*allocations_[i]) && world_.faults.healed() && !world_.plan.tight_memory &&
         !may_not_fit())
       fail("content cannot be read after the faults healed");
@@ -475,7 +476,7 @@ void Client::op_lock_and_keep() {
 
 void Client::op_unlock() {
   throw_if_lost();
-  // What is locked stays where the CPU sees it, whatever the GPU has done to it since.
+  // A locked allocation stays where the CPU sees it, whatever the GPU has done to it since.
   for (size_t i = 0; i < allocations_.size(); ++i) {
     Allocation& allocation = *allocations_[i];
     if (allocation.locked == nullptr) continue;
@@ -518,8 +519,7 @@ void Client::op_sleep() { sleep_for(static_cast<int64_t>(random_.magnitude(1, 30
 
 void Client::op_waiter() {
   Context* const context = any_context();
-  // Some wait for what nobody will signal: they come back when the fence, the device or the
-  // process goes.
+  // Some waits are never signalled: they end with the fence, the device or the process.
   const uint64_t beyond = random_.percent(20) ? 1'000'000 : 0;
   waiter_task_ = WaiterTask{device_, context->fence, context->submitted + beyond};
   wake_waiter();

@@ -1,4 +1,4 @@
-// What worlds did, in numbers. Plain data: worker processes leave it in shared memory.
+// Counts of the events in worlds. Plain data: worker processes leave it in shared memory.
 #pragma once
 
 #include <array>

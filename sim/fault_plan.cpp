@@ -25,7 +25,7 @@ constexpr std::array kRenderFailures = {Status::kNoMemory,
 struct Range {
   uint32_t low, high;  // per million
 };
-/// Chance that a world has the kind at all, in percent, and what its rate is drawn from.
+/// The chance that a world has the kind at all, in percent, and the range of its rate.
 struct Drawn {
   uint32_t percent;
   Range rate;
@@ -319,7 +319,7 @@ std::optional<Status> Faults::before_paging(const port::PagingOperation& operati
   }
   if (driver_fails()) return Status::kUnsuccessful;
   // Twice in a row on a fresh buffer would be a driver that makes no progress.
-  const bool has_buffer = buffer_bytes != 0;  // else the CPU writes page tables
+  const bool has_buffer = buffer_bytes != 0;  // without one the CPU writes page tables
   if (has_buffer && !stuck_)
     stuck_ = stops_at(FaultKind::kNoProgress, &paging_calls_, plan_.stuck_at);
   if (has_buffer && stuck_) return Status::kGraphicsInsufficientDmaBuffer;

@@ -1,6 +1,5 @@
-// What simulated worlds do stays as it was, to the last event: fences, addresses, segments,
-// statuses, and the order of it all. A change that is meant to alter nothing but the shape of the
-// code alters no trace.
+// The traces of simulated worlds stay as they were, to the last event: fences, addresses, segments,
+// statuses, and the order of all events. A refactoring alters no trace.
 #include "sim/known_traces.h"
 
 #include <gtest/gtest.h>

@@ -215,7 +215,7 @@ void Follower::look(const trace::Event& event) {
       if (event.b == kAdapterFailed || event.b == kAdapterRemoved || event.b == kAdapterStopped)
         device_counts_ = false;
       break;
-    case EventKind::kFinding:  // a bug check is told first, then what it stops ends
+    case EventKind::kFinding:  // a bug check is reported first, then the work that it stops ends
       if (event.b == kBugCheck) device_counts_ = false;
       break;
     case EventKind::kObjectName:

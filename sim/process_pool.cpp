@@ -70,7 +70,7 @@ class Pool {
   /// Kills workers that have been at one number for too long.
   void look_at_the_clock();
 
-  /// What a worker is at, as seen from here.
+  /// The work of a worker, as seen from here.
   struct Watch {
     uint64_t index = kNothing;
     runtime::TimeNs since = 0;
@@ -142,7 +142,7 @@ void Pool::bury(pid_t child, int status) {
   workers_.erase(found);
   const bool killed = watches_[child].killed;
   watches_.erase(child);
-  read_answers();  // what it said before
+  read_answers();  // answers that it gave before
   const uint64_t index = board_->working_on[worker].load();
   const auto last = answered_.find(worker);
   const bool in_the_middle =
@@ -173,7 +173,7 @@ void Pool::look_at_the_clock() {
 }
 
 bool Pool::run() {
-  std::fflush(nullptr);  // else children would print what is buffered again
+  std::fflush(nullptr);  // otherwise children would print buffered text again
   const uint64_t wanted = std::clamp<uint64_t>(job_.workers, 1, kWorkersMost);
   for (uint32_t i = 0; i < std::min(wanted, job_.count); ++i) start(i);
   while (!workers_.empty()) {

@@ -1,4 +1,4 @@
-// Work by number on several processes, so that a number that ends its process is told from the
+// Work by number on several processes, so that a number may end its process without harm to the
 // others.
 #pragma once
 
@@ -10,25 +10,27 @@
 
 namespace dxgkit::sim {
 
-/// What is written to a pipe at once arrives whole (PIPE_BUF).
+/// A write of this size to a pipe arrives whole (PIPE_BUF).
 inline constexpr size_t kAnswerBytesMost = 4000;
 inline constexpr size_t kWorkersMost = 64;
 
 struct PoolJob {
   uint64_t count = 0;    // numbers 0 to count - 1, handed out in order
-  uint32_t workers = 1;  // at most kWorkersMost; never more than there are numbers
-  /// In a worker process: the answer, cut off behind kAnswerBytesMost.
+  uint32_t workers = 1;  // at most kWorkersMost, and never more than numbers
+  /// Runs in a worker process and returns the answer, cut off behind kAnswerBytesMost.
   std::function<std::string(uint64_t index)> work;
-  /// In the caller's process, in the order answers come. False: no further number is begun.
+  /// Runs in the caller's process, in the order in which answers come. False: begin no further
+  /// number.
   std::function<bool(uint64_t index, std::string_view answer)> done;
-  /// The worker ended in the middle of it; `how` is a clause ("the process ended by signal 6").
+  /// The worker ended in the middle of this number; `how` is a clause ("the process ended by signal
+  /// 6").
   std::function<bool(uint64_t index, std::string_view how)> died;
-  /// Now and then, some five times a second.
+  /// Called some five times a second.
   std::function<void()> tick = {};
-  /// Seconds that one number may take; then its worker is killed, and `died` says so. 0: forever.
+  /// Seconds for one number. After that its worker is killed, and `died` says so. 0: no limit.
   uint32_t seconds_most = 0;
 };
-/// Forks: call it outside any runtime, with no other thread about. False: a worker could not be
+/// Forks: call it outside any runtime, with no other thread running. False: a worker could not be
 /// started, and some numbers were not done.
 bool run_pool(const PoolJob& job);
 

@@ -1,5 +1,5 @@
-// Numbers from a written seed: what a world and its clients draw from, beside the runtime's own
-// choices.
+// Random numbers from a written seed, for a world and its clients. The runtime's own choices are
+// separate.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Random {
   uint64_t below(uint64_t limit) { return next() % limit; }
   /// low to high, both included.
   uint64_t between(uint64_t low, uint64_t high) { return low + below(high - low + 1); }
-  /// low to high, every magnitude as likely as the others; low > 0.
+  /// low to high, with every magnitude equally likely; low > 0.
   uint64_t magnitude(uint64_t low, uint64_t high) {
     uint64_t top = high;
     while (top / 2 >= low && below(3) != 0) top /= 2;

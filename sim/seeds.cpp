@@ -18,7 +18,7 @@
 namespace dxgkit::sim {
 namespace {
 
-/// What a worker answers: this, and the failure behind it.
+/// A worker's answer: this structure, with the failure behind it.
 struct Answer {
   uint64_t trace_hash = 0;
   Counters counters;

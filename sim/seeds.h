@@ -1,4 +1,4 @@
-// Many seeds: on several processes, so that a seed that ends its process is told from the others.
+// Many seeds on several processes, so that a seed may end its process without harm to the others.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ struct SeedFailure {
   std::string what;    // with the world's plan
   std::string replay;  // one command
 };
-/// What one seed came to.
+/// The result of one seed.
 struct SeedResult {
   uint64_t seed = 0;
   uint64_t trace_hash = 0;
-  bool died = false;  // it ended its process: there are no numbers
+  bool died = false;  // its process ended, so there are no numbers
   Counters counters;
   std::string failure;  // with the world's plan; empty: passed
 };
@@ -51,27 +51,28 @@ struct RunSeeds {
   std::string driver = {};
   DriverFace face = DriverFace::kEither;
   uint32_t workers = 1;
-  /// Told of each seed, in the order they end, and now and then of how many have ended.
+  /// Called for each seed, in the order in which they end, and regularly with the number of ended
+  /// seeds.
   std::function<void(const SeedResult&)> on_seed = {};
   std::function<void(const SeedsReport&)> on_tick = {};
-  /// Every n-th seed runs twice, and both must give the same trace (P16). 0: none.
+  /// Every n-th seed runs twice, and both runs must give the same trace (P16). 0: none.
   uint32_t replay_every = 0;
-  /// The command that runs a seed again: what a failure tells its reader.
+  /// The command that runs a seed again, for the reader of a failure.
   std::function<std::string(uint64_t seed)> replay;
-  /// As SeedOptions::trace_path; each seed overwrites the one before.
+  /// As SeedOptions::trace_path. Each seed overwrites the trace of the one before.
   std::string trace_path = {};
-  /// After so many failures no further seed is begun.
+  /// After this many failures no further seed is begun.
   uint32_t failures_most = 10;
-  /// Real time one seed may take; one that takes longer fails, and its worker is killed. 0: any.
+  /// Real time for one seed. A seed that takes longer fails, and its worker is killed. 0: no limit.
   uint32_t seconds_most = 300;
 };
-/// Forks its workers: call it outside any runtime, with no other thread about.
+/// Forks its workers: call it outside any runtime, with no other thread running.
 SeedsReport run_seeds(const RunSeeds& options);
 
-/// How many seeds that are.
+/// The number of seeds.
 uint64_t count_of(const RunSeeds& options);
 
-/// A page of numbers, by itself or of results that were kept.
+/// A page of numbers, from this run or from kept results.
 std::string summary(const SeedsReport& report, std::string_view seeds);
 
 }  // namespace dxgkit::sim

@@ -19,7 +19,7 @@
 namespace dxgkit::sim {
 namespace {
 
-/// What `make test` runs.
+/// The seeds of `make test`.
 constexpr SeedRange kUsual{1, 1000};
 constexpr uint32_t kReplayEvery = 25;
 
@@ -89,7 +89,7 @@ TEST(Simulation, SeedsKeepEveryByteAndDrain) {
     ADD_FAILURE() << "seed " << failure.seed << ": " << failure.what
                   << "\n  replay: " << failure.replay;
   if (options.seeds.count() < 200 || !report.failures.empty()) return;
-  // A kind of fault that never strikes proves nothing.
+  // A kind of fault that is never injected proves nothing.
   for (size_t i = 0; i < kFaultKinds; ++i)
     EXPECT_GT(report.counters.struck[i], 0U) << kFaultNames[i];
   // Some thunks are called by few clients: all of them take more seeds.

@@ -1,4 +1,4 @@
-// The thunks clients call: each is one a client may die in.
+// The thunks that clients call. A client may die in each of them.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ inline constexpr std::array<std::string_view, 37> kThunkNames = {
     "D3DKMTWaitForSynchronizationObjectFromCpu",
     "D3DKMTWaitForSynchronizationObjectFromGpu"};
 
-/// A name that is not listed is a mistake of the simulation's.
+/// A name that is not listed is a mistake of the simulation.
 inline size_t thunk_index(std::string_view name) {
   const auto found = std::ranges::find(kThunkNames, name);
   DXGKIT_CHECK(found != kThunkNames.end());

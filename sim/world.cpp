@@ -28,11 +28,12 @@ namespace {
 
 /// From the end of the last fault to the end of the last client.
 constexpr int64_t kDrainMost = 10 * runtime::kSecond;
-/// Clients that wait for what the faults hold back wait no longer than this for them to heal.
+/// Clients that wait for an effect which faults hold back wait no longer than this for the end of
+/// the faults.
 constexpr int64_t kPatience = 2 * runtime::kSecond;
-/// A hang that timers keep alive ends here, idle time apart.
+/// A hang that timers keep alive ends here; idle time does not count.
 constexpr int64_t kTimeLimit = 600 * runtime::kSecond;
-/// Timers, late DPCs and whoever else has to run first.
+/// Timers, late DPCs and other work that must run first.
 constexpr int64_t kDetectionSlack = 100 * runtime::kMillisecond;
 
 constexpr const char* kGraphicsKey =
@@ -43,7 +44,7 @@ std::function<void()> last_words;  // of the seed that runs
 nt::KernelConfig kernel_config(const WorldPlan& plan) {
   nt::KernelConfig config;
   if (plan.faults.has(FaultKind::kRegistry)) {
-    // None of these is what it should be: each counts as missing (TDR-01).
+    // None of these is valid: each counts as missing (TDR-01).
     auto& values = config.registry[kGraphicsKey];
     constexpr uint32_t kNone = 0, kString = 1, kBinary = 3, kDword = 4;
     values["TdrLevel"] = {kString, {std::byte{'0'}, {}, {}, {}}};
@@ -78,7 +79,7 @@ class Life {
         kernel_(runtime, machine_, findings_, kernel_config(plan)) {}
 
   void run();
-  /// After it: what the trace tells of packets and resets.
+  /// Afterwards: checks packets and resets by the trace.
   void check_packets();
   void count_faults() {
     outcome_.counters.struck = faults_.struck();
@@ -93,24 +94,24 @@ class Life {
     if (outcome_.failure.empty()) outcome_.failure = std::move(what);
   }
   void check_pages(const char* when, uint64_t expected);
-  /// Nothing of the driver's conduct may be reported but what the faults explain.
+  /// Checks that no finding about the driver is reported unless a fault explains it.
   void check_findings(const char* when);
-  /// What nobody has accounted for yet; page faults that were asked for are left out.
+  /// Checks findings that are not yet explained; expected page faults are left out.
   std::vector<verifier::Finding> unexplained() const;
-  /// What happens to the machine while the clients work: sleep, and power that goes away.
+  /// Power events of the machine while the clients work: sleep, and power failures.
   void run_platform(World& world);
   void lose_or_sleep(World& world, Random& random);
   /// TDR-05, TDR-06: limits are reached by as many resets within the time, and by no fewer.
   void check_limits();
-  /// P8: whom the reset hit, and that it was due.
+  /// P8: checks which clients the reset hit, and that it was due.
   void check_timeout(const dxgk::TimeoutReport& report, std::span<const CutShort> cut_short);
   bool start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter);
   void live(dxgk::System& system, dxgk::Luid adapter);
   void collect(const dxgk::AdapterStatistics& statistics);
-  /// All clients rest: nothing of theirs may be lost when video memory is.
+  /// All clients rest: their content must not be lost when video memory is.
   void stand_by(World& world, std::span<const std::unique_ptr<Client>> clients);
   uint32_t register_value(uint32_t offset);
-  /// The driver counts faults of the device: `wild` of them may be.
+  /// The driver counts faults of the device; up to `wild` of them are expected.
   void ask_the_driver(dxgk::System& system, dxgk::Luid adapter, uint64_t wild);
 
   runtime::Runtime& runtime_;
@@ -156,9 +157,9 @@ std::vector<verifier::Finding> Life::unexplained() const {
       {"INT-11", struck(FaultKind::kRepeatedFence)},
       {"TDR-13", struck(FaultKind::kRepeatedFence)},
       {"TDR-22", struck(FaultKind::kRepeatedFence)},
-      {"INT-08", struck(FaultKind::kStorm)},  // a line that nobody claims 100 times in a row
+      {"INT-08", struck(FaultKind::kStorm)},  // a line that was not claimed 100 times in a row
       {"LIFE-21", struck(FaultKind::kRemoval)},
-      // A warning each; what came of them check_packets looks at.
+      // A warning each; check_packets checks their effects.
       {"TDR-01", plan_.faults.has_hangs() ? UINT64_MAX : 0}};
   for (size_t i = findings_explained_; const verifier::Finding& finding : findings_.all()) {
     if (i != 0) {
@@ -280,7 +281,7 @@ void Life::stand_by(World& world, std::span<const std::unique_ptr<Client>> clien
   };
   if (!exercise.has_value()) return;
   Status status = Status::kGraphicsAllocationBusy;
-  // What was submitted is done at some time, if interrupts are lost after a timeout each.
+  // Every submission is done at some time, after a timeout each if interrupts are lost.
   for (int tries = 0; tries < 100 && status == Status::kGraphicsAllocationBusy; ++tries) {
     runtime_.sleep_for(10 * runtime::kMillisecond);
     if (rests()) status = exercise->evict_all();
@@ -334,7 +335,7 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
     const uint64_t death = random.magnitude(1, uint64_t{plan_.operations} * 4);
     if (plan_.faults.has(FaultKind::kClientDeath) && random.percent(60) && !options.hog)
       choose_death(death, thunks, &options);
-    // And who keeps video memory locked: all of it comes free at once.
+    // And a client that keeps video memory locked: all of it is released at once.
     if (options.hog && plan_.faults.has(FaultKind::kClientDeath) && later.percent(60))
       options.dies_at = later.magnitude(10, 400);
     options.tidy = random.percent(50);
@@ -411,7 +412,7 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
     if (report.code == 0x142) faults_.count(FaultKind::kFewResets);
   }
   if (world.adapter_lost()) {
-    // The one bug check that was asked for; beside it, what else that entry's failure says.
+    // The bug check that was injected; beside it, other findings of that entry's failure.
     const std::vector<verifier::Finding> fresh = unexplained();
     const auto bug_check = [](const verifier::Finding& finding) {
       return finding.severity == verifier::Severity::kBugCheck;
@@ -511,7 +512,7 @@ void Life::check_limits() {
              report.detected_ns <= blocked.detected_ns &&
              blocked.detected_ns - report.ended_ns < window;
     });
-    // The one under way may not have been written down yet.
+    // The running one may not be recorded yet.
     if (hangs + 1 + 1 < static_cast<ptrdiff_t>(most))
       fail(fmt::format("{} was kept from the GPU at {} ns after {} timeouts within {} ms",
                        blocked.process, blocked.detected_ns, hangs,
@@ -554,7 +555,7 @@ void Life::lose_or_sleep(World& world, Random& random) {
   const dxgk::PowerTarget target = kTargets[random.below(kTargets.size())];
   bool asleep = false;
   const auto fail_power = [&] {
-    ++world.power_failures;  // before anybody sees what came of it
+    ++world.power_failures;  // before any client sees the effect
     gpu_.fail_power(target == dxgk::PowerTarget::kStandby ? bus::FunctionPower::kStandby
                                                           : bus::FunctionPower::kHibernate);
     const Status status = world.system.power_failed(world.adapter, target);
@@ -565,7 +566,7 @@ void Life::lose_or_sleep(World& world, Random& random) {
       --world.power_failures;
     }
   };
-  // With a way down or up under way, somewhere in its middle; or out of the blue.
+  // While a transition down or up is in progress, somewhere in its middle; or without warning.
   const auto beside = [&](const auto& transition) {
     std::unique_ptr<runtime::Thread> saboteur;
     if (fails && random.percent(60)) {
@@ -604,7 +605,7 @@ void Life::lose_or_sleep(World& world, Random& random) {
       return up.has_value() ? Status::kSuccess : up.error();
     });
     if (world.adapter_lost()) return;
-    // Power failed on the way up, or right behind it.
+    // Power failed on the way up, or right after it.
     if ((status == Status::kRetry || asleep) && tries < 20) continue;
     if (!is_success(status))
       world.fail(fmt::format("the adapter did not come back from sleep: {:#010x}",
@@ -665,7 +666,7 @@ bool World::adapter_lost() const {
     FaultKind kind;
     std::string_view rule;
   };
-  // What a fence nobody submitted is told by depends on who looks first.
+  // Several rules can report a fence that was never submitted: the first check that sees it does.
   constexpr std::array<Explained, 6> kExplained = {{{FaultKind::kFewResets, "TDR-05"},
                                                     {FaultKind::kMemoryError, "PAGE-49"},
                                                     {FaultKind::kFutureFence, "INT-11"},
@@ -732,7 +733,7 @@ SeedOutcome run_seed(const SeedOptions& options) {
                                                      : trace::to_text(recording));
   };
   if (!options.trace_path.empty()) {
-    last_words = write_trace;  // a world that ends its process is the one to look at
+    last_words = write_trace;  // a world that ends its process is the one to examine
     set_last_words([] { last_words(); });
   }
   runtime->run_main([&] {

@@ -28,13 +28,13 @@ class Client;
 
 struct SeedOptions;
 
-/// Sizes and habits of a world. All drawn from the seed, but for what SeedOptions say.
+/// Sizes and habits of a world. All are drawn from the seed, except those that SeedOptions set.
 struct WorldPlan {
   uint64_t vram_bytes = 0, aperture_bytes = 0, system_bytes = 0;
   uint32_t paging_buffer_bytes = 0;
   uint32_t client_count = 0;
-  uint32_t operations = 0;         // of each client while faults strike
-  uint32_t operations_healed = 0;  // and after
+  uint32_t operations = 0;         // of each client while faults are injected
+  uint32_t operations_healed = 0;  // and after the last fault
   uint64_t client_bytes = 0;       // what one client's allocations may add up to
   uint64_t allocation_bytes_max = 0;
   bool explicit_residency = false;  // the driver's WDDM 2.0 face
@@ -42,7 +42,7 @@ struct WorldPlan {
   bool tight_memory = false;        // system pages run out by themselves
   bool reference_checks = true;
   int64_t tdr_delay_ns = 0;
-  uint32_t pauses = 0;           // of each client while faults strike, at most
+  uint32_t pauses = 0;           // of each client while faults are injected, at most
   int64_t pause_most_ns = 0;     // seconds to hours; nothing happens meanwhile
   uint32_t pause_chance = 0;     // before each operation, per million
   int64_t sleep_ns = 0;          // how long stand-by lasts
@@ -50,14 +50,15 @@ struct WorldPlan {
   int64_t periodic_trim_ns = 0;  // AdapterOptions
   uint32_t signals = 0;          // operations of client_sync.cpp, per hundred others
   bool crowded = false;          // clients use more than all memory at once, often
-  uint32_t commons = 0;          // operations on what several write, per hundred others
+  // Operations on resources that several clients write, per hundred others.
+  uint32_t commons = 0;
   FaultPlan faults;
 
   bool has_addresses() const { return memory_model != 0; }
-  /// What an allocation takes in memory, and what of it one submission may use.
+  /// The memory that an allocation takes, and the part of it that one submission may use.
   uint64_t room_of(uint64_t bytes) const;
   uint64_t room() const;
-  /// What pauses, sleep and jumps of the clock may add up to.
+  /// The most that pauses, sleep and jumps of the clock may add up to.
   int64_t idle_most_ns() const;
 
   static WorldPlan draw(const SeedOptions& options);
@@ -65,15 +66,15 @@ struct WorldPlan {
   std::string describe() const;
 };
 
-/// Which of the two drivers for softgpu there is.
+/// Which of the two drivers for softgpu is loaded.
 enum class DriverFace { kEither, kFirst, kSecond };
 
-/// What is not as the seed draws it.
+/// Overrides the choices of the seed.
 struct Changes {
   std::optional<uint32_t> clients = {}, operations = {}, operations_healed = {};
   std::string faults = {};  // FaultPlan::change
   bool operator==(const Changes&) const = default;
-  /// As options of the tool: " --clients 1 --faults none". Empty: nothing.
+  /// The options for the tool: " --clients 1 --faults none". Empty: none.
   std::string as_options() const;
 };
 
@@ -81,14 +82,14 @@ struct SeedOptions {
   uint64_t seed = 0;
   Canary canary = Canary::kNone;
   Changes changes = {};
-  /// Path of a driver for softgpu in place of the built-in ones, of the face named here.
+  /// Path of a driver for softgpu in place of the built-in ones, with the interface named here.
   std::string driver = {};
   DriverFace face = DriverFace::kEither;
-  /// Called when so many events have happened, with the trace so far. 0: never.
+  /// Called with the trace so far when so many events have happened. 0: never.
   uint64_t stop_at_event = 0;
   std::function<void(const trace::Recorder&)> at_stop = {};
   bool trace = false;  // SeedOutcome::trace_hash
-  /// Where the trace goes: text, or Perfetto's format if it ends in .pftrace. Empty: nowhere.
+  /// The file for the trace: text, or Perfetto's format if it ends in .pftrace. Empty: no file.
   std::string trace_path = {};
 };
 struct SeedOutcome {
@@ -101,14 +102,14 @@ struct SeedOutcome {
 /// invariant of the kernel's own (CHECK) or a deadlock ends the process: see seeds.h.
 SeedOutcome run_seed(const SeedOptions& options);
 
-/// What is in a resource that several processes write, by turns.
+/// The content of a resource that several processes write in turn.
 struct Common {
   Content content{0};
-  bool taken = false;   // somebody is at it
+  bool taken = false;   // a client has the turn
   uint64_t losses = 0;  // World::losses() when it was written: each one may have lost it
 };
 
-/// A resource that everybody may open. Without `common` nobody writes it any more.
+/// A resource that every client may open. Without `common` it is no longer written.
 struct Shared {
   uint32_t owner = 0;  // number of the client that made it, which may have ended
   D3DKMT_HANDLE global = 0;
@@ -118,7 +119,7 @@ struct Shared {
   std::shared_ptr<Common> common = {};
 };
 
-/// What clients see of their world. Fibers of one simulation only.
+/// The part of the world that its clients see. Fibers of one simulation only.
 class World {
  public:
   World(const SeedOptions& options, const WorldPlan& plan, runtime::Runtime& runtime,
@@ -140,50 +141,50 @@ class World {
   uint64_t power_failures = 0;
   std::vector<TimeJump> jumps;
 
-  /// The first failure counts; everybody ends at the next opportunity then.
+  /// Records a failure. The first one counts; then all clients end at the next opportunity.
   void fail(std::string what);
   bool failed() const { return !failure_.empty(); }
   const std::string& failure() const { return failure_; }
 
-  /// A fault has stopped the adapter, or taken it away.
+  /// True if a fault has stopped the adapter or removed it.
   bool adapter_lost() const;
-  /// The finding that stopped the adapter, for a failure's text; empty: it runs.
+  /// The finding that stopped the adapter, for the text of a failure. Empty: the adapter runs.
   std::string why_stopped() const;
   /// How often the whole adapter was reset after a timeout.
   uint64_t adapter_resets() const;
-  /// How often what only video memory held may have been lost.
+  /// How often content that only video memory held may have been lost.
   uint64_t losses() const { return adapter_resets() + power_failures; }
-  /// It hung the GPU too often and is kept from it (TDR-06).
+  /// True if it hung the GPU too often and may no longer use it (TDR-06).
   bool is_blocked(const Client& client) const;
 
   /// Ends its process, as kill() does; the client is at its end.
   void end(Client& client);
-  /// Lets `client` die in `thunk`: its process is ended by another thread, from now on.
+  /// Lets `client` die in `thunk`: another thread ends its process from now on.
   void kill(Client& client, std::string_view thunk);
-  /// The client has done what it does while faults strike. Returns when they have healed.
+  /// The client has done its work under faults. Returns when no more faults are injected.
   void wait_until_healed();
 
-  /// Nothing for so long, or until the faults heal. Once everybody rests and what was queued has
-  /// had its time, the kernel must rest, too: a timer that runs on fails the world.
+  /// Pauses for so long, or until no more faults are injected. Once all clients rest and queued
+  /// work has had its time, the kernel must rest, too. A timer that goes on fails the world.
   void pause(int64_t duration_ns);
   bool somebody_pauses() const { return pausing_ != 0; }
-  /// For whoever works on and on: returns when nobody pauses.
+  /// For a client that works without end: returns when no client pauses.
   void rest_with_others();
-  /// Thunks end, and their clients stand still before they touch memory again: Windows freezes
+  /// Thunks end, and their clients stop before they touch memory again, because Windows freezes
   /// processes while the machine goes to sleep.
   void freeze(bool now);
   void wait_while_frozen();
-  /// What clients are told ends now: nobody reaches the adapter meanwhile. Looks at the clock as
-  /// pause() does.
+  /// Ends that: clients may continue. No client reaches the adapter meanwhile. Looks at the clock
+  /// as pause() does.
   void sleep_idle(int64_t duration_ns);
 
-  // --- for the one who runs the world
-  /// How many clients there are; before they begin.
+  // --- for the code that runs the world
+  /// The number of clients; before they begin.
   void expect(size_t clients) { clients_ = clients; }
   /// Waits until `clients` have called wait_until_healed, died or ended, or the patience is over.
   /// False: it was over. Pauses do not count.
   bool wait_for_work(size_t clients, int64_t patience_ns);
-  /// No process is being ended, or waits for it.
+  /// True if no process is being ended, or waits for its end.
   bool nobody_dies() const { return to_kill_.empty() && !killing_; }
   void announce_healed();
   void client_ended();
@@ -193,10 +194,10 @@ class World {
 
  private:
   void bump();
-  /// Until then, or until the faults heal.
+  /// Sleeps until then, or until no more faults are injected.
   void wait_until(int64_t due_ns);
-  /// Until what was queued has had its time since the last one came to rest: others may have worked
-  /// on since this one did, and the clock jumped. Until `due_ns` at most.
+  /// Waits until queued work has had its time since the last client came to rest. Other clients may
+  /// have worked longer than this one, and the clock may have jumped. Until `due_ns` at most.
   void settle(int64_t due_ns);
   bool everybody_rests() const {
     return pausing_ + arrived_ + hogs_resting_ >= clients_ && nobody_dies();
@@ -218,8 +219,9 @@ class World {
   std::vector<Client*> to_kill_;
   size_t arrived_ = 0;
   bool stop_reaping_ = false, killing_ = false;
-  std::atomic<uint32_t> changes_{0};  // who waits for any of the above looks again
-  int64_t changed_ns_ = 0;            // when it changed last
+  // Threads that wait for any of the above look again when it changes.
+  std::atomic<uint32_t> changes_{0};
+  int64_t changed_ns_ = 0;  // the time of the last change
 };
 
 }  // namespace dxgkit::sim

@@ -1,4 +1,4 @@
-// What a world is made of, drawn from its seed.
+// The plan of a world, drawn from its seed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace dxgkit::sim {
 namespace {
 
-/// For paging and DMA buffers, rings, and what the driver takes for itself.
+/// For paging and DMA buffers, rings, and the driver's own memory.
 constexpr uint64_t kReserveBytes = uint64_t{16} << 20;
 
 uint64_t pages(uint64_t bytes) { return align_up(bytes, kPageBytes); }
@@ -44,8 +44,8 @@ WorldPlan draw_world(uint64_t seed, DriverFace face) {
   if (!random.percent(45) || face == DriverFace::kFirst) return plan;
   plan.memory_model = static_cast<uint32_t>(random.between(1, 3));
   plan.explicit_residency = true;
-  // Page tables are in it too, and buffers of commands in the aperture. A quarter of what clients
-  // use, or less.
+  // It also holds page tables, and command buffers in the aperture. A quarter of the memory that
+  // clients use, or less.
   plan.vram_bytes = pages(random.magnitude(uint64_t{512} << 10, uint64_t{2} << 20));
   plan.aperture_bytes = std::max(plan.aperture_bytes, uint64_t{512} << 10);
   plan.allocation_bytes_max = std::max(plan.room() * 40 / 100, kPageBytes);
@@ -57,7 +57,7 @@ WorldPlan draw_world(uint64_t seed, DriverFace face) {
   return plan;
 }
 
-/// Drawn from numbers of its own: what came later changes nothing about what was there.
+/// Drawn from other random numbers, so that newer draws do not change the older ones.
 void draw_rest(uint64_t seed, WorldPlan* plan) {
   Random random(seed ^ 0x1D7Eu);
   constexpr uint64_t kSecond = runtime::kSecond;

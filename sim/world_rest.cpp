@@ -1,4 +1,5 @@
-// Who of a world works, rests or dies; and what must not happen while everybody rests.
+// Decides which client of a world works, rests or dies, and checks that nothing runs while all
+// rest.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,10 +12,11 @@
 namespace dxgkit::sim {
 namespace {
 
-/// What was queued is done, given up or lost by then, each packet behind a timeout of its own; then
-/// everything rests.
+/// By then queued work is done, cancelled or lost, each packet after a timeout of its own. Then all
+/// clients rest.
 constexpr int64_t kSettle = 60 * runtime::kSecond;
-/// Times that something was due in a rest of any length: what ends it, and what was armed before.
+/// How often a timer may be due in a rest of any length: the timer that ends the rest, and timers
+/// armed before.
 constexpr uint64_t kStepsMost = 16;
 
 }  // namespace

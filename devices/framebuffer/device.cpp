@@ -20,7 +20,7 @@ class FrameBufferDevice final : public bus::Device, private bus::DeviceScreen {
     Screen screen = display_->screen();
     return {screen.width, screen.height, std::move(screen.pixels)};
   }
-  // What is written is shown: there are no flips.
+  // The screen shows every write at once, so there are no flips.
   void on_flip(std::function<void(const bus::ScreenImage&)>) override {}
 
   const std::unique_ptr<FrameBuffer> display_;

@@ -1,11 +1,11 @@
-// framebuffer as a device that is made by name.
+// The frame buffer as a device that is made by name.
 #pragma once
 
 #include "bus/device.h"
 
 namespace dxgkit::framebuffer {
 
-/// "framebuffer": the mode firmware set, and whether firmware set one on this card. Offers a
+/// "framebuffer": options set the mode, and whether firmware has set a mode on this card. Offers a
 /// screen.
 bus::DeviceType device_type();
 

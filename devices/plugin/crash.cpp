@@ -1,4 +1,5 @@
-// Whose code stopped: that of a plug-in is told by where the thread is, not by what it touched.
+// Finds the owner of code that stopped. A plug-in is recognised by the place of the thread, not by
+// the memory it accessed.
 #include <signal.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ struct Image {
   uint64_t begin = 0, end = 0;
   const char* path = nullptr;
 };
-/// Code of plug-ins that are loaded. More than these are told by the thread alone.
+/// Code of loaded plug-ins. Beyond this many, only the thread's mark identifies a plug-in.
 std::array<Image, 32> images;
 std::atomic<size_t> image_count{0};
 
@@ -47,13 +48,13 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     previous.sa_handler(signal);
   } else {
-    // The default action: the instruction runs again, or the caller's abort goes on.
+    // The default action: the instruction runs again, or the caller's abort continues.
     ::signal(signal, SIG_DFL);
     if (signal == SIGTRAP || signal == SIGABRT) raise(signal);
   }
 }
 
-/// Appends what fits.
+/// Appends as much as fits.
 void append(char* out, size_t size, const char* text) {
   const size_t used = std::strlen(out);
   if (used + 1 < size) std::strncat(out, text, size - used - 1);

@@ -1,13 +1,14 @@
-// Inside of plugin: which thread is in code of a plug-in. Not for others: include plugin.h.
+// Internals of plugin: marks threads that run code of a plug-in. Other modules include plugin.h.
 #pragma once
 
 #include <cstdint>
 
 namespace dxgkit::plugin {
 
-/// While it lives, the calling thread is in `function` of the plug-in `path`, which both live as
-/// long as the process. The other way round with nulls: it is out of it again, in a service of the
-/// host. A thread of a simulation may switch only while it is out.
+/// While an Inside lives, the calling thread counts as inside `function` of the plug-in `path`;
+/// both texts live as long as the process. With nulls it is the reverse: the thread is in a service
+/// of the host and counts as outside. A thread of a simulation may switch only while it counts as
+/// outside.
 class Inside {
  public:
   Inside(const char* path, const char* function);

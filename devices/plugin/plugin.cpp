@@ -31,7 +31,7 @@ constexpr uint64_t kMemoryBytesMost = uint64_t{64} << 30;
 
 std::unexpected<std::string> wrong(std::string text) { return std::unexpected(std::move(text)); }
 
-/// A plug-in that was found right. Lives as long as the process, as what it points to does.
+/// A checked plug-in. It lives as long as the process, and so does everything that it points to.
 struct Code {
   std::string path;
   const DxgkitDevice* functions = nullptr;
@@ -45,7 +45,7 @@ std::vector<DxgkitDeviceSetting> settings_of(const bus::DeviceOptions& options) 
   return settings;
 }
 
-/// Calls what was asked for when its time has come. Its thread sleeps meanwhile.
+/// Makes the requested calls when their time has come. Its thread sleeps meanwhile.
 class Alarm {
  public:
   Alarm(runtime::Runtime& runtime, std::function<void(uint64_t)> ring)
@@ -75,7 +75,7 @@ class Alarm {
     bell_.fetch_add(1, std::memory_order_acq_rel);
     runtime_.wake_all(bell_);
   }
-  /// Takes what is due first; false: nothing is, and *next is when something will be.
+  /// Takes the call that is due first. False: none is due, and *next is the time of the next one.
   bool take(uint64_t* value, runtime::TimeNs* next) {
     const runtime::MutexLock lock(mutex_);
     const auto first = due_.begin();
@@ -123,7 +123,7 @@ class PluginDevice final : public bus::Device {
   }
   ~PluginDevice() override {
     alarm_.reset();
-    functions_.clear();  // out of the machine before the device is gone
+    functions_.clear();  // out of the machine before the device is closed
     parts_.clear();
     if (!opened_) return;
     const Inside inside = in("close");
@@ -194,7 +194,7 @@ class PluginDevice final : public bus::Device {
   struct Part {
     std::deque<Registers> registers;  // they stay where they are
     std::vector<std::unique_ptr<bus::DeviceMemory>> memory;
-    std::optional<bus::PciFunction> function;  // goes before what its BARs point to
+    std::optional<bus::PciFunction> function;  // destroyed before the targets of its BARs
   };
 
   Inside in(const char* function) const { return Inside(code_.path.c_str(), function); }
@@ -319,10 +319,10 @@ class PluginDevice final : public bus::Device {
   }
 
   // --- services, called by the plug-in
-  // ----------------------------------------------------------------------------------------------
   static PluginDevice& of(void* host) { return *static_cast<PluginDevice*>(host); }
   bool is_gone() const { return gone_.load(std::memory_order_acquire); }
-  /// A thread of the plug-in's own joins the runtime for a call; null: it is in one.
+  /// A thread of the plug-in's own joins the runtime for a call; null: the thread is in a runtime
+  /// already.
   std::unique_ptr<runtime::AdoptThread> adopt() const {
     if (runtime::Runtime::current_or_null() != nullptr) return nullptr;
     return std::make_unique<runtime::AdoptThread>(runtime_, "device plug-in's own");
@@ -411,7 +411,7 @@ void note_image(void* library, const char* path) {
   add_image(search.base, search.end, path);
 }
 
-/// What is missing in a plug-in; nullopt: nothing.
+/// The missing function of a plug-in; nullopt: none.
 std::optional<std::string> missing(const DxgkitDevice& f) {
   const struct {
     const char* name;
@@ -486,7 +486,7 @@ std::expected<bus::DeviceType, std::string> load(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) return wrong(path + ": there is no such device plug-in");
   if (!S_ISREG(status.st_mode)) return refused("it is not a file");
-  // Loaded for the process's life, and so is what says so.
+  // Loaded for the process's life, and so is the record of it.
   static std::deque<Code> all;
   const auto known = std::ranges::find(all, path, &Code::path);
   Code& code =

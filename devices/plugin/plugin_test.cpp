@@ -20,7 +20,7 @@ std::string path_of(const std::string& name) {
   return std::string(DXGKIT_DEVICE_PLUGINS) + "/" + name + "_device.so";
 }
 
-/// What the catalog does, for files only.
+/// Does the catalog's work, for files only.
 bus::DeviceRegistry registry() {
   bus::DeviceRegistry all;
   all.set_loader(load);
@@ -121,7 +121,7 @@ TEST(Plugin, HasWhatItDescribed) {
   });
 }
 
-/// What was pulled out neither touches memory nor interrupts any more.
+/// A removed device can neither access memory nor interrupt any more.
 TEST(Plugin, IsCutOffByRemoval) {
   runtime::make_sim_runtime(1)->run_main([] {
     runtime::Runtime& runtime = runtime::Runtime::current();
@@ -163,7 +163,6 @@ TEST(Plugin, TypesSayWhatThereIsToKnow) {
 }
 
 // --- bad input
-// -------------------------------------------------------------------------------------------------------
 
 TEST(Plugin, RefusesWhatIsNone) {
   const auto no_plugin = [](const std::string& name, const std::string& why) {
@@ -219,7 +218,6 @@ TEST(Plugin, RefusesWhatCannotBeMade) {
 }
 
 // --- crashes
-// ---------------------------------------------------------------------------------------------------------
 
 /// Reads a register of the plug-in in a process of its own.
 void read_a_register(const std::string& name) {

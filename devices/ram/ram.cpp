@@ -39,7 +39,7 @@ class File {
   }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
-  /// Bytes of a regular file; nullopt: it cannot be opened, or is something else.
+  /// The bytes of a regular file. nullopt if it cannot be opened or is another kind of file.
   std::optional<uint64_t> size() const {
     struct stat status {};
     if (fd_ < 0 || fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;

@@ -13,7 +13,6 @@
 namespace dxgkit::softgpu {
 
 // --- Range
-// ------------------------------------------------------------------------------------------------------
 
 void Range::clear() {
   pieces_.clear();
@@ -61,7 +60,6 @@ void Range::write(uint64_t offset, const std::byte* in, uint64_t count) const {
 }
 
 // --- AddressSpace
-// -----------------------------------------------------------------------------------------------
 
 AddressSpace::AddressSpace(bus::Machine& machine, uint64_t vram_bytes)
     : machine_(machine),
@@ -201,8 +199,8 @@ void AddressSpace::lose_power(uint64_t kept_bytes) {
   for (uint32_t i = 0; i < SGPU_APERTURE_PAGES; ++i)
     entries_[i].store(0, std::memory_order_release);
   clear_dummy_writes();
-  // Only what was ever written: the rest costs no memory and stays that way. A tail of a page that
-  // is kept is kept with it.
+  // Only pages that were ever written: the others cost no memory and stay that way. The rest of a
+  // page whose beginning is kept is kept too.
   constexpr int kGarbage = 0xD7;
   auto at = static_cast<off_t>(align_up(std::min(kept_bytes, bar_bytes_), kPageBytes));
   while ((at = lseek(vram_fd_, at, SEEK_DATA)) >= 0) {

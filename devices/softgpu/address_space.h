@@ -1,4 +1,4 @@
-// What a GPU physical address means: system bus, VRAM, or a page of the aperture.
+// The meaning of a GPU physical address: system bus, VRAM, or a page of the aperture.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace dxgkit::softgpu {
 
-/// Why an engine stops. reason is SGPU_FAULT_*; kNone means no fault.
+/// The reason why an engine stops. reason is SGPU_FAULT_*; kNone means no fault.
 struct Fault {
   uint32_t reason = SGPU_FAULT_NONE;
   uint64_t address = 0;
@@ -24,8 +24,8 @@ struct Fault {
 
 enum class Access { kRead, kWrite, kFetch };  // kFetch: reads commands
 
-/// A resolved range of GPU addresses: host memory in one or more pieces. Reused by its owner, so
-/// that resolving costs no allocation once warm.
+/// A resolved range of GPU addresses: host memory in one or more pieces. Its owner reuses it, so
+/// that resolving allocates nothing after the first uses.
 class Range {
  public:
   struct Piece {
@@ -35,11 +35,11 @@ class Range {
   };
   uint64_t size() const { return size_; }
   const std::vector<Piece>& pieces() const { return pieces_; }
-  /// The whole range as one pointer, or null when it is in pieces (or empty).
+  /// The whole range as one pointer; null if it is in pieces (or empty).
   std::byte* contiguous() const { return pieces_.size() == 1 ? pieces_[0].pointer : nullptr; }
-  /// The piece that holds byte `offset` < size(). Cost: logarithmic in the pieces.
+  /// The piece that contains byte `offset` < size(). Cost: logarithmic in the pieces.
   size_t piece_at(uint64_t offset) const;
-  /// [offset, offset + count) lies inside the range: the caller's duty.
+  /// @param offset  the caller makes sure that [offset, offset + count) lies inside the range.
   void read(uint64_t offset, std::byte* out, uint64_t count) const;
   void write(uint64_t offset, const std::byte* in, uint64_t count) const;
 
@@ -52,7 +52,7 @@ class Range {
   uint64_t size_ = 0;
 };
 
-/// VRAM, the aperture table and the way to system memory. Thread-safe.
+/// VRAM, the aperture table, and access to system memory. Thread-safe.
 class AddressSpace {
  public:
   /// @param vram_bytes  > 0, at most 64 GiB; the BAR is the next power of two.
@@ -63,43 +63,42 @@ class AddressSpace {
   uint64_t vram_bytes() const { return vram_bytes_; }
   bus::MemoryWindow vram_window() const { return {vram_fd_, 0, bar_bytes_}; }
 
-  /// Resolves [address, address + size). Size 0 gives an empty range wherever it is. On a fault
-  /// nothing was touched and `out` is empty. A write counts the DUMMY pages it meets.
+  /// Resolves [address, address + size). Size 0 gives an empty range at any address. On a fault
+  /// nothing was accessed and `out` is empty. A write counts the DUMMY pages that it meets.
   Fault resolve(uint64_t address, uint64_t size, Access access, Range& out);
-  /// `size` bytes that start `page_offset` into the first of a list of page-aligned bus addresses.
-  /// The list is long enough: the caller's duty.
+  /// Resolves `size` bytes that start `page_offset` into the first of a list of page-aligned bus
+  /// addresses. The caller makes sure that the list is long enough.
   Fault resolve_pages(std::span<const uint64_t> pages, uint64_t page_offset, uint64_t size,
                       Range& out);
   /// One naturally aligned word of 4 or 8 bytes.
   Fault resolve_word(uint64_t address, uint32_t width, Access access, std::byte** out);
   /// As resolve(), for a range inside one page: then it is one piece.
   Fault resolve_in_page(uint64_t address, uint64_t size, Access access, std::byte** out);
-  /// Whether resolving gave a pointer into VRAM.
+  /// True if resolving gave a pointer into VRAM.
   bool is_vram(const std::byte* pointer) const {
     return std::bit_cast<uintptr_t>(pointer) - std::bit_cast<uintptr_t>(vram_) < bar_bytes_;
   }
-  /// A run of bytes on the system bus, as page lists use.
+  /// A run of bytes on the system bus, as in page lists.
   Fault resolve_system(uint64_t address, uint64_t size, std::byte** out);
 
   // --- aperture
-  // ---------------------------------------------------------------------------------------------------
   uint64_t entry(uint32_t index) const { return entries_[index].load(std::memory_order_acquire); }
   /// index < SGPU_APERTURE_PAGES. An entry that names no system page becomes invalid.
   void set_entry(uint32_t index, uint64_t entry);
   uint32_t dummy_writes() const { return dummy_writes_.load(std::memory_order_relaxed); }
   void clear_dummy_writes() { dummy_writes_.store(0, std::memory_order_relaxed); }
 
-  /// Power went: aperture entries are 0, VRAM from `kept_bytes` on is garbage. Nobody accesses
-  /// either.
+  /// Power was lost: aperture entries become 0, and VRAM from `kept_bytes` on becomes garbage. No
+  /// thread may access either.
   void lose_power(uint64_t kept_bytes);
 
   /// Injection: accesses to VRAM offsets [begin, end) fault with SGPU_FAULT_MEMORY.
   void set_bad_vram(uint64_t begin, uint64_t end);
 
  private:
-  /// System memory or VRAM: one piece whatever the size.
+  /// Resolves system memory or VRAM: one piece of any size.
   Fault resolve_linear(uint64_t address, uint64_t size, std::byte** out);
-  /// A range inside one page of the aperture.
+  /// Resolves a range inside one page of the aperture.
   Fault resolve_aperture_page(uint64_t offset, uint64_t size, bool* dummy, std::byte** out);
   Fault resolve_aperture(uint64_t offset, uint64_t size, Access access, Range& out);
 
@@ -108,8 +107,8 @@ class AddressSpace {
   uint64_t bar_bytes_;
   int vram_fd_ = -1;
   std::byte* vram_ = nullptr;
-  // Entries are written by either engine and by registers while the other reads them: each is
-  // atomic by itself.
+  // Either engine and the registers write entries while the other engine reads them, so each entry
+  // is atomic by itself.
   std::unique_ptr<std::atomic<uint64_t>[]> entries_;
   std::atomic<uint32_t> dummy_writes_{0};
   std::atomic<uint64_t> bad_begin_{0};

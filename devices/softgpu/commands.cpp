@@ -1,8 +1,8 @@
 // The command processor: fetch a command whole, check all of it, then act.
 //
-// A command is copied out of the DMA buffer before it is looked at, so that memory changing
-// underneath cannot slip past the checks. Nothing is written before every range of the command has
-// been resolved. Addresses go through resolve(), which knows whether they are virtual.
+// A command is copied out of the DMA buffer before it is checked, so that memory that changes
+// meanwhile cannot bypass the checks. Nothing is written before every range of the command has been
+// resolved. Addresses go through resolve(), which knows whether they are virtual.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace dxgkit::softgpu {
 
 namespace {
 
-// How much is moved between two looks at the reset flag: about 100 us of work.
+// The bytes moved between two reads of the reset flag: about 100 us of work.
 constexpr uint64_t kChunk = 1 << 20;
 constexpr runtime::DurationNs kPollFirst = 2 * runtime::kMicrosecond;
 constexpr runtime::DurationNs kPollLast = runtime::kMillisecond;
@@ -25,8 +25,8 @@ bool overlaps(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size) {
 }
 
 uint64_t load_word(const std::byte* pointer, uint32_t width) {
-  // CPUs and the other engine change these words meanwhile: atomic, and acquire for what they
-  // published with it.
+  // CPUs and the other engine change these words meanwhile. So access is atomic, with acquire for
+  // the memory that they published.
   if (width == 4)
     return __atomic_load_n(reinterpret_cast<const uint32_t*>(pointer), __ATOMIC_ACQUIRE);
   return __atomic_load_n(reinterpret_cast<const uint64_t*>(pointer), __ATOMIC_ACQUIRE);
@@ -61,7 +61,8 @@ bool word_is_sound(const SgpuFenceWrite& command) {
 bool is_side(uint32_t pixels) { return pixels >= 1 && pixels <= SGPU_IMAGE_PIXELS_MAX; }
 bool is_kernel_side(uint32_t taps) { return taps % 2 == 1 && taps <= SGPU_KERNEL_MAX; }
 
-/// Names bus addresses, page tables or the aperture: not for a process's own buffers.
+/// True if it names bus addresses, page tables or the aperture: not allowed in a process's own
+/// buffers.
 bool is_privileged(uint32_t opcode) {
   switch (opcode) {
     case SGPU_OP_COPY_PAGES:
@@ -193,7 +194,6 @@ Engine::Outcome Engine::run_command(const SgpuCommandHeader& header, uint64_t of
 }
 
 // --- semaphores
-// -------------------------------------------------------------------------------------------------
 
 Engine::Outcome Engine::fence_write(const SgpuFenceWrite& command) {
   if (!word_is_sound(command)) return fault(SGPU_FAULT_ARGUMENT);
@@ -249,7 +249,7 @@ Engine::Outcome Engine::sem_wait(const SgpuSemWait& command) {
       outcome = Outcome::kPreempted;
       break;
     }
-    // CPUs may write the word without ringing SEM_DOORBELL: look again from time to time.
+    // CPUs may write the word without ringing SEM_DOORBELL, so read it again from time to time.
     runtime_.wait(bell_, seen, runtime_.now() + poll);
     poll = std::min(poll * 2, kPollLast);
   }
@@ -258,7 +258,6 @@ Engine::Outcome Engine::sem_wait(const SgpuSemWait& command) {
 }
 
 // --- copies
-// -----------------------------------------------------------------------------------------------------
 
 bool Engine::move_between(const Range& from, const Range& to, bool backwards) {
   const uint64_t size = from.size();
@@ -355,7 +354,6 @@ Engine::Outcome Engine::fill(const SgpuFill& command) {
 }
 
 // --- rectangles
-// -------------------------------------------------------------------------------------------------
 
 Fault Engine::resolve_rect(uint64_t address, uint32_t pitch, uint64_t width_bytes, uint32_t height,
                            Access access, Range& out) {
@@ -548,7 +546,6 @@ Engine::Outcome Engine::checksum(const SgpuChecksum& command) {
 }
 
 // --- aperture and time
-// ------------------------------------------------------------------------------------------
 
 Engine::Outcome Engine::map_aperture(const SgpuMapAperture& command) {
   if (!range_within(command.first_page, command.page_count, SGPU_APERTURE_PAGES)) {
@@ -591,7 +588,6 @@ Engine::Outcome Engine::delay(const SgpuDelay& command) {
 }
 
 // --- page tables
-// ------------------------------------------------------------------------------------------------
 
 Fault Engine::resolve_table(uint64_t address, uint64_t size, Access access, uint32_t flags,
                             Range& out) {
@@ -668,8 +664,8 @@ Engine::Outcome Engine::flush_tlb(const SgpuFlushTlb& command) {
   }
   if (command.end < command.start) return fault(SGPU_FAULT_ARGUMENT);
   const Mmu::Uses uses = context_.mmu.flush(command.root, command.start, command.end);
-  // What comes next may give the old pages away: not before the other engine has let go of them.
-  // This one holds nothing, so two that flush at once do not wait for each other.
+  // The driver may free the old pages afterwards, but not before the other engine has released
+  // them. This engine holds no pages, so two that flush at once do not wait for each other.
   for (uint32_t other = 0; other < SGPU_NODE_COUNT; ++other) {
     while (other != node_ && context_.mmu.still_uses(other, uses)) {
       const uint32_t seen = bell_.load(std::memory_order_acquire);

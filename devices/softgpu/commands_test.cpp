@@ -226,7 +226,6 @@ TEST_P(SoftGpuCommands, ChecksumSkipsTheGapsOfARectangle) {
 }
 
 // --- semaphores
-// -------------------------------------------------------------------------------------------------
 
 TEST_P(SoftGpuCommands, SemaphoresOrderTheTwoNodes) {
   in_runtime([](runtime::Runtime& runtime) {
@@ -287,7 +286,6 @@ TEST_P(SoftGpuCommands, CpuReleasesAWaitingEngine) {
 }
 
 // --- aperture
-// ---------------------------------------------------------------------------------------------------
 
 TEST_P(SoftGpuCommands, UnmapLeadsToTheDummyPageAndWritesAreCounted) {
   in_runtime([](runtime::Runtime& runtime) {
@@ -338,7 +336,6 @@ TEST_P(SoftGpuCommands, RegistersMapTheApertureToo) {
 }
 
 // --- time
-// -------------------------------------------------------------------------------------------------------
 
 TEST_P(SoftGpuCommands, DelayKeepsTheEngineBusyForItsTime) {
   in_runtime([](runtime::Runtime& runtime) {

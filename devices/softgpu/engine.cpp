@@ -24,7 +24,7 @@ void Engine::stop() {
 
 void Engine::lose_power() {
   write(SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
-  // The engine takes the reset on its own thread; the read lets it get there.
+  // The engine takes the reset on its own thread, and the read lets it get there.
   while ((read(SGPU_NODE_STATUS) & SGPU_STATUS_RESETTING) != 0) {
   }
   const runtime::MutexLock lock(mutex_);
@@ -44,13 +44,12 @@ void Engine::ring_bell() {
 }
 
 void Engine::semaphore_doorbell() {
-  // Read-modify-write on both sides: either this sees the flag sem_wait set, or sem_wait's flag
-  // comes later and what was written to memory before this call is visible to its first look.
+  // Read-modify-write on both sides. Either this code sees the flag that sem_wait set, or
+  // sem_wait's flag comes later and its first read sees all memory written before this call.
   if (waiting_.fetch_add(0, std::memory_order_acq_rel) != 0) ring_bell();
 }
 
 // --- registers
-// --------------------------------------------------------------------------------------------------
 
 uint32_t Engine::status() const {
   uint32_t status = 0;
@@ -89,8 +88,8 @@ uint64_t Engine::read(uint32_t offset) {
     case SGPU_NODE_STATUS: {
       const uint32_t value = status();
       if ((value & SGPU_STATUS_RESETTING) != 0) {
-        // Who polls for the end of a reset must let the engine get there: a stalled read takes a
-        // microsecond.
+        // A thread that polls for the end of a reset must let the engine reach it: a stalled read
+        // takes a microsecond.
         if (runtime_.is_simulated()) {
           runtime_.consume(runtime::kMicrosecond);
         } else {
@@ -188,7 +187,6 @@ void Engine::write(uint32_t offset, uint64_t value) {
 }
 
 // --- the thread
-// -------------------------------------------------------------------------------------------------
 
 void Engine::run() {
   while (true) {
@@ -349,7 +347,7 @@ Engine::Outcome Engine::run_buffer(const SgpuRingEntry& entry) {
     }
     if (!spend(context_.timing.command_ns)) return Outcome::kReset;
     const Outcome outcome = run_command(header, offset);
-    if (virtual_) context_.mmu.release(node_);  // who flushes may go on
+    if (virtual_) context_.mmu.release(node_);  // a waiting flush may continue
     if (outcome != Outcome::kDone) return outcome;
     offset += header.size;
   }
@@ -404,7 +402,7 @@ void Engine::answer_preemption(uint32_t stopped_fence, uint32_t stopped_offset) 
     const runtime::MutexLock lock(mutex_);
     const uint32_t tail = tail_.load(std::memory_order_acquire);
     if (tail < ring_size_)
-      head_.store(tail, std::memory_order_release);  // else the next fetch faults
+      head_.store(tail, std::memory_order_release);  // otherwise the next fetch faults
   }
   preempt_completed_.store(completed_fence_.load(std::memory_order_relaxed),
                            std::memory_order_release);
@@ -462,7 +460,6 @@ void Engine::hang() {
 }
 
 // --- time
-// -------------------------------------------------------------------------------------------------------
 
 Engine::Outcome Engine::wait_until(runtime::TimeNs due, bool preemptible) {
   while (true) {

@@ -129,7 +129,6 @@ TEST_P(SoftGpuEngine, ConfigurationIsIgnoredWhileEnabled) {
 }
 
 // --- preemption
-// -------------------------------------------------------------------------------------------------
 
 TEST_P(SoftGpuEngine, IdleEngineAnswersPreemptionAtOnce) {
   in_runtime([](runtime::Runtime& runtime) {
@@ -265,7 +264,6 @@ TEST(SoftGpuPreemption, EveryInterleavingIsConsistent) {
 }
 
 // --- reset
-// ------------------------------------------------------------------------------------------------------
 
 TEST_P(SoftGpuEngine, ResetStopsWorkAndLeavesTheOtherNodeAlone) {
   in_runtime([](runtime::Runtime& runtime) {
@@ -330,7 +328,6 @@ TEST_P(SoftGpuEngine, DestructionAbandonsWork) {
 }
 
 // --- faults of the ring
-// -----------------------------------------------------------------------------------------
 
 TEST_P(SoftGpuEngine, BadRingsFault) {
   in_runtime([](runtime::Runtime& runtime) {

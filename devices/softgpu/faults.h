@@ -1,4 +1,4 @@
-// Faults a test may plant in the software GPU. Not reachable through registers.
+// Faults that a test may plant in the software GPU. No register reaches them.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace dxgkit::softgpu {
 
-/// What goes wrong on one node. Chances are per million entries, drawn from Runtime::random.
+/// The faults of one node. Chances are per million entries, drawn from Runtime::random.
 struct NodeFaults {
   /// The engine stops dead when it begins this fence, until reset.
   std::optional<uint32_t> hang_at_fence;
@@ -22,13 +22,14 @@ struct NodeFaults {
   /// The same on every entry, and by chance.
   bool hang_always = false;
   uint32_t hang_per_million = 0;
-  /// How many hangs in all before the plan is used up.
+  /// The number of hangs after which the plan is used up.
   uint32_t hangs_max = UINT32_MAX;
-  /// Its n-th entry, counted as for hang_at_entry, stops with SGPU_FAULT_MEMORY before its first
-  /// command: an error in memory that could not be corrected.
+  /// The n-th entry, counted as for hang_at_entry, stops with SGPU_FAULT_MEMORY before its first
+  /// command: an uncorrectable error in memory.
   std::optional<uint32_t> memory_error_at_entry;
 
-  /// The completion of this fence sets its cause but never drives the line; the same by chance.
+  /// The completion of this fence sets its cause but never drives the line. Below: the same by
+  /// chance.
   std::optional<uint32_t> lose_interrupt_at_fence;
   uint32_t lose_interrupt_per_million = 0;
   /// The completion interrupt comes twice.
@@ -38,11 +39,11 @@ struct NodeFaults {
   std::optional<uint32_t> late_interrupt_at_fence;
   uint32_t late_interrupt_per_million = 0;
   runtime::DurationNs late_by_ns = runtime::kMillisecond;
-  /// Fences that are reported as another number when they complete.
+  /// When one of these fences completes, the engine reports another number.
   std::map<uint32_t, uint32_t> corrupt_fences;
 
-  /// Every modelled duration is multiplied by this. In os mode, where work takes no modelled time,
-  /// an engine with a factor above 1 waits for the modelled time.
+  /// Multiplies every modelled duration. In os mode, where work takes no modelled time, an engine
+  /// with a factor above 1 waits for the modelled time.
   uint32_t slow_factor = 1;
 };
 
@@ -56,24 +57,24 @@ struct FaultPlan {
 enum class EntryFate { kNormal, kHangs, kMemoryError };
 enum class InterruptFate { kNormal, kLost, kDuplicate, kLate };
 
-/// Applies a plan. Thread-safe; free of cost while there is no plan.
+/// Applies a plan. Thread-safe. Costs nothing while there is no plan.
 class FaultInjector {
  public:
   explicit FaultInjector(runtime::Runtime& runtime) : runtime_(runtime) {}
   void set(const FaultPlan& plan);
 
-  /// A node begins an entry: what becomes of it.
+  /// A node begins an entry: decides its fate.
   EntryFate entry_fate(uint32_t node, uint32_t fence);
   InterruptFate interrupt_fate(uint32_t node, uint32_t fence, runtime::DurationNs* late_by_ns);
-  /// What the completion of `fence` is reported as.
+  /// The fence number that is reported when `fence` completes.
   uint32_t reported_fence(uint32_t node, uint32_t fence);
   uint32_t slow_factor(uint32_t node);
-  /// Completions that had this fate so far, but for kNormal.
+  /// The number of completions with this fate so far. kNormal is not counted.
   uint64_t count(InterruptFate fate) const {
     return fates_[static_cast<size_t>(fate)].load(std::memory_order_relaxed);
   }
-  /// Entries at which an engine stopped dead, or met an error in memory; completions reported as
-  /// another fence.
+  /// The number of entries at which an engine stopped dead or met an error in memory, and of
+  /// completions reported as another fence.
   uint64_t hangs() const { return hangs_.load(std::memory_order_relaxed); }
   uint64_t memory_errors() const { return memory_errors_.load(std::memory_order_relaxed); }
   uint64_t corrupted() const { return corrupted_.load(std::memory_order_relaxed); }
@@ -83,7 +84,8 @@ class FaultInjector {
   bool by_chance(uint32_t per_million);
 
   runtime::Runtime& runtime_;
-  // Read without the lock on every entry; a plan set meanwhile takes effect from the next look.
+  // Read without the lock on every entry. A plan that is set meanwhile takes effect at the next
+  // read.
   std::atomic<bool> active_{false};
   std::array<std::atomic<uint64_t>, 4> fates_{};
   std::atomic<uint64_t> hangs_{0}, memory_errors_{0}, corrupted_{0};

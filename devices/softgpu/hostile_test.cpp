@@ -1,4 +1,4 @@
-// What a broken or malicious command stream may do: fault its engine, and nothing else.
+// The most that a broken or malicious command stream can do is to fault its engine.
 #include <gtest/gtest.h>
 
 #include <limits>

@@ -1,5 +1,5 @@
-// The engine's arithmetic on pixels: fast, on plain pointers that were checked before. See
-// manual.md for the definitions; reference.h says the same slowly.
+// The engine's arithmetic on pixels: fast, on plain pointers that are checked before. manual.md has
+// the definitions, and reference.h implements the same slowly.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace dxgkit::softgpu {
 
-/// Output rows of one CONVOLVE, one after another from the top.
+/// Produces the output rows of one CONVOLVE, from the top.
 class Convolver {
  public:
   /// @param command  fields already in their legal ranges.
@@ -37,7 +37,8 @@ class Convolver {
   std::vector<TapPair> taps2_;
   uint32_t padded_elements_;  // of one row: output plus kernel overhang, four per pixel
   std::vector<std::vector<int16_t>> rows_;  // ring of kernel_height padded rows
-  std::vector<const int16_t*> row_of_;      // by kernel row, for the current output row
+  // The row for each kernel row, for the current output row.
+  std::vector<const int16_t*> row_of_;
   uint32_t next_load_ = 0;
   uint32_t row_ = 0;
 };

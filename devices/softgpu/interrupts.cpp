@@ -54,8 +54,8 @@ void Interrupts::deliver() {
       storms_.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    // Nobody claims it: on a machine with one device the system would switch the line off. The
-    // cause stays, and the next event asks again.
+    // The interrupt is not claimed: on a machine with one device the system would switch the line
+    // off. The cause stays, and the next event raises it again.
     if (!line_.raise()) return;
   }
 }

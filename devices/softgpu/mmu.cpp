@@ -19,13 +19,13 @@ Fault page_fault(uint64_t address, uint32_t why, uint32_t level) {
   return {SGPU_FAULT_PAGE, address, why << kDetailWhyShift | level << kDetailLevelShift};
 }
 
-/// The fault of memory behind a translation: an error of the memory itself stays one.
+/// The fault of memory behind a translation. An error of the memory itself stays one.
 Fault behind(Fault physical, uint64_t address, uint32_t why, uint32_t level) {
   if (physical.reason == SGPU_FAULT_MEMORY) return physical;
   return page_fault(address, why, level);
 }
 
-/// Reserved bits, and bits that mean nothing at that level.
+/// Reserved bits, and bits without a meaning at that level.
 bool is_malformed(uint64_t entry, uint32_t level) {
   if ((entry & ~(SGPU_PTE_FLAGS | SGPU_PTE_ADDRESS_MASK)) != 0) return true;
   if ((entry & SGPU_PTE_ZERO) != 0 && (entry & SGPU_PTE_ADDRESS_MASK) != 0) return true;
@@ -115,7 +115,7 @@ Fault Mmu::resolve(uint32_t node, const VirtualSpace& space, uint64_t address, u
   if (size == 0) return {};
   const uint32_t top = space.levels() - 1;
   Unit& unit = units_[node];
-  // Before the first look at the cache: see flush().
+  // Before the first read of the cache: see flush().
   if (unit.use.load(std::memory_order_relaxed) % 2 == 0) {
     unit.use.fetch_add(1, std::memory_order_seq_cst);
   }
@@ -137,7 +137,7 @@ Fault Mmu::resolve(uint32_t node, const VirtualSpace& space, uint64_t address, u
   for (uint64_t at = address; at < end;) {
     const uint64_t in_page = at % SGPU_PAGE_BYTES;
     const uint64_t step = std::min<uint64_t>(SGPU_PAGE_BYTES - in_page, end - at);
-    // What is remembered does not help an address that the root, as it is now, does not reach.
+    // A cached translation does not count for an address that the present root does not reach.
     if (at >= root_reach) return fail(page_fault(at, SGPU_PAGE_ROOT_INDEX, top));
     uint64_t leaf = 0;
     if (const Fault fault = translate(unit, space, at, &leaf)) return fail(fault);
@@ -196,7 +196,8 @@ Mmu::Uses Mmu::flush(uint64_t root, uint64_t start, uint64_t end) {
         }
       }
     }
-    // An engine that looked before us marked itself before; one that looks after us finds nothing.
+    // An engine that read before this marked itself before. An engine that reads after this finds
+    // nothing.
     uses[node] = unit.use.load(std::memory_order_seq_cst);
   }
   return uses;

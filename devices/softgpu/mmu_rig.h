@@ -1,4 +1,4 @@
-// Page tables written by the CPU as the manual says, for tests of virtual addresses.
+// Page tables that the CPU writes as the manual says, for tests of virtual addresses.
 #pragma once
 
 #include <array>
@@ -17,11 +17,11 @@
 namespace dxgkit::softgpu::testing {
 inline constexpr uint64_t kPage = SGPU_PAGE_BYTES;
 inline constexpr uint64_t kVram = SGPU_VRAM_BASE;
-inline constexpr uint64_t kData = 0x0040'0000;  // where tests map things
+inline constexpr uint64_t kData = 0x0040'0000;  // tests map their data here
 inline constexpr uint64_t kCode =
     0x3000'0000;  // where command buffers go, each at an address of its own
 
-/// What the registers say of a fault.
+/// A fault as the registers report it.
 struct Report {
   uint32_t reason = 0;
   uint64_t address = 0;
@@ -92,7 +92,7 @@ class Space {
     made.address = va;
     return made;
   }
-  /// Runs to the end: nothing, or what went wrong.
+  /// Runs to the end. Returns the fault, if there is one.
   std::optional<Report> run_entry(uint32_t node, const SgpuRingEntry& entry) {
     rig_.submit(node, entry);
     rig_.wait([&] {

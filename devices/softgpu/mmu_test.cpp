@@ -611,8 +611,8 @@ INSTANTIATE_TEST_SUITE_P(All, SoftGpuMmu,
                                             ::testing::Bool(), ::testing::Bool()),
                          name_of);
 
-// A flush is over when nobody writes to the old pages any more, even if that takes the other engine
-// a while: then they may be somebody else's.
+// A flush is over when no engine writes to the old pages any more, even if the other engine takes a
+// while. Then the pages may get another owner.
 TEST(SoftGpuMmuFlush, WaitsForACommandThatRunsOnOldTranslations) {
   const auto runtime = runtime::make_sim_runtime(3);
   runtime->run_main([&] {

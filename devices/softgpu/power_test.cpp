@@ -1,4 +1,5 @@
-// What the device forgets when the machine takes its power away, and when it leaves the bus.
+// The state that the device loses when the machine takes its power away, and when it leaves the
+// bus.
 #include <gtest/gtest.h>
 
 #include "devices/softgpu/test_rig.h"

@@ -1,6 +1,6 @@
-// What the software GPU's image commands must produce, computed plainly on the CPU.
+// The results that the software GPU's image commands must produce, computed plainly on the CPU.
 //
-// Written from manual.md and not from the engine: the two are compared byte for byte.
+// Written from manual.md and not from the engine. Tests compare the two byte for byte.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Image {
 enum class Magnitude { kSigned, kAbsolute, kGradient };
 enum class Alpha { kFilter, kKeep };
 
-/// A kernel of odd sides up to 7 and what happens to its sum. Values as SgpuConvolve allows them.
+/// A kernel of odd sides up to 7, and the treatment of its sum. Values as SgpuConvolve allows them.
 struct Filter {
   uint32_t width = 1;
   uint32_t height = 1;

@@ -1,4 +1,5 @@
-// The one screen of a software GPU that has one: a clock of vertical syncs, an address they take.
+// The screen of a software GPU, if it has one: a clock of vertical syncs, and the address that each
+// sync takes over.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +14,16 @@
 
 namespace dxgkit::softgpu {
 
-/// What a monitor would show. Rows top to bottom without padding: R, G, B, 255. Empty: nothing.
+/// The picture on a monitor. Rows top to bottom without padding: R, G, B, 255. Empty: no picture.
 struct ScreenPicture {
   uint32_t width = 0, height = 0;
   uint64_t address = 0;  // GPU address it was read from
   std::vector<uint8_t> pixels;
 };
 
-/// Registers may be used by any thread. Vertical sync n happens n periods after the runtime's
-/// start; the clock runs while somebody would notice: an address waits to be taken, or the
-/// interrupt is enabled.
+/// Any thread may use the registers. Vertical sync n happens n periods after the runtime's start.
+/// The clock runs only while it has an effect: an address waits to be taken over, or the interrupt
+/// is enabled.
 class Scanout {
  public:
   /// @param refresh_hz  1..1000
@@ -39,10 +40,10 @@ class Scanout {
   void interrupts_changed();
   /// Registers at power-on values, nothing shown.
   void lose_power();
-  /// The memory that is shown as it is now.
+  /// The picture in the memory that is shown, as it is now.
   ScreenPicture picture();
   /// Called with each picture that an address change puts on the screen, on the thread that made
-  /// it or the clock's; it may not use the device. Before anything is shown.
+  /// the change or on the clock's. It may not use the device. Set it before anything is shown.
   void on_flip(std::function<void(const ScreenPicture&)> flipped);
 
  private:
@@ -63,7 +64,7 @@ class Scanout {
   uint32_t pitch_ DXGKIT_GUARDED_BY(mutex_) = 0;
   uint64_t address_ DXGKIT_GUARDED_BY(mutex_) = 0;
   uint64_t shown_ DXGKIT_GUARDED_BY(mutex_) = 0;
-  bool waiting_ DXGKIT_GUARDED_BY(mutex_) = false;  // `address_` is not taken yet
+  bool waiting_ DXGKIT_GUARDED_BY(mutex_) = false;  // `address_` has not taken effect yet
   bool armed_ DXGKIT_GUARDED_BY(mutex_) = false;
   std::function<void(const ScreenPicture&)> flipped_ DXGKIT_GUARDED_BY(mutex_);
   std::unique_ptr<runtime::Timer> clock_;

@@ -119,12 +119,11 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
   }
 
   // --- power
-  // ----------------------------------------------------------------------------------------------------
 
   void reset() {
     interrupts.lose_power();
     for (auto& engine : engines) engine->lose_power();
-    interrupts.lose_power();  // what an engine said with its last breath
+    interrupts.lose_power();  // drops interrupts that an engine raised in its last moment
     if (scanout) scanout->lose_power();
     aperture_index.store(0, std::memory_order_release);
     for (auto* one : {&tlb_root, &tlb_start, &tlb_end}) one->store(0, std::memory_order_release);
@@ -146,7 +145,6 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
   }
 
   // --- registers
-  // ------------------------------------------------------------------------------------------------
 
   uint64_t mmio_read(uint64_t offset, uint32_t size_bytes) override {
     if (size_bytes == 8) {
@@ -170,7 +168,8 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
     if (size_bytes != 4 || offset % 4 != 0) return;
     const uint64_t wide = offset - offset % 8;
     if (!is_wide(wide)) return write(offset, value);
-    // Half of a wide register: the other half keeps its value. Not where a write has a side effect.
+    // Half of a wide register: the other half keeps its value. Not for registers whose writes have
+    // a side effect.
     if (wide == SGPU_REG_APERTURE_ENTRY) return;
     const uint64_t old = read(wide);
     write(wide, offset == wide ? (old & ~uint64_t{0xFFFF'FFFF}) | value
@@ -299,7 +298,7 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
     }
     for (uint32_t node = 0; node < SGPU_NODE_COUNT; ++node) {
       if (!mmu.still_uses(node, uses)) continue;
-      // Who polls must let the engine get on.
+      // A thread that polls must let the engine make progress.
       if (runtime.is_simulated()) {
         runtime.consume(runtime::kMicrosecond);
       } else {
@@ -323,7 +322,7 @@ struct SoftGpu::Impl final : bus::MmioHandler, bus::Activity {
   std::unique_ptr<Scanout> scanout;  // null: no screen
   std::atomic<uint32_t> aperture_index{0};
   std::atomic<uint64_t> tlb_root{0}, tlb_start{0}, tlb_end{0};
-  // What the engines were at when TLB_FLUSH was last written. A later flush asks for no less.
+  // The uses of the engines when TLB_FLUSH was last written. A later flush covers at least as much.
   std::array<std::atomic<uint32_t>, SGPU_NODE_COUNT> tlb_uses{};
   // The first engine's thread starts before the second engine is there, and the reverse at the end.
   std::atomic<bool> engines_ready{false};

@@ -21,8 +21,9 @@ struct SoftGpuConfig {
   Timing timing;
   /// Faults from power-on.
   FaultPlan faults;
-  /// VRAM that survives standby and hibernation, in bytes from offset 0; more than there is: all.
-  /// The rest reads as garbage afterwards, so that content nobody moved shows at once.
+  /// VRAM that survives standby and hibernation, in bytes from offset 0; more than there is means
+  /// all. The rest reads as garbage afterwards, so that content that was not moved away shows at
+  /// once.
   uint64_t standby_keeps_bytes = 0;
   uint64_t hibernate_keeps_bytes = 0;  // not more than the above
   /// Vertical syncs per second of the screen, 1..1000; 0: there is none.
@@ -31,10 +32,10 @@ struct SoftGpuConfig {
 
 /// One device. Plug it in with `machine.add_function(gpu.function())`.
 ///
-/// Made and destroyed on a thread of `runtime`: it starts three threads there (two engines, one for
-/// late and unmasked interrupts), which sleep while there is nothing to do. The machine must
-/// outlive it. Destruction unplugs the function, abandons work in progress and joins the threads;
-/// the driver must be gone by then.
+/// Made and destroyed on a thread of `runtime`. It starts three threads there (two engines, one for
+/// late and unmasked interrupts), which sleep while they have no work. The machine must outlive it.
+/// Destruction unplugs the function, abandons work in progress and joins the threads; the driver
+/// must have stopped by then.
 class SoftGpu {
  public:
   SoftGpu(runtime::Runtime& runtime, bus::Machine& machine, SoftGpuConfig config = {});
@@ -45,36 +46,36 @@ class SoftGpu {
   bus::PciFunction& function();
 
   // --- for tests, beside the hardware interface
-  // ---------------------------------------------------------------------
   /// Replaces the fault plan. Any thread.
   void set_faults(const FaultPlan& plan);
-  /// Power goes and is back: as the manual says for that state. What the function's on_power
-  /// handler does. Waits until the engines are at rest. Any thread but an engine's.
+  /// Power goes away and comes back, with the effects that the manual describes for that state. The
+  /// function's on_power handler does the same. Waits until the engines are at rest. Any thread but
+  /// an engine's.
   void lose_power(bus::FunctionPower state);
-  /// Power goes without a word: the same, and what is written to registers is lost until it is back
-  /// (the function's kOn).
+  /// Power fails without warning. The effects are the same, and writes to registers are lost until
+  /// power is back (the function's kOn).
   void fail_power(bus::FunctionPower state);
-  /// Registers as at power-on, no work; video memory and the aperture's table stay as they are.
-  /// Waits until the engines are at rest. Any thread but an engine's.
+  /// Gives registers their power-on values and drops all work. Video memory and the aperture's
+  /// table stay as they are. Waits until the engines are at rest. Any thread but an engine's.
   void reset();
-  /// Surprise removal: no DMA, no interrupt, no answer from now on. Any thread but an engine's.
+  /// Surprise removal: no DMA, no interrupt, and no answer from now on. Any thread but an engine's.
   void pull_out();
-  /// What the screen shows now; empty without one, or when nothing is shown.
+  /// The picture on the screen now; empty without a screen, or if nothing is shown.
   ScreenPicture screen();
-  /// See Scanout::on_flip. Nothing without a screen.
+  /// See Scanout::on_flip. No effect without a screen.
   void on_flip(std::function<void(const ScreenPicture&)> flipped);
-  /// Where a virtual address leads by the page tables as they are now, past every engine's cache.
+  /// The translation of a virtual address by the present page tables, without any engine's cache.
   /// Any thread; while the GPU is plugged in.
   Walk walk(const VirtualSpace& space, uint64_t address) const;
-  /// Copies what is there, past every cache; `out` ends inside the page. The walk's or the page's
-  /// fault: nothing was copied. Zeros where an entry says so.
+  /// Copies the bytes at a virtual address, without any cache; `out` ends inside the page. On a
+  /// fault of the walk or the page nothing is copied. An entry with ZERO gives zeros.
   Fault peek(const VirtualSpace& space, uint64_t address, std::span<std::byte> out) const;
   /// See Interrupts::storms.
   uint32_t interrupt_storms() const;
-  /// How many completion interrupts a fault plan has changed that way.
+  /// The number of completion interrupts that a fault plan has changed that way.
   uint64_t count(InterruptFate fate) const;
-  /// An interrupt storm: as if these causes had come up so many times in a row; 0: the line alone
-  /// is driven, as by another device on it. On the calling thread, never an engine's.
+  /// An interrupt storm, as if these causes had come up so many times in a row. 0: only the line is
+  /// driven, as by another device on it. On the calling thread, never an engine's.
   void storm(uint32_t causes, uint32_t times);
   /// See FaultInjector::hangs, memory_errors, corrupted.
   uint64_t hangs() const;

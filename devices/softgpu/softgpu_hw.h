@@ -19,7 +19,7 @@ typedef unsigned long long SgpuU64;
 #define SGPU_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type)
 #endif
 
-/* --- identity ------------------------------------------------------------------------------- */
+/* --- identity --- */
 #define SGPU_PCI_VENDOR_ID 0x5347u
 #define SGPU_PCI_DEVICE_ID 0x0001u
 #define SGPU_PCI_REVISION 0x01u
@@ -32,8 +32,7 @@ typedef unsigned long long SgpuU64;
 #define SGPU_NODE_3D 0u   /* every command */
 #define SGPU_NODE_COPY 1u /* every command except CONVOLVE and DOWNSCALE */
 
-/* --- GPU physical address map ------------------------------------------------------------------
- */
+/* --- GPU physical address map --- */
 /* [0, VRAM_BASE) is the system bus, one to one: a DMA address of the machine is used as it is. */
 #define SGPU_SYSTEM_BASE 0x0000000000ull
 #define SGPU_SYSTEM_LIMIT 0x1000000000ull
@@ -43,7 +42,8 @@ typedef unsigned long long SgpuU64;
 #define SGPU_APERTURE_BYTES 0x10000000ull /* 256 MiB */
 #define SGPU_APERTURE_PAGES 65536u
 
-/* --- GPU virtual addresses -----------------------------------------------------------------------
+/* --- GPU virtual addresses ---
+ *
  * A ring entry with SGPU_EXECUTE_VIRTUAL names a root page table; every address of its commands,
  * and of their buffer, goes through it. A page table is an array of 64-bit entries in system memory
  * or VRAM. Level 0 is the leaf.
@@ -60,12 +60,12 @@ typedef unsigned long long SgpuU64;
 #define SGPU_VA_ROOT_ENTRIES_MAX_2 0x80000u
 
 /* Page table entry: GPU physical address of the page, or of the next lower table (bits 12..51), and
- * flags. Without VALID the rest is not looked at. */
+ * flags. Without VALID the other bits are ignored. */
 #define SGPU_PTE_VALID 0x1ull
 #define SGPU_PTE_READ_ONLY 0x2ull  /* level 0 */
 #define SGPU_PTE_NO_EXECUTE 0x4ull /* level 0: no command is fetched from here */
 #define SGPU_PTE_ZERO 0x8ull /* any level: reads 0, writes are dropped; the address must be 0 */
-#define SGPU_PTE_COHERENT 0x10ull /* level 0: of no effect, every access snoops */
+#define SGPU_PTE_COHERENT 0x10ull /* level 0: no effect, because every access snoops */
 #define SGPU_PTE_64K 0x20ull      /* level 1: the table below has 32 entries, for pages of 64 KiB */
 #define SGPU_PTE_FLAGS 0x3Full
 #define SGPU_PTE_ADDRESS_MASK 0x000FFFFFFFFFF000ull /* the bits of neither must be 0 */
@@ -75,8 +75,7 @@ typedef unsigned long long SgpuU64;
 #define SGPU_ENTRY_DUMMY 0x2ull /* set by UNMAP_APERTURE: access works, writes are counted */
 #define SGPU_ENTRY_ADDRESS_MASK 0x000FFFFFFFFFF000ull
 
-/* --- global registers (offsets in BAR 0; width in the name of the group) ------------------------
- */
+/* --- global registers (offsets in BAR 0; width in the name of the group) --- */
 #define SGPU_REG_ID 0x0000u             /* 32 RO: SGPU_ID_VALUE */
 #define SGPU_REG_REVISION 0x0004u       /* 32 RO: SGPU_HW_REVISION */
 #define SGPU_REG_NODE_COUNT 0x0008u     /* 32 RO */
@@ -136,8 +135,7 @@ typedef unsigned long long SgpuU64;
 #define SGPU_INT_VSYNC 0x01000000u /* with a screen only, and while it is enabled */
 #define SGPU_INT_ALL 0x00030303u   /* of the engines */
 
-/* --- node registers: SGPU_NODE_REG(node, SGPU_NODE_...) -----------------------------------------
- */
+/* --- node registers: SGPU_NODE_REG(node, SGPU_NODE_...) --- */
 #define SGPU_NODE_BLOCK 0x1000u
 #define SGPU_NODE_REG(node, reg) (SGPU_NODE_BLOCK * ((node) + 1u) + (reg))
 
@@ -193,8 +191,7 @@ typedef unsigned long long SgpuU64;
 #define SGPU_STATUS_RESETTING 0x10u  /* the engine may still touch memory */
 #define SGPU_STATUS_PREEMPTING 0x20u /* a preemption request is not answered yet */
 
-/* --- ring entries
- * --------------------------------------------------------------------------------- */
+/* --- ring entries --- */
 #define SGPU_RING_NOP 0u
 #define SGPU_RING_EXECUTE 1u
 #define SGPU_RING_FENCE 2u /* completes `fence` in order; address, length ignored */
@@ -223,12 +220,13 @@ SGPU_ASSERT_SIZE(SgpuRingEntry, 64);
 
 #define SGPU_DMA_BYTES_MAX 0x1000000u /* 16 MiB */
 
-/* --- commands
- * ---------------------------------------------------------------------------------------- Each
- * begins with SgpuCommandHeader. `size` is the whole command in bytes, a multiple of 8; for
- * commands with no list it must be exactly sizeof the structure (NOP: anything from 8 up). Address
- * fields are 64-bit GPU addresses at 8-byte aligned offsets: the places a driver patches. Reserved
- * fields must be 0. P: in a virtual entry that is not PRIVILEGED they fault. */
+/* --- commands ---
+ *
+ * Each command begins with SgpuCommandHeader. `size` is the size of the whole command in bytes, a
+ * multiple of 8. For a command with no list it must be exactly sizeof the structure; for NOP it is
+ * anything from 8 up. Address fields are 64-bit GPU addresses at 8-byte aligned offsets: the places
+ * that a driver patches. Reserved fields must be 0. A command marked P faults in a virtual entry
+ * that is not PRIVILEGED. */
 #define SGPU_OP_NOP 0x00u
 #define SGPU_OP_END 0x01u
 #define SGPU_OP_FENCE_WRITE 0x02u
@@ -418,14 +416,13 @@ SGPU_ASSERT_SIZE(SgpuCopyPtes, 32);
 
 typedef struct SgpuFlushTlb { /* for both engines; done when neither uses the old translations */
   SgpuCommandHeader header;
-  SgpuU64 root;  /* GPU physical address of the root whose translations go; 0: any */
+  SgpuU64 root;  /* GPU physical address of the root whose translations are dropped; 0: any */
   SgpuU64 start; /* virtual addresses [start, end), both multiples of 4096; */
   SgpuU64 end;   /* both 0: all of them */
 } SgpuFlushTlb;
 SGPU_ASSERT_SIZE(SgpuFlushTlb, 32);
 
-/* --- fault reasons
- * ------------------------------------------------------------------------------------ */
+/* --- fault reasons --- */
 #define SGPU_FAULT_NONE 0u
 #define SGPU_FAULT_RING \
   1u /* ring unreadable, or an entry with a bad type, flags or reserved field */

@@ -75,7 +75,7 @@ class Commands {
   std::vector<std::byte> bytes_;
 };
 
-/// One served interrupt cause and what the registers said with it.
+/// One served interrupt cause, with the register values at that time.
 struct Served {
   enum Kind { kComplete, kPreempted, kFault } kind;
   uint32_t node;

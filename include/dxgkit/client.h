@@ -1,4 +1,4 @@
-// A client process: whose D3DKMT calls a thread makes.
+// A client process. D3DKMT calls are made in the name of one.
 #pragma once
 
 #include <functional>
@@ -9,18 +9,19 @@ namespace dxgkit {
 
 class Stack;
 
-/// A process of its own as far as the kernel is concerned: handles, budgets, GPU address spaces.
-/// Made by Stack::make_client. Its end is process exit: everything it owns is destroyed (THUNK-08).
-/// It ends with its stack at the latest.
+/// A process as the kernel sees it, with handles, budgets and GPU address spaces of its own.
+/// Stack::make_client makes it. Destroying the object is process exit: everything that the process
+/// owns is destroyed (THUNK-08). The object must not outlive the body of Stack::run.
 class ClientProcess {
  public:
   ~ClientProcess();
   ClientProcess(const ClientProcess&) = delete;
   ClientProcess& operator=(const ClientProcess&) = delete;
 
-  /// While it lives, the D3DKMT functions (d3dkmthk.h) that the calling thread calls act for this
-  /// process. Nests. A thread that the stack did not make joins it for that time; that is possible
-  /// with real threads only, and our bug report otherwise: in simulation it aborts.
+  /// While an Attach lives, the D3DKMT functions (d3dkmthk.h) that its thread calls act for this
+  /// process. Attaches nest. Do not attach after end(). A thread that the stack did not make joins
+  /// the stack for that time. Such a thread needs Mode::kRealThreads; in simulation the program
+  /// aborts.
   class Attach {
    public:
     explicit Attach(ClientProcess& process);
@@ -33,11 +34,11 @@ class ClientProcess {
     std::unique_ptr<State> state_;
   };
 
-  /// A thread of this process: attached from its first line to its last. In simulation it is a
-  /// fiber, and the seed decides when it runs.
+  /// A thread that is attached to this process from its first line to its last. In simulation it
+  /// is a fiber, and the seed decides when it runs.
   class Thread {
    public:
-    ~Thread();  // joins
+    ~Thread();  // calls join()
     void join();
 
    private:
@@ -46,11 +47,13 @@ class ClientProcess {
     explicit Thread(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
   };
+  /// Starts a thread of this process. Do not call it after end().
   /// @param body  must not throw.
   std::unique_ptr<Thread> start(std::string name, std::function<void()> body);
 
-  /// Process exit now. Blocks until its work is drained or aborted. Threads inside D3DKMT functions
-  /// come back with an error; later calls answer STATUS_PROCESS_IS_TERMINATING. Again: nothing.
+  /// Process exit now. Blocks until the work of the process is drained or aborted. A thread inside
+  /// a D3DKMT function comes back with an error, and later calls answer
+  /// STATUS_PROCESS_IS_TERMINATING. A second end() does nothing.
   void end();
 
  private:

@@ -1,4 +1,4 @@
-// A display miniport driver, loaded.
+// A loaded display miniport driver.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace dxgkit {
 
-/// Made by Stack::load; unloaded (DxgkDdiUnload) when it goes, or with its stack. Its adapters are
-/// stopped by then.
+/// A driver that Stack::load has loaded. The stack owns it. When the stack ends, it stops the
+/// driver's adapters and then unloads the driver (DxgkDdiUnload).
 class Driver {
  public:
   ~Driver();
@@ -20,9 +20,9 @@ class Driver {
 
   /// File name without its folder.
   const std::string& name() const;
-  /// DXGKDDI_INTERFACE_VERSION that it declared (LIFE-01).
+  /// The DXGKDDI_INTERFACE_VERSION that the driver declared (LIFE-01).
   uint32_t interface_version() const;
-  /// A KMDOD: it called DxgkInitializeDisplayOnlyDriver.
+  /// True for a display-only driver (KMDOD), one that called DxgkInitializeDisplayOnlyDriver.
   bool display_only() const;
 
  private:
@@ -32,8 +32,8 @@ class Driver {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Where a driver that comes with dxgkit lies: "softgpu", "softgpu_wddm2", "framebuffer" ... The
-/// failure (STATUS_OBJECT_NAME_NOT_FOUND): no such file is installed. Any thread.
+/// The path of a driver that comes with dxgkit: "softgpu", "softgpu_wddm2", "framebuffer" ... Fails
+/// with STATUS_OBJECT_NAME_NOT_FOUND if no such driver is installed. Any thread.
 Expected<std::string> bundled_driver(std::string_view name);
 
 }  // namespace dxgkit

@@ -8,7 +8,7 @@
 namespace dxgkit {
 
 enum class Severity {
-  kWarning,    // the adapter goes on; worth knowing
+  kWarning,    // worth knowing; the adapter goes on
   kViolation,  // the driver broke a rule; the adapter goes on
   kStartFail,  // the adapter does not start
   kBugCheck,   // Windows would stop the machine; here this adapter stops
@@ -26,7 +26,7 @@ struct Finding {
   std::string image;                                   // "softgpu.sys"; empty: unknown
   std::string symbol;                                  // "SgpuPatch+0x14"; empty: unknown
   std::vector<std::string> stack;                      // innermost first
-  std::string text;                                    // all of it, several lines, for people
+  std::string text;                                    // all fields as several lines, for people
 };
 
 }  // namespace dxgkit

@@ -13,7 +13,7 @@ struct Failure {
   std::string message;  // one sentence without a full stop
 };
 
-/// A value, or why there is none.
+/// A value, or the failure that explains why there is none.
 template <typename T>
 using Expected = std::expected<T, Failure>;
 

@@ -33,64 +33,73 @@ enum class Mode {
 
 struct StackOptions {
   Mode mode = Mode::kRealThreads;
-  uint64_t seed = 1;  // the same seed gives the same run, in simulation
-  /// System memory of the machine in bytes, > 0, rounded up to pages. A page costs memory once it
-  /// is touched.
+  uint64_t seed = 1;  // in simulation the same seed gives the same run
+  /// System memory of the machine in bytes, > 0, rounded up to pages. A page costs host memory only
+  /// once it is touched.
   uint64_t memory_bytes = uint64_t{512} << 20;
-  /// As `dxgkit run --device` takes them: "softgpu,vram=64M", "framebuffer", "plugin.so,x=1".
-  /// Plugged in in this order. `dxgkit devices` lists names and options.
+  /// The devices of the machine, in the order in which they are plugged in. Each is written as for
+  /// `dxgkit run --device`: "softgpu,vram=64M", "framebuffer", "plugin.so,x=1". `dxgkit devices`
+  /// lists names and options.
   std::vector<std::string> devices = {"softgpu"};
   /// Device models of the program itself, by names that `devices` may use, too. A name is not
   /// empty, holds no comma and no slash, does not end with ".so", and is not one of dxgkit's.
   std::vector<DeviceModel> models;
-  /// What the driver reads from the registry: the text of a file for --registry (TOML or JSON).
+  /// The registry that the driver reads, as text in TOML or JSON (docs/registry.md).
   std::string registry;
-  /// Each pool block of the driver on pages of its own: overruns fault where they happen.
+  /// Puts each pool block of the driver on pages of its own, so that an overrun faults where it
+  /// happens.
   bool special_pool = false;
-  /// Record events; StackOutcome::trace has them.
+  /// Records events for StackOutcome::trace.
   bool record = false;
-  /// Called with each finding when it is made, on the thread that made it. May be empty.
+  /// Called for each finding at once, on the thread that made the finding. May be empty.
   std::function<void(const Finding&)> on_finding;
 };
 
 struct StackOutcome {
-  std::vector<Finding> findings;  // in order; repeats of one mistake are one finding
+  std::vector<Finding> findings;  // in order; a repeated mistake is listed once
   Trace trace;
 };
 
 class Stack {
  public:
-  /// Makes the machine, calls `body` on a thread of it, and takes everything down again: clients
-  /// end, adapters stop, drivers unload, what a driver leaked is a finding. Blocks meanwhile. An
-  /// exception of `body` is thrown again after that.
+  /// Makes the machine, calls `body` on a thread of the machine, and takes everything down again.
+  /// At the end clients exit, adapters stop and the driver unloads. Everything that the driver
+  /// leaked becomes a finding. Blocks until all of that is done. An exception from `body` is thrown
+  /// again after that.
   ///
-  /// The failure is STATUS_INVALID_PARAMETER: an option is wrong, or a device does not fit into the
-  /// machine; `body` was not called. Not from inside another stack.
+  /// Fails with STATUS_INVALID_PARAMETER, without calling `body`, if an option is wrong, if a
+  /// device does not fit into the machine, or if the caller is inside another stack.
   static Expected<StackOutcome> run(const StackOptions& options,
                                     const std::function<void(Stack&)>& body);
 
-  /// Loads a driver image: a `.sys` file, or its ELF twin. One driver per stack; a second one:
-  /// STATUS_NOT_SUPPORTED. STATUS_INVALID_IMAGE_FORMAT: no driver. Else what DriverEntry answered,
-  /// or why its table was refused (a finding says it). Nothing stays loaded then.
+  /// Loads a driver image: a `.sys` file, or its ELF twin. If loading fails, nothing stays loaded.
+  /// STATUS_NOT_SUPPORTED: the stack has a driver already.
+  /// STATUS_INVALID_IMAGE_FORMAT: the file is not a driver.
+  /// Any other status comes from DriverEntry, or says why the kernel refused the driver's table of
+  /// functions; a finding explains the refusal.
   Expected<Driver*> load(const std::string& path);
-  /// How many functions of the devices a display driver is for.
+  /// The number of PCI functions that a display driver can drive. Each is a slot.
   size_t slots() const;
-  /// Starts an adapter on function `slot`, 0 to slots() - 1. STATUS_INVALID_PARAMETER: there is no
-  /// such slot, or it has an adapter. Else why the start failed; findings say more.
+  /// Starts an adapter on slot `slot`, 0 to slots() - 1.
+  /// STATUS_INVALID_PARAMETER: there is no such slot, the slot has an adapter, the driver belongs
+  /// to another stack, or AdapterOptions::tdr_delay_ns is not positive. Any other status says why
+  /// the start failed; findings say more.
   Expected<AdapterId> start(Driver& driver, size_t slot = 0, const AdapterOptions& options = {});
-  /// Open handles of clients survive and answer STATUS_DEVICE_REMOVED. STATUS_INVALID_PARAMETER:
-  /// it is not running.
+  /// Stops an adapter. Clients keep their open handles; calls with them answer
+  /// STATUS_DEVICE_REMOVED. STATUS_INVALID_PARAMETER: the adapter is not running.
   Expected<void> stop(AdapterId adapter);
 
-  /// STATUS_INVALID_PARAMETER: it is not running.
+  /// STATUS_INVALID_PARAMETER: the adapter is not running.
   Expected<AdapterStatistics> statistics(AdapterId adapter) const;
-  /// Takes an adapter to a power state, or back to D0 (PWR-01 to PWR-11). Blocks. Success where it
-  /// is there already. Failures: those of the kernel, by their NTSTATUS; the adapter is as it was.
+  /// Takes an adapter to a power state, or back to D0 (PWR-01 to PWR-11). Blocks. Succeeds if the
+  /// adapter is in that state already. On failure the adapter stays in the state it was in, and the
+  /// failure carries the kernel's NTSTATUS.
   Expected<void> set_power(AdapterId adapter, PowerState state);
   /// Surprise removal of the device in `slot` and of its adapter (LIFE-21).
   Expected<void> remove(size_t slot);
 
-  /// A client process. It may end before the stack does, and must not outlive `body`.
+  /// Makes a client process. Call it after load(). The process may end before the stack does, and
+  /// must not outlive `body`.
   std::unique_ptr<ClientProcess> make_client(std::string name);
   /// Findings so far.
   std::vector<Finding> findings() const;

@@ -1,4 +1,4 @@
-// What happened in a run, event by event.
+// The events of a run.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace dxgkit {
 
-/// A recording. Copies share it. Any thread. Empty unless StackOptions::record was set.
+/// A recording of events, empty unless StackOptions::record was set. Copies share the recording.
+/// Any thread.
 class Trace {
  public:
   Trace();
@@ -15,11 +16,13 @@ class Trace {
   explicit Trace(std::shared_ptr<const Impl> impl);
 
   uint64_t events() const;
-  /// Events that were lost because the recording is bounded: the earliest ones.
+  /// The recording is bounded: this many of its earliest events were dropped.
   uint64_t dropped() const;
-  /// A file for https://ui.perfetto.dev. In simulation the same seed gives the same bytes.
+  /// The content of a file for https://ui.perfetto.dev. In simulation the same seed gives the same
+  /// bytes.
   std::string perfetto() const;
-  /// One line per event, as `dxgkit run --trace FILE.txt` writes it. The same holds for its bytes.
+  /// One line per event, as `dxgkit run --trace FILE.txt` writes it. In simulation the same seed
+  /// gives the same bytes.
   std::string text() const;
 
  private:

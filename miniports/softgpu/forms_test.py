@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The picture job on both forms of the driver, built from one source: forms_test.py TOOL ELF SYS [unittest arguments]
 
-Both must draw the same picture with the same work. What depends on how threads interleave (evictions, times; with real threads also how many packets the
-paging took) is not compared: the PE form finds the graphics kernel by a handshake the ELF twin does without.
+Both must draw the same picture with the same work. Numbers that depend on the interleaving of threads are not compared: evictions, times, and with
+real threads the number of paging packets. The interleavings differ because the PE form finds the graphics kernel by a handshake that the ELF twin does
+not need.
 """
 import json
 import os

@@ -1,11 +1,13 @@
-/* What user mode and the softgpu miniport say to each other: private data, commands, escapes.
+/* The interface between user mode and the softgpu miniport: private data, commands, escapes.
  *
- * Plain C, fixed-size types, no other header of the project: a user-mode driver on any compiler can
- * include it. Everything here crosses a trust boundary, so structures start with a magic number,
- * reserved fields must be zero, and the driver copies a structure once before it looks at it.
+ * The header is plain C with fixed-size types and includes no other header of the project, so a
+ * user-mode driver on any compiler can include it. Everything here crosses a trust boundary.
+ * Therefore structures start with a magic number, reserved fields must be zero, and the driver
+ * copies a structure once before it looks at it.
  *
- * README.md shows how to submit something, and what a bad buffer is answered with. Commands of one
- * context run in order; between contexts only SEM_* or synchronisation objects order anything.
+ * README.md shows how to submit work, and how the driver answers a bad buffer. Commands of one
+ * context run in order. Only SEM_* commands or synchronisation objects order the commands of
+ * different contexts.
  */
 #ifndef DXGKIT_MINIPORTS_SOFTGPU_UMD_H_
 #define DXGKIT_MINIPORTS_SOFTGPU_UMD_H_
@@ -18,9 +20,10 @@
 #define SGPU_UMD_ADAPTER_MAGIC 0x41554753u /* "SGUA" */
 #define SGPU_UMD_NODE_3D 0u                /* every command */
 #define SGPU_UMD_NODE_COPY 1u              /* every command except CONVOLVE and DOWNSCALE */
-/* WDDM 2.0: MakeResident before Render names an allocation, Evict after. */
+/* WDDM 2.0: call MakeResident before a Render that names an allocation, and Evict afterwards. */
 #define SGPU_UMD_ADAPTER_EXPLICIT_RESIDENCY 0x1u
-/* Commands hold GPU virtual addresses; no D3DKMTRender: see "GPU virtual addresses" below. */
+/* Commands hold GPU virtual addresses, and D3DKMTRender is not used: see "GPU virtual addresses"
+ * below. */
 #define SGPU_UMD_ADAPTER_GPU_VA 0x2u
 typedef struct SgpuUmdAdapterInfo {
   uint32_t magic;      /* out: SGPU_UMD_ADAPTER_MAGIC */
@@ -42,7 +45,8 @@ typedef struct SgpuUmdAdapterInfo {
 #define SGPU_UMD_PLACE_STAGING 1u /* behind the aperture; lockable, cached: uploads, read-back */
 #define SGPU_UMD_PLACE_ANY 2u     /* video memory if there is room, else the aperture; lockable */
 
-/* Offsets in commands have 32 bits; so do their sums with a size then. */
+/* Offsets in commands have 32 bits. With this limit, an offset plus a size fits into 32 bits too.
+ */
 #define SGPU_UMD_ALLOCATION_BYTES_MAX 0x40000000u /* 1 GiB */
 #define SGPU_UMD_PITCH_ALIGNMENT 64u
 #define SGPU_UMD_SURFACE_PIXELS_MAX 32768u /* width and height */
@@ -68,13 +72,13 @@ typedef struct SgpuUmdContext {
 #define SGPU_UMD_BUFFER_MAGIC 0x42554753u /* "SGUB" */
 typedef struct SgpuUmdBufferHeader {
   uint32_t magic, version;
-  uint32_t size_bytes; /* with the commands: a multiple of 8, at most CommandLength */
+  uint32_t size_bytes; /* header and commands: a multiple of 8, at most CommandLength */
   uint32_t flags;      /* 0 */
 } SgpuUmdBufferHeader;
 
-/* A user command has the layout of the hardware command with the same number, with each 64-bit GPU
- * address replaced by a reference: the driver's translation is a bounds check and one store per
- * operand. */
+/* A user command has the layout of the hardware command with the same number, but a reference in
+ * place of each 64-bit GPU address. So the driver translates an operand with one bounds check and
+ * one store. */
 #define SGPU_UMD_OP_FENCE_WRITE 0x02u
 #define SGPU_UMD_OP_COPY 0x03u
 #define SGPU_UMD_OP_FILL 0x05u
@@ -94,8 +98,8 @@ typedef struct SgpuUmdCommand {
   uint32_t size_bytes; /* of the whole command: exactly the size of its structure */
 } SgpuUmdCommand;
 
-/* FENCE_WRITE stores `value`; SEM_SIGNAL stores max(memory, value); SEM_WAIT holds the context's
- * node, preemptibly, until memory >= value, unsigned. After a store by the CPU use
+/* FENCE_WRITE stores `value`. SEM_SIGNAL stores max(memory, value). SEM_WAIT occupies the context's
+ * node until memory >= value, unsigned; it can be preempted. After a store by the CPU, use
  * SGPU_UMD_ESCAPE_DOORBELL to wake a waiting engine. */
 typedef struct SgpuUmdFence {
   SgpuUmdCommand header;
@@ -131,8 +135,8 @@ typedef struct SgpuUmdBlit2d {
 #define SGPU_UMD_CONVOLVE_GRADIENT 0x2u
 #define SGPU_UMD_CONVOLVE_KEEP_ALPHA 0x4u
 #define SGPU_UMD_KERNEL_TAPS 49u
-/* CONVOLVE and DOWNSCALE: node 3D only. Source and destination must not overlap, the gaps between
- * rows included. What the numbers do to pixels: the hardware manual. */
+/* CONVOLVE and DOWNSCALE run on node 3D only. Source and destination must not overlap; the gaps
+ * between rows count too. The hardware manual says how the numbers change pixels. */
 typedef struct SgpuUmdConvolve {
   SgpuUmdCommand header;
   SgpuUmdReference source;                  /* offset a multiple of 4 */
@@ -171,7 +175,7 @@ typedef struct SgpuUmdChecksum {
 
 #define SGPU_UMD_DELAY_PREEMPTIBLE 0x1u
 #define SGPU_UMD_DELAY_MAX_NS 3600000000000ull
-typedef struct SgpuUmdDelay { /* keeps the engine busy: for tests of scheduling and of timeouts */
+typedef struct SgpuUmdDelay { /* keeps the engine busy, for tests of scheduling and timeouts */
   SgpuUmdCommand header;
   uint64_t duration_ns; /* 0..SGPU_UMD_DELAY_MAX_NS */
   uint32_t flags;       /* SGPU_UMD_DELAY_* */
@@ -180,17 +184,19 @@ typedef struct SgpuUmdDelay { /* keeps the engine busy: for tests of scheduling 
 
 /* --- GPU virtual addresses (SGPU_UMD_ADAPTER_GPU_VA) ---
  *
- * D3DKMTCreateContextVirtual, then D3DKMTSubmitCommand with `Commands` the virtual address of the
- * first command and `CommandLength` the bytes of all (a multiple of 8, at most
- * SGPU_UMD_VA_BUFFER_BYTES_MAX). There is no SgpuUmdBufferHeader: the engine reads the buffer where
- * it is. Commands are those above, with a virtual address in the place of each SgpuUmdReference;
- * NOP and END may be used too. The driver looks at none of it: the hardware does, and what it
- * refuses ends the submission with a fault.
+ * Make the context with D3DKMTCreateContextVirtual and submit with D3DKMTSubmitCommand. `Commands`
+ * is the virtual address of the first command. `CommandLength` is the length of all commands in
+ * bytes: a multiple of 8, at most SGPU_UMD_VA_BUFFER_BYTES_MAX. The buffer has no
+ * SgpuUmdBufferHeader: the engine reads the commands where they are. The commands above can be used
+ * with a virtual address in the place of each SgpuUmdReference; NOP and END can be used too. The
+ * hardware checks the commands, not the driver. A command that the hardware refuses ends the
+ * submission with a fault.
  *
- * Map what holds commands with Protection.Execute, what commands write with Protection.Write. To
- * signal a fence from the GPU, end with SGPU_UMD_OP_FENCE_WRITE to its virtual address. */
-#define SGPU_UMD_OP_NOP 0x00u /* SgpuUmdCommand alone, or more bytes after it, not looked at */
-#define SGPU_UMD_OP_END 0x01u /* SgpuUmdCommand alone: what follows is not run */
+ * Map command buffers with Protection.Execute, and memory that commands write with
+ * Protection.Write. To signal a fence from the GPU, end with SGPU_UMD_OP_FENCE_WRITE to the fence's
+ * virtual address. */
+#define SGPU_UMD_OP_NOP 0x00u /* SgpuUmdCommand alone, or followed by bytes that are ignored */
+#define SGPU_UMD_OP_END 0x01u /* SgpuUmdCommand alone: the commands after it do not run */
 #define SGPU_UMD_VA_BUFFER_BYTES_MAX 0x1000000u
 /* A virtual address in the place of a reference: the same 8 bytes, little endian. */
 static inline SgpuUmdReference sgpu_umd_at(uint64_t virtual_address) {
@@ -200,8 +206,8 @@ static inline SgpuUmdReference sgpu_umd_at(uint64_t virtual_address) {
   return reference;
 }
 
-/* pPrivateDriverData of D3DKMTSubmitCommand; may be absent (size 0). What is not this, or longer,
- * ends the submission with STATUS_INVALID_PARAMETER and loses the device. */
+/* pPrivateDriverData of D3DKMTSubmitCommand; may be absent (size 0). Any other or longer data ends
+ * the submission with STATUS_INVALID_PARAMETER and loses the device. */
 #define SGPU_UMD_SUBMISSION_MAGIC 0x53554753u /* "SGUS" */
 typedef struct SgpuUmdSubmission {
   uint32_t magic, version;
@@ -213,7 +219,7 @@ typedef struct SgpuUmdSubmission {
 #define SGPU_UMD_ESCAPE_QUERY_STATE 0u    /* fills SgpuUmdEscape.node */
 #define SGPU_UMD_ESCAPE_DOORBELL 1u /* the CPU wrote a semaphore; needs the HardwareAccess flag */
 typedef struct SgpuUmdNodeState {
-  uint32_t submitted_fence, completed_fence; /* last given to the hardware, reported back */
+  uint32_t submitted_fence, completed_fence; /* last one given to and reported by the hardware */
   uint32_t submissions;                      /* counts since StartDevice, modulo 2^32 */
   uint32_t preemptions, faults, resets;
   uint32_t last_fault_reason; /* SGPU_FAULT_* of the hardware, 0 for none */

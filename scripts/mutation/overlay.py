@@ -1,4 +1,7 @@
-"""Writes an overlay, a folder of changed copies of sources, and configures a build that compiles them instead of the originals (cmake/Overlay.cmake)."""
+"""Writes an overlay, a folder of changed copies of sources.
+
+It also configures a build that compiles the copies instead of the originals (cmake/Overlay.cmake).
+"""
 import pathlib
 import shutil
 import subprocess

@@ -40,7 +40,7 @@ uint64_t get(const std::byte* in, size_t bytes) {
 
 void no_callback(void*) {}
 
-/// What clients do most of the time. Else drivers would see little work among so many calls.
+/// The most frequent calls of clients. Otherwise drivers would see little work among so many calls.
 constexpr std::string_view kWork[] = {"D3DKMTRender",
                                       "D3DKMTRender",
                                       "D3DKMTSubmitCommand",
@@ -250,8 +250,8 @@ Planned Caller::plan(const Choices& choices) {
   planned.arguments.resize(record.size);
   fill(record, planned.arguments.data(), 0, choices);
   const std::string_view name(planned.call->name);
-  // The client's address space is the kernel's here: what a context gave is not touched once it may
-  // be gone.
+  // The client's address space is the kernel's here, so buffers of a context are not touched once
+  // they may be freed.
   if (name == "D3DKMTDestroyContext" || name == "D3DKMTDestroyDevice") buffers_.clear();
   if (name == "D3DKMTRender") prepare_render(planned, choices);
   planned.before = planned.arguments;
@@ -397,7 +397,7 @@ void Caller::learn(const Planned& planned, NTSTATUS status) {
         if (!guarded_copy(&found, at, inner.size)) continue;
         if (inner.kind == Kind::kHandle && found >> 30 != 0)
           note(inner.pool, static_cast<uint32_t>(found));
-        // Ours to close: what the call made, never what we made up.
+        // Close only descriptors that the call made, never invented ones.
         if (inner.kind == Kind::kNtHandle && i == 0 && found > 2 &&
             std::string_view(field.name) == "phSharedNtHandle" &&
             std::ranges::find(market_.nt_handles, static_cast<int64_t>(found)) ==

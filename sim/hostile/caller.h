@@ -1,15 +1,15 @@
 // A hostile client: D3DKMT calls whose arguments are nearly right.
 //
-//   Market market;                              // what all clients know of each other
+//   Market market;                              // knowledge that all clients share
 //   Caller caller(market, {.luid_low = luid.low});
 //   const Planned planned = caller.plan(choices);
 //   ... on a thread bound to the process (thunks::ClientScope): planned.status =
 //   caller.make(planned)
 //
-// Handles come from what earlier calls returned (of the right kind as a rule, else of another kind,
-// of another process, given back, or none), counts and sizes agree as a rule. Lists, private data
-// and memory are in an arena that ends at a page nobody can read, so that a length too long is a
-// fault the kernel has to stand.
+// Handles come from the results of earlier calls. They are mostly of the right kind; others are of
+// another kind, of another process, destroyed, or none. Counts and sizes mostly agree. Lists,
+// private data and memory are in an arena that ends at an unreadable page, so that a length that is
+// too long is a fault that the kernel must survive.
 #pragma once
 
 #include <array>
@@ -25,10 +25,10 @@
 
 namespace dxgkit::hostile {
 
-/// Where decisions come from: any numbers. The same ones make the same calls.
+/// The source of decisions: any numbers. The same numbers make the same calls.
 using Choices = std::function<uint64_t()>;
 
-/// What clients have told each other: all that any of them knows. Threads: one.
+/// The knowledge that all clients share. Threads: one.
 struct Market {
   std::array<std::vector<uint32_t>, kPoolCount> handles;
   std::vector<int64_t> nt_handles;  // file descriptors, ours to close
@@ -40,12 +40,13 @@ struct Market {
 
 struct CallerOptions {
   uint32_t luid_low = 0, luid_high = 0;
-  /// Private data the driver takes for an allocation; mostly sent as it is.
+  /// Private data that the driver accepts for an allocation. Mostly sent unchanged.
   std::vector<std::byte> allocation_data = {};
-  /// A command buffer the driver takes, for an allocation list whose first entry it writes; mostly
-  /// sent with a few bytes changed. Empty: bytes of no meaning.
+  /// A command buffer that the driver accepts, for an allocation list whose first entry it writes.
+  /// Mostly sent with a few bytes changed. Empty: random bytes.
   std::vector<std::byte> commands = {};
-  /// Called for each call about to be made and each that came back, as one line. May be empty.
+  /// Called, with one line of text, for each call about to be made and each that came back. May be
+  /// empty.
   std::function<void(const std::string&)> log = {};
   std::string name = {};
 };
@@ -65,15 +66,15 @@ class Caller {
   Caller& operator=(const Caller&) = delete;
 
   /// The calls of a client that means well and wants to work: adapter, device, context, paging
-  /// queue, allocations, a fence. Each is planned when those before it have been made.
+  /// queue, allocations, a fence. Plan each after the ones before it have been made.
   static constexpr uint32_t kOpening = 8;
   Planned plan_opening(uint32_t step);
-  /// Any call.
+  /// Plans any call.
   Planned plan(const Choices& choices);
-  /// Makes it; the calling thread is bound to the process. May block. Call `learn` afterwards, on
-  /// the thread that plans.
+  /// Makes the call. The calling thread is bound to the process. May block. Call `learn`
+  /// afterwards, on the thread that plans.
   static NTSTATUS make(Planned& planned) { return planned.call->run(planned.arguments.data()); }
-  /// Takes what the call has returned.
+  /// Takes over the results of the call.
   void learn(const Planned& planned, NTSTATUS status);
 
   uint64_t made = 0, succeeded = 0;
@@ -104,7 +105,7 @@ class Caller {
   int event_ = -1;
 };
 
-/// "D3DKMTEvict(hDevice=0x40, ...)"; also for names. Null: there is no such call.
+/// "D3DKMTEvict(hDevice=0x40, ...)"; also for names. Null if there is no such call.
 const Call* find_call(std::string_view name);
 
 }  // namespace dxgkit::hostile

@@ -1,5 +1,5 @@
-// What the arguments of each implemented D3DKMT call look like. Generated from the ABI's layout
-// facts (generate_calls.py), so that a new thunk is called at random the day it is there.
+// The form of the arguments of each implemented D3DKMT call. Generated from the ABI's layout facts
+// (generate_calls.py), so that a new thunk is called at random as soon as it exists.
 #pragma once
 
 #include <ntdef.h>
@@ -10,7 +10,7 @@
 
 namespace dxgkit::hostile {
 
-/// What kind of value a member takes, by its type and name.
+/// The kind of value that a member takes, by its type and name.
 enum class Kind : uint8_t {
   kNumber,
   kSmall,  // an enumeration, an ordinal, a fence value
@@ -31,7 +31,7 @@ enum class Kind : uint8_t {
   kFunction,
 };
 
-/// What a handle names.
+/// The kind of object that a handle names.
 enum class Pool : uint8_t {
   kAdapter,
   kDevice,

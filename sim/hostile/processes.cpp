@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kBlockedMost = 3;  // calls of one process at a time
 /// Until a call counts as blocked.
 constexpr runtime::DurationNs kPatience = 40 * runtime::kMicrosecond;
-/// Until whoever is to come back counts as lost: longer than any number of timeouts in a row.
+/// The time after which a waiter counts as lost: longer than any number of timeouts in a row.
 constexpr runtime::DurationNs kLongest = 200 * runtime::kSecond;
 
 }  // namespace
@@ -20,7 +20,7 @@ constexpr runtime::DurationNs kLongest = 200 * runtime::kSecond;
 struct Processes::Pending {
   Planned planned;
   NTSTATUS status = 0;
-  std::atomic<bool> done{false};  // release/acquire: publishes what the call did
+  std::atomic<bool> done{false};  // release/acquire: publishes the results of the call
   std::unique_ptr<runtime::Thread> thread;
 };
 
@@ -171,7 +171,7 @@ void Processes::end(size_t who) {
   wait(ending.done, kLongest, true);
   if (!ending.done.load()) ground_.broken("a process cannot end", "");
   ending.thread->join();
-  // Whoever waited in it is told.
+  // Its waiters are woken.
   for (auto& one : client.blocked) {
     wait(one->done, kLongest, true);
     if (!one->done.load()) ground_.broken("a call does not come back", one->planned.text());

@@ -1,8 +1,8 @@
 // One to three hostile processes on one adapter: any D3DKMT calls in any order, step by step.
 //
 //   Processes processes(ground, choices);       // inside the runtime of ground.system
-//   while (...) processes.step(choices);        // what happens next comes from `choices`
-//   processes.end();                            // all of them end, and who waits comes back
+//   while (...) processes.step(choices);        // `choices` decides the next step
+//   processes.end();                            // all processes end, and their waiters come back
 #pragma once
 
 #include <atomic>
@@ -18,21 +18,21 @@
 
 namespace dxgkit::hostile {
 
-/// What the processes stand on. Outlives them.
+/// The surroundings of the processes. They must outlive the processes.
 struct Ground {
   dxgk::System& system;
   dxgk::Luid luid;
-  /// What the driver takes from its clients, as CallerOptions; may be empty.
+  /// Input that the driver accepts from its clients, as CallerOptions; may be empty.
   std::vector<std::byte> allocation_data = {}, commands = {};
-  /// Lets a GPU that a test drives get on with its work. Empty: it works by itself.
+  /// Lets a GPU that a test drives do some work. Empty: the GPU works by itself.
   std::function<void()> gpu_works = {};
-  /// The same until nothing is left to do.
+  /// The same until no work is left.
   std::function<void()> gpu_drains = {};
-  /// The adapter was stopped: what fails now fails for that. Empty: never.
+  /// True if the adapter was stopped, which explains failures. Empty: never.
   std::function<bool()> stopped = {};
-  /// A promise of the kernel is broken; a clause, and in which call.
+  /// Called when a promise of the kernel is broken, with a clause and the call.
   std::function<void(const std::string& what, const std::string& where)> broken = {};
-  /// Each call and its answer, as one line. May be empty.
+  /// Called with each call and its answer, as one line. May be empty.
   std::function<void(const std::string&)> log = {};
 };
 
@@ -40,9 +40,9 @@ struct Counts {
   uint64_t calls = 0, succeeded = 0, blocked = 0, processes = 0;
 };
 
-/// Checked, and told as broken: a refused call leaves the handles as they were; the memory manager
-/// stays consistent; a process can always end, and whoever waited in it comes back. One thread of
-/// the runtime; simulation only (waits are looks at virtual time).
+/// Checks these promises, and reports breaches: a refused call leaves the handles as they were; the
+/// memory manager stays consistent; a process can always end, and its waiters come back. One thread
+/// of the runtime; simulation only (a wait is a poll in virtual time).
 class Processes {
  public:
   Processes(const Ground& ground, const Choices& choices);
@@ -50,10 +50,10 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// One decision: as a rule a call of one of them; else a process ends and another begins, or the
-  /// GPU stands still or goes on.
+  /// One decision. Usually a process makes a call. Otherwise a process ends and another begins, or
+  /// the GPU stops or continues.
   void step(const Choices& choices);
-  /// Ends them all, with the GPU at work.
+  /// Ends all processes, with the GPU at work.
   void end();
   const Counts& counts() const { return counts_; }
 

@@ -1,4 +1,4 @@
-// What stands behind the public classes of one stack.
+// The state behind the public classes of one stack.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ struct Driver::Impl {
   std::unique_ptr<port::Driver> driver;
 };
 
-/// Everything between power-on and power-off. Made and destroyed inside the runtime.
+/// The state between power-on and power-off. Made and destroyed inside the runtime.
 struct Stack::Impl {
   runtime::Runtime& runtime;
   verifier::Findings& findings;
@@ -42,9 +42,9 @@ struct ClientProcess::Impl {
   dxgk::Process* process;  // null once it has ended
 };
 
-/// As the public header says it.
+/// Converts a finding to the public type.
 Finding public_finding(const verifier::Finding& finding);
-/// The status and what it is called: "the adapter did not start: STATUS_NO_MEMORY".
+/// A failure with the status and its name: "the adapter did not start: STATUS_NO_MEMORY".
 Failure failure(Status status, std::string_view what);
 
 }  // namespace dxgkit

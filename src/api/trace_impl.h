@@ -1,4 +1,4 @@
-// A recording as the public class holds it.
+// The recording inside the public class.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Trace::Impl {
   trace::Recording recording;
 };
 
-/// What was recorded; call when the run is over.
+/// Takes over the recorded events. Call it when the run is over.
 Trace make_trace(const trace::Recorder& recorder, std::vector<std::string> threads);
 
 }  // namespace dxgkit

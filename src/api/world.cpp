@@ -42,8 +42,8 @@ std::expected<std::unique_ptr<World>, std::string> World::create(runtime::Runtim
     auto made = config.devices[i].make({runtime, world->machine_}, defaults);
     if (!made.has_value()) return std::unexpected(made.error());
     bus::Device& device = *world->devices_.emplace_back(std::move(*made));
-    // Firmware lights one display: the first it finds. Looking takes locks, which are points where
-    // a simulated thread may go on: a machine with one device has none of them.
+    // Firmware lights one display: the first one it finds. The search takes locks, at which a
+    // simulated thread may be switched. A machine with one device needs no search.
     for (bus::PciFunction* const function : device.functions()) {
       if (config.devices.size() == 1 || !function->post_display().has_value()) continue;
       if (lit) function->set_post_display(std::nullopt);

@@ -17,7 +17,7 @@
 
 namespace dxgkit::api {
 
-/// Memory below 4 GiB, beside the rest: for devices that send addresses of 32 bits.
+/// Memory below 4 GiB, beside the rest, for devices that send addresses of 32 bits.
 inline constexpr uint64_t kLowMemoryBytes = uint64_t{16} << 20;
 
 struct WorldConfig {
@@ -41,16 +41,16 @@ class World {
 
   bus::Machine& machine() { return machine_; }
   nt::Kernel& kernel() { return *kernel_; }
-  /// By their place in the configuration.
+  /// By their position in the configuration.
   bus::Device& device(size_t index = 0) { return *devices_[index]; }
 
-  /// A function that a display driver is for, and the device it is of.
+  /// A function that a display driver can drive, and its device.
   struct Slot {
     size_t device = 0;
     bus::PciFunction* function = nullptr;
   };
-  /// Each device has at least one: its display controllers and processing accelerators, or, without
-  /// any, its first function.
+  /// Each device has at least one: its display controllers and processing accelerators, or, if it
+  /// has none, its first function.
   const std::vector<Slot>& slots() const { return slots_; }
   bus::PciFunction& function() { return *slots_.front().function; }
   /// Surprise removal.

@@ -1,4 +1,4 @@
-// Arithmetic on numbers that came from outside.
+// Checked arithmetic for numbers that came from outside.
 #pragma once
 
 #include <bit>
@@ -37,7 +37,7 @@ constexpr bool is_power_of_two(uint64_t value) { return std::has_single_bit(valu
   return true;
 }
 
-/// Rounds up; the caller knows it fits.
+/// Rounds up. The caller knows that the result fits.
 constexpr uint64_t align_up(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
 }

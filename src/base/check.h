@@ -3,10 +3,11 @@
 
 namespace dxgkit {
 
-/// Prints the message, runs the registered last-words hook (the trace tail), and aborts.
+/// Prints the message, runs the registered last-words hook (which prints the trace tail), and
+/// aborts.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 
-/// Called once by check_failed before the abort. Null removes it. Any thread.
+/// check_failed calls the hook once before the abort. Null removes it. Any thread.
 using LastWords = void (*)();
 void set_last_words(LastWords hook);
 

@@ -9,8 +9,9 @@
 namespace dxgkit {
 namespace {
 
-// Instructions that may fault, and where to go on when one does. Most copies are a few hundred
-// bytes, for which `rep movsb` takes longer to start than 16 bytes at a time take altogether.
+// Instructions that may fault, and the address where execution continues after a fault. Most copies
+// are a few hundred bytes, for which `rep movsb` takes longer to start than a loop of 16 bytes
+// takes altogether.
 extern "C" {
 uint64_t dxgkit_guarded_copy(void* to, const void* from, size_t bytes);
 extern const char dxgkit_guarded_copy_fault_here[];
@@ -70,7 +71,7 @@ void on_fault(int number, siginfo_t* info, void* context) {
              previous.sa_handler != nullptr) {
     previous.sa_handler(number);
   } else {
-    // Nobody wants it: the fault repeats with the default action.
+    // No handler takes the fault: it repeats with the default action.
     signal(number, SIG_DFL);
   }
 }

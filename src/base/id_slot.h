@@ -1,4 +1,4 @@
-// Where an object is in its table: its id says so.
+// The slot of an object in its table, as part of its id.
 #pragma once
 
 #include <cstdint>

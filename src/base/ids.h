@@ -27,7 +27,8 @@ using SubmissionFenceId = StrongId<struct SubmissionFenceTag, uint32_t>;
 using SegmentId = StrongId<struct SegmentIdTag, uint32_t>;
 inline constexpr SegmentId kSystemMemory{0};
 
-/// Ids the kernel hands between vidmm, vidsch and dxgk. 64-bit, never reused in an adapter's life.
+/// Ids that the kernel passes between vidmm, vidsch and dxgk. They have 64 bits and are never
+/// reused during an adapter's life.
 using AllocationId = StrongId<struct AllocationIdTag, uint64_t>;
 using ContextId = StrongId<struct ContextIdTag, uint64_t>;
 using PacketId = StrongId<struct PacketIdTag, uint64_t>;

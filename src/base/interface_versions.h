@@ -1,13 +1,12 @@
-// DXGKDDI_INTERFACE_VERSION values from which on drivers are treated in another way, for every
-// module: those that may not see the ABI's headers included. src/port checks them against those.
+// DXGKDDI_INTERFACE_VERSION values at which the treatment of drivers changes. Modules that may not
+// include the ABI's headers use these copies; src/port checks them against the ABI.
 #pragma once
 
 #include <cstdint>
 
 namespace dxgkit {
 
-/// What a driver declares in its initialization data: the version of the interface it was built
-/// for.
+/// The interface version that a driver declares in its initialization data.
 inline constexpr uint32_t kInterfaceWin7 = 0x2005;  // WDDM 1.1
 inline constexpr uint32_t kInterfaceWin8 = 0x300E;  // WDDM 1.2
 inline constexpr uint32_t kInterfaceWddm13 = 0x4002;
@@ -23,7 +22,7 @@ inline constexpr uint32_t kInterfaceWddm30 = 0xF003;
 inline constexpr uint32_t kInterfaceWddm31 = 0x10004;
 inline constexpr uint32_t kInterfaceWddm32 = 0x11007;
 
-/// What a driver says it is in DXGK_DRIVERCAPS::WDDMVersion (DXGK_WDDMVERSION).
+/// The version that a driver reports in DXGK_DRIVERCAPS::WDDMVersion (DXGK_WDDMVERSION).
 inline constexpr uint32_t kModelWddm12 = 0x1200;
 inline constexpr uint32_t kModelWddm20 = 0x2000;
 

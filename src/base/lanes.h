@@ -1,4 +1,4 @@
-// Questions to 32 numbers at once.
+// Comparisons of 32 numbers at once.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ inline constexpr uint32_t kLanes = 32;
 /// Bit i of the answer: values[i] >= limit. `values` has 32 elements, aligned to 16 bytes.
 inline uint32_t lanes_at_least(const uint32_t* values, uint32_t limit) {
 #ifdef __SSE2__
-  // There is only a signed comparison, so both sides move down by half the range.
+  // The processor has a signed comparison only, so both sides move down by half the range.
   const __m128i half = _mm_set1_epi32(static_cast<int32_t>(0x80000000U));
   const __m128i wanted = _mm_set1_epi32(static_cast<int32_t>(limit ^ 0x80000000U));
   const auto below = [&](uint32_t i) {
@@ -34,7 +34,7 @@ inline uint32_t lanes_at_least(const uint32_t* values, uint32_t limit) {
 #endif
 }
 
-/// The same where all of `values`, and `limit`, are below 2^31: cheaper.
+/// The same, but cheaper, if all of `values` and `limit` are below 2^31.
 inline uint32_t low_lanes_at_least(const uint32_t* values, uint32_t limit) {
 #ifdef __SSE2__
   const __m128i wanted = _mm_set1_epi32(static_cast<int32_t>(limit));
@@ -53,7 +53,7 @@ inline uint32_t low_lanes_at_least(const uint32_t* values, uint32_t limit) {
 
 uint32_t lanes_at_least(const uint64_t* values, uint64_t limit);
 
-/// The largest of 32. 32-bit values are aligned to 16 bytes.
+/// The largest of 32 values. 32-bit values are aligned to 16 bytes.
 uint32_t lanes_most(const uint32_t* values);
 template <typename T>
 T lanes_most(const T* values) {

@@ -1,4 +1,4 @@
-// Memory for what is large and read at random: 2 MiB that the processor can translate at once.
+// Memory for large structures with random access: 2 MiB that one page-table entry can translate.
 #pragma once
 
 #include <sys/mman.h>
@@ -10,14 +10,14 @@
 
 namespace dxgkit {
 
-/// 2 MiB, aligned to as much, all zero, not from the heap; one page where the system has such
-/// pages to give. The first access may cost clearing all of it. Throws std::bad_alloc.
+/// 2 MiB of zeros, aligned to 2 MiB, not from the heap. The block is one large page if the system
+/// has one to give. The first access may have to clear all of it. Throws std::bad_alloc.
 class LargeBlock {
  public:
   static constexpr size_t kBytes = size_t{2} << 20;
 
   LargeBlock() {
-    // The system aligns to its small pages only: what is too much goes back.
+    // The system aligns to small pages only, so the excess on both sides is unmapped.
     void* const found =
         mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (found == MAP_FAILED) throw std::bad_alloc();
@@ -26,7 +26,7 @@ class LargeBlock {
     if (before != 0) munmap(bytes, before);
     munmap(bytes + before + kBytes, kBytes - before);
     bytes_ = bytes + before;
-    madvise(bytes_, kBytes, MADV_HUGEPAGE);  // a wish
+    madvise(bytes_, kBytes, MADV_HUGEPAGE);  // a hint; failure does no harm
   }
   ~LargeBlock() {
     if (bytes_ != nullptr) munmap(bytes_, kBytes);

@@ -9,8 +9,8 @@
 
 namespace dxgkit {
 
-/// Holds up to `N` elements without the heap, any number with it. For local variables: it does not
-/// move. Elements are plain values.
+/// Holds up to `N` elements without the heap, and any number with it. For local variables: it
+/// cannot be moved. Elements are plain values.
 template <typename T, size_t N>
 class ShortVector {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -24,7 +24,7 @@ class ShortVector {
   bool empty() const { return size_ == 0; }
   T* data() { return size_ <= N ? few_.data() : many_.data(); }
   const T* data() const { return size_ <= N ? few_.data() : many_.data(); }
-  /// What is new is a T{}. Grows only.
+  /// New elements are T{}. Grows only.
   void resize(size_t size) {
     if (size > N) {
       if (size_ <= N) many_.assign(few_.begin(), few_.begin() + static_cast<std::ptrdiff_t>(size_));
@@ -40,7 +40,7 @@ class ShortVector {
 
  private:
   std::array<T, N> few_{};
-  std::vector<T> many_;  // of all elements, once they do not fit
+  std::vector<T> many_;  // holds all elements once they do not fit into the array
   size_t size_ = 0;
 };
 

@@ -9,14 +9,15 @@
 
 namespace dxgkit {
 
-/// An array that grows and keeps addresses. Elements are made with their block of 64, by their
-/// default constructor, and live as long as the slab: its user resets what is not used any more.
+/// An array that grows and keeps the addresses of its elements. Elements come in blocks of 64. They
+/// are default-constructed with their block and live as long as the slab. The user resets elements
+/// that are no longer used.
 template <typename T>
 class Slab {
  public:
   T& operator[](size_t number) { return (*blocks_[number / kBlock])[number % kBlock]; }
   const T& operator[](size_t number) const { return (*blocks_[number / kBlock])[number % kBlock]; }
-  /// How many there are.
+  /// The number of elements.
   size_t size() const { return blocks_.size() * kBlock; }
   /// Makes elements until there are at least so many.
   void grow_to(size_t count) {

@@ -1,4 +1,4 @@
-// Status codes and Result: how functions of ours report failure.
+// Status codes and Result: how our functions report failure.
 #pragma once
 
 #include <cstdint>

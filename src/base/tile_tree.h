@@ -1,4 +1,4 @@
-// An address space tiled by ranges, each of them free or somebody's.
+// An address space tiled by ranges. Each range is free or has an owner.
 #pragma once
 
 #include <array>
@@ -18,16 +18,18 @@ namespace dxgkit {
 
 enum class Fit { kLowest, kHighest };
 
-/// Ranges of the units [0, end) without gaps, by address, as a B+tree with nodes of up to 31
-/// entries. An entry is where the range begins and whose it is (0: nobody's); it ends where the
-/// next begins. Free ranges never touch. Inner nodes know the largest free range below each child,
-/// so that the lowest or highest fit is one walk down, and 32 comparisons are one step of it.
-/// The way to the leaf that was looked at last is remembered: what is found, then placed or
-/// released, is walked to once. Neither locks nor fails (questions change what is remembered, so
-/// not even two of them at once); arguments are CHECKed. Cost of everything: O(log ranges), except
-/// that finding may look at every free range that is large enough but, because of the alignment,
-/// too short. Memory: three numbers per entry, nodes at least half full on average: 12 to 24 bytes
-/// a range with 32-bit keys.
+/// The units [0, end) as ranges without gaps, ordered by address in a B+tree with nodes of up to 31
+/// entries. An entry holds the start of a range and its owner (0: free). The range ends where the
+/// next one begins. Free ranges never touch. Inner nodes know the largest free range below each
+/// child, so the lowest or highest fit is one walk down, and each step is 32 comparisons at once.
+///
+/// The tree remembers the path to the last leaf. So a range that is found and then placed or
+/// released costs one walk. Queries change the remembered path, so not even two queries may run at
+/// once. The tree neither locks nor fails; arguments are CHECKed.
+///
+/// Cost of every operation: O(log ranges). Only finding may look at every free range that is large
+/// enough but too short once aligned. Memory: three numbers per entry, and nodes that are at least
+/// half full on average: 12 to 24 bytes a range with 32-bit keys.
 template <std::unsigned_integral Key, std::unsigned_integral Value>
 class TileTree {
  public:
@@ -37,7 +39,7 @@ class TileTree {
     Key size() const { return static_cast<Key>(end - begin); }
   };
 
-  /// `end`: from 1 to the largest key less 1.
+  /// @param end  from 1 to the largest key less 1.
   explicit TileTree(Key end) : end_(end), free_(end) {
     DXGKIT_CHECK(end > 0 && end < kFiller);
     root_ = add_node();
@@ -58,7 +60,7 @@ class TileTree {
     const Key range_end = locate(unit, path);
     return entry(path, range_end);
   }
-  /// The range that covers a unit, and the ones beside it; empty ones (0, 0) at the edges.
+  /// The range that covers a unit, and its neighbours; (0, 0) beyond the edges.
   struct Around {
     Range before, self, after;
   };
@@ -90,7 +92,7 @@ class TileTree {
     return found;
   }
 
-  /// Gives part of a free range away. `value` is not 0.
+  /// Assigns part of a free range to an owner. `value` is not 0.
   void place(Key begin, Key size, Value value) {
     DXGKIT_CHECK(value != 0 && size > 0);
     Path path;
@@ -117,14 +119,14 @@ class TileTree {
     insert(path, range_end, rest, 0, was);
   }
 
-  /// Frees the range that begins at `begin`, which is somebody's.
+  /// Frees the range that begins at `begin`. The range must have an owner.
   void release(Key begin) {
     Path path;
     Key range_end = locate(begin, path);
     DXGKIT_CHECK(entry(path, range_end).begin == begin && entry(path, range_end).value != 0);
     free_ = static_cast<Key>(free_ + (range_end - begin));
     if (range_end < end_ && path[0].slot + 1 == node(path[0].node).count) {
-      // The neighbour is the first of another leaf.
+      // The neighbour is the first entry of another leaf.
       Path beside;
       const Key beside_end = locate(range_end, beside);
       if (entry(beside, beside_end).value == 0) {
@@ -171,7 +173,7 @@ class TileTree {
       unit = range.end;
     }
   }
-  /// Everything this object holds on the heap.
+  /// The bytes that this object holds on the heap.
   size_t bytes() const {
     return chunks_.size() * sizeof(Chunk) + chunks_.capacity() * sizeof(chunks_[0]) +
            spare_.capacity() * sizeof(spare_[0]);
@@ -185,19 +187,20 @@ class TileTree {
   }
 
  private:
-  // One more key than entries: a node's unused keys are larger than all others, so a search needs
-  // no count, and there always is one.
+  // A node has one more key than entries. Unused keys are larger than all others, so a search needs
+  // no count, and there is always an unused key.
   static constexpr uint32_t kMost = kLanes - 1;
-  static constexpr uint32_t kFew = 15;     // with fewer a node looks for one to join,
-  static constexpr uint32_t kJoined = 28;  // which leaves room to grow
+  static constexpr uint32_t kFew = 15;     // a node with fewer looks for a neighbour to join
+  static constexpr uint32_t kJoined = 28;  // entries of a joined node at most: it has room to grow
   static constexpr Key kFiller = static_cast<Key>(~Key{0});
   static constexpr uint32_t kHeightMost = 16;
 
   struct alignas(64) Node {
     Node() { key.fill(kFiller); }
-    std::array<Key, kLanes> key{};     // where the range, or the first range of the child, begins
-    std::array<Key, kLanes> most{};    // leaf: units, if free; else the largest free range below
-    std::array<Value, kMost> child{};  // leaf: the value; else the number of a node
+    std::array<Key, kLanes> key{};  // start of the range, or of the first range of the child
+    // Leaf: size in units if free; otherwise the largest free range below.
+    std::array<Key, kLanes> most{};
+    std::array<Value, kMost> child{};  // leaf: the owner; otherwise the number of a node
     uint32_t count = 0;
   };
   static constexpr uint32_t kChunk = 16;
@@ -231,13 +234,13 @@ class TileTree {
     spare_.push_back(number);
   }
 
-  /// Asks for all of a leaf before the first of it is needed; the nodes above are at hand.
+  /// Prefetches a whole leaf before its first use. The nodes above are in the cache.
   static void expect(const Node& wanted) {
     const auto* bytes = reinterpret_cast<const char*>(&wanted);
     for (size_t line = 0; line < sizeof(Node); line += 64) __builtin_prefetch(bytes + line);
   }
 
-  /// The way to the range that covers a unit; returns where the range ends.
+  /// Walks to the range that covers a unit. Returns the end of that range.
   Key locate(Key unit, Path& path) const {
     DXGKIT_CHECK(unit < end_);
     const bool known = unit >= leaf_begin_ && unit < leaf_end_;
@@ -260,7 +263,7 @@ class TileTree {
       if (level <= 2) expect(node(number));
     }
   }
-  /// Nodes other than leaves change, or what begins in the leaf.
+  /// Inner nodes change, or the start of a range in the leaf changes.
   void forget_leaf() const { leaf_begin_ = leaf_end_ = 0; }
   Range entry(const Path& path, Key range_end) const {
     const Node& leaf = node(path[0].node);
@@ -338,7 +341,7 @@ class TileTree {
     here.key[here.count] = kFiller;
     here.most[here.count] = 0;
   }
-  /// Moves the entries of `from` from `first` on behind those of `to`.
+  /// Moves the entries of `from` from `first` on behind the entries of `to`.
   static void move_tail(Node& from, uint32_t first, Node& to) {
     for (uint32_t i = first; i < from.count; ++i) {
       to.key[to.count] = from.key[i];
@@ -351,19 +354,19 @@ class TileTree {
     from.count = first;
   }
 
-  /// Brings what the nodes above know of a changed one up to date. `was`: the free ranges
-  /// that changed in it had, and have, at most so many units.
+  /// Updates what the nodes above know about a changed node. The changed free ranges had, and have,
+  /// at most `was` units.
   void refresh(const Path& path, uint32_t level, Key was = kFiller) {
     for (; level < height_; ++level) {
       Key& known = node(path[level + 1].node).most[path[level + 1].slot];
-      if (was < known) return;  // another one is the largest
+      if (was < known) return;  // another range is the largest
       const Key most = lanes_most(node(path[level].node).most.data());
       if (known == most) return;
       was = std::max(known, most);
       known = most;
     }
   }
-  /// The same when nothing shrank and a free range of `most` units came.
+  /// The same when no range shrank and a free range of `most` units was added.
   void raise(const Path& path, Key most) {
     for (uint32_t level = 1; level <= height_; ++level) {
       Key& known = node(path[level].node).most[path[level].slot];
@@ -372,8 +375,8 @@ class TileTree {
     }
   }
 
-  /// Adds an entry behind the one `path` leads to, which may have changed; `was`
-  /// as in refresh().
+  /// Adds an entry behind the entry that `path` leads to, which may have changed. `was` is as in
+  /// refresh().
   void insert(Path& path, Key key, Key most, Value value, Key was) {
     for (uint32_t level = 0;; ++level) {
       const uint32_t number = path[level].node;
@@ -386,7 +389,7 @@ class TileTree {
       forget_leaf();
       const uint32_t added = add_node();
       Node& right = node(added);
-      // What grows at its end keeps full nodes.
+      // A tree that grows at its end keeps full nodes.
       const uint32_t keep = slot == kMost && is_last(path, level) ? kMost : kLanes / 2;
       move_tail(here, keep, right);
       if (slot <= keep && keep != kMost) {
@@ -415,15 +418,15 @@ class TileTree {
     return true;
   }
 
-  /// Removes the entry `path` leads to; the one before it covers its units from now on.
+  /// Removes the entry that `path` leads to. The entry before it covers its units from now on.
   void erase(const Path& path) {
     drop(node(path[0].node), path[0].slot);
     settle(path, 0);
   }
 
-  /// After entries of the node at `level` went: joins it with a neighbour if it is small, and
-  /// corrects what is known of it above. `grown`: of a leaf, in which no free range shrank and one
-  /// of so many units came.
+  /// Repairs the tree after entries of the node at `level` were removed: joins a small node with a
+  /// neighbour, and corrects what the nodes above know. `grown`: no free range of the leaf shrank,
+  /// and one of so many units was added.
   void settle(const Path& path, uint32_t level, Key grown = 0) {
     for (;; ++level) {
       Node& here = node(path[level].node);
@@ -469,7 +472,7 @@ class TileTree {
       move_tail(node(gone), 0, kept);
       free_node(gone);
       above.most[left] = lanes_most(kept.most.data());
-      above.key[left] = kept.key[0];  // another one if the left node was empty
+      above.key[left] = kept.key[0];  // changes if the left node was empty
       drop(above, left + 1);
     }
   }
@@ -505,8 +508,8 @@ class TileTree {
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::vector<uint32_t> spare_;
   uint32_t root_ = 0;
-  uint32_t height_ = 0;  // of the root over the leaves
-  // The leaf that was looked at last: the way there, and which units are its; none: no leaf.
+  uint32_t height_ = 0;  // levels between the root and the leaves
+  // The last leaf: the path to it, and the units that it covers. kNone: no leaf.
   mutable Path leaf_path_{};
   mutable Key leaf_begin_ = 0, leaf_end_ = 0;
   Key end_ = 0;

@@ -156,7 +156,7 @@ TEST(TileTree, LivesThroughTheWorstFragmentation) {
   EXPECT_LT(tree.bytes(), size_t{700} * 1024);  // nodes are used again, not kept
 }
 
-// A node that loses its last entry joins the one behind it and begins where that one began.
+// A node that loses its last entry joins the node behind it and begins where that node began.
 TEST(TileTree, AnEmptiedNodeTakesOverTheOneBehindIt) {
   Narrow tree(10'000);
   // Growing at the end fills nodes with 31 entries: the second one has 31 to 61, and so on.

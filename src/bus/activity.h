@@ -1,4 +1,4 @@
-// What the model of a device can say of itself beyond what its registers tell.
+// Activity that a device model can report although no register shows it.
 #pragma once
 
 #include "bus/machine.h"
@@ -9,12 +9,13 @@ namespace dxgkit::bus {
 class Activity {
  public:
   virtual ~Activity() = default;
-  /// Something of the device works, or would begin to without another register access, and may read
-  /// or write memory then. Scanning out a picture does not count. Any thread.
+  /// True if a part of the device may read or write memory now, or would begin to without another
+  /// register access. Scanning out a picture does not count. Any thread.
   virtual bool may_access_memory() const = 0;
 };
 
-/// Whether the device behind `function` says so; false where nothing behind it can say.
+/// The activity of the device behind `function`. False if no object behind it implements the
+/// interface.
 bool may_access_memory(const PciFunction& function);
 
 }  // namespace dxgkit::bus

@@ -37,7 +37,7 @@ Status CpuView::retarget(std::span<const MemoryWindow> windows) {
   }
   if (total != size_) return Status::kInvalidParameter;
   if (!map(merged)) {
-    // Some windows may show already. The old ones fitted before, in as many pieces.
+    // Some windows may show already. The old windows fitted before, in as many pieces.
     if (windows_.empty()) {
       DXGKIT_CHECK(mmap(address_, size_, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
@@ -56,7 +56,7 @@ Status CpuView::protect_read_only() {
 }
 
 void CpuView::show_nothing() {
-  // The same addresses, in one mapping: there is nothing it could lack.
+  // The same addresses in one mapping, so this cannot fail for lack of address space.
   DXGKIT_CHECK(mmap(address_, size_, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == address_);
 }

@@ -103,7 +103,8 @@ TEST(CpuView, ShowsTheOldContentWhenTheSystemRefusesHalfway) {
   EXPECT_EQ(static_cast<const char*>(view->address())[0], 'k');
 }
 
-// A client keeps its address when the memory behind it goes, and reaches nobody's through it.
+// A client keeps its address when the memory behind it is freed, and cannot reach other memory
+// through it.
 TEST(CpuView, ShowsNothingOnceWhatItShowedIsGone) {
   Machine machine(1 << 20);
   const PageFrame first = machine.allocate_contiguous(2).value();

@@ -41,7 +41,6 @@ bool is_file_name(std::string_view name) {
 }  // namespace
 
 // --- devices
-// ----------------------------------------------------------------------------------------------------
 
 void Device::set_power(size_t, FunctionPower) {}
 void Device::reset(size_t) {}
@@ -74,7 +73,6 @@ void unplug(Machine& machine, Device& device) {
 }
 
 // --- options
-// ----------------------------------------------------------------------------------------------------
 
 std::optional<uint64_t> parse_byte_count(std::string_view text) {
   struct Suffix {
@@ -159,7 +157,6 @@ std::expected<bool, std::string> DeviceOptions::on_off(std::string_view name, bo
 }
 
 // --- types
-// ------------------------------------------------------------------------------------------------------
 
 const DeviceOption* DeviceType::option(std::string_view wanted) const {
   const auto found = std::ranges::find_if(
@@ -257,7 +254,6 @@ std::expected<DeviceChoice, std::string> DeviceRegistry::parse(std::string_view 
 }
 
 // --- memory
-// -----------------------------------------------------------------------------------------------------
 
 std::expected<std::unique_ptr<DeviceMemory>, Status> DeviceMemory::create(uint64_t size) {
   DXGKIT_CHECK(size > 0);

@@ -56,7 +56,6 @@ void write8(PciFunction& function, uint32_t offset, uint8_t value) {
 }
 
 // --- plugged in
-// ------------------------------------------------------------------------------------------------------
 
 /// Power and resets of each function reach the device with the function's number.
 TEST(Devices, AreToldOfPowerAndResets) {
@@ -78,7 +77,7 @@ TEST(Devices, AreToldOfPowerAndResets) {
   const uint32_t whole = 1;
   function.config_write(0x53, std::as_bytes(std::span(&whole, 1)));
   EXPECT_THAT(device.told, ElementsAre("reset 1")) << "only bit 0 of that byte";
-  // A reset of a function nobody plugged in is nobody's.
+  // A reset of a function that is not plugged in has no effect.
   Witness apart;
   write8(*apart.functions()[0], 0x54, 1);
   EXPECT_TRUE(apart.told.empty());
@@ -130,7 +129,6 @@ TEST(Devices, OfferNothingByDefault) {
 }
 
 // --- options
-// ---------------------------------------------------------------------------------------------------------
 
 TEST(DeviceOptions, AreReadStrictly) {
   DeviceOptions options;
@@ -169,7 +167,6 @@ TEST(DeviceOptions, BytesHaveSuffixes) {
 }
 
 // --- by name
-// ---------------------------------------------------------------------------------------------------------
 
 /// Two types, a spelling, and files that are types.
 DeviceRegistry make_registry() {
@@ -231,7 +228,7 @@ TEST(DeviceRegistry, MakesWhatIsAskedFor) {
     EXPECT_EQ(made("witness,bar7=4K,functions=4"), 4U);
     EXPECT_EQ(made("pair"), 2U);
     EXPECT_EQ(made("pair,bar1=x"), 2U);
-    // What the host adds is for types that have it, and never against what was said.
+    // The host's default options apply to types that have them, and never override given options.
     const std::pair<std::string, std::string> defaults[] = {{"functions", "5"}, {"vram", "1M"}};
     EXPECT_EQ((*registry.parse("witness")->make(host, defaults))->functions().size(), 5U);
     EXPECT_EQ((*registry.parse("pair")->make(host, defaults))->functions().size(), 2U);
@@ -283,7 +280,6 @@ TEST(DeviceRegistry, RefusesWithOneSentence) {
 }
 
 // --- memory
-// ----------------------------------------------------------------------------------------------------------
 
 TEST(DeviceMemory, IsZeroedAndShownByABar) {
   Machine machine(1 << 20);

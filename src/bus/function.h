@@ -1,5 +1,5 @@
 // One PCI function as its device describes it: identity, configuration space, BARs, interrupt line.
-// What a device model needs and nothing of the machine it is plugged into.
+// A device model needs this file and nothing of the machine that it is plugged into.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace dxgkit::bus {
 /// A byte address on the bus: system memory, or a window (BAR) of a device.
 using PhysicalAddress = StrongId<struct PhysicalAddressTag, uint64_t>;
 
-/// A run of bytes in a memory object (memfd) that can be mapped elsewhere: how CPU views follow
-/// moved content.
+/// A run of bytes in a memory object (memfd) that can be mapped elsewhere. CPU views use it to
+/// follow content that moves.
 struct MemoryWindow {
   int fd = -1;
   uint64_t offset = 0;
@@ -41,11 +41,12 @@ class InterruptLine {
   /// interrupt. Lines are serialised by their own lock: two raises never run the handler twice at
   /// once. The handler must neither raise nor connect on its own line: it would wait for itself.
   using Service = std::function<bool()>;
-  /// One handler at a time: replaces the one before. An empty Service disconnects. Waits for a
-  /// running handler.
+  /// Connects a handler; there is one at a time, and a new one replaces the one before. An empty
+  /// Service disconnects. Waits for a running handler.
   void connect(Service service);
   bool connected() const;
-  /// Device side, any device thread. Returns the handler's answer; false when nothing is connected.
+  /// Raises the line. Device side, any device thread. Returns the handler's answer, or false if no
+  /// handler is connected.
   bool raise();
   InterruptLine();
   ~InterruptLine();
@@ -64,7 +65,7 @@ enum class BarKind {
 struct Bar {
   BarKind kind = BarKind::kNone;
   PhysicalAddress base;  // assigned by Machine::add_function, naturally aligned; a port for kPorts
-  uint64_t size = 0;     // a power of two: of at least a page, for kPorts of 4 to 256
+  uint64_t size = 0;     // a power of two: at least a page; 4 to 256 for kPorts
   MmioHandler* registers = nullptr;  // kRegisters, kPorts; must outlive the function
   MemoryWindow memory;               // kMemory; owned by the device
   /// kRegisters: configuration space says 64 bits, and the next slot is the upper half. The address
@@ -81,16 +82,16 @@ struct PciIdentity {
 /// One capability in the list of configuration space, behind the 64 bytes of the header.
 struct PciCapability {
   uint8_t id = 0;
-  /// What follows id and next pointer: 2 bytes on of the capability. All capabilities of a function
-  /// together fit into 192 bytes, each rounded up to 4.
+  /// The bytes after id and next pointer, from offset 2 of the capability on. All capabilities of a
+  /// function together fit into 192 bytes, each rounded up to 4.
   std::vector<std::byte> body;
   /// Bits of the body that software may change; bytes behind its end are read-only.
   std::vector<std::byte> writable;
 };
 
-/// Message interrupts as configuration space describes them. The kernel of this project connects
-/// INTx only: it never enables messages, and the enable bit cannot be set from outside either. So a
-/// driver sees the capability, as on a machine whose INF does not ask for messages, and gets INTx.
+/// Message interrupts as configuration space describes them. This kernel connects INTx only. It
+/// never enables messages, and the enable bit cannot be set from outside either. So a driver sees
+/// the capability and gets INTx, as on a machine whose INF does not ask for messages.
 /// @param messages  1, 2, 4, 8, 16 or 32 that the device could send
 PciCapability msi_capability(uint32_t messages);
 /// The same for MSI-X. @param messages  1..2048  @param table_bar, pending_bar  slots of register
@@ -101,18 +102,19 @@ PciCapability msix_capability(uint32_t messages, uint32_t table_bar, uint32_t ta
 /// capability resets the function (PciFunction::on_reset).
 PciCapability reset_capability();
 
-/// What firmware, or the driver before, left on the screen of a display function: a linear frame
-/// buffer in one of its memory BARs. Four bytes per pixel: blue, green, red, unused.
+/// The frame buffer that firmware, or the previous driver, left on a display function: linear, in
+/// one of its memory BARs. Four bytes per pixel: blue, green, red, unused.
 struct PostDisplay {
   uint32_t bar = 0;                 // slot of a kMemory BAR
   uint64_t offset_bytes = 0;        // of the first pixel in that BAR
-  uint32_t width = 0, height = 0;   // pixels; 0: nothing is shown
+  uint32_t width = 0, height = 0;   // pixels; 0: the screen shows nothing
   uint32_t pitch_bytes = 0;         // from row to row, at least width * 4
-  uint32_t target_id = UINT32_MAX;  // as the driver that released the display named it
+  uint32_t target_id = UINT32_MAX;  // as named by the driver that released the display
   bool operator==(const PostDisplay&) const = default;
 };
 
-/// How the platform feeds a function: fully; what a standby or a hibernated machine keeps alive.
+/// The power that the platform gives a function: full power, or what a standby or a hibernated
+/// machine keeps alive.
 enum class FunctionPower { kOn, kStandby, kHibernate };
 
 /// One PCI function: identity, config space, up to six BARs, one interrupt line.
@@ -126,27 +128,28 @@ class PciFunction {
   const PciIdentity& identity() const;
   std::span<const Bar> bars() const;
   InterruptLine& interrupt_line();
-  /// The display the machine came up with, if it is on this function. Any thread.
+  /// The display that the machine came up with, if it is on this function. Any thread.
   std::optional<PostDisplay> post_display() const;
-  /// Says so, or takes it back. Whoever owns the screen keeps it true. Not checked here.
+  /// Sets or removes the post display. The owner of the screen keeps it true. Not checked here.
   void set_post_display(std::optional<PostDisplay> display);
   /// False from Machine::pull_out on. Any thread.
   bool present() const;
-  /// The bus driver's side of a power transition: what the platform leaves the function with. Calls
-  /// the device's handler, on the caller's thread.
+  /// The bus driver's side of a power transition: changes the power of the function. Calls the
+  /// device's handler on the caller's thread.
   void set_power(FunctionPower power);
-  /// The device's side. Set before the function is plugged in.
+  /// The device's handler of power changes. Set before the function is plugged in.
   void on_power(std::function<void(FunctionPower)> handler);
-  /// The device's side of a function level reset, which software asks for in configuration space:
-  /// called on its thread. Set before the function is plugged in. Configuration space and addresses
-  /// stay as they are.
+  /// The device's handler of a function level reset. Software asks for the reset in configuration
+  /// space; the handler is called on its thread. Set before the function is plugged in.
+  /// Configuration space and addresses stay as they are.
   void on_reset(std::function<void()> handler);
-  /// The header says from now on that the device has several functions. Before it is plugged in.
+  /// Makes the header say that the device has several functions. Call it before the function is
+  /// plugged in.
   void set_multifunction();
-  /// Config space, 4096 bytes, a type 0 header. Any thread. Accesses that leave it give all ones,
-  /// writes are dropped, as on a bus. Writable: the command bits, cache line size, interrupt line,
-  /// what capabilities say. A BAR slot written with all ones reads as its size mask until it is
-  /// written otherwise; BARs cannot be moved.
+  /// Configuration space, 4096 bytes, with a type 0 header. Any thread. An access that leaves it
+  /// reads all ones, and its writes are dropped, as on a bus. Writable are the command bits, cache
+  /// line size, interrupt line, and the writable bits of capabilities. A BAR slot written with all
+  /// ones reads as its size mask until it is written otherwise. BARs cannot be moved.
   void config_read(uint32_t offset, std::span<std::byte> out) const;
   void config_write(uint32_t offset, std::span<const std::byte> in);
 

@@ -140,7 +140,7 @@ struct Machine::Impl {
   // Address space that mirrors [kRegisterBarBase, kRegisterBarLimit): a pointer into it names a
   // register by arithmetic. Never accessible.
   std::byte* register_arena = nullptr;
-  // By page of the arena: who decodes it. Zero pages until used.
+  // By page of the arena: the function that decodes it. Zero pages until used.
   std::atomic<RegisterBar*>* register_pages = nullptr;
 
   // Leaf lock: no handler is called with it held.
@@ -224,7 +224,7 @@ struct Machine::Impl {
     return first.has_value() ? std::optional(kFirstLowFrame + *first) : std::nullopt;
   }
 
-  /// Who decodes the pages of a register BAR.
+  /// The function that decodes the pages of a register BAR.
   void set_decoder(const RegisterBar& bar, RegisterBar* decoder) {
     const uint64_t first = (bar.base - kRegisterBarBase) / kPageBytes;
     for (uint64_t page = 0; page < bar.size / kPageBytes; ++page)
@@ -316,14 +316,13 @@ Machine::~Machine() {
 }
 
 // --- functions
-// --------------------------------------------------------------------------------------------------
 
 Status Machine::add_function(PciFunction& function) {
   PciFunction::Impl& plugged = *function.impl_;
   const runtime::MutexLock lock(impl_->mutex);
   if (plugged.machine != nullptr) return Status::kInvalidParameter;
   if (!bars_are_sound(plugged.bars)) return Status::kInvalidParameter;
-  BarMap wanted = impl_->bars;  // a copy, so that a failure leaves no trace
+  BarMap wanted = impl_->bars;  // a copy, so that a failure changes nothing
   std::vector<PhysicalAddress> bases(plugged.bars.size());
   for (size_t i = 0; i < plugged.bars.size(); ++i) {
     const Bar& bar = plugged.bars[i];
@@ -385,7 +384,6 @@ void Machine::remove_function(PciFunction& function) {
 }
 
 // --- system pages
-// -----------------------------------------------------------------------------------------------
 
 void Machine::set_page_fault(std::function<bool(uint64_t count)> fails) {
   impl_->page_fault = std::move(fails);
@@ -453,7 +451,6 @@ uint64_t Machine::free_page_count() const {
 }
 
 // --- access
-// -----------------------------------------------------------------------------------------------------
 
 std::byte* Machine::system_pointer(PhysicalAddress address, uint64_t size) {
   const std::optional<uint64_t> offset = impl_->offset_of(address.value, size);
@@ -584,7 +581,6 @@ bool Machine::is_register(const volatile void* pointer) const {
 }
 
 // --- device side
-// ------------------------------------------------------------------------------------------------
 
 Status Machine::add_agp_aperture(const PciFunction& master, uint64_t size_bytes, Gart gart) {
   if (impl_->agp.size != 0) return Status::kInvalidParameter;

@@ -26,25 +26,25 @@ struct AgpAperture {
   PhysicalAddress base;
   uint64_t size = 0;  // whole pages
 };
-/// Whether the machine has a driver for its GART: without one the aperture is of no use.
+/// True if the machine has a driver for its GART. Without one the aperture is of no use.
 enum class Gart { kNone, kPresent };
 
-/// Physical address space with memfd-backed system pages.
+/// The physical address space, with memfd-backed system pages.
 ///
 /// Thread-safe. System memory starts at kSystemMemoryBase, so that address 0 and small numbers
-/// never look valid. A machine may have some more below 4 GiB, the low window, for devices that
-/// send addresses of 32 bits: only requests that name a highest address get pages there.
+/// never look valid. A machine may have additional memory below 4 GiB, the low window, for devices
+/// that send addresses of 32 bits. Only requests that name a highest address get pages there.
 class Machine {
  public:
   static constexpr uint64_t kSystemMemoryBase = 0x1'0000'0000;  // 4 GiB
-  /// Above this no system memory: bounds system_memory_bytes.
+  /// No system memory lies above this address. It bounds system_memory_bytes.
   static constexpr uint64_t kSystemMemoryLimit = 0x10'0000'0000;  // 64 GiB
   /// Register BARs are assigned here, memory BARs above kMemoryBarBase.
   static constexpr uint64_t kRegisterBarBase = 0xC000'0000;
   static constexpr uint64_t kRegisterBarLimit = 0xFE00'0000;
   static constexpr uint64_t kMemoryBarBase = 0x80'0000'0000;
   static constexpr uint64_t kMemoryBarLimit = 0x8000'0000'0000;
-  /// The low window, if there is one.
+  /// The low window starts here, if there is one.
   static constexpr uint64_t kLowMemoryBase = 0x4000'0000;  // 1 GiB
   static constexpr uint64_t kLowMemoryLimit = 0x8000'0000;
   /// I/O port BARs are assigned here.
@@ -54,113 +54,115 @@ class Machine {
   static constexpr uint64_t kAgpApertureBase = 0x8000'0000;
   static constexpr uint64_t kAgpApertureLimit = kRegisterBarBase;
 
-  /// Rounded up to pages; > 0. Costs address space; pages cost memory once touched.
-  /// @param low_memory_bytes  of the low window, beside system_memory_bytes; 0: there is none; at
-  /// most kLowMemoryLimit - kLowMemoryBase
+  /// @param system_memory_bytes  > 0, rounded up to pages. It costs address space; a page costs
+  ///        memory once it is touched.
+  /// @param low_memory_bytes  size of the low window, beside system_memory_bytes; 0: no window; at
+  ///        most kLowMemoryLimit - kLowMemoryBase
   explicit Machine(uint64_t system_memory_bytes, uint64_t low_memory_bytes = 0);
   ~Machine();
 
-  /// Plugs a function in: assigns BAR addresses, enables decoding in its config space. Either
-  /// may be destroyed first; that unplugs too. kInvalidParameter: plugged in already, or a BAR
-  /// whose size is no power of two of at least a page (of 4 to 256 for ports), has no handler or no
-  /// memory behind it, or has no room for its second slot. kInsufficientResources: no bus addresses
-  /// left. The state is
-  /// unchanged then.
+  /// Plugs a function in: assigns BAR addresses and enables decoding in its configuration space.
+  /// Either the machine or the function may be destroyed first; that unplugs too. On failure the
+  /// state is unchanged.
+  /// kInvalidParameter: the function is plugged in already; or a BAR has no handler or no memory
+  /// behind it, no room for its second slot, or a size that is not a power of two of at least a
+  /// page (4 to 256 for ports).
+  /// kInsufficientResources: no bus addresses are left.
   Status add_function(PciFunction& function);
-  /// Surprise removal: the function stops answering at once, whoever is using it. Registers and
-  /// configuration space read all ones, writes are dropped; addresses stay assigned and mappings
-  /// valid until remove_function. The device raises no interrupt from now on: its side's duty. Any
-  /// thread. Ignores a stranger.
+  /// Surprise removal: the function stops answering at once, even if a thread is using it.
+  /// Registers and configuration space read all ones, and writes are dropped. Addresses stay
+  /// assigned and mappings valid until remove_function. The device must raise no interrupt from now
+  /// on. Any thread. A function that is not plugged in is ignored.
   void pull_out(PciFunction& function);
-  /// Unplugs. Nobody may be touching its BARs; mappings of memory BARs stay valid memory. Ignores a
-  /// stranger.
+  /// Unplugs a function. No thread may be touching its BARs. Mappings of memory BARs stay valid
+  /// memory. A function that is not plugged in is ignored.
   void remove_function(PciFunction& function);
 
   // --- AGP: an old slot with an aperture of its own (SEG-11, SEG-18)
-  // -------------------------------------------------------------------------------------------
-  /// Puts the aperture before the function in the AGP slot; once, before anything runs.
-  /// kInvalidParameter: a second one, or a size that is 0, no whole pages or above
-  /// kAgpApertureLimit - kAgpApertureBase; unchanged then.
+  /// Puts the function into the AGP slot, with an aperture. Call it once, before anything runs.
+  /// kInvalidParameter for a second aperture, or for a size that is 0, not whole pages, or above
+  /// kAgpApertureLimit - kAgpApertureBase; the state is unchanged then.
   Status add_agp_aperture(const PciFunction& master, uint64_t size_bytes,
                           Gart gart = Gart::kPresent);
-  /// The aperture a driver of `function` can use; nullopt without one, without a GART driver, and
-  /// for every other function. Any thread.
+  /// The aperture that a driver of `function` can use. nullopt without an aperture, without a GART
+  /// driver, and for every other function. Any thread.
   std::optional<AgpAperture> agp_aperture(const PciFunction& function) const;
   /// Programs the GART: the pages from `offset_bytes` of the aperture on show `frames`, or nothing.
-  /// Ranges outside the aperture and frames outside system memory are our bug and abort. Any
-  /// thread; a device sees the change at its next access.
+  /// A range outside the aperture or a frame outside system memory is our bug and aborts. Any
+  /// thread. A device sees the change at its next access.
   void gart_map(uint64_t offset_bytes, std::span<const uint64_t> frames);
   void gart_unmap(uint64_t offset_bytes, uint64_t page_count);
-  /// Where a bus address leads: itself for system memory, the page behind the GART inside the
-  /// aperture. nullopt for anything else, and for an aperture page that shows nothing. Lock-free.
+  /// The system memory behind a bus address: the address itself for system memory, the page behind
+  /// the GART inside the aperture. nullopt for any other address, and for an aperture page that
+  /// shows nothing. Lock-free.
   std::optional<PhysicalAddress> translate(PhysicalAddress address) const;
 
   // --- system pages
-  // -------------------------------------------------------------------------------------------
-  /// `count` zeroed pages, contiguous, aligned to `alignment` bytes. kNoMemory if none;
-  /// kInvalidParameter if count is 0 or the alignment is no power of two (below a page counts as a
-  /// page). State unchanged on failure.
-  /// @param highest  the last byte may have this bus address at most. Where all of system memory is
-  /// reachable it makes no difference; else the pages come from system memory below it, then from
-  /// the low window.
+  /// `count` zeroed pages, contiguous, aligned to `alignment` bytes. kNoMemory if there are none.
+  /// kInvalidParameter if count is 0 or the alignment is not a power of two (below a page counts as
+  /// a page). The state is unchanged on failure.
+  /// @param highest  the last byte may have this bus address at most. If all of system memory is
+  ///        below it, the limit makes no difference. Otherwise the pages come from system memory
+  ///        below it, then from the low window.
   Result<PageFrame> allocate_contiguous(uint64_t count, uint64_t alignment = kPageBytes,
                                         uint64_t highest = UINT64_MAX);
-  /// Pages must be allocated: anything else is our bug and aborts. Any split of allocations may be
-  /// freed.
+  /// Frees pages. Pages that are not allocated are our bug and abort. Allocations may be freed in
+  /// any split.
   void free_contiguous(PageFrame first, uint64_t count);
-  /// `count` zeroed pages anywhere (deliberately not contiguous while memory is not tight). All, or
-  /// kNoMemory.
+  /// `count` zeroed pages anywhere. They are deliberately not contiguous while memory is not tight.
+  /// All, or kNoMemory.
   Result<std::vector<PageFrame>> allocate_pages(uint64_t count);
   void free_pages(std::span<const PageFrame> pages);
-  /// Asked before pages are given out, for both kinds; true: there are none (kNoMemory). An empty
-  /// one, as at first, is never asked. For simulations: set while nobody allocates; must not block.
+  /// Sets a function that is asked before pages of either kind are given out. If it returns true,
+  /// there are no pages (kNoMemory). An empty function, the default, is never asked. For
+  /// simulations: set it while no thread allocates; it must not block.
   void set_page_fault(std::function<bool(uint64_t count)> fails);
-  /// Without those of the low window, which allocate_pages never gives.
+  /// Pages of the low window are not counted, because allocate_pages never gives them.
   uint64_t free_page_count() const;
-  /// Bytes of the low window; 0: there is none.
+  /// Bytes of the low window; 0 if there is none.
   uint64_t low_memory_bytes() const;
-  /// The last byte of installed system memory: what a device that can reach all of it must be able
-  /// to address (LIFE-14).
+  /// The last byte of installed system memory. A device that can reach all of system memory must be
+  /// able to address it (LIFE-14).
   PhysicalAddress highest_system_address() const;
 
   // --- access
-  // -------------------------------------------------------------------------------------------------
-  /// CPU pointer to system memory [address, address + size), null unless all of it is system
-  /// memory. Lock-free. Valid for the machine's life: system memory is mapped once.
+  /// A CPU pointer to system memory [address, address + size); null unless all of it is system
+  /// memory. Lock-free. The pointer is valid for the machine's life: system memory is mapped once.
   std::byte* system_pointer(PhysicalAddress address, uint64_t size);
-  /// The physical address of a pointer obtained above, or 0.
+  /// The physical address of such a pointer, or 0.
   PhysicalAddress physical_of(const void* pointer) const;
-  /// Where physical memory can be mapped from (system pages or a memory BAR); fd -1 if neither.
+  /// The memory object behind a physical address (system pages or a memory BAR); fd -1 if there is
+  /// none.
   MemoryWindow window_of(PhysicalAddress address, uint64_t size) const;
-  /// CPU mapping of a bus range for a driver: memory BARs give real pointers; register BARs give a
-  /// reserved, inaccessible address range whose addresses read_register and write_register decode.
-  /// Any byte address and size > 0. Null if the range is not inside one BAR or the system refuses.
+  /// Maps a bus range for a driver. A memory BAR gives a real pointer. A register BAR gives a
+  /// reserved, inaccessible address range that read_register and write_register decode. Any byte
+  /// address and any size > 0. Null if the range is not inside one BAR, or the system refuses.
   void* map_io(PhysicalAddress address, uint64_t size);
-  /// False, nothing done, unless `pointer` and `size` are those of a live mapping.
+  /// Returns false, and does nothing, unless `pointer` and `size` are those of a live mapping.
   bool unmap_io(void* pointer, uint64_t size);
-  /// Reads or writes a register through a pointer made by map_io, or plain memory otherwise. size
-  /// 1, 2, 4, 8. Register windows decode without a lock. As on a bus, an access to a BAR that is
-  /// not mapped, not plugged in, or left in the middle of the access reads all ones (in its size)
-  /// and drops writes; so does any other size.
+  /// Reads or writes a register through a pointer from map_io, or otherwise plain memory. size is
+  /// 1, 2, 4 or 8. Register windows decode without a lock. An access to a BAR that is not mapped,
+  /// not plugged in, or left in the middle of the access reads all ones (in its size), and writes
+  /// are dropped, as on a bus. The same holds for any other size.
   uint64_t read_register(const volatile void* pointer, uint32_t size_bytes);
   void write_register(volatile void* pointer, uint32_t size_bytes, uint64_t value);
-  /// Reads or writes I/O space. size 1, 2, 4. As on a bus, an access that no port BAR decodes as a
-  /// whole reads all ones in its size, and drops writes; so does any other size. Any thread.
+  /// Reads or writes I/O space. size is 1, 2 or 4. An access that no port BAR decodes as a whole
+  /// reads all ones in its size, and writes are dropped, as on a bus. The same holds for any other
+  /// size. Any thread.
   uint64_t read_port(uint64_t port, uint32_t size_bytes);
   void write_port(uint64_t port, uint32_t size_bytes, uint64_t value);
 
-  /// Register accesses so far that reached no device. Any thread.
+  /// The number of register accesses so far that reached no device. Any thread.
   uint64_t lost_register_accesses() const;
 
-  /// Would read_register decode `pointer` as a register: does it lie in a mapped window of a BAR
-  /// that is plugged in, or was pulled out? Lock-free, signal-safe.
+  /// True if read_register would decode `pointer` as a register: it lies in a mapped window of a
+  /// BAR that is plugged in or was pulled out. Lock-free, signal-safe.
   bool is_register(const volatile void* pointer) const;
 
   // --- device side
-  // ----------------------------------------------------------------------------------------------
-  /// DMA by a device: false (nothing moved) unless the whole range is system memory, or shown by
-  /// the AGP aperture. A device that moves much may use system_pointer instead: that is the same
-  /// bus without the copy, and without the aperture.
+  /// DMA by a device. Returns false, and moves nothing, unless the whole range is system memory or
+  /// shown by the AGP aperture. A device that moves much may use system_pointer instead, which is
+  /// the same bus without the copy and without the aperture.
   bool dma_read(PhysicalAddress address, std::span<std::byte> out);
   bool dma_write(PhysicalAddress address, std::span<const std::byte> in);
 
@@ -169,26 +171,27 @@ class Machine {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A stretch of CPU address space whose content can be switched between memory objects without its
-/// address changing: what Lock2 hands out (ALLOC-40).
+/// A stretch of CPU address space with a fixed address, whose content can be switched between
+/// memory objects. Lock2 hands these out (ALLOC-40).
 class CpuView {
  public:
-  /// `size` bytes, a multiple of the page, > 0; reserved, inaccessible until the first retarget.
-  /// kInvalidParameter for another size, kNoMemory without address space.
+  /// @param size  bytes, a multiple of the page, > 0. The range is reserved, and inaccessible until
+  ///        the first retarget. kInvalidParameter for another size, kNoMemory without address
+  ///        space.
   static Result<std::unique_ptr<CpuView>> create(uint64_t size);
   ~CpuView();
   void* address() const { return address_; }
   uint64_t size() const { return size_; }
-  /// Shows the windows one after another (offsets and sizes are page multiples, sizes > 0 and add
-  /// up to size()). Neighbours that continue each other become one mapping. The caller keeps other
-  /// threads out meanwhile if they must not see a mixture. kInvalidParameter, kNoMemory: the view
-  /// shows what it showed before.
+  /// Shows the windows one after another. Offsets and sizes are page multiples; sizes are > 0 and
+  /// add up to size(). Neighbours that continue each other become one mapping. If other threads
+  /// must not see a mixture, the caller keeps them out meanwhile. On kInvalidParameter and
+  /// kNoMemory the view shows its previous content.
   Status retarget(std::span<const MemoryWindow> windows);
-  /// Writes through the view fault from now on, until the next retarget. kUnsuccessful: the system
+  /// Makes writes through the view fault until the next retarget. kUnsuccessful: the system
   /// refused.
   Status protect_read_only();
-  /// What the view showed is gone, and somebody still has its address: from now on it shows zeros,
-  /// and what is written there goes nowhere. No retarget may follow. Any thread; no error.
+  /// The content of the view is gone, but a client still has the address. From now on the view
+  /// shows zeros, and writes to it have no effect. No retarget may follow. Any thread; no error.
   void show_nothing();
 
  private:

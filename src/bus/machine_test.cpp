@@ -55,7 +55,6 @@ Bar memory_bar(const MemoryObject& object, uint64_t size) {
 }
 
 // --- system pages
-// -------------------------------------------------------------------------------------------------
 
 TEST(MachinePages, GivesZeroedAlignedContiguousMemory) {
   Machine machine(kMemory);
@@ -129,7 +128,6 @@ TEST(MachinePagesDeathTest, AbortsOnForeignPages) {
 }
 
 // --- access
-// -------------------------------------------------------------------------------------------------------
 
 TEST(MachineAccess, SystemPointerCoversExactlySystemMemory) {
   Machine machine(kMemory);
@@ -171,7 +169,6 @@ TEST(MachineAccess, DmaMovesAllOrNothing) {
 }
 
 // --- functions and BARs
-// -------------------------------------------------------------------------------------------
 
 TEST(MachineBars, AssignsNaturallyAlignedDisjointAddresses) {
   Machine machine(kMemory);
@@ -376,7 +373,6 @@ TEST(MachineIo, WindowOfNamesTheMemoryBehindAnAddress) {
 }
 
 // --- AGP
-// -------------------------------------------------------------------------------------------------
 
 TEST(MachineAgp, TheGartShowsScatteredPagesAsOneRange) {
   Machine machine(kMemory);
@@ -441,13 +437,12 @@ TEST(MachineAgpDeath, MappingOutsideTheApertureOrMemoryAborts) {
   EXPECT_DEATH(machine.gart_unmap(0, 3), "");
 }
 
-// --- what devices with few address bits reach
-// -------------------------------------------------------------------------------------------------
+// --- devices with few address bits
 
 constexpr uint64_t kLow = Machine::kLowMemoryBase;
 constexpr uint64_t kBelow4G = 0xFFFF'FFFF;
 
-/// Nobody gets pages of the low window who did not ask for a low address.
+/// Only a request for a low address gets pages of the low window.
 TEST(LowMemory, IsForThoseWhoNameAHighestAddress) {
   Machine machine(kMemory, 8 * 4096);
   EXPECT_EQ(machine.low_memory_bytes(), 8 * 4096U);
@@ -524,7 +519,6 @@ TEST(LowMemory, IsSystemMemory) {
 }
 
 // --- I/O ports
-// -------------------------------------------------------------------------------------------------------
 
 TEST(Ports, ReachTheirDevice) {
   Machine machine(kMemory);

@@ -1,4 +1,4 @@
-// Which page frames are free. Bookkeeping only: touches no page content.
+// The free page frames of a memory. Bookkeeping only: it touches no page content.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@ class PageAllocator {
  public:
   explicit PageAllocator(uint64_t page_count);
 
-  /// The smallest free extent that surely fits, lowest address first; nullopt if none (state
-  /// unchanged).
-  /// @param count      pages, > 0.
+  /// The smallest free extent that surely fits, lowest address first; nullopt if there is none
+  /// (state unchanged).
+  /// @param count  pages, > 0.
   /// @param alignment  pages, power of two; applies to `origin` + index.
-  /// @param origin     frame number of index 0, so that alignment is that of the bus address.
-  /// @param end        page the extent ends before; below page_count the lowest address that fits
-  ///                   is taken.
-  /// Cost: O(log n); linear in free extents only when nothing has room for count + alignment, or
+  /// @param origin  frame number of index 0, so that alignment is that of the bus address.
+  /// @param end  the extent ends before this page. Below page_count, the lowest address that fits
+  ///        is taken.
+  /// Cost: O(log n). Linear in free extents only if no extent has room for count + alignment, or if
   /// `end` matters.
   std::optional<uint64_t> allocate_contiguous(uint64_t count, uint64_t alignment = 1,
                                               uint64_t origin = 0, uint64_t end = UINT64_MAX);
 
-  /// Appends `count` pages to `out`, in runs taken alternately from both ends of the free space
-  /// with lengths 1, 1, 2, 3, 5, 8...: two or more pages are contiguous only when memory is nearly
-  /// full, and yet n pages are O(log n) runs. False if there are not enough (nothing changes).
-  /// Cost: O(count + log^2 n).
+  /// Appends `count` pages to `out`. They are runs taken alternately from both ends of the free
+  /// space, with lengths 1, 1, 2, 3, 5, 8... So several pages are contiguous only if memory is
+  /// nearly full, and n pages are still O(log n) runs. Returns false, and changes nothing, if there
+  /// are not enough. Cost: O(count + log^2 n).
   bool allocate_scattered(uint64_t count, std::vector<uint64_t>& out);
 
-  /// Gives [first, first + count) back. Aborts when a page of it is free already: our bug.
+  /// Frees [first, first + count). A page that is free already is our bug and aborts.
   void release(uint64_t first, uint64_t count);
 
   uint64_t free_count() const { return free_count_; }

@@ -9,10 +9,9 @@
 namespace dxgkit::bus {
 
 // --- interrupt line
-// ---------------------------------------------------------------------------------------------
 
 struct InterruptLine::Impl {
-  // Held while the handler runs: that is what makes connect({}) a wait for it.
+  // Held while the handler runs, so that connect({}) waits for the handler.
   runtime::Mutex mutex;
   Service service DXGKIT_GUARDED_BY(mutex);
   // A hint, so that connected() needs no lock a running handler holds.
@@ -37,7 +36,6 @@ bool InterruptLine::raise() {
 }
 
 // --- configuration space
-// ----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -65,7 +63,7 @@ constexpr uint16_t kStatusCapabilities = 0x0010;
 constexpr uint8_t kSeveralFunctions = 0x80;  // of the header type
 
 constexpr uint8_t kIdMsi = 0x05, kIdMsix = 0x11, kIdAdvancedFeatures = 0x13;
-constexpr std::byte kFunctionLevelReset{2};  // of what an Advanced Features capability says
+constexpr std::byte kFunctionLevelReset{2};  // a bit of an Advanced Features capability
 constexpr uint32_t kAdvancedControl = 4;     // where its control byte is
 
 constexpr uint16_t kCommandIo = 0x0001;
@@ -75,7 +73,7 @@ constexpr uint32_t kBar64Bit = 0x4;
 constexpr uint32_t kBarPrefetchable = 0x8;
 constexpr uint32_t kBarIo = 0x1;
 
-/// The low bits of a BAR, which say what it is.
+/// The low bits of a BAR, which give its kind.
 uint32_t bar_flags(const Bar& bar) {
   switch (bar.kind) {
     case BarKind::kMemory:
@@ -151,7 +149,7 @@ PciCapability msi_capability(uint32_t messages) {
   DXGKIT_CHECK(is_power_of_two(messages));
   DXGKIT_CHECK(messages <= 32);
   // Control: 64-bit addresses, and the binary logarithm of the number of messages. Address and data
-  // may be written; nothing reads them while the enable bit is 0, which it stays.
+  // may be written. Nothing reads them while the enable bit is 0, and it stays 0.
   const auto control = static_cast<uint16_t>(0x80 | std::countr_zero(messages) << 1);
   PciCapability capability{.id = kIdMsi, .body = std::vector<std::byte>(12), .writable = {}};
   std::memcpy(capability.body.data(), &control, sizeof control);
@@ -178,8 +176,8 @@ PciCapability msix_capability(uint32_t messages, uint32_t table_bar, uint32_t ta
 }
 
 PciCapability reset_capability() {
-  // Length of the capability; transactions pending and function level reset are there; control and
-  // status, where the bit that resets reads 0.
+  // Length of the capability; transactions pending and function level reset are supported; control
+  // and status, where the reset bit reads 0.
   return {.id = kIdAdvancedFeatures,
           .body = {std::byte{6}, std::byte{3}, std::byte{0}, std::byte{0}},
           .writable = {}};
@@ -293,8 +291,8 @@ void PciFunction::Impl::store(uint32_t offset, std::span<const std::byte> in) {
     const uint32_t at = offset + static_cast<uint32_t>(i);
     if (at >= kBar0 && at < kBarEnd) {
       // Sizing: a slot written with all ones shows the size until it is written otherwise. BARs
-      // cannot be moved, so any other value brings the assigned address back. Whole, aligned words
-      // only, as sizing is done.
+      // cannot be moved, so any other value restores the assigned address. Whole, aligned words
+      // only, as in sizing.
       if (at % 4 != 0) continue;
       if (in.size() - i < 4) continue;
       uint32_t word = 0;

@@ -1,4 +1,4 @@
-// Inside of PciFunction, shared with Machine. Not for users of the bus: include bus/machine.h.
+// Internals of PciFunction, shared with Machine. Users of the bus include bus/machine.h instead.
 #pragma once
 
 #include <array>
@@ -31,19 +31,21 @@ struct PciFunction::Impl {
   std::array<std::byte, kConfigBytes> config DXGKIT_GUARDED_BY(mutex);
   std::array<bool, kBarsMax> sizing DXGKIT_GUARDED_BY(mutex) = {};
   std::optional<PostDisplay> post_display DXGKIT_GUARDED_BY(mutex);
-  Machine* machine = nullptr;                   // plugged in there; under the machine's lock
+  // The machine it is plugged into; under the machine's lock.
+  Machine* machine = nullptr;
   std::atomic<bool> gone{false};                // pulled out
   std::function<void(FunctionPower)> on_power;  // written before the function is plugged in
   std::function<void()> on_reset;               // the same
-  // Bits of configuration space that capabilities let software change. Written by the constructor.
+  // Bits of configuration space that capabilities let software change. Written by the constructor
+  // only.
   std::array<uint8_t, kConfigBytes> writable = {};
   uint32_t reset_control = 0;  // offset of the byte whose bit 0 resets the function; 0: none
 
-  /// Stores what the machine assigned, one base per BAR; empty: unplugged.
+  /// Stores the base addresses that the machine assigned, one per BAR. Empty: unplugged.
   void publish(std::span<const PhysicalAddress> bases);
-  /// What config_write does to bytes that exist.
+  /// The effect of config_write on bytes that exist.
   void store(uint32_t offset, std::span<const std::byte> in);
-  /// What BAR slot `slot` reads as.
+  /// The value that BAR slot `slot` reads as.
   uint32_t bar_word(size_t slot) const DXGKIT_REQUIRES(mutex);
 };
 

@@ -58,8 +58,7 @@ struct Fixture : testing::Test {
 
 using PciConfig = Fixture;
 
-// What a driver finds in config space is a type 0 header with the identity and the assigned
-// addresses.
+// A driver finds a type 0 header in config space, with the identity and the assigned addresses.
 TEST_F(PciConfig, ShowsATypeZeroHeader) {
   PciFunction function(identity, bars());
   EXPECT_EQ(read32(function, 0x00), 0x1050'1AF4u);

@@ -38,7 +38,7 @@ std::vector<Mapping> mappings(uintptr_t start, uintptr_t end) {
       mapping.inode = inode;
       found.push_back(mapping);
     }
-    // A line longer than the buffer: its rest says nothing.
+    // The line is longer than the buffer; its rest is not needed.
     while (std::strchr(line, '\n') == nullptr && std::fgets(line, sizeof line, file) != nullptr) {
     }
   }
@@ -46,7 +46,7 @@ std::vector<Mapping> mappings(uintptr_t start, uintptr_t end) {
   return found;
 }
 
-/// All of it is mapped, for reading and writing, and nobody else sees it.
+/// Checks that all of it is mapped for reading and writing, and privately.
 bool is_private(uintptr_t start, uintptr_t end) {
   uintptr_t reached = start;
   for (const Mapping& mapping : mappings(start, end)) {
@@ -95,7 +95,7 @@ Status UserMemory::exchange() {
         machine_.window_of(PhysicalAddress{pages_[i].value * kPageBytes}, run * kPageBytes);
     void* const mapped = mmap(address_ + i * kPageBytes, run * kPageBytes, PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_FIXED, window.fd, static_cast<off_t>(window.offset));
-    // The destructor exchanges back what was done.
+    // The destructor reverses the exchange.
     if (mapped == MAP_FAILED) return Status::kNoMemory;
     i += run;
   }
@@ -110,7 +110,7 @@ void UserMemory::exchange_back() {
   const auto start = reinterpret_cast<uintptr_t>(address_);
   const uintptr_t end = start + pages_.size() * kPageBytes;
   for (const Mapping& mapping : mappings(start, end)) {
-    // Only what still shows our pages: the client may have mapped something else there.
+    // Only pages that still show our memory: the client may have mapped other memory there.
     const uintptr_t first = std::max(mapping.start, start);
     const uintptr_t last = std::min(mapping.end, end);
     for (uintptr_t at = first; at < last;) {
@@ -128,7 +128,8 @@ void UserMemory::exchange_back() {
         at += kPageBytes;
         continue;
       }
-      // Made elsewhere and moved there, so that the process never sees it without its content.
+      // Made at another address and then moved, so that the process never sees the range without
+      // its content.
       void* const fresh =
           mmap(nullptr, stop - at, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       const size_t page = (at - start) / kPageBytes;
@@ -142,7 +143,8 @@ void UserMemory::exchange_back() {
                        reinterpret_cast<void*>(at)) != MAP_FAILED;
         if (!moved) munmap(fresh, stop - at);
       }
-      // A process out of mappings keeps the machine's pages: nobody else may get them.
+      // If the process is out of mappings, it keeps the machine's pages, and no one else may get
+      // them.
       if (!moved) std::fill_n(kept_.begin() + static_cast<std::ptrdiff_t>(page), count, true);
       at = stop;
     }

@@ -1,4 +1,4 @@
-// Memory of a client that devices reach too.
+// Memory of a client that devices can reach too.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,20 @@
 
 namespace dxgkit::bus {
 
-/// Whole pages of the process whose content lies in system pages of the machine while this lives:
-/// the process and devices see the same bytes. Made by exchanging what is mapped there; the end
-/// exchanges it back, content included.
+/// Whole pages of the process whose content lies in system pages of the machine while this object
+/// lives. So the process and devices see the same bytes. The constructor replaces the mapping of
+/// the pages and copies their content. The destructor does the reverse.
 ///
-/// No other thread may write to the range while it is exchanged: the write could be lost.
+/// No other thread may write to the range during the exchange: the write could be lost.
 class UserMemory {
  public:
-  /// kInvalidParameter: null, not page-aligned, not whole pages, empty or wrapping; not mapped
-  /// readable and writable everywhere; or a shared mapping, which includes what a CpuView or
-  /// another UserMemory shows. kNoMemory: no system pages, or the system refuses. Nothing changed.
+  /// kInvalidParameter: the range is null, not page-aligned, not whole pages, empty or wrapping; or
+  /// not mapped readable and writable everywhere; or a shared mapping, which includes the memory of
+  /// a CpuView or another UserMemory. kNoMemory: there are no system pages, or the system refuses.
+  /// Nothing has changed then.
   static Result<std::unique_ptr<UserMemory>> capture(Machine& machine, void* address,
                                                      uint64_t size_bytes);
-  /// What the client unmapped or replaced meanwhile stays as it is.
+  /// Pages that the client has unmapped or replaced meanwhile stay as they are.
   ~UserMemory();
   UserMemory(const UserMemory&) = delete;
   UserMemory& operator=(const UserMemory&) = delete;
@@ -34,13 +35,14 @@ class UserMemory {
       : machine_(machine), address_(address), pages_(std::move(pages)), kept_(pages_.size()) {}
   Status exchange();
   std::byte* content(size_t page) const;
-  /// Private memory with the content of our pages, where those are still shown.
+  /// Makes private memory with the content of our pages, where our pages are still mapped.
   void exchange_back();
 
   Machine& machine_;
   std::byte* const address_;
   const std::vector<PageFrame> pages_;
-  std::vector<bool> kept_;  // by the process, against all rules: never given to others
+  // Pages that the process kept, against all rules; they are never given to others.
+  std::vector<bool> kept_;
 };
 
 }  // namespace dxgkit::bus

@@ -57,7 +57,7 @@ void subtract(PageSpans* spans, PageSpan hole) {
   spans->swap(left);
 }
 
-/// What a map operation of a batch maps; checked.
+/// The mapping of a map operation of a batch, checked.
 Mapping mapping_of(const UpdateOperation& operation) {
   Mapping mapping{.span = {operation.base_address / kPageBytes, operation.size_bytes / kPageBytes}};
   switch (operation.kind) {
@@ -132,7 +132,7 @@ struct AddressSpace::State {
 
   uint64_t end() const { return owned.end_page() * kPageBytes; }
 
-  /// A lowest fit between bounds in bytes; `high` 0: the end.
+  /// The lowest fit between bounds in bytes; `high` 0: the end.
   std::optional<uint64_t> find(uint64_t pages, uint64_t alignment_pages, uint64_t low,
                                uint64_t high) const {
     const uint64_t last = high == 0 ? owned.end_page() : high / kPageBytes;
@@ -151,8 +151,8 @@ struct AddressSpace::State {
   Status release(uint64_t base, uint64_t size, bool system, uint64_t sequence, PageSpans* changed);
   void copy(const UpdateOperation& operation, uint64_t sequence, PageSpans* changed);
 
-  /// Calls visit(PageSpan) for the parts of a span that are still what they were at call
-  /// `sequence`: owned, and not obtained later (VA-42).
+  /// Calls visit(PageSpan) for the parts of a span that are as they were at call `sequence`: owned,
+  /// and not obtained later (VA-42).
   template <typename Visit>
   void for_each_valid(PageSpan span, uint64_t sequence, Visit visit) const {
     if (sequence > last_freed) return visit(span);
@@ -170,9 +170,9 @@ struct AddressSpace::State {
   MappedLayer mapped;
   uint64_t first_page = 0;
   uint64_t last_freed = 0;  // number of the latest call that freed anything
-  // Claims whose operations were not applied yet, by number: VA-24 must know them.
+  // Claims whose operations were not applied yet, by number. VA-24 needs them.
   std::map<uint64_t, Mapping> pending;
-  uint64_t pending_unique = 0;  // those with a unique driver protection
+  uint64_t pending_unique = 0;  // mappings with a unique driver protection
 };
 
 AddressSpace::AddressSpace(const Options& options) {
@@ -258,7 +258,7 @@ Status AddressSpace::State::check_map(const MapRequest& request) const {
   return Status::kSuccess;
 }
 
-/// Where it goes.
+/// The address for a mapping.
 Result<PageSpan> AddressSpace::State::place_map(const MapRequest& request) const {
   const uint64_t pages = request.size_pages;
   if (request.base != 0) {
@@ -286,8 +286,7 @@ Result<PageSpan> AddressSpace::State::place_map(const MapRequest& request) const
     return Error(Status::kInvalidParameter);
   const uint64_t grain = request.alignment_bytes / kPageBytes;
   if (grain > 1) {
-    // Room for the pages before the first one, so that what is aligned is page 0 of the
-    // allocation's own grain.
+    // Room for the pages before the first one, so that page 0 of the allocation is aligned.
     const uint64_t before = request.offset_pages & (grain - 1);
     const auto found = find(pages + before, grain, request.minimum, request.maximum);
     if (found.has_value()) return PageSpan{*found + before, pages};
@@ -353,12 +352,12 @@ Status AddressSpace::free_system(uint64_t base, uint64_t size, uint64_t sequence
   return state_->release(base, size, true, sequence, changed);
 }
 
-/// Whether pages of an allocation are, or will be, mapped with another driver protection, where one
+/// True if pages of an allocation are, or will be, mapped with another driver protection, and one
 /// of the two is unique.
 bool AddressSpace::State::breaks_uniqueness(AllocationId allocation, PageSpan pages,
                                             uint64_t driver_protection) const {
   if (!is_unique(driver_protection) && !mapped.has_unique() && pending_unique == 0) return false;
-  // A mapping conflicts as far as no later call replaced or freed it.
+  // A mapping conflicts unless a later call replaced or freed it.
   const auto conflicts = [&](const Mapping& mapping, uint64_t sequence, bool applied) {
     if (mapping.allocation != allocation || mapping.driver_protection == driver_protection)
       return false;
@@ -452,8 +451,8 @@ void AddressSpace::apply(const MapOperation& operation, PageSpans* changed) {
   if (changed != nullptr) normalise(changed, first_change);
 }
 
-/// The source is read before the destination is written, so they may overlap (VA-36). What the
-/// client does not own any more reads as unmapped.
+/// The source is read before the destination is written, so they may overlap (VA-36). Addresses
+/// that the client no longer owns read as unmapped.
 void AddressSpace::State::copy(const UpdateOperation& operation, uint64_t sequence,
                                PageSpans* changed) {
   const PageSpan to{operation.base_address / kPageBytes, operation.size_bytes / kPageBytes};

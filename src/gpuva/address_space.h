@@ -1,4 +1,4 @@
-// One process's GPU virtual addresses on one adapter: who owns what, and what is mapped where.
+// One process's GPU virtual addresses on one adapter: owners of addresses, and mappings.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,13 @@
 
 namespace dxgkit::gpuva {
 
-/// How a range came to be.
+/// The origin of a range.
 enum class RangeKind : uint8_t {
   kFree,
-  kReserved,      // by the client
-  kMapped,        // by the client, with a mapping
-  kDriver,        // withheld by the driver when the process was created; nobody maps there (VA-09)
+  kReserved,  // by the client
+  kMapped,    // by the client, with a mapping
+  // Withheld by the driver when the process was created; no mapping is allowed (VA-09).
+  kDriver,
   kDriverShared,  // the same, but clients may map there
   kSystem,        // the kernel's own
 };
@@ -29,7 +30,7 @@ struct OwnedRange {
   uint64_t born = 0;  // number of the call that obtained it
 };
 
-/// D3DDDI_RESERVE... and the like, as the client gave them. Bytes.
+/// The arguments of D3DDDI_RESERVE... and the like, as the client gave them. Bytes.
 struct ReserveRequest {
   uint64_t base = 0;     // 0: any
   uint64_t minimum = 0;  // bounds for "any"
@@ -46,14 +47,15 @@ struct MapRequest {
   AllocationId allocation = kNoAllocation;
   uint64_t offset_pages = 0;
   uint64_t size_pages = 0;
-  uint64_t allocation_pages = 0;  // how large the allocation is; from the kernel, not the client
+  uint64_t allocation_pages = 0;  // the size of the allocation; from the kernel, not the client
   Protection protection = {};
   uint64_t driver_protection = 0;
-  /// A wish of the kernel for a chosen address: power of two, at least 4096. The address and the
-  /// byte offset inside the allocation then agree modulo this (VA-43). Where there is no such
-  /// room, 4096.
+  /// The alignment that the kernel wants for a chosen address: a power of two, at least 4096. The
+  /// address and the byte offset inside the allocation then agree modulo this (VA-43). If there is
+  /// no such room, 4096 is used.
   uint64_t alignment_bytes = kPageBytes;
-  /// The kernel maps for itself: the range is kSystem; clients neither map there nor free it.
+  /// The kernel maps for itself: the range is kSystem, and clients can neither map there nor free
+  /// it.
   bool system = false;
 };
 
@@ -64,28 +66,28 @@ struct DriverReserveRequest {
   bool allow_user_mapping = false;
 };
 
-/// Lane: the adapter's. Two layers:
+/// Lane: the adapter's. The space has two layers:
 ///
-///   owned   who may use which addresses. Changes at once when a client calls, so that an address
-///           returned is taken, and a freed one can be had again.
-///   mapped  what the page tables say. Changes when a queued operation is executed (`apply`), and
-///           when addresses are freed.
+///   owned   the owner of each address. Changes at once when a client calls, so that a returned
+///           address is taken, and a freed address can be had again.
+///   mapped  the content of the page tables. Changes when a queued operation is executed (`apply`),
+///           and when addresses are freed.
 ///
-/// Calls are numbered by the kernel (`sequence`: from 1, strictly increasing over all calls that
-/// take one). An operation carries the number of its call; what it would map is left alone
-/// wherever the addresses were freed, or freed and obtained again, by a later call (VA-42).
+/// The kernel numbers the calls (`sequence`: from 1, strictly increasing over all calls that take
+/// one). An operation carries the number of its call. If a later call freed some of its addresses,
+/// or obtained them again, the operation leaves these addresses alone (VA-42).
 ///
-/// Calls that fail change nothing. `changed`, where it is a parameter, may be null; spans are
-/// appended to it, in order and apart from each other: all pages whose translation may have
-/// changed, and none that was neither mapped before nor is now. Costs O(log ranges) per range
-/// concerned unless it says otherwise.
+/// A call that fails changes nothing. `changed`, where it is a parameter, may be null. Spans are
+/// appended to it, in order and apart from each other. They hold all pages whose translation may
+/// have changed, and no page that was unmapped before and still is. Costs are O(log ranges) per
+/// range concerned unless a comment says otherwise.
 class AddressSpace {
  public:
   struct Options {
     /// Exclusive end of all addresses, bytes: 2^VirtualAddressBitCount. Multiple of 4096, at most
     /// 2^63.
     uint64_t end = 0;
-    /// [0, first) is nobody's (VA-08): what one leaf table covers. Multiple of 4096.
+    /// [0, first) is never given out (VA-08): the coverage of one leaf table. Multiple of 4096.
     uint64_t first = 0;
   };
   explicit AddressSpace(const Options& options);
@@ -93,59 +95,60 @@ class AddressSpace {
   AddressSpace(AddressSpace&&) noexcept;
   AddressSpace& operator=(AddressSpace&&) noexcept;
 
-  // --- calls. -----------------------------------------------------------------------------------
+  // --- calls.
 
-  /// While the driver creates the process (the caller sees to that). `coverage`: bytes of one leaf
-  /// table. Returns the address. VA-09.
+  /// VA-09. The caller makes sure that the driver is creating the process. `coverage`: bytes of one
+  /// leaf table. Returns the address.
   /// kInvalidParameter: size 0 or not a multiple of the coverage, alignment not a power of two,
-  /// base not aligned, or not free; kNoMemory: no room.
+  /// base not aligned, or not free. kNoMemory: no room.
   Result<uint64_t> reserve_for_driver(const DriverReserveRequest& request, uint64_t coverage);
 
-  /// Takes addresses without memory behind them (VA-32, VA-33). If `needs_apply` of the result,
-  /// the operation has to be queued.
-  /// kInvalidParameter: something is not a multiple of 64 KiB, size 0, the sum passes the end,
-  /// minimum > maximum, a given base meets a range; kNoMemory: no room between the bounds.
+  /// Reserves addresses without memory behind them (VA-32, VA-33). If the result has `needs_apply`,
+  /// the operation must be queued.
+  /// kInvalidParameter: a value is not a multiple of 64 KiB, the size is 0, the sum passes the end,
+  /// minimum > maximum, or a given base meets a range. kNoMemory: no room between the bounds.
   Result<MapOperation> reserve(const ReserveRequest& request, uint64_t sequence);
 
-  /// Checks a Map call and takes addresses for it (VA-11 to VA-24, VA-26). The operation has to be
+  /// Checks a Map call and takes addresses for it (VA-11 to VA-24, VA-26). The operation must be
   /// queued, and is applied while its allocation lives.
-  /// kInvalidParameter: what the rules say, and minimum > maximum, and allocations of 2^42 pages
-  /// or more; kNoMemory: no free range between the bounds. VA-24 is judged by what is mapped and
+  /// kInvalidParameter: as the rules say, and for minimum > maximum and allocations of 2^42 pages
+  /// or more. kNoMemory: no free range between the bounds. VA-24 is judged by current mappings and
   /// by claimed operations that were not applied yet.
   Result<MapOperation> claim(const MapRequest& request, uint64_t sequence);
 
-  /// Gives addresses back and takes the mappings there away at once (VA-41, VA-42).
+  /// Frees addresses and removes the mappings there at once (VA-41, VA-42).
   /// kInvalidParameter: misaligned, size 0, past the end, or a page is free or not the client's.
   Status free(uint64_t base, uint64_t size, uint64_t sequence, PageSpans* changed);
   /// The same for ranges of kind kSystem.
   Status free_system(uint64_t base, uint64_t size, uint64_t sequence, PageSpans* changed);
 
-  /// All or nothing, at the call (VA-35, VA-37, and VA-18 to VA-21, VA-24 by what is mapped and
-  /// claimed). kInvalidParameter as the rules say. Changes nothing.
+  /// Checks an update batch at the call, all or nothing (VA-35, VA-37, and VA-18 to VA-21; VA-24 by
+  /// current and claimed mappings). kInvalidParameter as the rules say. Changes nothing.
   Status check_update(std::span<const UpdateOperation> operations) const;
 
-  // --- execution. -------------------------------------------------------------------------------
+  // --- execution.
 
   static bool needs_apply(const MapOperation& operation) {
     return !operation.claimed || !operation.mapping.leaves_nothing();
   }
-  /// Carries out a queued operation. The allocation is alive.
+  /// Carries out a queued operation. Its allocation must be alive.
   void apply(const MapOperation& operation, PageSpans* changed);
   /// Carries out a batch that `check_update` accepted at call `sequence`, in array order (VA-36).
-  /// Allocations are alive: replace operations on others by unmaps.
+  /// All allocations must be alive: the caller replaces operations on destroyed ones by unmaps.
   void apply_update(std::span<const UpdateOperation> operations, uint64_t sequence,
                     PageSpans* changed);
 
-  /// Takes all mappings of an allocation away, as its destruction does (ALLOC-30), before another
-  /// one with an id of the same slot is mapped. The addresses stay owned.
+  /// Removes all mappings of an allocation, as its destruction does (ALLOC-30). Must happen before
+  /// an allocation with an id of the same slot is mapped. The addresses keep their owner.
   void drop_allocation(AllocationId allocation, PageSpans* changed);
 
-  // --- questions. -------------------------------------------------------------------------------
+  // --- questions.
 
-  /// The range that covers an address below the end; free ones are ranges too.
+  /// The range that covers an address below the end. Free ranges count too.
   OwnedRange owned_at(uint64_t address) const;
-  /// The whole mapping that covers an address; nullopt: none, an access faults. What continues a
-  /// mapping in every respect may be part of it; borders at multiples of 4 TiB always show.
+  /// The whole mapping that covers an address. nullopt if there is none; then an access faults.
+  /// Neighbours that continue a mapping in every respect may be part of it. Borders at multiples of
+  /// 4 TiB always show.
   std::optional<Mapping> lookup(uint64_t address) const;
   /// The first mapping that ends behind a page.
   std::optional<Mapping> mapping_behind(uint64_t page) const;
@@ -156,8 +159,8 @@ class AddressSpace {
   /// Calls visit(const OwnedRange&) for each range of the space that is not free, in order.
   template <typename Visit>
   void for_each_owned(Visit visit) const;
-  /// Appends all mappings of an allocation, by address. Cost: those mappings times O(log ranges),
-  /// amortised over what was mapped since the last call.
+  /// Appends all mappings of an allocation, by address. Cost: their number times O(log ranges),
+  /// amortised over the mappings made since the last call.
   void mappings_of(AllocationId allocation, std::vector<Mapping>* mappings) const;
   /// O(1).
   uint64_t mapping_count(AllocationId allocation) const;
@@ -165,11 +168,11 @@ class AddressSpace {
   uint64_t end() const;
   size_t mapped_ranges() const;
   size_t owned_ranges() const;
-  /// Everything this object holds.
+  /// The bytes that this object holds.
   size_t bytes() const;
-  /// Of these, what is in large pages, which are not from the heap.
+  /// Of these, the bytes in large pages, which are not from the heap.
   size_t outside_heap() const;
-  /// All invariants; slow.
+  /// Checks all invariants; slow.
   bool validate() const;
 
  private:
@@ -177,7 +180,7 @@ class AddressSpace {
   std::unique_ptr<State> state_;
 };
 
-/// The part of a mapping inside a window it meets.
+/// The part of a mapping inside a window that it meets.
 Mapping clipped(const Mapping& mapping, PageSpan window);
 
 template <typename Visit>

@@ -296,7 +296,7 @@ TEST_F(AddressSpaceTest, OperationsQueuedForFreedAddressesDoNothing) {
   EXPECT_TRUE(changed.empty());
   EXPECT_FALSE(space_.lookup(base).has_value());
   EXPECT_EQ(space_.lookup(base + kPage)->allocation, kB);
-  // What is still the same range gets what was queued for it.
+  // A range that is still the same gets the mapping that was queued for it.
   MapRequest wide = valid();
   wide.base = 0x2000'0000;
   ASSERT_EQ(claim(wide), Status::kSuccess);
@@ -525,7 +525,7 @@ TEST_F(AddressSpaceTest, AUniqueDriverProtectionStandsAlone) {
     EXPECT_EQ(claim(late), Status::kSuccess) << "another allocation";
     withdraw();
   }
-  // What is not unique changes freely.
+  // A protection that is not unique may change freely.
   MapRequest plain = valid();
   plain.base = 0x6000'0000;
   plain.offset_pages = 50;

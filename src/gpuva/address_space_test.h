@@ -1,4 +1,4 @@
-// What the tests of an address space share.
+// Helpers of the tests of an address space.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class AddressSpaceTest : public ::testing::Test {
     last_ = *result;
     return Status::kSuccess;
   }
-  /// What was claimed last takes effect and is freed.
+  /// The last claim takes effect and is freed.
   void withdraw() {
     space_.apply(last_, nullptr);
     EXPECT_EQ(space_.free(last_.mapping.span.address(), last_.mapping.span.size_bytes(),

@@ -60,7 +60,7 @@ class Layers {
                  &changed);
     ASSERT_EQ(changed, gone);
   }
-  /// What meets a window, as the space says it and as it should be.
+  /// The mappings that meet a window, from the space and from the model.
   void compare(PageSpan window) {
     std::vector<Mapping> said, right;
     space_.for_each_in(window, [&](const Mapping& mapping) { append(&said, mapping); });
@@ -247,7 +247,7 @@ TEST(AddressSpaceTree, MemoryOfWhatWentIsUsedAgain) {
 }
 
 TEST(AddressSpaceTree, LargeOnesAreNotFromTheHeap) {
-  // What is beyond 8 MiB of nodes comes in large pages of 2 MiB, and is counted apart.
+  // Nodes beyond 8 MiB come in large pages of 2 MiB, and are counted separately.
   constexpr size_t kLarge = size_t{2} << 20;
   constexpr uint64_t kRanges = 31 * 31 * 600;
   AddressSpace space({.end = kEnd});

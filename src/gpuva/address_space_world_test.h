@@ -20,7 +20,7 @@ inline constexpr uint64_t kFirst = 16;  // pages withheld
 inline constexpr uint64_t kAllocations = 6;
 inline constexpr uint64_t kUnique = kUniqueDriverProtection | 5;
 
-/// What the model knows of one page.
+/// The model's record of one page.
 struct ModelPage {
   RangeKind kind = RangeKind::kFree;
   uint64_t born = 0;
@@ -160,7 +160,7 @@ class AddressSpaceWorld {
       pages_[page].range = ranges_;
     }
   }
-  /// What is freed in the middle of a range leaves two.
+  /// Freeing the middle of a range leaves two ranges.
   void drop(uint64_t first, uint64_t count) {
     const uint64_t end = first + count;
     if (end < size_.space && pages_[end].kind != RangeKind::kFree && is_client(pages_[end - 1]) &&

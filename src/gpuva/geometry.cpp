@@ -7,8 +7,8 @@ namespace {
 
 constexpr uint32_t kVaBitsMost = 63;
 constexpr uint32_t kVaBitsFewest = 13;
-// Beyond these a single table would be larger than a driver can say (its size is 32 bits), and our
-// own record of it larger than is sane.
+// Beyond these limits a single table would be larger than its 32-bit size in the driver's
+// description, and our own record of it too large.
 constexpr uint32_t kIndexBitsMost = 24;
 constexpr uint32_t kGrowingRootBitsMost = 31;
 

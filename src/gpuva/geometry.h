@@ -1,4 +1,4 @@
-// How an adapter's page tables are shaped, and what is wrong with a shape.
+// The shape of an adapter's page tables, and the checks of a shape.
 #pragma once
 
 #include <array>
@@ -14,14 +14,14 @@ enum class UpdateMode : uint8_t { kCpuVirtual, kGpuVirtual, kGpuPhysical };
 
 /// One level, as the driver described it. Level 0 is the leaf.
 struct TableLevel {
-  uint32_t index_bits = 0;  // two levels: of the root, what it begins with
+  uint32_t index_bits = 0;  // with two levels: of the root, the initial number of bits
   SegmentId segment = kSystemMemory;
   SegmentId paging_process_segment = kSystemMemory;
   uint32_t table_bytes = 0;
   uint32_t alignment_bytes = 0;
 };
 
-/// All that is known of the tables of one adapter.
+/// The facts about the page tables of one adapter.
 struct Geometry {
   static constexpr uint32_t kLevelsMost = 6;
   uint32_t level_count = 0;  // 2 to 6
@@ -43,25 +43,25 @@ struct Geometry {
 
   bool root_grows() const { return level_count == 2; }
   uint32_t root_level() const { return level_count - 1; }
-  /// Pages one entry of a level stands for, in bits.
+  /// The number of pages that one entry of a level covers, in bits.
   uint32_t entry_shift(uint32_t level) const;
-  /// Pages one leaf table covers.
+  /// The number of pages that one leaf table covers.
   uint64_t leaf_pages() const { return uint64_t{1} << levels[0].index_bits; }
   uint64_t leaf_bytes() const { return leaf_pages() * kPageBytes; }
-  /// Pages of the whole space.
+  /// The number of pages of the whole space.
   uint64_t space_pages() const { return uint64_t{1} << (va_bits - 12); }
-  /// Entries of the root at most: all, if it does not grow.
+  /// The largest number of entries of the root: all, if the root does not grow.
   uint64_t root_entries_most() const { return space_pages() >> entry_shift(root_level()); }
 };
 
-/// What a driver described and what would be right.
+/// A fault in the driver's description, with the expected value.
 struct GeometryFault {
   const char* rule = "";  // "VA-02"
   std::string what;       // member, value, and what was expected
 };
 
-/// Nullopt: it can be used. `local_memory_segments`: bit n for segment id n + 1. Says the first
-/// fault, levels from the leaf up (VA-02, VA-03).
+/// Checks a geometry. nullopt: it can be used. `local_memory_segments`: bit n for segment id n + 1.
+/// Returns the first fault, levels from the leaf up (VA-02, VA-03).
 std::optional<GeometryFault> check_geometry(const Geometry& geometry,
                                             uint32_t local_memory_segments, uint32_t segment_count);
 

@@ -12,12 +12,12 @@
 
 namespace dxgkit::gpuva {
 
-/// Objects by number, in order, that do not move: blocks of 512 exist where there are some, so that
-/// a number is found in few steps and the next one in one.
+/// Objects by number, in order, that do not move. Blocks of 512 exist only where there are objects,
+/// so a number is found in few steps and the next number in one.
 template <typename T>
 class LeafTable {
  public:
-  /// Null: not there.
+  /// Null if there is none.
   T* find(uint64_t number) const {
     const auto block = blocks_.find(number / kBlock);
     return block == blocks_.end() ? nullptr : block->second->leaves[number % kBlock].get();
@@ -32,7 +32,7 @@ class LeafTable {
     ++block->count;
     return *leaf;
   }
-  /// One that is there.
+  /// The object with a number; it must exist.
   void erase(uint64_t number) {
     const auto found = blocks_.find(number / kBlock);
     DXGKIT_CHECK(found != blocks_.end());
@@ -44,7 +44,7 @@ class LeafTable {
   }
   void clear() { blocks_.clear(); }
 
-  /// Calls visit(uint64_t, T&) for those in [first, end), in order.
+  /// Calls visit(uint64_t, T&) for the objects in [first, end), in order.
   template <typename Visit>
   void for_each_in(uint64_t first, uint64_t end, Visit visit) const {
     for (auto block = blocks_.lower_bound(first / kBlock); block != blocks_.end(); ++block) {

@@ -10,7 +10,7 @@ using Entry = MappingTree::Entry;
 using Value = MappingTree::Value;
 
 MappedLayer::MappedLayer(uint64_t space_pages) {
-  // As narrow as 32 bits can say: 64 KiB in a space of 48 bits.
+  // As narrow as 32 bits allow: 64 KiB in a space of 48 bits.
   const auto bits = static_cast<uint32_t>(std::bit_width(space_pages - 1));
   window_bits_ = bits > 32 ? bits - 32 : 0;
 }
@@ -164,7 +164,7 @@ void MappedLayer::visit_window(uint32_t slot, uint32_t window, Visit visit) cons
   }
 }
 
-/// Sorts the hints of an owner, and forgets those that lead nowhere.
+/// Sorts the hints of an owner, and drops hints that lead nowhere.
 std::vector<uint32_t> MappedLayer::clean(uint32_t slot) const {
   MappingOwner& owner = owners_.settled().at(slot);
   uint32_t only = 0;

@@ -1,4 +1,4 @@
-// What the page tables of a space say. Private to the module.
+// The content of the page tables of a space. Private to the module.
 #pragma once
 
 #include <map>
@@ -12,27 +12,28 @@
 
 namespace dxgkit::gpuva {
 
-/// The mapped layer of an AddressSpace: a tree of ranges whose values are packed: the slot of the
-/// allocation, the offset in it, and the number of everything else, which few values of are used.
+/// The mapped layer of an AddressSpace: a tree of ranges with packed values. A value holds the slot
+/// of the allocation, the offset in it, and a number for everything else, because there are few
+/// different values of the rest.
 class MappedLayer {
  public:
-  /// Allocations of more pages cannot be mapped.
+  /// A larger allocation cannot be mapped.
   static constexpr uint64_t kAllocationPagesMost = uint64_t{1} << 42;
 
   explicit MappedLayer(uint64_t space_pages);
 
-  /// `mapping.span` becomes a mapping (or loses what it has, if it leaves nothing). Spans that
-  /// changed are appended, unless null.
+  /// Makes `mapping.span` a mapping. If the mapping needs no record, the span loses its present
+  /// mappings. Spans that changed are appended, unless null.
   void map(const Mapping& mapping, PageSpans* changed);
   void unmap(PageSpan span, PageSpans* changed);
   void drop_allocation(AllocationId allocation, PageSpans* changed);
 
   std::optional<Mapping> at(uint64_t page) const;
   std::optional<Mapping> behind(uint64_t page) const;
-  /// Appends, by address.
+  /// Appends the mappings, by address.
   void mappings_of(AllocationId allocation, std::vector<Mapping>* mappings) const;
   uint32_t count_of(AllocationId allocation) const;
-  /// Whether any mapping has a unique driver protection.
+  /// True if a mapping has a unique driver protection.
   bool has_unique() const { return unique_ > 0; }
 
   size_t size() const { return tree_.size(); }
@@ -44,7 +45,7 @@ class MappedLayer {
   static constexpr uint32_t kOffsetBits = 42;
   static constexpr uint32_t kNone = ~uint32_t{0};
 
-  /// Everything of a mapping that others share.
+  /// The part of a mapping that other mappings share.
   struct Attribute {
     uint64_t driver_protection = 0, repeat_first = 0, repeat_pages = 0;
     Protection protection = {};
@@ -61,7 +62,7 @@ class MappedLayer {
     Attribute attribute;
     uint64_t uses = 0;
   };
-  /// What the tree tells and asks.
+  /// The Client of the tree.
   class Client {
    public:
     Client(MappedLayer& layer, PageSpans* cuts) : layer_(layer), cuts_(cuts) {}
@@ -115,7 +116,7 @@ class MappedLayer {
 };
 
 void normalise_many(PageSpans* spans, size_t first);
-/// Sorts the spans from `first` on and joins those that touch or overlap.
+/// Sorts the spans from `first` on, and joins spans that touch or overlap.
 inline void normalise(PageSpans* spans, size_t first) {
   if (spans->size() - first > 1) normalise_many(spans, first);
 }

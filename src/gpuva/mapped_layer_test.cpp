@@ -132,7 +132,7 @@ TEST_F(AddressSpaceTest, NeighboursThatDifferInOneThingStayApart) {
   space.apply({.mapping = none, .sequence = 2}, nullptr);
   EXPECT_EQ(space.lookup(kLeaf), zero);
   EXPECT_EQ(space.lookup(kLeaf + 2 * kPage), none);
-  // What differs in nothing becomes one.
+  // Neighbours without any difference become one mapping.
   Mapping same = like;
   same.span.first_page += 2;
   same.offset_pages += 2;
@@ -300,7 +300,7 @@ TEST(AddressSpaceMemory, AllOfItIsGivenBack) {
 }
 
 TEST_F(AddressSpaceTest, WhatIsKnownOfManyMappingsShrinksWithThem) {
-  // Once somebody asked for those that are left.
+  // Once the remaining mappings have been listed.
   const uint64_t page = kLeaf / kPage;
   for (uint64_t i = 0; i < 5000; ++i) map(page + 2 * i, 1, kA, i);
   std::vector<Mapping> mappings;

@@ -5,7 +5,7 @@
 namespace dxgkit::gpuva {
 namespace {
 
-/// Entries `from` on move to `to` and beyond; `count` is the number before.
+/// Moves the entries from `from` on to `to` and beyond; `count` is the number before.
 template <typename T, size_t kSize>
 void shift(std::array<T, kSize>& values, uint32_t from, uint32_t to, uint32_t count) {
   std::memmove(values.data() + to, values.data() + from, (count - from) * sizeof(T));
@@ -13,7 +13,7 @@ void shift(std::array<T, kSize>& values, uint32_t from, uint32_t to, uint32_t co
 
 }  // namespace
 
-/// One leaf has more than it can hold: a neighbour takes some, or another leaf is made.
+/// One leaf has too many entries: a neighbour takes some, or another leaf is made.
 void MappingTree::overflow(Part& part, const Path& path, uint32_t first, uint32_t last,
                            const Entry* entries, uint32_t count) {
   struct {
@@ -69,7 +69,7 @@ void MappingTree::overflow(Part& part, const Path& path, uint32_t first, uint32_
     }
   }
   add_all();
-  // What grows at its end keeps full leaves.
+  // A tree that grows at its end keeps full leaves.
   const uint32_t keep = appends ? kMost : total / 2;
   const uint32_t added = leaves_.add();
   all.give(leaf, 0, keep);
@@ -112,7 +112,7 @@ void MappingTree::drop_part(uint64_t number) {
   used_parts_.erase(std::lower_bound(used_parts_.begin(), used_parts_.end(), number));
 }
 
-/// What the leaf covers reaches up to `key` now, where what is behind it begins at the earliest.
+/// The leaf now covers keys up to `key`, where the next range begins at the earliest.
 void MappingTree::raise_separator(const Path& path, uint32_t key) {
   for (uint32_t level = 1; level < kHeightMost; ++level) {
     Inner& inner = inners_[path[level].node];
@@ -126,7 +126,7 @@ void MappingTree::raise_separator(const Path& path, uint32_t key) {
 void MappingTree::remove_child(uint64_t number, const Path& path, uint32_t level, uint32_t slot) {
   Part& part = parts_[number];
   Inner& inner = inners_[path[level].node];
-  // The neighbour takes over what the child covered.
+  // The neighbour takes over the range of the child.
   const uint32_t separator = std::max(slot, 1U);
   shift(inner.child, slot + 1, slot, inner.count);
   if (separator < inner.count) shift(inner.key, separator + 1, separator, inner.count);
@@ -165,7 +165,7 @@ void MappingTree::remove_child(uint64_t number, const Path& path, uint32_t level
   remove_child(number, path, level + 1, left_slot + 1);
 }
 
-/// Adds a child behind the one `path` leads through at `level`.
+/// Adds a child behind the child on `path` at `level`.
 void MappingTree::insert_child(Part& part, const Path& path, uint32_t level, uint32_t key,
                                uint32_t child) {
   if (level > part.height) {

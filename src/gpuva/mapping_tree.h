@@ -15,23 +15,24 @@
 
 namespace dxgkit::gpuva {
 
-/// Ranges of pages that do not overlap, each with a value, as B+trees with nodes of up to 31
-/// entries; gaps are no entries. Every 2^30 pages (4 TiB) begin another tree, so that all keys are
-/// 31 bits wide and 32 of them are compared at once; a range that crosses such a border is kept as
-/// several. About 20 bytes an entry over the nodes' fill, which is 0.7 to 1.
+/// Ranges of pages that do not overlap, each with a value, in B+trees with nodes of up to 31
+/// entries. Gaps are no entries. Every 2^30 pages (4 TiB) begin another tree, so all keys are 31
+/// bits wide and 32 of them are compared at once. A range that crosses such a border is kept as
+/// several ranges. An entry takes about 20 bytes, divided by the fill of the nodes, which is 0.7 to
+/// 1.
 ///
-/// A separator in an inner node lies between what the children beside it cover, and need not be the
-/// first key of the right one: so nothing above a leaf changes when a range begins elsewhere, or
-/// ends earlier. The first separator of a node is 0, whatever the node covers.
+/// A separator in an inner node lies between the ranges of the children beside it. It need not be
+/// the first key of the right child. So nothing above a leaf changes when a range begins elsewhere
+/// or ends earlier. The first separator of a node is 0, whatever the node covers.
 ///
-/// Changes are told to a Client:
+/// A Client hears of changes:
 ///   Value after(Value, uint64_t k)     the value of the rest of a range, from its k-th page on
-///   bool continues(Value a, Value b)   `b` is what would follow on `a`
-///   void added(const Entry&)           there is a range that begins there with such a value
-///   void gone(const Entry&)            there is none any more; told after what was added
+///   bool continues(Value a, Value b)   `b` is the value that would follow on `a`
+///   void added(const Entry&)           a range now begins there with such a value
+///   void gone(const Entry&)            no range begins there any more; comes after all `added`
 ///   void moved(const Entry& old, const Entry& now)   gone and added at once, the same allocation
 ///   bool wants_cuts()                  whether `cut` is called
-///   void cut(uint64_t first, uint64_t end)   these pages lost what they had; in any order
+///   void cut(uint64_t first, uint64_t end)   these pages lost their mapping; in any order
 class MappingTree {
  public:
   struct Value {
@@ -95,7 +96,7 @@ class MappingTree {
     return true;
   }
 
-  /// Takes [begin, end) out of whatever has it.
+  /// Removes [begin, end) from the ranges that hold it.
   template <typename Client>
   void erase(uint64_t begin, uint64_t end, Client& client) {
     for (uint64_t page = begin; page < end;) {
@@ -112,7 +113,7 @@ class MappingTree {
       page = part_end;
     }
   }
-  /// Gives [begin, end) a value (its `pages` are not looked at). CHECKs begin < end.
+  /// Gives [begin, end) a value (its `pages` are ignored). CHECKs begin < end.
   template <typename Client>
   void put(uint64_t begin, uint64_t end, Value value, Client& client) {
     DXGKIT_CHECK(begin < end);
@@ -132,16 +133,17 @@ class MappingTree {
     return leaves_.bytes() + inners_.bytes() + parts_.capacity() * sizeof(Part) +
            used_parts_.capacity() * sizeof(uint64_t);
   }
-  /// Of these, what is not from the heap.
+  /// Of these, the bytes that are not from the heap.
   size_t outside_heap() const { return leaves_.outside_heap() + inners_.outside_heap(); }
   bool validate() const;
 
  private:
   static constexpr uint32_t kPartBits = 30;
   static constexpr uint32_t kMost = kLanes - 1;  // an unused key is larger than all others
-  static constexpr uint32_t kFew = 12;           // with fewer a node looks for one to join,
-  static constexpr uint32_t kJoined = 26;        // which leaves room to grow
-  static constexpr uint32_t kEvened = 54;        // two nodes with fewer share before one splits
+  static constexpr uint32_t kFew = 12;           // a node with fewer looks for a neighbour to join
+  // Entries of a joined node at most: it has room to grow.
+  static constexpr uint32_t kJoined = 26;
+  static constexpr uint32_t kEvened = 54;  // two nodes with fewer share before one splits
   static constexpr uint32_t kFiller = ~uint32_t{0} >> 1;
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr uint32_t kHeightMost = 12;
@@ -161,13 +163,13 @@ class MappingTree {
   };
   struct Part {
     uint32_t root = kNone;
-    uint32_t height = 0;  // of the root over the leaves
+    uint32_t height = 0;  // levels between the root and the leaves
   };
   struct Step {
     uint32_t node, slot;
   };
-  /// From the leaf up; slots of inner nodes only. Nothing is set but what leads to a leaf: setting
-  /// all costs more than finding the leaf.
+  /// From the leaf up; slots of inner nodes only. Only the levels on the way to a leaf are set:
+  /// setting all costs more than finding the leaf.
   using Path = std::array<Step, kHeightMost>;
 
   static uint32_t low(uint64_t page) {
@@ -183,12 +185,13 @@ class MappingTree {
   static uint32_t first_behind(const Leaf& leaf, uint32_t key) {
     const uint32_t after = keys_at_most(leaf.key, key);
     const uint32_t before = after - (after > 0 ? 1 : 0);
-    // One or the other as often: no branch. Without one before, the difference wraps.
+    // Both outcomes are equally likely, so there is no branch. Without an entry before, the
+    // difference wraps.
     const bool covered = key - leaf.key[before] < leaf.value[before].pages;
     return after - (covered ? 1 : 0);
   }
 
-  /// Asks for memory before it is needed.
+  /// Prefetches memory.
   template <typename Node>
   static void expect(const Node& node) {
     const auto* bytes = reinterpret_cast<const char*>(&node);
@@ -200,7 +203,8 @@ class MappingTree {
     expect(inners_[node]);
   }
 
-  /// The way to the leaf whose ranges may begin at `key`; returns where the next leaf's begin.
+  /// Walks to the leaf whose ranges may begin at `key`. Returns the start of the next leaf's
+  /// ranges.
   uint32_t locate(const Part& part, uint32_t key, Path& path) const {
     uint32_t upper = kFiller;
     uint32_t node = part.root;
@@ -227,7 +231,8 @@ class MappingTree {
     Path path;
     uint32_t upper = locate(part, begin, path);
     if (upper < end) {
-      // What lies in the leaves behind goes first, a leaf at a time; the tree changes under way.
+      // Ranges in the leaves behind are removed first, one leaf at a time. The tree changes
+      // meanwhile.
       for (uint32_t from = upper; from < end; from = upper) {
         upper = locate(part, from, path);
         in_leaf(number, path, from, end, nullptr, client);
@@ -238,7 +243,7 @@ class MappingTree {
     in_leaf(number, path, begin, end, value, client);
   }
 
-  /// Does what concerns the leaf at the end of `path`; with a value, nothing behind it overlaps.
+  /// Changes the leaf at the end of `path`. With a value, no range behind the leaf overlaps.
   ///
   ///   before   ....|==A==|..|==B==|=====C=====|..       first: A, last: behind C
   ///   range           [----------------)
@@ -299,11 +304,11 @@ class MappingTree {
     } else if (rest) {
       now[count++] = after;
     }
-    // A range that keeps its beginning is the same range, however long it is.
+    // A range that keeps its start is the same range, whatever its length.
     const bool kept = count > 0 && first < last && now[0].begin == (base | leaf.key[first]) &&
                       now[0].value.where == leaf.value[first].where &&
                       now[0].value.attribute == leaf.value[first].attribute;
-    // And one that lost its beginning only moved.
+    // A range that lost its start has only moved.
     const uint32_t old_first = first + (kept ? 1 : 0);
     const bool moved = rest && old_first < last && now[count - 1].begin == after.begin;
     for (uint32_t i = kept ? 1 : 0; i < count - (moved ? 1 : 0); ++i) client.added(now[i]);
@@ -312,7 +317,7 @@ class MappingTree {
     splice(number, path, first, last, now.data(), count);
   }
 
-  /// Puts entries where those in slots [first, last) are.
+  /// Replaces the entries in slots [first, last).
   void splice(uint64_t number, const Path& path, uint32_t first, uint32_t last,
               const Entry* entries, uint32_t count) {
     Leaf& leaf = leaves_[path[0].node];
@@ -321,7 +326,7 @@ class MappingTree {
     size_ += new_count;
     size_ -= old_count;
     if (new_count > kMost) return overflow(parts_[number], path, first, last, entries, count);
-    // Few, and of any number: moved faster here than by memmove.
+    // There are few entries, and their number varies: this loop is faster than memmove.
     const auto move = [&](uint32_t from) {
       leaf.key[from + new_count - old_count] = leaf.key[from];
       leaf.value[from + new_count - old_count] = leaf.value[from];

@@ -1,4 +1,4 @@
-// Where the nodes of a tree live. Private to the module.
+// Memory for the nodes of a tree. Private to the module.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +14,10 @@
 
 namespace dxgkit::gpuva {
 
-/// Nodes by number. They do not move. A number says the chunk and the cache line in it, so that a
-/// node is found with one load from a table that stays cached. The first chunks are small and from
-/// the heap; what is larger than the processor's table of small pages covers comes in large pages.
+/// Nodes by number. Nodes do not move. A number holds the chunk and the cache line in it, so one
+/// load from a table that stays cached finds a node. The first chunks are small and from the heap.
+/// Once the tree is larger than the processor's table of small pages covers, chunks come in large
+/// pages.
 template <typename Node>
 class NodePool {
  public:
@@ -52,7 +53,7 @@ class NodePool {
   static constexpr uint32_t kLineMask = (1U << kLineBits) - 1;
   static constexpr uint32_t kNodeLines = sizeof(Node) / 64;
   static constexpr size_t kFirstNodes = 16;
-  static constexpr size_t kSmallMost = size_t{8} << 20;  // translated by 2048 small pages
+  static constexpr size_t kSmallMost = size_t{8} << 20;  // 2048 small pages translate this much
   static constexpr size_t kChunkMost = LargeBlock::kBytes / 2;
 
   struct alignas(64) Line {
@@ -66,7 +67,7 @@ class NodePool {
     DXGKIT_CHECK(chunks_.size() < size_t{1} << (32 - kLineBits));
     size_t nodes = 0;
     if (small_bytes_ < kSmallMost) {
-      // An eighth more: little is unused.
+      // An eighth more, so that little is unused.
       nodes = std::max(std::min(small_bytes_ / 8, kChunkMost) / sizeof(Node), kFirstNodes);
       small_.push_back(std::make_unique_for_overwrite<Line[]>(nodes * kNodeLines));
       small_bytes_ += nodes * sizeof(Node);
@@ -87,7 +88,7 @@ class NodePool {
 
   std::vector<Line*> chunks_;
   std::vector<uint32_t> spare_;
-  uint32_t next_ = 0, end_ = 0;  // never used yet, of the last chunk
+  uint32_t next_ = 0, end_ = 0;  // the nodes of the last chunk that were never used
   std::vector<std::unique_ptr<Line[]>> small_;
   std::vector<LargeBlock> large_;
   size_t small_bytes_ = 0;

@@ -1,4 +1,4 @@
-// Who may use which addresses of a space. Private to the module.
+// The owners of the addresses of a space. Private to the module.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace dxgkit::gpuva {
 
-/// The owned layer of an AddressSpace, in pages: free and owned ranges tile the space; owned ones
+/// The owned layer of an AddressSpace, in pages. Free and owned ranges tile the space. Owned ranges
 /// never join.
 class OwnedLayer {
  public:
@@ -24,15 +24,15 @@ class OwnedLayer {
                                uint64_t high) const {
     return tiles_.find(pages, alignment_pages, Fit::kLowest, low, high);
   }
-  /// Of free space.
+  /// The number of free pages.
   void take(PageSpan span, RangeKind kind, uint64_t born) {
     tiles_.place(span.first_page, span.pages, packed(kind, born));
     ++owned_;
   }
-  /// Frees pages that are all owned; what is left of ranges keeps kind and number.
+  /// Frees pages that all have owners. The rest of a cut range keeps its kind and number.
   void release(PageSpan span);
-  /// Calls visit(PageSpan, const OwnedRange&) for each range that meets a span, with what they
-  /// have in common, in order; free ones too. The layer must not change.
+  /// Calls visit(PageSpan, const OwnedRange&) for each range that meets a span, with their common
+  /// pages, in order. Free ranges count too. The layer must not change.
   template <typename Visit>
   void for_each_in(PageSpan span, Visit visit) const {
     for (uint64_t page = span.first_page; page < span.end_page();) {

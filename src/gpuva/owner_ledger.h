@@ -1,4 +1,4 @@
-// What becomes of allocations' lists of mappings while ranges come and go. Private to the module.
+// Changes of allocations' lists of mappings, written down late. Private to the module.
 #pragma once
 
 #include <array>
@@ -9,17 +9,18 @@
 
 namespace dxgkit::gpuva {
 
-/// Owners, and what is to be written down about them. A change of a range concerns allocations
-/// that were not touched for long, as a rule: their memory is asked for at once and written some
-/// changes later, when it has come. Whoever reads gets to see everything written.
+/// Owners, and the changes still to be written into them. A change of a range usually concerns
+/// allocations that have not been touched for long. So their memory is prefetched at once and
+/// written some changes later. A reader sees all changes.
 class OwnerLedger {
  public:
-  /// A mapping of `slot` begins, ends or begins elsewhere: in the order of the calls.
+  /// A mapping of `slot` begins, ends or moves its start. Changes are applied in the order of the
+  /// calls.
   void come(uint32_t slot, uint32_t window) { note({slot, Kind::kCome, 0, window}); }
   void go(uint32_t slot, uint32_t window) { note({slot, Kind::kGo, window, 0}); }
   void move(uint32_t slot, uint32_t from, uint32_t to) { note({slot, Kind::kMove, from, to}); }
 
-  /// The owners, with all that happened.
+  /// The owners, with all changes applied.
   OwnerTable& settled() {
     while (written_ != noted_) write();
     return owners_;
@@ -28,7 +29,7 @@ class OwnerLedger {
   AllocationId& id_at(uint32_t slot) { return owners_.id_at(slot); }
   size_t bytes() const { return owners_.bytes() + crowded_.capacity() * sizeof(uint32_t); }
 
-  /// Owners that had more hints than is good, at the time.
+  /// Owners that had too many hints at some time.
   bool any_crowded() const { return !crowded_.empty(); }
   std::vector<uint32_t>& crowded() { return crowded_; }
 
@@ -39,7 +40,7 @@ class OwnerLedger {
     Kind kind;
     uint32_t from, to;
   };
-  // Enough for memory to come twice: a word that says where the list is, and the list.
+  // Enough time to fetch memory twice: a word that says where the list is, and the list.
   static constexpr uint32_t kRing = 16;
   static constexpr uint32_t kBeforeList = 4;
   static constexpr uint32_t kBeforeWriting = 8;
@@ -69,7 +70,7 @@ class OwnerLedger {
 
   OwnerTable owners_;
   std::array<Event, kRing> events_{};
-  uint32_t noted_ = 0, written_ = 0;  // events, from the beginning
+  uint32_t noted_ = 0, written_ = 0;  // numbers of events since the beginning
   std::vector<uint32_t> crowded_;
 };
 

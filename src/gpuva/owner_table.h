@@ -1,4 +1,4 @@
-// What is known of each allocation that is mapped in a space. Private to the module.
+// The mappings of each allocation in a space. Private to the module.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace dxgkit::gpuva {
 
-/// How many mappings an allocation has, and hints where they begin: a hint is a small window of
-/// pages. For every mapping there is one. While there are few, a hint goes with its mapping; of
-/// many, some lead nowhere until they are cleaned away. Most allocations are mapped once: their
-/// hint takes no memory of its own.
+/// The number of mappings of an allocation, and hints to their starts. A hint is a small window of
+/// pages. Every mapping has a hint. While there are few mappings, a hint is removed with its
+/// mapping. With many mappings, some hints lead nowhere until they are cleaned. Most allocations
+/// are mapped once; their hint takes no memory of its own.
 class MappingOwner {
  public:
   MappingOwner() = default;
@@ -27,7 +27,7 @@ class MappingOwner {
   MappingOwner& operator=(const MappingOwner&) = delete;
 
   uint32_t live() const { return is_list() ? list()->live : static_cast<uint32_t>(word_ & 1); }
-  /// Of mappings and of those that went.
+  /// Hints of present and of removed mappings.
   std::span<const uint32_t> hints(uint32_t* only) const {
     if (is_list()) return {list()->hints(), list()->count};
     *only = static_cast<uint32_t>(word_ >> 1);
@@ -68,7 +68,7 @@ class MappingOwner {
     if (found == nullptr) return add(to);
     *found = to;
   }
-  /// Replaces the hints by fewer.
+  /// Replaces the hints by fewer hints.
   void set_hints(std::span<const uint32_t> hints) {
     if (!is_list()) return;
     list()->count = static_cast<uint32_t>(hints.size());
@@ -78,7 +78,7 @@ class MappingOwner {
     return is_list() && list()->count > kFew && list()->count / 2 > list()->live;
   }
   size_t bytes() const { return is_list() ? size_of(list()->capacity) : 0; }
-  /// Asks for the memory that a mapping to come or go will need.
+  /// Prefetches the memory that adding or removing a mapping will need.
   void expect() const {
     if (!is_list()) return;
     __builtin_prefetch(list());
@@ -87,7 +87,7 @@ class MappingOwner {
 
  private:
   static constexpr uint32_t kFew = 64;
-  static constexpr uint32_t kFirst = 7;  // with what goes before, what malloc gives anyway
+  static constexpr uint32_t kFirst = 7;  // with the header before it, malloc gives this many anyway
   struct List {
     uint32_t live = 0, count = 0, capacity = 0;
     uint32_t* hints() { return reinterpret_cast<uint32_t*>(this + 1); }
@@ -115,12 +115,12 @@ class MappingOwner {
     if (list()->count == list()->capacity) grow(list()->capacity + list()->capacity / 2);
     list()->hints()[list()->count++] = window;
   }
-  /// Null: there are many, or it is gone.
+  /// Null if there are many, or it is not in the list.
   uint32_t* find(uint32_t window) {
     if (list()->count > kFew) return nullptr;
     const std::span<uint32_t> hints(list()->hints(), list()->count);
     size_t i = 0;
-    // Four at once: which it is cannot be foreseen.
+    // Compares four at once, because no prediction of the right one is possible.
     for (; i + 4 <= hints.size(); i += 4) {
       uint32_t same = 0;
       for (uint32_t lane = 0; lane < 4; ++lane)
@@ -133,16 +133,17 @@ class MappingOwner {
     return nullptr;
   }
 
-  uint64_t word_ = 0;  // 0: no mapping; odd: the hint of the only one; else where the list is
+  // 0: no mapping; odd: the hint of the only mapping; otherwise the address of the list.
+  uint64_t word_ = 0;
 };
 
-/// Owners by the slot of their id, and the ids apart from them, so that a lookup meets nothing
-/// else. Blocks exist where there are owners.
+/// Owners by the slot of their id. The ids are in an array of their own, so that a look-up reads
+/// nothing else. Blocks exist where there are owners.
 class OwnerTable {
  public:
-  /// Makes it exist.
+  /// Makes the owner if it does not exist.
   MappingOwner& at(uint32_t slot) { return made(slot).owners[slot % kBlock]; }
-  /// Ask for the memory of an owner, and then of its list, before it is needed.
+  /// Prefetch the memory of an owner, and then of its list.
   void expect(uint32_t slot) const {
     if (const MappingOwner* const owner = find(slot)) __builtin_prefetch(owner);
   }
@@ -150,7 +151,7 @@ class OwnerTable {
     if (const MappingOwner* const owner = find(slot)) owner->expect();
   }
   AllocationId& id_at(uint32_t slot) { return made(slot).ids[slot % kBlock]; }
-  /// Null: never made.
+  /// Null if it was never made.
   const MappingOwner* find(uint32_t slot) const {
     const Block* const block = block_of(slot);
     return block == nullptr ? nullptr : &block->owners[slot % kBlock];
@@ -159,7 +160,7 @@ class OwnerTable {
     const Block* const block = block_of(slot);
     return block == nullptr ? AllocationId{} : block->ids[slot % kBlock];
   }
-  /// Calls visit(AllocationId, const MappingOwner&) for those with mappings.
+  /// Calls visit(AllocationId, const MappingOwner&) for the owners that have mappings.
   template <typename Visit>
   void for_each(Visit visit) const {
     for (const auto& block : blocks_) {

@@ -45,7 +45,7 @@ void PageTables::commit(Draft&& draft, std::span<const TableGrant> grants, Plan*
     DXGKIT_CHECK(!work.needs[i].grows_root || grants[i].entries >= work.needs[i].entries);
     writer.create(work.keys[i], work.needs[i], grants[i]);
   }
-  // What goes goes last: directories stay while others need them.
+  // Tables are freed last: directories stay while other tables need them.
   for (const bool going : {false, true}) {
     for (const LeafWork& leaf : work.leaves) {
       if (leaf.nothing_left == going) writer.write(leaf, work.pieces.data() + leaf.first_piece);

@@ -1,4 +1,4 @@
-// The page tables of one address space: which exist, and what to write where.
+// The page tables of one address space: which tables exist, and which entries to write.
 #pragma once
 
 #include <cstddef>
@@ -31,13 +31,13 @@ struct Piece {
   bool large_pages = false;
 };
 
-/// Says what is mapped where. The planner asks for the pages that changed, and for pages around
-/// them where it must know their neighbours.
+/// Tells the planner about mappings. The planner asks for the pages that changed, and for
+/// neighbouring pages where it must know them.
 class PieceSource {
  public:
   virtual ~PieceSource() = default;
-  /// Appends the pieces that meet a window, cut to it, in order. What is mapped but not resident
-  /// is a piece with an invalid source; what is not mapped is none.
+  /// Appends the pieces that meet a window, cut to it, in order. A mapped page that is not resident
+  /// is in a piece with an invalid source. An unmapped page is in no piece.
   virtual void pieces_in(PageSpan window, std::vector<Piece>* pieces) const = 0;
 };
 
@@ -46,18 +46,18 @@ struct TableNeed {
   uint32_t level = 0;
   bool of_64k_pages = false;  // a leaf of 64 KiB pages; indices count 4 KiB all the same
   bool grows_root = false;    // replaces the root; two levels only (VA-05)
-  PageSpan span;              // what it covers; a root: from 0
-  uint64_t entries = 0;       // a growing root: at least
-  uint32_t bytes = 0;         // a growing root: 0, the driver says
+  PageSpan span;              // the pages that it covers; a root: from 0
+  uint64_t entries = 0;       // a growing root: the least number
+  uint32_t bytes = 0;         // a growing root: 0, because the driver says the size
   uint32_t alignment_bytes = 0;
 };
-/// The answer to a need, in the same order.
+/// The answer to a need. Grants are in the order of the needs.
 struct TableGrant {
   TableId table;
-  uint64_t entries = 0;  // a growing root: how many it has; else ignored
+  uint64_t entries = 0;  // a growing root: its number of entries; else ignored
 };
 
-/// What a directory entry points to. No table at all: the entry is invalid.
+/// The target of a directory entry. Without a table the entry is invalid.
 struct ChildTables {
   TableId table = kNoTable;
   TableId table_64k = kNoTable;  // dual entries: the leaf of 64 KiB pages
@@ -65,7 +65,7 @@ struct ChildTables {
   bool operator==(const ChildTables&) const = default;
 };
 
-/// One thing to do, in order.
+/// One step of a plan. Steps are executed in order.
 struct Step {
   enum class Kind : uint8_t {
     kInvalidate,    // write all `count` entries of a table invalid; `initial`: it is new (PAGE-33)
@@ -73,7 +73,7 @@ struct Step {
     kWriteDirectory,  // entries [start_index, + count) of a directory: `children` of the plan
     kSetRoot,         // contexts use `table` with `count` entries as root from now on (VA-06)
     kFlush,           // forget translations of `span` (PAGE-37)
-    kFree,            // nothing refers to the table any more
+    kFree,            // no entry refers to the table any more
   };
   Kind kind = Kind::kFlush;
   TableId table = kNoTable;
@@ -84,21 +84,21 @@ struct Step {
   bool initial = false;       // kInvalidate
   bool of_64k_pages = false;  // the leaf is one of 64 KiB pages; indices still count 4 KiB (VA-04)
   bool large_page = false;    // kWriteEntries at level 1: pages as large as a leaf covers
-  PageSpan span;              // what the entries cover; kFlush: what to flush
+  PageSpan span;              // the pages that the entries cover; kFlush: the pages to flush
   PteSource source;           // kWriteEntries, from its first entry on
-  uint64_t driver_protection = 0;  // 0 but at level 0 (PAGE-35)
+  uint64_t driver_protection = 0;  // 0 except at level 0 (PAGE-35)
   AllocationId allocation = kNoAllocation;
   uint64_t offset_pages = 0;
-  size_t first_child = 0;  // kWriteDirectory: of `count` ones in Plan::children
+  size_t first_child = 0;  // kWriteDirectory: the first of `count` elements of Plan::children
 };
 
 struct Plan {
   std::vector<Step> steps;
   std::vector<ChildTables> children;
-  /// All contexts of the address space are idle from before the first step until after the last
+  /// All contexts of the address space must be idle from before the first step until after the last
   /// (PAGE-38, VA-44).
   bool contexts_idle = false;
-  /// For another plan, in the same memory.
+  /// Empties the plan and keeps its memory.
   void clear() {
     steps.clear();
     children.clear();
@@ -106,17 +106,19 @@ struct Plan {
   }
 };
 
-/// The entries of a kWriteEntries or kInvalidate step, one if it repeats, from the `first`-th on.
-/// `leaf_pages`: Geometry::leaf_pages().
+/// The entries of a kWriteEntries or kInvalidate step from the `first`-th on; one if the step
+/// repeats. `leaf_pages`: Geometry::leaf_pages().
 void fill_step(const Step& step, uint64_t first, std::span<Pte> entries, uint64_t leaf_pages);
-/// A directory entry: where the child's memory is, in pages of its segment (0: system address).
+/// A directory entry with the place of the child's memory, in pages of its segment (0: system
+/// address).
 Pte directory_pte(SegmentId segment, uint64_t page, bool of_64k_pages);
 
-/// Lane: the adapter's. Knows which tables exist and which of their entries are valid; the kernel
-/// allocates and frees their memory and executes plans in the order they were made.
+/// Lane: the adapter's. Knows which tables exist and which of their entries are valid. The kernel
+/// allocates and frees the memory of tables, and executes plans in the order in which they were
+/// made.
 class PageTables {
  public:
-  /// The geometry has been checked.
+  /// @param geometry  has been checked.
   explicit PageTables(const Geometry& geometry);
   ~PageTables();
   PageTables(PageTables&&) noexcept;
@@ -124,16 +126,16 @@ class PageTables {
 
   const Geometry& geometry() const;
 
-  /// What has to be done so that the tables say what `source` says of `changed`. Belongs to the
-  /// tables as they are now, and to the source as it is now.
+  /// The work that makes the tables agree with `source` for the `changed` pages. It belongs to the
+  /// present state of the tables and of the source.
   class Draft {
    public:
-    /// An empty one: only to be assigned to.
+    /// Makes an empty draft, to be assigned to.
     Draft();
     ~Draft();
     Draft(Draft&&) noexcept;
     Draft& operator=(Draft&&) noexcept;
-    /// To be allocated first. Empty when only entries become invalid.
+    /// Tables that must be allocated first. Empty if entries only become invalid.
     const std::vector<TableNeed>& needs() const;
 
    private:
@@ -141,21 +143,19 @@ class PageTables {
     struct Body;
     std::unique_ptr<Body> body_;
   };
-  /// Changes nothing. Spans may overlap and come in any order. If tables, or what the source says
-  /// of the spans, change before `commit` (allocating tables may evict something), throw the draft
-  /// away and draft again.
-  /// `with_root`: a root is wanted even if nothing is mapped yet; once there, it stays.
+  /// Changes nothing. Spans may overlap and come in any order. If tables change before `commit`, or
+  /// the source's answers for the spans do (allocating tables may evict an allocation), throw the
+  /// draft away and draft again.
+  /// `with_root`: a root is wanted even if nothing is mapped yet. A root stays once it is there.
   Draft draft(std::span<const PageSpan> changed, const PieceSource& source,
               bool with_root = false) const;
-  /// Appends the steps and takes their effect for granted. `grants` answers `draft.needs()`; a
+  /// Appends the steps, and assumes that they will be executed. `grants` answers `draft.needs()`. A
   /// growing root has at least the entries asked for.
   void commit(Draft&& draft, std::span<const TableGrant> grants, Plan* plan);
 
-  /// The table's memory is somewhere else now: writes the entry that points to it, or sets the
-  /// root.
+  /// The table's memory has moved: writes the entry that points to it, or sets the root.
   void relocated(TableId table, Plan* plan) const;
-  /// Everything goes: what must be done before the memory of all tables is freed, and kFree for
-  /// each.
+  /// Removes all tables: the steps needed before their memory is freed, and kFree for each.
   void destroy(Plan* plan);
 
   struct TableInfo {
@@ -166,10 +166,11 @@ class PageTables {
     TableId parent = kNoTable;  // of the root: kNoTable
     uint64_t index_in_parent = 0;
   };
-  /// Nullopt: not one of these tables.
+  /// nullopt if it is not one of these tables.
   std::optional<TableInfo> find(TableId table) const;
-  /// What translating a page comes to, from the root down to the entry that is invalid, or the
-  /// leaf's; with dual entries the leaf of 4 KiB pages, unless the other one's entry is valid.
+  /// The translation of a page, from the root down to the entry that is invalid, or to the leaf's
+  /// entry. With dual entries it uses the leaf of 4 KiB pages, unless the entry of the other leaf
+  /// is valid.
   struct WalkStep {
     uint32_t level = 0;
     TableId table;
@@ -184,14 +185,15 @@ class PageTables {
   uint64_t root_entries() const;
   size_t table_count() const;
 
-  /// One stretch of entries that another one copies: what CopyPageTableEntries wants (PAGE-40).
+  /// One stretch of entries to copy, as CopyPageTableEntries takes it (PAGE-40).
   struct CopyRange {
     TableId from, to;
     uint64_t from_index = 0, to_index = 0, count = 0;
   };
-  /// Makes `destination` say what as many pages from `source_page` on say, by copies of entries.
-  /// Takes their effect for granted. Nullopt: the two overlap, or a table is missing or not one of
-  /// 4 KiB pages; nothing changed, use draft and commit. Flush the destination afterwards.
+  /// Makes `destination` show the same pages as the equally long span from `source_page` on, by
+  /// copying entries, and assumes that the copies will be executed. nullopt, with nothing changed,
+  /// if the two overlap, or a table is missing or not one of 4 KiB pages; use draft and commit
+  /// then. Flush the destination afterwards.
   std::optional<std::vector<CopyRange>> copy(uint64_t source_page, PageSpan destination);
 
   bool validate() const;

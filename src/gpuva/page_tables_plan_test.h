@@ -1,4 +1,4 @@
-// What the tests of single plans share: shapes of tables, pieces by hand, a plan as text.
+// Helpers of the tests of single plans: shapes of tables, pieces by hand, a plan as text.
 #pragma once
 
 #include <gtest/gtest.h>

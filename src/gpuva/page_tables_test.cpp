@@ -359,7 +359,7 @@ TEST_F(PageTablesTest, LargePagesAreDirectoryEntries) {
 }
 
 TEST_F(PageTablesTest, ALargePageGoesWithItsOwnSpanOnly) {
-  // What is mapped behind the span has changed as well, but nobody said so yet.
+  // The mapping behind the span has changed as well, but the change was not reported yet.
   DXGKIT_COVERS("VA-46");
   Geometry geometry = four_levels();
   geometry.large_pages = true;

@@ -18,7 +18,7 @@ namespace dxgkit::gpuva {
 /// Of the whole space. Small ones are for fuzzers: every step looks at every page.
 enum class SpaceSize : uint32_t { kSmall = 256, kLarge = 4096 };
 
-/// What is mapped, page by page.
+/// The mapped pages, page by page.
 class TaggedPages : public PieceSource {
  public:
   TaggedPages() = default;
@@ -202,7 +202,7 @@ class PageTablesWorld {
     ASSERT_EQ(memory_.root(), tables_.root());
     for (uint64_t page = 0; page < space_pages_; ++page)
       ASSERT_TRUE(same(memory_.walk(page), pages_.expected(page))) << "page " << page;
-    // What devices remember is still so (PAGE-37).
+    // Translations that devices cached are still right (PAGE-37).
     for (const auto& [page, kept] : memory_.tlb)
       ASSERT_EQ(kept, memory_.walk(page)) << "stale translation of page " << page;
     for (uint64_t i = 0; i < 40; ++i) {

@@ -1,4 +1,4 @@
-// Page-table entries as the driver gets them, and where their addresses come from.
+// Page-table entries as the driver gets them, and the sources of their addresses.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace dxgkit::gpuva {
 
-/// One entry, bit for bit what drivers know as DXGK_PTE (the port asserts it), so that arrays are
-/// handed over as they are.
+/// One entry, bit for bit a DXGK_PTE (the port asserts it), so that arrays reach the driver without
+/// copying.
 struct Pte {
   uint64_t flags = 0;
   uint64_t page = 0;  // address / 4096: offset inside the segment, or system address (VA-45)
@@ -28,7 +28,7 @@ inline constexpr uint64_t kPteLargePage = uint64_t{1} << 10;
 inline constexpr uint32_t kPteTablePageSizeShift = 17;  // 2 bits: 0: 4 KiB, 1: 64 KiB
 inline constexpr uint64_t kPteTableOf64kPages = uint64_t{1} << kPteTablePageSizeShift;
 
-/// What consecutive leaf entries say.
+/// The content of consecutive leaf entries.
 struct PteSource {
   enum class Kind : uint8_t {
     kInvalid,  // nothing, or nothing resident
@@ -45,7 +45,7 @@ struct PteSource {
   uint64_t first_page = 0;  // kRun, kSame: offset in the segment or system address, in pages
   const uint64_t* frames = nullptr;  // kFrames: page numbers
 
-  /// Whether the entries translate.
+  /// True if the entries translate.
   constexpr bool valid() const { return kind != Kind::kInvalid; }
   /// The flags of each entry, if they translate.
   constexpr uint64_t flags() const {

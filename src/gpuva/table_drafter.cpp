@@ -9,7 +9,7 @@
 namespace dxgkit::gpuva {
 namespace {
 
-/// The part of a piece inside a window it meets.
+/// The part of a piece inside a window that it meets.
 Piece clipped(const Piece& piece, PageSpan window) {
   const uint64_t first = std::max(piece.span.first_page, window.first_page);
   const uint64_t end = std::min(piece.span.end_page(), window.end_page());
@@ -20,7 +20,7 @@ Piece clipped(const Piece& piece, PageSpan window) {
   return part;
 }
 
-/// Asks for all of a leaf's record before it is needed.
+/// Prefetches all of a leaf's record.
 void expect(const Leaf* leaf) {
   const auto* bytes = reinterpret_cast<const char*>(leaf);
   for (size_t line = 0; leaf != nullptr && line < sizeof(Leaf); line += 64)
@@ -45,7 +45,8 @@ void TableDrafter::make(std::span<const PageSpan> changed, bool with_root) {
   std::erase_if(work_.leaves, [&](LeafWork& work) { return !decide(&work); });
 }
 
-/// Sorted, apart from each other, and whole 64 KiB pages where there are such.
+/// Sorts the spans, separates them, and extends them to whole 64 KiB pages where there are such
+/// pages.
 void TableDrafter::take_spans(std::span<const PageSpan> changed) {
   PageSpans& spans = work_.spans;
   spans.assign(changed.begin(), changed.end());
@@ -60,14 +61,14 @@ void TableDrafter::take_spans(std::span<const PageSpan> changed) {
   normalise(&spans, 0);
 }
 
-/// The leaves in a span that exist or where something is mapped.
+/// The leaves in a span that exist, or in which a page is mapped.
 void TableDrafter::collect(const PageSpan& span) {
   DXGKIT_CHECK(span.end_page() <= tree_.geometry.space_pages());
   const size_t first_piece = work_.mapped.size();
   source_.pieces_in(span, &work_.mapped);
   const uint64_t first_leaf = span.first_page >> tree_.leaf_bits();
   const uint64_t last_leaf = (span.end_page() - 1) >> tree_.leaf_bits();
-  uint64_t next = first_leaf;  // those before it are done
+  uint64_t next = first_leaf;  // leaves before it are done
   const auto add_existing_below = [&](uint64_t end) {
     tree_.leaves.for_each_in(next, end,
                              [&](uint64_t number, Leaf& leaf) { add_leaf(number, &leaf, span); });
@@ -83,7 +84,7 @@ void TableDrafter::collect(const PageSpan& span) {
   add_existing_below(last_leaf + 1);
 }
 
-/// A leaf comes once, with the smallest window that has all changes.
+/// Each leaf is visited once, with the smallest window that has all changes.
 void TableDrafter::add_leaf(uint64_t number, Leaf* leaf, const PageSpan& span) {
   const PageSpan whole = tree_.leaf_span(number);
   const uint64_t first = std::max(span.first_page, whole.first_page);
@@ -116,7 +117,7 @@ void TableDrafter::read(LeafWork* work, PageSpan window) {
   work->pieces = work_.pieces.size() - work->first_piece;
 }
 
-/// The same from what was read for the whole span.
+/// The same from the pieces that were read for the whole span.
 void TableDrafter::take_known(LeafWork* work) {
   const std::vector<Piece>& mapped = work_.mapped;
   while (known_ < mapped.size() && mapped[known_].span.end_page() <= work->window.first_page)
@@ -157,7 +158,7 @@ bool TableDrafter::decide(LeafWork* work) {
   const bool anything = std::ranges::any_of(pieces_of(*work), is_valid);
   const bool has_table = leaf != nullptr && leaf->has_table();
   if (!anything && !has_table) {
-    work->nothing_left = true;  // a large page goes
+    work->nothing_left = true;  // a large page is removed
     return leaf != nullptr;
   }
   decide_shape(work);
@@ -188,7 +189,7 @@ void TableDrafter::decide_shape(LeafWork* work) {
   }
 }
 
-/// Of a leaf whose window has no pieces: nor has the rest.
+/// True if the rest of a leaf has no pieces either. The window of the leaf must have none.
 bool TableDrafter::maps_nothing(const LeafWork& work) const {
   const PageSpan whole = tree_.leaf_span(work.number);
   const uint64_t first = work.window.first_page - whole.first_page;
@@ -211,7 +212,7 @@ void TableDrafter::want(const TableKey& key, TableNeed need) {
   work_.keys.push_back(key);
 }
 
-/// All directories on the way to a leaf, from the root down.
+/// Adds all directories on the way to a leaf, from the root down.
 void TableDrafter::want_directories(uint64_t leaf) {
   want_root();
   for (uint32_t level = tree_.root_level() - 1; level > 0; --level) {
@@ -234,7 +235,7 @@ void TableDrafter::want_root() {
   }
 }
 
-/// The leaf tables the valid pieces of a leaf need and it does not have.
+/// Adds the leaf tables that the valid pieces of a leaf need and that it does not have.
 void TableDrafter::want_leaf(const LeafWork& work) {
   const Leaf* const leaf = work.leaf;
   const uint32_t bytes = tree_.geometry.levels[0].table_bytes;

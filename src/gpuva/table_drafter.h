@@ -1,4 +1,4 @@
-// What has to be done so that tables say what is mapped. Private to the module.
+// Finds the work that makes tables agree with the mappings. Private to the module.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace dxgkit::gpuva {
 
-/// What a draft found out about one leaf.
+/// The result of a draft for one leaf.
 struct LeafWork {
   uint64_t number = 0;
-  Leaf* leaf = nullptr;  // null: not there
-  PageSpan window;       // entries to be made right
+  Leaf* leaf = nullptr;  // null: there is no such leaf
+  PageSpan window;       // entries to be written
   size_t first_piece = 0, pieces = 0;
   Shape shape = Shape::kTable;
   bool falls_back = false;    // a table of 64 KiB pages becomes one of 4 KiB pages
@@ -42,7 +42,7 @@ struct PageTables::State : TableTree {
   std::unique_ptr<Draft::Body> spare;  // memory of a draft that was committed
 };
 
-/// Finds the leaves that changed spans concern, and decides what becomes of each.
+/// Finds the leaves that changed spans concern, and decides the fate of each.
 class TableDrafter {
  public:
   TableDrafter(TableTree& tree, const PieceSource& source, DraftWork* work)
@@ -74,7 +74,7 @@ class TableDrafter {
   const PieceSource& source_;
   DraftWork& work_;
   size_t known_ = 0;           // the first mapped piece that may concern the next leaf
-  uint64_t root_entries_ = 0;  // a growing root's
+  uint64_t root_entries_ = 0;  // for a growing root
   std::set<TableKey> wanted_;
 };
 

@@ -28,7 +28,7 @@ class TableMemory {
     bool initialised = false;
     std::vector<Entry> entries;
   };
-  /// What a device finds for a page. Nullopt: a fault.
+  /// A device's translation of a page. nullopt: a fault.
   struct Translation {
     Pte pte;  // the page itself
     uint64_t driver_protection = 0;
@@ -42,7 +42,7 @@ class TableMemory {
       const uint64_t entries = need.entries + (need.grows_root ? spare_root : 0);
       EXPECT_EQ(need.grows_root, need.bytes == 0);
       Table table{.level = need.level, .of_64k_pages = need.of_64k_pages, .entries = {}};
-      // What memory had before is no translation.
+      // The previous content of memory is no translation.
       table.entries.resize(entries, {.pte = {kPteValid, 0xDEAD}, .child = {}});
       const TableId id{++last_};
       tables_.emplace(id, std::move(table));

@@ -13,14 +13,14 @@ bool aligned_to_unit(const Piece& piece) {
 
 }  // namespace
 
-/// Whether address and place are equal modulo 64 KiB, where 64 KiB pages are allowed (VA-43).
+/// True if address and place are equal modulo 64 KiB, where 64 KiB pages are allowed (VA-43).
 bool TableTree::run_may_be_64k(const Piece& piece) const {
   if (piece.source.kind != PteSource::Kind::kRun || !piece.pages_64k) return false;
   if (piece.source.segment == kSystemMemory && !geometry.system_64k_pages) return false;
   return piece.source.first_page % kUnit == piece.span.first_page % kUnit;
 }
 
-/// The whole 64 KiB pages in a piece, if they may be that.
+/// The whole 64 KiB pages in a piece, if it may use such pages.
 PageSpan TableTree::units_of(const Piece& piece) const {
   const uint64_t first = align_up(piece.span.first_page, kUnit);
   const uint64_t end = align_down(piece.span.end_page(), kUnit);
@@ -28,7 +28,7 @@ PageSpan TableTree::units_of(const Piece& piece) const {
   return {first, end - first};
 }
 
-/// Whether the piece may be mapped with 64 KiB pages and nothing else: at the pages' borders.
+/// True if the piece may be mapped with 64 KiB pages only: it begins and ends at their borders.
 bool TableTree::fits_64k(const Piece& piece) const {
   switch (piece.source.kind) {
     case PteSource::Kind::kInvalid:

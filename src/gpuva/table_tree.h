@@ -1,4 +1,4 @@
-// Which page tables exist. Private to the module.
+// The page tables that exist. Private to the module.
 #pragma once
 
 #include <array>
@@ -15,7 +15,8 @@ namespace dxgkit::gpuva {
 
 inline constexpr uint64_t kUnit = 16;  // entries of 4 KiB in a page of 64 KiB
 
-/// A table by what it covers: directory `number` of its level, or leaf `number`.
+/// A table, named by the addresses that it covers: directory `number` of its level, or leaf
+/// `number`.
 struct TableKey {
   uint32_t level = 0;
   uint64_t number = 0;
@@ -28,12 +29,12 @@ struct Directory {
   uint64_t children = 0;  // valid entries
 };
 
-/// What one entry of a level-1 directory leads to.
+/// The target of one entry of a level-1 directory.
 struct Leaf {
   TableId table, table_64k;  // single entries: `table` only, of either kind
   ValidBits valid, valid_64k;
   bool of_64k_pages = false;  // single entries: `table` is of 64 KiB pages
-  bool linked = false;        // the directory's entry was written
+  bool linked = false;        // the directory's entry has been written
   bool large = false;         // no table: the entry is a large page, this one:
   PteSource large_source;
   AllocationId large_allocation = kNoAllocation;
@@ -48,8 +49,8 @@ enum class Shape : uint8_t {
   kLarge,
 };
 
-/// The tables of one address space, by what they cover: no pointers between them. A leaf stands for
-/// an entry of a level-1 directory that is in use.
+/// The tables of one address space by the addresses that they cover, without pointers between them.
+/// A leaf stands for an entry of a level-1 directory that is in use.
 struct TableTree {
   explicit TableTree(const Geometry& g) : geometry(g) {}
 
@@ -59,7 +60,7 @@ struct TableTree {
   bool has_64k() const { return geometry.leaf_table_bytes_64k != 0 && leaf_pages() >= kUnit; }
   bool dual() const { return has_64k() && geometry.dual_ptes; }
   PageSpan leaf_span(uint64_t number) const { return {number << leaf_bits(), leaf_pages()}; }
-  /// Which directory of `level` has a leaf below it, and where in it the way to the leaf is.
+  /// The directory of `level` that has a leaf below it, and the index in it on the way to the leaf.
   uint64_t directory_of(uint32_t level, uint64_t leaf) const {
     if (level == root_level()) return 0;
     return leaf << leaf_bits() >> geometry.entry_shift(level + 1);
@@ -100,7 +101,7 @@ struct TableTree {
   uint64_t root_entries = 0;
   LeafTable<Leaf> leaves;
   std::array<std::map<uint64_t, Directory>, Geometry::kLevelsMost> directories;  // by level
-  std::unordered_map<uint64_t, TableKey> tables;  // by id; looked up only
+  std::unordered_map<uint64_t, TableKey> tables;  // by id; never iterated
 };
 
 }  // namespace dxgkit::gpuva

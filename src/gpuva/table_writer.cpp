@@ -22,7 +22,7 @@ void TableWriter::invalidate(const Table& table, bool initial) {
 
 void TableWriter::link(const TableKey& child) { links_.insert({child.level, child.number}); }
 
-/// The entry of a directory a leaf stands for, which may be a new one.
+/// The directory entry that a leaf stands for; makes it if it is new.
 Leaf& TableWriter::leaf_at(uint64_t number) {
   if (Leaf* const leaf = tree_.leaves.find(number)) return *leaf;
   Directory* const parent = tree_.directory(1, tree_.directory_of(1, number));
@@ -55,7 +55,8 @@ void TableWriter::create(const TableKey& key, const TableNeed& need, const Table
   link(key);
 }
 
-/// The first root, or a larger one in place of another: it leads to the same tables (VA-05).
+/// The first root, or a larger root in place of the present one: it leads to the same tables
+/// (VA-05).
 void TableWriter::create_root(const TableGrant& grant) {
   const TableKey key{.level = tree_.root_level(), .number = 0};
   Directory& root = tree_.directories[key.level][0];
@@ -99,7 +100,8 @@ void TableWriter::discard_leaf_tables(uint64_t number, const Leaf& leaf) {
   }
 }
 
-/// Consecutive entries of one leaf table. Null or an invalid piece: what is valid becomes invalid.
+/// Writes consecutive entries of one leaf table. With a null or invalid piece, valid entries become
+/// invalid.
 void TableWriter::write_range(uint64_t number, Leaf& leaf, bool to_64k, PageSpan span,
                               const Piece* piece) {
   if (span.pages == 0) return;
@@ -151,7 +153,8 @@ void TableWriter::write_plain(const LeafWork& work, Leaf& leaf, const Piece* pie
 ///   4 KiB table     | valid  |              invalid            | valid  |
 ///   64 KiB table  invalid    |     valid      |      valid     |   invalid
 ///
-/// What has to become invalid does so first, so that the two are never valid together (VA-44).
+/// Entries that must become invalid are written first, so that the two are never valid together
+/// (VA-44).
 void TableWriter::write_dual(const LeafWork& work, Leaf& leaf, const Piece* pieces) {
   const auto for_each_part = [&](auto visit) {  // visit(span, piece, whether in 64 KiB pages)
     uint64_t page = work.window.first_page;
@@ -171,7 +174,7 @@ void TableWriter::write_dual(const LeafWork& work, Leaf& leaf, const Piece* piec
   };
   for_each_part([&](PageSpan span, const Piece* piece, bool units) {
     if (!units) {
-      // No 64 KiB page it meets is one any more.
+      // The span meets these 64 KiB pages, so their entries become invalid.
       const uint64_t first = align_down(span.first_page, kUnit);
       span = {first, align_up(span.end_page(), kUnit) - first};
     }
@@ -237,7 +240,7 @@ void TableWriter::write(const LeafWork& work, const Piece* pieces) {
   write_plain(work, leaf, pieces);
 }
 
-/// Nothing is mapped there any more: its tables go, and directories that become empty with them.
+/// Nothing is mapped there any more: frees its tables, and directories that become empty with them.
 void TableWriter::remove(uint64_t number) {
   const Leaf& leaf = *tree_.leaves.find(number);
   flush(tree_.leaf_span(number));
@@ -256,7 +259,7 @@ void TableWriter::remove(uint64_t number) {
   }
 }
 
-/// Entries that lead to tables, or to none any more; from the leaf up.
+/// Writes the directory entries that lead to tables, or to none any more, from the leaf up.
 void TableWriter::write_links() {
   for (const auto& [child_level, number] : links_) {
     const uint64_t leaf_number = tree_.first_leaf(child_level, number);

@@ -1,4 +1,4 @@
-// Steps of one plan, in the making. Private to the module.
+// The steps of one plan while it is made. Private to the module.
 #pragma once
 
 #include <set>
@@ -10,19 +10,18 @@
 
 namespace dxgkit::gpuva {
 
-/// Changes a TableTree and writes down the steps for it. Whoever walks the tables meanwhile never
-/// meets a table before its content: entries of new tables come first, then the entries that lead
-/// to them, from the leaf up; what is not needed any more is cut off, flushed, and freed at the
-/// end.
+/// Changes a TableTree and records the steps. A walk of the tables meanwhile never meets a table
+/// before its content: entries of new tables come first, then the entries that lead to them, from
+/// the leaf up. Tables that are no longer needed are cut off, flushed, and freed at the end.
 class TableWriter {
  public:
   TableWriter(TableTree& tree, Plan* plan) : tree_(tree), plan_(*plan) {}
 
-  /// A new table, all invalid (PAGE-33). Its parent exists.
+  /// Makes a new table with all entries invalid (PAGE-33). Its parent must exist.
   void create(const TableKey& key, const TableNeed& need, const TableGrant& grant);
-  /// Makes the entries of one leaf right. Those that `nothing_left` come after all others.
+  /// Writes the entries of one leaf. Leaves with `nothing_left` must come after all others.
   void write(const LeafWork& work, const Piece* pieces);
-  /// After everything was written.
+  /// Call it after all entries were written.
   void finish();
 
   struct Table {
@@ -32,11 +31,11 @@ class TableWriter {
     bool of_64k_pages = false;
   };
   void invalidate(const Table& table, bool initial);
-  /// The entry that leads to the table has to be written.
+  /// Records that the entry that leads to the table must be written.
   void link(const TableKey& child);
   void set_root() { sets_root_ = true; }
   void flush(PageSpan span) { flushes_.push_back(span); }
-  /// The table is to be freed.
+  /// Records that the table must be freed.
   void discard(const Table& table);
   void discard_leaf_tables(uint64_t number, const Leaf& leaf);
   Table directory_table(const TableKey& key) const;
@@ -56,7 +55,7 @@ class TableWriter {
   bool sets_root_ = false;
   PageSpans flushes_;
   std::vector<Table> freed_;
-  std::set<std::pair<uint32_t, uint64_t>> links_;  // child's level and number
+  std::set<std::pair<uint32_t, uint64_t>> links_;  // level and number of the child
 };
 
 }  // namespace dxgkit::gpuva

@@ -1,4 +1,5 @@
-// Vocabulary of GPU virtual addresses. Addresses from clients are bytes; inside, pages of 4 KiB.
+// Vocabulary of GPU virtual addresses. Addresses from clients are bytes; inside, they are pages of
+// 4 KiB.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,13 @@ struct PageSpan {
   constexpr uint64_t end_address() const { return end_page() * kPageBytes; }
   bool operator==(const PageSpan&) const = default;
 };
-/// In the order they changed; spans that touch at the end of the list are one.
+/// In the order in which they changed. A span that touches the last one of the list joins it.
 using PageSpans = std::vector<PageSpan>;
 
 /// No allocation: none has this id.
 inline constexpr AllocationId kNoAllocation{0};
 
-/// What GPU code may do with a range (VA-21). Reading is always there but with `no_access`.
+/// The rights of GPU code in a range (VA-21). Reading is always allowed, except with `no_access`.
 struct Protection {
   bool write = false;
   bool execute = false;
@@ -38,8 +39,8 @@ struct Protection {
 /// (VA-24).
 inline constexpr uint64_t kUniqueDriverProtection = uint64_t{1} << 63;
 
-/// A stretch of mapped pages, all of one allocation, or all zero. Page `k` of it (from 0) shows
-/// the allocation's page `allocation_page(k)`.
+/// A stretch of mapped pages, all of one allocation, or all zero. Its page `k` (from 0) shows the
+/// allocation's page `allocation_page(k)`.
 struct Mapping {
   PageSpan span;
   AllocationId allocation = kNoAllocation;  // kNoAllocation: zero, or no access
@@ -54,13 +55,13 @@ struct Mapping {
     if (repeat_pages == 0) return offset_pages + k;
     return repeat_first + (offset_pages - repeat_first + k) % repeat_pages;
   }
-  /// Nothing is kept for such a span: it has no mapping.
+  /// True if the span needs no record: it has no mapping.
   constexpr bool leaves_nothing() const { return protection.no_access && driver_protection == 0; }
   bool operator==(const Mapping&) const = default;
 };
 
-/// Calls visit(PageSpan, uint64_t allocation_page) for stretches of a mapping whose pages of the
-/// allocation follow each other: one, unless it repeats.
+/// Calls visit(PageSpan, uint64_t allocation_page) for each stretch of a mapping whose pages follow
+/// each other in the allocation. There is one stretch, unless the mapping repeats.
 template <typename Visit>
 void for_each_stretch(const Mapping& mapping, Visit visit) {
   if (mapping.repeat_pages == 0) return visit(mapping.span, mapping.offset_pages);
@@ -74,16 +75,16 @@ void for_each_stretch(const Mapping& mapping, Visit visit) {
   }
 }
 
-/// What a call of the client left to be done to the page tables. Made by AddressSpace, kept by the
-/// kernel in the order of the paging queue, given to `AddressSpace::apply` when its turn comes.
+/// The page-table work that a client's call left to do. AddressSpace makes it, the kernel keeps it
+/// in the order of the paging queue, and `AddressSpace::apply` gets it when its turn comes.
 struct MapOperation {
   Mapping mapping;        // no_access without driver protection: the span loses its mappings
   uint64_t sequence = 0;  // number of the call
-  bool claimed = false;   // the call took free space; what it was given lives until it is freed
+  bool claimed = false;   // the call took free space, which stays taken until it is freed
   bool tracked = false;   // for AddressSpace
 };
 
-/// One operation of an update batch, checked for nothing yet. Bytes, as the client gave them.
+/// One operation of an update batch, not checked yet. Bytes, as the client gave them.
 struct UpdateOperation {
   enum class Kind : uint8_t { kMap, kMapProtect, kUnmap, kCopy };
   Kind kind = Kind::kMap;
@@ -93,8 +94,9 @@ struct UpdateOperation {
   // kMap, kMapProtect:
   AllocationId allocation = kNoAllocation;
   uint64_t allocation_offset_bytes = 0;
-  uint64_t allocation_size_bytes = 0;   // 0: size_bytes; smaller: repeated (VA-37)
-  uint64_t whole_allocation_pages = 0;  // how large it is; from the kernel, not the client
+  uint64_t allocation_size_bytes = 0;  // 0: size_bytes; smaller: repeated (VA-37)
+  // The size of the allocation; from the kernel, not the client.
+  uint64_t whole_allocation_pages = 0;
   // kMapProtect: as asked. kUnmap: only `zero` or `no_access`. kMap: ignored; read and write.
   Protection protection = {};
   uint64_t driver_protection = 0;  // kMapProtect

@@ -1,4 +1,4 @@
-// Which entries of a table are valid. Private to the module.
+// The valid entries of a table. Private to the module.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 
 namespace dxgkit::gpuva {
 
-/// A set of numbers below a limit, with their count. The bits of a usual leaf are inside.
+/// A set of numbers below a limit, with their count. The bits of a leaf of usual size are inside
+/// the object.
 class ValidBits {
  public:
   void reset(uint64_t limit) {
@@ -22,7 +23,7 @@ class ValidBits {
     count_ = 0;
   }
   uint64_t count() const { return count_; }
-  /// How many of [first, first + count) are in the set.
+  /// The number of elements in [first, first + count).
   uint64_t count(uint64_t first, uint64_t count) const {
     uint64_t found = 0;
     if (count_ == 0) return 0;

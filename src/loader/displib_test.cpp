@@ -22,7 +22,7 @@ struct World {
   int32_t open_status = 0;
   uint32_t known_code = 0;  // every other one is an invalid request
   bool pending = false, answers_null = false, has_request = true;
-  // What was seen.
+  // The observed calls.
   std::vector<uint32_t> codes;
   std::u16string opened;
   int references = 0, waits = 0, calls = 0;
@@ -118,8 +118,8 @@ class Displib : public ::testing::Test {
   std::unique_ptr<Image> image_;
 };
 
-/// The routine the kernel answers with is called with the driver's data, its status comes back, and
-/// the device is let go.
+/// The kernel answers with a routine. The library calls it with the driver's data, returns its
+/// status, and closes the device.
 TEST_F(Displib, CallsWhatTheKernelAnswers) {
   world_.known_code = 0x230047;
   EXPECT_EQ(initialize_full(), 0x1234);

@@ -23,7 +23,7 @@ constexpr size_t kDynamicEntriesMax = 4096;
 constexpr size_t kSymbolsMax = 1 << 20;
 constexpr size_t kRelocationsMax = 1 << 22;
 
-/// Bytes of a file; every read says whether it lay inside.
+/// Bytes of a file. Every read checks that it is inside.
 class Bytes {
  public:
   explicit Bytes(std::span<const std::byte> data) : data_(data) {}

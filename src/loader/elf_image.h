@@ -15,8 +15,8 @@
 
 namespace dxgkit::loader {
 
-/// What a shared object asks for and offers. Offsets and addresses are relative to the image;
-/// everything is checked to lie inside it, so mapping needs no further bounds checks.
+/// The contents of a shared object. Offsets and addresses are relative to the image. All of them
+/// are checked to lie inside it, so mapping needs no further bounds checks.
 struct ElfPlan {
   struct Segment {
     uint64_t address =

@@ -69,7 +69,7 @@ void put(std::vector<std::byte>& file, size_t offset, T value) {
   std::memcpy(file.data() + offset, &value, sizeof(value));
 }
 
-/// What is not a driver is refused with a sentence that says why, and nothing is mapped.
+/// A file that is not a driver is refused with a sentence that says why, and nothing is mapped.
 TEST(ElfImage, SaysWhyAFileIsNoDriver) {
   const BadImage cases[] = {
       {"empty", "too short", [] { return std::vector<std::byte>{}; }},

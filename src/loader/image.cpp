@@ -14,7 +14,7 @@
 namespace dxgkit::loader {
 namespace {
 
-/// No driver is larger; a file that is does not get read.
+/// No driver is larger. A larger file is not read.
 constexpr uint64_t kFileBytesMax = uint64_t{256} << 20;
 
 }  // namespace

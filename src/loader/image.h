@@ -1,4 +1,4 @@
-// A driver image in memory, whatever file form it came in.
+// A driver image in memory, from either file form.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +14,18 @@
 
 namespace dxgkit::loader {
 
-/// What a driver asks of its surroundings by name.
+/// An import of a driver.
 struct ImportRequest {
   std::string_view library;  // "ntoskrnl.exe" as the file spells it; empty in an ELF twin
   std::string_view name;     // empty for an import by ordinal
   uint16_t ordinal = 0;
-  /// Address in the image of the slot the answer is written to (a finding can name it), or null.
+  /// Address in the image of the slot that the answer is written to (a finding can name it), or
+  /// null.
   const void* slot = nullptr;
 };
-/// What it gets.
+/// The answer to an import.
 struct ImportAnswer {
-  const void* address = nullptr;  // null: there is none; the load fails and names it
+  const void* address = nullptr;  // null: there is none; the load fails and names the import
   uint32_t data_bytes = 0;        // size of a variable; 0: a function
 };
 using ImportResolver = std::function<ImportAnswer(const ImportRequest& request)>;
@@ -38,20 +39,20 @@ static_assert(sizeof(RuntimeFunction) == 12);
 enum class ImageForm { kElf, kPe };
 
 struct LoadOptions {
-  /// The stack cookie of a PE image is derived from this and from nothing else: same seed, same
-  /// run.
+  /// The only input to the stack cookie of a PE image: same seed, same run.
   uint64_t cookie_seed = 1;
 };
 
-/// A mapped, bound and protected image. No page of it is ever writable and executable at once.
-/// Thread: any; nothing changes after loading.
+/// A mapped, bound and protected image. No page of it is ever writable and executable at once. Any
+/// thread: the image does not change after loading.
 class Image {
  public:
   virtual ~Image() = default;
   virtual ImageForm form() const = 0;
   virtual std::byte* base() const = 0;
   virtual uint64_t size() const = 0;
-  /// Where the driver starts: DriverEntry, or the entry point of the PE header. Null: no driver.
+  /// The start of the driver: DriverEntry, or the entry point of the PE header. Null: the image is
+  /// no driver.
   virtual void* entry() const = 0;
   /// Address of an exported symbol, or null.
   virtual void* find(std::string_view name) const = 0;
@@ -59,8 +60,8 @@ class Image {
   virtual std::vector<std::string> imports() const = 0;
   /// The sorted exception directory (.pdata); empty if there is none.
   virtual std::span<const RuntimeFunction> functions() const = 0;
-  /// "SgpuPatch+0x14", with " (adapter.cpp:120)" if the file has line data; empty if nothing is
-  /// known. Cost: may read debug data the first time; not in a signal handler.
+  /// "SgpuPatch+0x14", with " (adapter.cpp:120)" if the file has line data; empty if no symbol is
+  /// known. The first call may read debug data. Not in a signal handler.
   virtual std::string symbol(uint64_t rva) const = 0;
 };
 

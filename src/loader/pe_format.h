@@ -45,7 +45,7 @@ enum DirectoryIndex : uint32_t {
 inline constexpr uint16_t kMagicPe32 = 0x010B;
 inline constexpr uint16_t kMagicPe32Plus = 0x020B;
 inline constexpr uint16_t kSubsystemNative = 1;
-/// Without the directories, of which a file may have fewer than 16.
+/// Without the directories: a file may have fewer than 16 of them.
 struct OptionalHeader {
   uint16_t magic;
   uint8_t linker_major, linker_minor;

@@ -11,8 +11,8 @@
 namespace dxgkit::loader {
 namespace {
 
-// What an image without thunks of its own gets: nothing is checked, as on a system without control
-// flow guard. The check returns; the dispatch goes on to the target, which is in rax.
+// The guard functions for an image without thunks of its own. They check nothing, as on a system
+// without control flow guard. The check returns; the dispatch jumps to the target, which is in rax.
 __attribute__((naked)) void guard_check_nothing() { asm volatile("ret"); }
 __attribute__((naked)) void guard_dispatch_anywhere() { asm volatile("jmp *%rax"); }
 
@@ -62,7 +62,8 @@ Result<std::unique_ptr<PeImage>> PeImage::load(std::span<const std::byte> file,
   std::memcpy(base, file.data(), p.headers_size);
   for (const PePlan::Section& section : p.sections) {
     if (section.file_size == 0) continue;
-    // All pages at once cost less than one fault each; a kernel that does not know how says so.
+    // Mapping all pages at once costs less than one fault each. A kernel without support for this
+    // returns an error.
     (void)madvise(base + section.address, section.file_size, MADV_POPULATE_WRITE);
     std::memcpy(base + section.address, file.data() + section.file_offset, section.file_size);
   }
@@ -89,8 +90,8 @@ Result<std::unique_ptr<PeImage>> PeImage::load(std::span<const std::byte> file,
   };
   guard(p.guard_check, &guard_check_nothing);
   guard(p.guard_dispatch, &guard_dispatch_anywhere);
-  // Headers and what lies between sections can be read and no more, so whoever stays inside
-  // [base, base + size) never faults when reading.
+  // Headers and the gaps between sections are readable only, so a reader that stays inside [base,
+  // base + size) never faults.
   DXGKIT_CHECK(mprotect(base, p.size, PROT_READ) == 0);
   for (const PePlan::Section& section : p.sections) {
     const int protection =

@@ -1,4 +1,4 @@
-// The form drivers are shipped in: a PE32+ image for x64 with the native subsystem.
+// The form in which drivers are shipped: a PE32+ image for x64 with the native subsystem.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace dxgkit::loader {
 
-/// What a driver file asks for and offers. Addresses are relative to the image (RVAs), and all of
-/// them are checked to lie inside it with everything that is read or written there, so mapping
-/// needs no further bounds checks. Rule NT-19.
+/// The contents of a driver file. Addresses are relative to the image (RVAs). Each address is
+/// checked to lie inside the image with all bytes that are read or written there, so mapping needs
+/// no further bounds checks. Rule NT-19.
 struct PePlan {
   struct Section {
     std::string name;  // at most 8 characters, printable
@@ -28,14 +28,14 @@ struct PePlan {
     uint32_t library = 0;  // index into libraries
     std::string name;      // empty: by ordinal
     uint16_t ordinal = 0;
-    uint32_t slot = 0;  // where the 8 bytes of the address go
+    uint32_t slot = 0;  // the 8 bytes of the address go here
   };
   struct Export {
     std::string name;  // empty: by ordinal only
     uint32_t ordinal = 0, address = 0;
   };
   /// A function or label of the COFF symbol table, in rising order of address. Purely informative:
-  /// a damaged table is left out, it does not refuse the image.
+  /// a damaged table is left out and does not refuse the image.
   struct Symbol {
     uint32_t address = 0, name_offset = 0, name_length = 0;  // into symbol_names
   };
@@ -48,28 +48,28 @@ struct PePlan {
   std::vector<std::string> libraries;
   std::vector<Import> imports;
   std::vector<Export> exports;
-  /// Where 8 bytes of these are, or 0: the stack cookie and the two control-flow-guard pointers.
+  /// Addresses of 8 bytes each, or 0: the stack cookie and the two control-flow-guard pointers.
   uint32_t cookie = 0, guard_check = 0, guard_dispatch = 0;
   /// The exception directory: 12-byte entries, rising, not overlapping, each inside an executable
   /// section. Every unwind info behind it, chained ones included, lies inside the image with all
-  /// its codes; see README.md for what a reader may rely on.
+  /// its codes. README.md lists the guarantees for a reader.
   uint32_t functions = 0, function_count = 0;
   std::vector<Symbol> symbols;
   std::string symbol_names;
   std::string pdb;                 // file name the linker left, for messages; printable
-  std::vector<std::string> notes;  // what was accepted although it is unusual; full sentences
+  std::vector<std::string> notes;  // unusual properties that were accepted; full sentences
 
   /// "adapter_start+0x14" or empty. Microsoft C++ names are shortened to their qualified name.
   std::string symbol(uint64_t address) const;
 };
 
-/// Reads a plan out of file bytes. Pure; never reads outside `file`, whatever it holds; time is
-/// linear in the file, below 100 ms for any. kInvalidImageFormat with a one-sentence reason in
-/// *message otherwise: which field, its value, what is expected. Rule NT-19.
+/// Reads a plan out of file bytes. Pure; it never reads outside `file`, whatever the bytes are.
+/// Time is linear in the file, below 100 ms for any file. Otherwise kInvalidImageFormat with a
+/// one-sentence reason in *message: the field, its value, and the expected value. Rule NT-19.
 Result<PePlan> parse_pe(std::span<const std::byte> file, std::string* message);
 
-/// The stack cookie of an image loaded with `seed`: 48 bits, never 0 and never what linkers put
-/// there.
+/// The stack cookie of an image loaded with `seed`: 48 bits, never 0 and never the linker's
+/// default.
 uint64_t security_cookie(uint64_t seed);
 inline constexpr uint64_t kDefaultSecurityCookie = 0x00002B992DDFA232;
 
@@ -77,8 +77,8 @@ inline constexpr uint64_t kDefaultSecurityCookie = 0x00002B992DDFA232;
 class PeImage final : public Image {
  public:
   /// Maps, relocates, binds, sets the cookie and protects (no page is ever writable and executable
-  /// at once: NT-26). The result has no reference to `file`. Every import is asked for once, in
-  /// file order; functions and variables alike get the address of what they name. Errors as for
+  /// at once: NT-26). The result has no reference to `file`. Every import is looked up once, in
+  /// file order. Functions and variables alike get the address of what they name. Errors as for
   /// load_image.
   static Result<std::unique_ptr<PeImage>> load(std::span<const std::byte> file,
                                                const ImportResolver& resolve, std::string* message,

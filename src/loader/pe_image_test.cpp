@@ -1,4 +1,4 @@
-// Loading: what is in memory afterwards, and who got asked for what.
+// Loading: the content of memory afterwards, and the imports that were looked up.
 #include "loader/pe_image.h"
 
 #include <gtest/gtest.h>
@@ -188,8 +188,8 @@ TEST(PeImage, AsksForEveryImport) {
   }
 }
 
-/// An import nobody has refuses the image and names library and function, all of them at once, and
-/// nothing stays mapped.
+/// An import that the resolver does not know refuses the image. The message names library and
+/// function, all of them at once, and nothing stays mapped.
 TEST(PeImage, NamesMissingImports) {
   DXGKIT_COVERS("NT-15");
   std::string message;
@@ -247,7 +247,7 @@ TEST(PeImage, NeverLeavesANullGuard) {
   EXPECT_EQ(result & 0xFFFFFFFF, 0x2Bu);
 }
 
-/// What else a plan holds of the tiny image.
+/// The rest of the plan of the tiny image.
 TEST(PeImage, ReadsNames) {
   const auto image = load_tiny(tiny::make());
   ASSERT_NE(image, nullptr);

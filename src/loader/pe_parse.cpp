@@ -1,5 +1,5 @@
-// Headers, sections, relocations, imports and exports of a PE32+ driver. What is behind the
-// exception directory and what is only informative: pe_tables.cpp.
+// Headers, sections, relocations, imports and exports of a PE32+ driver. pe_tables.cpp has the
+// exception directory and the informative tables.
 #include <fmt/format.h>
 
 #include <algorithm>

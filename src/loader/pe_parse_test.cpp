@@ -427,8 +427,8 @@ TEST(PeParse, TakesWhatIsUnusual) {
   }
 }
 
-/// Each function continues in the one before it: as many as an unwinder follows are taken, one more
-/// is refused, although no single entry is new to the one before.
+/// Each function continues in the one before it. As many as an unwinder follows are accepted, and
+/// one more is refused, although each single step is legal.
 TEST(PeParse, BoundsChainsAcrossFunctions) {
   constexpr uint32_t kTable = 0x3020, kInfos = 0x23C0;
   for (const uint32_t count : {32U, 33U}) {
@@ -492,7 +492,7 @@ TEST(PeParse, SurvivesCutsAndFlips) {
       file[at] = good[at];
     }
   }
-  // Most bytes are code and padding; those of the headers and tables decide.
+  // Most bytes are code and padding; the bytes of headers and tables matter.
   EXPECT_GT(accepted, 8000u);
   EXPECT_GT(refused, 500u);
 }

@@ -1,4 +1,4 @@
-// The inside of parse_pe.
+// Internals of parse_pe.
 #pragma once
 
 #include <array>
@@ -13,11 +13,11 @@
 
 namespace dxgkit::loader {
 
-/// The text with everything that is not printable ASCII replaced by '?'.
+/// The text with every character that is not printable ASCII replaced by '?'.
 std::string printable(std::string_view text);
 
-/// One pass over a file. Each step returns false with a message when it refuses; the order is that
-/// of the file's own references, so a step may rely on what earlier ones checked.
+/// One pass over a file. A step that refuses returns false with a message. Steps follow the order
+/// of the file's own references, so a step may rely on the checks of earlier ones.
 class PeParser {
  public:
   PeParser(std::span<const std::byte> file, std::string* message)
@@ -52,7 +52,7 @@ class PeParser {
     std::memcpy(out, file_.data() + offset, sizeof(T));
     return true;
   }
-  /// Reads what the file holds for an address of the image; the zeros behind are no data.
+  /// Reads the file bytes of an image address. The zeros after the file bytes are not included.
   template <typename T>
   bool read_image(uint64_t address, T* out) const {
     const auto data = data_from(address);
@@ -60,9 +60,10 @@ class PeParser {
     std::memcpy(out, data->data(), sizeof(T));
     return true;
   }
-  /// The section that has all of [address, address + size), or null.
+  /// The section that contains all of [address, address + size), or null.
   const PePlan::Section* section_of(uint64_t address, uint64_t size) const;
-  /// File bytes from `address` of the image to the end of its section; none if it has none.
+  /// The file bytes from `address` of the image to the end of its section; none if the section has
+  /// none.
   std::optional<std::span<const std::byte>> data_from(uint64_t address) const;
   /// A zero-terminated text of at most `limit` bytes.
   std::optional<std::string_view> text_at(uint64_t address, uint32_t limit) const;
@@ -74,12 +75,12 @@ class PeParser {
   pe::OptionalHeader optional_ = {};
   std::array<pe::Directory, pe::kDirectoryCount> directories_ = {};
   uint64_t section_table_ = 0;
-  mutable size_t last_section_ = 0;  // where section_of found the last address
+  mutable size_t last_section_ = 0;  // the result of the last section_of
   uint64_t unwind_codes_ = 0;        // read so far
-  // One bit per 4 bytes of the image: where a chain of good unwind infos begins, and what belongs
-  // to unwind data at all.
+  // One bit per 4 bytes of the image: the starts of chains of good unwind infos, and all bytes that
+  // belong to unwind data.
   std::vector<bool> unwound_, unwind_bytes_;
-  /// Infos in the chain that begins at each chained info found good; never iterated.
+  /// The number of infos in the chain that begins at each good chained info; never iterated.
   std::unordered_map<uint32_t, uint8_t> chain_links_;
 };
 

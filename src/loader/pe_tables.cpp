@@ -1,5 +1,5 @@
-// The exception directory of a PE32+ driver with everything an unwinder reads behind it, and what
-// is only informative: symbols, the name of the PDB.
+// The exception directory of a PE32+ driver, with all data that an unwinder reads, and the
+// informative tables: symbols, the name of the PDB.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr uint32_t kSymbolsMax = 1 << 18;
 constexpr uint32_t kSymbolNameBytesMax = 1024;
 constexpr uint32_t kSymbolTextBytesMax = 16 << 20;
 
-/// Slots of an unwind code, 0: there is no such code.
+/// The number of slots of an unwind code; 0: there is no such code.
 uint32_t unwind_code_slots(uint8_t version, uint8_t operation, uint8_t info) {
   switch (operation) {
     case 0:   // push a register
@@ -87,8 +87,8 @@ bool PeParser::functions() {
   return true;
 }
 
-/// A function's unwind info and those it continues in. What another chain ends in was checked with
-/// that one; only the length of the whole counts.
+/// A function's unwind info and the infos in which it continues. If the chain ends in another
+/// chain, that one is checked already; only the total length counts.
 bool PeParser::unwind_chain(const RuntimeFunction& function) {
   RuntimeFunction at = function;
   std::array<uint32_t, kChainMax> seen = {};
@@ -194,17 +194,18 @@ bool PeParser::unwind_info(const RuntimeFunction& function,
   return true;
 }
 
-/// Remembers a range as unwind data; both numbers are multiples of 4 and inside the image.
+/// Marks a range as unwind data. Both numbers are multiples of 4 and inside the image.
 void PeParser::mark(uint32_t address, uint32_t size) {
   const auto from = unwind_bytes_.begin() + address / 4;
   std::fill(from, from + size / 4, true);
 }
 
-/// What was checked here must still be so after loading: nothing that is written then lies in it.
+/// The checks must still hold after loading, so nothing that is written later may lie in the
+/// checked data.
 bool PeParser::unwind_data_stays() {
   if (plan_.function_count == 0) return true;
   const auto check = [&](const char* what, uint32_t address) {
-    // All these places are 8 bytes inside the image, or absent.
+    // Checks that all these places are 8 bytes inside the image, or absent.
     if (address == 0 || (!unwind_bytes_[address / 4] && !unwind_bytes_[address / 4 + 1] &&
                          !unwind_bytes_[(address + 7) / 4])) {
       return true;

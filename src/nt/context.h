@@ -1,5 +1,5 @@
-// Records of structured exception handling on x64 as they lie in memory: drivers' handlers read and
-// write them.
+// Records of structured exception handling on x64 as they lie in memory. Handlers of drivers read
+// and write them.
 #pragma once
 
 #include <array>
@@ -44,7 +44,8 @@ struct alignas(16) Context {
   uint64_t vector_control = 0, debug_control = 0;
   std::array<uint64_t, 4> last_branch = {};
 
-  /// General register by its number in instructions: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8...
+  /// A general register by its number in instructions: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi,
+  /// r8...
   uint64_t& general(size_t number) { return (&rax)[number]; }
 };
 static_assert(sizeof(Context) == 1232);

@@ -20,8 +20,7 @@ size_t length_of(const Char* text, size_t limit = SIZE_MAX) {
   return length;
 }
 
-// --- checked copies: what does not fit leaves an empty text
-// --------------------------------------------------------------
+// --- checked copies: a text that does not fit becomes empty
 
 template <typename Char>
 int copy_checked(Char* to, size_t size, const Char* from, size_t at) {
@@ -113,7 +112,6 @@ DXGKIT_NT_ABI int c_memmove_s(void* to, size_t size, const void* from, size_t by
 }
 
 // --- formatting
-// ------------------------------------------------------------------------------------------------------
 
 template <typename Char>
 int put_checked(Char* to, size_t size, size_t count, const std::basic_string<Char>& text) {
@@ -195,7 +193,6 @@ DXGKIT_NT_ABI int c_swprintf(char16_t* to, const char16_t* format, ...) {
 }
 
 // --- plain strings
-// ------------------------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI char* c_strcat(char* to, const char* from) { return std::strcat(to, from); }
 DXGKIT_NT_ABI char* c_strncat(char* to, const char* from, size_t count) {
@@ -312,7 +309,6 @@ DXGKIT_NT_ABI char16_t* c_wcsupr(char16_t* text) { return change_case(text, true
 DXGKIT_NT_ABI char16_t* c_wcslwr(char16_t* text) { return change_case(text, false); }
 
 // --- numbers: long is 32 bits
-// -----------------------------------------------------------------------------------------
 
 template <typename Char>
 uint64_t parse(const Char* text, const Char** end, int base, uint64_t limit,
@@ -416,7 +412,6 @@ DXGKIT_NT_ABI int c_rand() {
 DXGKIT_NT_ABI void c_srand(uint32_t) {}
 
 // --- searching and sorting
-// ---------------------------------------------------------------------------------------------
 
 using Compare = int(DXGKIT_NT_ABI*)(const void*, const void*);
 

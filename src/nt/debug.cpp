@@ -1,4 +1,4 @@
-// What a driver prints, asserts and dies of.
+// The driver's debug output, assertions and bug checks.
 #include <fmt/format.h>
 
 #include <string>

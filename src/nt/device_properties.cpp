@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kText = 1, kMultiText = 7, kDword = 4, kBinary = 3;  // REG_*
 constexpr uint32_t kPciBus = 5;                                         // INTERFACE_TYPE
-/// Where the one device of this machine sits: bus 0, device 2, function 0.
+/// The place of the one device of this machine: bus 0, device 2, function 0.
 constexpr uint32_t kBus = 0, kDevice = 2, kFunction = 0;
 /// GUID_BUS_TYPE_PCI, as bytes.
 constexpr uint8_t kPciBusType[16] = {0xB0, 0xDF, 0xEB, 0xC8, 0x10, 0xB5, 0xD0, 0x11,

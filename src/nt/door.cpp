@@ -1,4 +1,4 @@
-// Driver stacks, generated stubs, and what a door does when a call is not plain.
+// Driver stacks, generated stubs, and the slow path of a door.
 #include "nt/door.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,6 @@
 namespace dxgkit::nt {
 
 // --- stacks
-// --------------------------------------------------------------------------------------------------------
 
 constinit thread_local DriverStack* t_free_driver_stacks = nullptr;
 
@@ -44,8 +43,8 @@ DriverStack* map_driver_stack(uint64_t bytes) {
   auto* const stack = new DriverStack();
   stack->low = reinterpret_cast<uint64_t>(mapping) + kStackGuardBytes;
   stack->bytes = bytes;
-  // The page above stands for the frames of those who called: a driver that copies more than its
-  // caller's structure has reads something there on Windows, and is no worse off here.
+  // The page above stands for the callers' frames. A driver that copies more than its caller's
+  // structure reads other data there on Windows, and here too.
   DXGKIT_CHECK(mprotect(reinterpret_cast<void*>(stack->low), bytes + kPageBytes,
                         PROT_READ | PROT_WRITE) == 0);
   return stack;
@@ -81,7 +80,6 @@ bool Kernel::is_stack_guard(const void* address) {
 }
 
 // --- stubs
-// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -180,7 +178,6 @@ const void* Doors::make(DoorTarget target) {
 }
 
 // --- calls that are not plain
-// --------------------------------------------------------------------------------------
 
 void report_irql(CallFrame& frame, const char* function, Irql lowest, Irql highest) {
   verifier::Finding finding{
@@ -211,7 +208,7 @@ bool require_irql(CallFrame& frame, const char* function, Irql highest) {
 
 extern "C" void dxgkit_nt_door_watched(DoorFrame* door, const DoorTarget* target);
 
-/// Before a call that is above the level of its target, or traced. On the host stack.
+/// Runs before a call that is above the level of its target, or traced. On the host stack.
 void dxgkit_nt_door_watched(DoorFrame* door, const DoorTarget* target) {
   CallFrame& frame = CallFrame::current();
   if (target->traced) {
@@ -227,7 +224,6 @@ void dxgkit_nt_door_watched(DoorFrame* door, const DoorTarget* target) {
 }
 
 // --- places
-// --------------------------------------------------------------------------------------------------------
 
 bool Kernel::is_code_of_any_image(const void* address) const {
   return std::ranges::any_of(impl_->images, [&](const DriverImage& image) {
@@ -249,7 +245,7 @@ verifier::Place Kernel::place_of(const void* address) const {
     if (rva >= image.size) continue;
     place.image = image.name;
     place.rva = rva;
-    // Most addresses asked for are return addresses: the call is the instruction before.
+    // Most addresses here are return addresses: the call is the instruction before.
     if (image.symbol) place.symbol = image.symbol(rva == 0 ? 0 : rva - 1);
     break;
   }

@@ -7,7 +7,7 @@
 
 namespace dxgkit::nt {
 
-// What the assembly below counts on.
+// The assumptions of the assembly below.
 static_assert(offsetof(DoorFrame, host_sp) == 0);
 static_assert(offsetof(DoorFrame, driver_sp) == 8);
 static_assert(offsetof(DoorFrame, stack_low) == 16);

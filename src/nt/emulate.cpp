@@ -51,7 +51,7 @@ std::optional<size_t> general_number(ZydisRegister name) {
   return static_cast<size_t>(whole - ZYDIS_REGISTER_RAX);
 }
 
-/// Where a memory operand points, without the base of gs: that is where our answers are.
+/// The target of a memory operand, without the base of gs: our answers are there.
 uint64_t effective_address(const Decoded& decoded, const ZydisDecodedOperand& operand,
                            Context& context) {
   const ZydisDecodedOperandMem& memory = operand.mem;
@@ -149,7 +149,7 @@ uint64_t port_of(const ZydisDecodedOperand& operand, const Context& context) {
   return operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? operand.imm.value.u : context.rdx & 0xFFFF;
 }
 
-/// mov, movzx, movsx and movsxd from a place of ours to a general register.
+/// mov, movzx, movsx and movsxd from an emulated address to a general register.
 bool do_plain_load(CallFrame& frame, const Decoded& decoded, const Place& place, Context& context) {
   const ZydisDecodedOperand& to = decoded.operands[0];
   const ZydisDecodedOperand& from = decoded.operands[1];
@@ -246,7 +246,7 @@ bool run_copy(CallFrame& frame, const Decoded& decoded, size_t memory_operand, c
   if (instruction.meta.category == ZYDIS_CATEGORY_CALL ||
       instruction.meta.category == ZYDIS_CATEGORY_UNCOND_BR)
     return false;
-  // A register the instruction does not name, of those that need no prefix.
+  // A register that the instruction does not name, out of those that need no prefix.
   uint32_t used = 1U << 4;
   bool vectors = false;
   for (size_t i = 0; i < instruction.operand_count; ++i) {
@@ -289,8 +289,8 @@ bool run_copy(CallFrame& frame, const Decoded& decoded, size_t memory_operand, c
   return true;
 }
 
-/// movs, stos and lods, with or without rep. What it has done when it meets a bad address is in the
-/// registers, as with the processor. False: *record says what it met.
+/// movs, stos and lods, with or without rep. At a bad address the registers show the progress so
+/// far, as on the processor. False: *record has the exception.
 bool do_string(CallFrame& frame, const Decoded& decoded, Context& context,
                ExceptionRecord* record) {
   const ZydisMnemonic name = decoded.instruction.mnemonic;

@@ -1,5 +1,5 @@
-// Instructions of drivers that a process cannot execute: privileged ones, and loads from places
-// that only a kernel has.
+// Instructions of drivers that a process cannot execute: privileged ones, and loads from addresses
+// that exist in a kernel only.
 #pragma once
 
 #include <sys/ucontext.h>
@@ -10,16 +10,17 @@
 
 namespace dxgkit::nt {
 
-/// The ones without side effects, in the signal handler: reads of the IRQL, of shared system data
-/// and of the processor's own data. True: done, the registers stand behind the instruction.
+/// Instructions without side effects, in the signal handler: reads of the IRQL, of shared system
+/// data and of the processor's own data. True: done, and the registers are those after the
+/// instruction.
 bool emulate_quickly(CallFrame& frame, greg_t* registers, uint64_t address);
 
-/// All others, in ordinary code. True: go on at fault.context. False: it is an exception, and
-/// *record says which. Does not return for what ends the driver.
+/// All other instructions, in ordinary code. True: continue at fault.context. False: the
+/// instruction raises an exception, described by *record. Does not return if the driver is ended.
 bool emulate(CallFrame& frame, FaultFrame& fault, ExceptionRecord* record);
 
-/// Of a division the processor refused at `context`: was the quotient too big, not the divisor
-/// zero?
+/// For a division that the processor refused at `context`: true if the quotient was too big, false
+/// if the divisor was zero.
 bool is_division_overflow(const Context& context);
 
 }  // namespace dxgkit::nt

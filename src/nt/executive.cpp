@@ -1,4 +1,4 @@
-// The executive's own state: text helpers, the type objects, what a driver left behind.
+// The executive's own state: text helpers, the type objects, and objects that a driver left behind.
 #include "nt/executive.h"
 
 #include <fmt/format.h>
@@ -52,7 +52,6 @@ const void* type_object(TypeIndex type) {
 }
 
 // --- text
-// ----------------------------------------------------------------------------------------------------------
 
 bool text_of(const UnicodeString* string, std::u16string_view* text) {
   *text = {};
@@ -108,7 +107,7 @@ char16_t upcase(char16_t unit) {
 
 char16_t downcase(char16_t unit) {
   if (unit < 0x80) return unit >= u'A' && unit <= u'Z' ? static_cast<char16_t>(unit + 32) : unit;
-  // The inverse of upcase, by looking at the few places a lower letter can be.
+  // The inverse of upcase. It tries the few places where a lower letter can be.
   for (const int distance : {32, 1, 37, 64, 63, 80, 48, -121}) {
     const auto candidate = static_cast<char16_t>(unit + distance);
     if (candidate != unit && upcase(candidate) == unit && upcase(unit) == unit) return candidate;
@@ -181,8 +180,7 @@ std::string narrow(std::u16string_view text) {
   return out;
 }
 
-// --- what a driver left
-// --------------------------------------------------------------------------------------------
+// --- leftovers of a driver
 
 void add_executive_leaks(const Kernel& kernel, std::vector<Leak>& leaks) {
   const Executive& state = *const_cast<Kernel&>(kernel).impl().executive;
@@ -214,7 +212,7 @@ void add_executive_leaks(const Kernel& kernel, std::vector<Leak>& leaks) {
 void clear_executive(Kernel& kernel) {
   Executive& state = executive_of(kernel);
   runtime::MutexLock lock(state.lock);
-  // Frees only: the order has no effect anybody sees.
+  // This only frees, so the order has no visible effect.
   for (const auto& [irp, entry] : state.irps) {
     if (entry.sequence != 0) std::free(const_cast<void*>(irp));
   }

@@ -1,4 +1,4 @@
-// What the executive keeps beside memory, waits and threads: I/O objects, references, work items,
+// The executive's state apart from memory, waits and threads: I/O objects, references, work items,
 // registrations, the registry. Internal to this folder.
 #pragma once
 
@@ -30,7 +30,7 @@ enum class TypeIndex : uint8_t {
   kNone,
 };
 
-/// References a driver holds on an object, beside handles.
+/// References of a driver to an object, apart from handles.
 struct ReferenceEntry {
   std::shared_ptr<void> object;  // kept alive; null for objects of the host (devices, drivers)
   TypeIndex type = TypeIndex::kNone;
@@ -42,7 +42,7 @@ struct IrpEntry {
   bool system = false;  // built for one synchronous request: completion frees it
 };
 
-/// IO_WORKITEM, WORK_QUEUE_ITEM and relatives, as they wait for the worker.
+/// IO_WORKITEM, WORK_QUEUE_ITEM and relatives while they wait for the worker.
 struct WorkEntry {
   enum class Kind { kIo, kIoEx, kExecutive };
   Kind kind = Kind::kIo;
@@ -70,7 +70,7 @@ struct LookasideEntry {
   bool custom_free = false;  // the driver's own routine
 };
 
-/// Who holds an ERESOURCE. Threads are named by their KTHREAD pointers.
+/// The owners of an ERESOURCE. Threads are named by their KTHREAD pointers.
 struct ResourceState {
   uint64_t sequence = 0;
   const void* owner = nullptr;
@@ -81,11 +81,11 @@ struct ResourceState {
 };
 
 struct Executive {
-  /// Guards everything below. Nests in nothing, and nothing nests in it.
+  /// Guards everything below. It nests in no lock, and no lock nests in it.
   mutable runtime::Mutex lock;
   uint64_t next_sequence = 1;
 
-  // Objects: by address; looked up, never iterated for output but in order of `sequence`.
+  // Objects by address. They are looked up, and iterated for output in order of `sequence` only.
   std::map<const void*, ReferenceEntry> references;
   std::map<const void*, IrpEntry> irps;
   std::map<const void*, IoWorkItem> work_items;
@@ -93,7 +93,7 @@ struct Executive {
   std::map<const void*, LookasideEntry> lookaside_lists;
   std::map<const void*, std::shared_ptr<ResourceState>> resources;  // by ERESOURCE
   std::map<const void*, std::vector<bus::PageFrame>> page_mdls;     // MmAllocatePagesForMdl
-  std::vector<std::shared_ptr<void>> retired;  // deleted, but perhaps still running
+  std::vector<std::shared_ptr<void>> retired;  // deleted, but a call may still be running
 
   /// \Device\DxgKrnl.
   DeviceObject graphics_device{};
@@ -114,11 +114,11 @@ struct Executive {
 Executive& executive_of(Kernel& kernel);
 inline Executive& executive() { return executive_of(CallFrame::current().kernel()); }
 
-/// What exports answer that refuse whatever they are asked.
+/// The bodies of exports that refuse every call.
 DXGKIT_NT_ABI inline int32_t refuse_status() { return ntstatus::kNotSupported; }
 DXGKIT_NT_ABI inline void* refuse_pointer() { return nullptr; }
 
-/// Address of the OBJECT_TYPE that stands for a kind.
+/// The address of the OBJECT_TYPE that stands for a kind.
 const void* type_object(TypeIndex type);
 /// Adds a reference of the driver. `object` keeps the memory alive.
 void add_reference(Executive& state, const void* pointer, std::shared_ptr<void> object,
@@ -129,21 +129,21 @@ void* make_handle(Kernel& kernel, HandleEntry entry);
 /// Ends an IRP: status, completion routines, the caller's event. Returns its final status.
 int32_t complete_irp(Kernel& kernel, Irp* irp, int32_t status, uint64_t information);
 
-/// Runs what is queued and waits for it; no work item runs afterwards.
+/// Runs the queued work items and waits for them. No work item runs afterwards.
 void stop_work(Kernel& kernel);
-/// What the driver still holds of the above, appended in a fixed order.
+/// Appends the objects above that the driver still holds, in a fixed order.
 void add_executive_leaks(const Kernel& kernel, std::vector<Leak>& leaks);
-/// Forgets everything a driver left.
+/// Drops everything that a driver left.
 void clear_executive(Kernel& kernel);
 
 /// The KTHREAD pointer of the calling thread.
 void* current_thread_object();
 
-/// The address of a function of ours for a driver to call.
+/// The address at which a driver can call one of our functions.
 const void* address_for_driver(Kernel& kernel, const char* name, const void* function);
 
-/// Calls a routine of the driver that one of its calls named, at the level of that call. If it is
-/// abandoned, so is the caller: hold nothing.
+/// Calls a driver routine that the driver named in a call, at the level of that call. If the
+/// routine is abandoned, so is the caller: hold nothing.
 template <typename R, typename... P, typename... A>
 R call_driver(const char* name, R(DXGKIT_NT_ABI* routine)(P...), A... arguments) {
   CallFrame& outer = CallFrame::current();
@@ -193,18 +193,18 @@ class SpinLockScope {
   uint64_t* lock_;
 };
 
-/// A call of something that exists on Windows but is not provided and has no way to say so.
+/// A call of a routine that exists on Windows, is not provided here, and cannot report an error.
 [[noreturn]] void refuse_call(const char* function, const char* why);
 
-/// Text of a driver's UNICODE_STRING; empty if it is null, odd or has no buffer although it has a
-/// length.
+/// The text of a driver's UNICODE_STRING. Empty if the pointer is null, the length is odd, or a
+/// length has no buffer.
 bool text_of(const UnicodeString* string, std::u16string_view* text);
-/// The same, copied: reads driver memory with the copy lent to drivers, so that a bad pointer is
-/// the driver's fault. Hold no lock. False as for text_of.
+/// The same as a copy. Reads driver memory with the copy routine lent to drivers, so that a bad
+/// pointer is the driver's fault. Hold no lock. False as for text_of.
 bool capture_text(const UnicodeString* string, std::u16string* text);
 /// Copies from or to driver memory; a bad pointer is the driver's fault. Hold no lock.
 void copy_driver(void* to, const void* from, size_t bytes);
-/// Comparison as the object manager does it: upper-cased units.
+/// Compares as the object manager does: upper-cased units.
 bool same_text(std::u16string_view a, std::u16string_view b);
 /// RtlUpcaseUnicodeChar: Latin, Greek, Cyrillic, Armenian; other scripts have no case.
 char16_t upcase(char16_t unit);
@@ -212,8 +212,8 @@ char16_t downcase(char16_t unit);
 std::u16string widen(std::string_view utf8);
 std::string narrow(std::u16string_view text);
 
-/// Checks that `pointer` is not null; otherwise a fault of the routine called, as on Windows:
-/// bug check of NT-01.
+/// Checks that `pointer` is not null. A null pointer is a fault of the called routine, as on
+/// Windows: bug check of NT-01.
 template <typename T>
 T& required(const char* function, const char* parameter, T* pointer);
 [[noreturn]] void null_argument(const char* function, const char* parameter);

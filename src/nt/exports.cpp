@@ -1,4 +1,4 @@
-// The one table of everything a driver may import.
+// The table of all functions and variables that a driver may import.
 #include <algorithm>
 
 #include "nt/kernel_impl.h"

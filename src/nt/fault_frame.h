@@ -1,4 +1,5 @@
-// What the signal handler leaves on the driver's stack for the code that serves a fault.
+// The record of a fault that the signal handler leaves on the driver's stack for the code that
+// serves it.
 #pragma once
 
 #include <cstring>
@@ -14,17 +15,17 @@ struct alignas(64) FaultFrame {
   uint64_t components = 0;  // of the XSAVE area; 0: it is an FXSAVE area
   int signal = 0;
   bool overflow = false;      // the driver ran out of stack
-  bool is_wild = false;       // the driver jumped to where no code is
+  bool is_wild = false;       // the driver jumped to an address without code
   bool is_pool = false;       // the address lies in special pool
   bool on_own_stack = false;  // the driver was on a driver stack; this is on the host stack
   uint64_t trap = 0, error = 0, address = 0;
   const FaultRange* guard = nullptr;
-  uint64_t is_paged = 0;  // the address may be paged out, and is at this level (paged.h)
+  uint64_t is_paged = 0;  // the address may be pageable, and the fault came at this level (paged.h)
   uint64_t unused[15] = {};
 
   std::byte* area() { return reinterpret_cast<std::byte*>(this + 1); }
-  /// XRSTOR takes the x87 and SSE parts of the area, whether they were in their initial state or
-  /// not when it was saved.
+  /// Makes XRSTOR load the x87 and SSE parts of the area even if they were in their initial state
+  /// when saved.
   void mark_legacy_in_use() {
     if (components == 0) return;
     uint64_t in_use = 0;

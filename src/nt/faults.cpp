@@ -1,11 +1,11 @@
-// What the processor reports about driver code: page faults, divisions by zero, breakpoints and the
-// like become exceptions of the driver; what it does not handle becomes a finding and an abandoned
-// call, instead of a dead process.
+// Processor faults in driver code. Page faults, divisions by zero, breakpoints and the like become
+// exceptions of the driver. If the driver does not handle one, it becomes a finding and an
+// abandoned call, and the process goes on.
 //
-// The signal handler saves the state and makes the thread go on in serve_fault: ordinary code, free
-// to allocate and to lock, since driver code at an instruction of its own holds nothing of ours. It
-// runs on the host stack as if the driver had called it through a door; a driver that has no stack
-// of its own lends a piece of the one it is on.
+// The signal handler saves the state and lets the thread continue in serve_fault. That is ordinary
+// code, free to allocate and to lock, because driver code at an instruction of its own holds
+// nothing of ours. It runs on the host stack as if the driver had called it through a door. A
+// driver without a stack of its own lends a piece of its present stack.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -37,11 +37,11 @@ constexpr uint64_t kTrapDivide = 0, kTrapDebug = 1, kTrapPage = 14, kTrapAlignme
 constexpr uint64_t kPageWrite = 2, kPageFetch = 16;  // bits of a page fault's error code
 
 constexpr uint64_t kSignalStackBytes = 64 << 10;
-/// Where a thread that has no stack left is reported on.
+/// The stack on which a thread reports that it has no stack left.
 constexpr uint64_t kEmergencyStackBytes = 256 << 10;
-/// What serve_fault wants below the frame that the signal handler builds.
+/// The room that serve_fault needs below the frame that the signal handler builds.
 constexpr uint64_t kServiceBytes = 16 << 10;
-/// What asking the handlers of a driver takes of its own stack.
+/// The room on the driver's own stack that asking its handlers needs.
 constexpr uint64_t kDispatchBytes = 8 << 10;
 
 bool contains(const void* start, uint64_t size, uint64_t address) {
@@ -78,7 +78,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   if (signal == SIGTRAP) raise(signal);  // behind the instruction already
 }
 
-/// Can the stack hold a fault frame at `at` and what serves it?
+/// True if the stack can hold a fault frame at `at` and the code that serves it.
 bool stack_is_there(uint64_t at, uint64_t top) {
   const uint64_t zero = 0;
   for (uint64_t page = (at - kServiceBytes) & ~uint64_t{4095}; page < top; page += 4096) {
@@ -124,7 +124,7 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
       signal == SIGSEGV && static_cast<uint64_t>(registers[REG_TRAPNO]) == kTrapPage
           ? PagedMemory::find(address, static_cast<uint64_t>(registers[REG_ERR]))
           : nullptr;
-  // Code of ours may touch it at any level: it holds locks, and is not to blame.
+  // Our code may access it at any level: it holds locks, and the driver is not to blame.
   if (paged != nullptr && (frame == nullptr || frame->irql() < kDispatchLevel ||
                            !is_driver_code(frame->kernel().impl(), instruction)))
     return paged->page_in();
@@ -148,7 +148,7 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
       emulate_quickly(*frame, registers, address))
     return;
 
-  // The legacy area ends with what the kernel says of its XSAVE area: a magic number, the whole
+  // The legacy area ends with the kernel's description of its XSAVE area: a magic number, the whole
   // size, the components.
   const auto* saved = reinterpret_cast<const std::byte*>(machine->uc_mcontext.fpregs);
   uint32_t magic = 0, bytes = sizeof(FloatSave);
@@ -169,7 +169,7 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
     at = (reinterpret_cast<uint64_t>(frame->host_stack()) - size) & ~uint64_t{63};
     frame->stopped_at(std::max(stack, low), reinterpret_cast<const void*>(instruction));
   } else {
-    // A thread that never ran a driver image has no signal stack: then this handler lies there too.
+    // A thread that never ran a driver image has no signal stack: then this handler runs there too.
     const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
     const uint64_t top = stack - here < kSignalStackBytes ? here - 2048 : stack - 128;
     at = (top - size) & ~uint64_t{63};
@@ -202,17 +202,18 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   registers[REG_EFL] &= ~greg_t{0x500};  // direction and trap flag, which a driver may have set
 }
 
-/// What the driver was doing, for the finding.
+/// The activity of the driver, for the finding.
 const char* access_name(uint64_t kind) {
   return kind == 1 ? "write" : kind == 8 ? "execute" : "read";
 }
 
-/// Where the code stood: in its image if it is in one, as addresses differ from run to run.
+/// The place of the code: relative to its image if it is in one, because addresses differ from run
+/// to run.
 std::string describe_instruction(const verifier::Place& place, uint64_t address) {
   return place.stack.empty() ? fmt::format("instruction {:#x}", address) : place.stack[0];
 }
 
-/// A block of special pool, misused: nothing a handler of the driver could mend.
+/// A misused block of special pool: no handler of the driver could repair that.
 void report_pool(CallFrame& frame, const FaultFrame& fault) {
   std::optional<PoolFault> misuse = describe_pool_fault(frame.kernel(), frame, fault.address);
   if (!misuse.has_value()) return;
@@ -256,7 +257,7 @@ void report_pool(CallFrame& frame, const FaultFrame& fault) {
   finding.windows = "It stops when the page happens to be out: now and then, under load.";
   finding.bugcheck_code = 0xD1;
   finding.bugcheck_parameter = static_cast<uint32_t>(fault.address);
-  std::string().swap(what);  // what does not return frees nothing
+  std::string().swap(what);  // a function that does not return frees nothing
   frame.kernel().bug_check(std::move(finding));
 }
 
@@ -339,8 +340,8 @@ struct Dispatch {
   Answer answer;
 };
 
-/// The records are copied: handlers find them on their stack, and the unwinder tells by address
-/// which dispatches have ended.
+/// The records are copied. Handlers find them on their stack, and the unwinder knows by their
+/// address which dispatches have ended.
 void dispatch_on_driver_stack(void* argument) {
   auto& dispatch = *static_cast<Dispatch*>(argument);
   ExceptionRecord record = dispatch.record;
@@ -349,7 +350,7 @@ void dispatch_on_driver_stack(void* argument) {
   dispatch.context = context;
 }
 
-/// A page fault that Windows brings to no handler: nothing can be paged in at that level, or the
+/// A page fault for which Windows runs no handler: nothing can be paged in at that level, or the
 /// address belongs to the system.
 bool is_beyond_handlers(const CallFrame& frame, const ExceptionRecord& record) {
   if (record.code != kStatusAccessViolation && record.code != kStatusInPageError) return false;
@@ -391,7 +392,7 @@ thread_local SignalStack t_signal_stack;
 
 }  // namespace
 
-/// The rest of a fault, in ordinary code. Returns to go on at fault->context.
+/// The rest of a fault, in ordinary code. Returns to continue at fault->context.
 extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
   CallFrame& frame = CallFrame::current();
   if (fault->is_paged != 0) report_paged(frame, *fault);
@@ -401,12 +402,12 @@ extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
   ExceptionRecord record = describe_fault(*fault);
   if (fault->signal == SIGSEGV && !fault->is_wild && emulate(frame, *fault, &record)) return;
   if (record.code == kStatusBreakpoint) {
-    // The processor stands behind the instruction; handlers expect to see it.
+    // The processor is behind the instruction; handlers expect the instruction itself.
     fault->context.rip -= 1;
     record.address = fault->context.rip;
   }
   if (is_beyond_handlers(frame, record)) report_unhandled(frame, record, fault->context);
-  // An export met a bad pointer of the driver where it copies: the call raises.
+  // An export met a bad pointer of the driver in a copy: the call raises.
   if (!fault->on_own_stack && in_lent_code(fault->context.rip) && frame.in_door())
     raise_at_door(record);
   Dispatch dispatch{frame, record, fault->context, frame.host_stack(), Answer::kUnhandled};
@@ -443,7 +444,7 @@ struct Unhandled {
   const Context& context;
 };
 
-/// ProbeForRead, ProbeForWrite and MmProbeAndLockPages mark what they raise.
+/// ProbeForRead, ProbeForWrite and MmProbeAndLockPages mark the exceptions that they raise.
 bool is_probe_failure(const CallFrame&, const ExceptionRecord& record) {
   return record.parameter_count == 0 && record.parameters[14] == kProbeMark;
 }
@@ -510,7 +511,7 @@ void report(void* argument) {
   if (record.inner != nullptr) {
     finding.actual += fmt::format(" It happened while {:#010x} was handled.", record.inner->code);
   }
-  std::string().swap(where);  // what does not return frees nothing
+  std::string().swap(where);  // a function that does not return frees nothing
   frame.kernel().bug_check(std::move(finding));
 }
 
@@ -599,7 +600,7 @@ void Kernel::remove_fault_range(const void* start) {
 
 void install_fault_handler() {
   static const bool installed = [] {
-    // Below ours in the chain, so that the handler may use it.
+    // Below our frame in the chain, so that the handler may use it.
     uint64_t word = 0;
     DXGKIT_CHECK(guarded_copy(&word, &word, sizeof(word)));
     struct sigaction action {};

@@ -1,4 +1,4 @@
-// Files: a driver sees only what the host put into its set of virtual files.
+// Files: a driver sees only the virtual files that the host added.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -10,7 +10,7 @@ namespace dxgkit::nt {
 namespace {
 
 constexpr size_t kTextMax =
-    64 * 1024;  // nobody prints more on purpose; bounds a missing terminator
+    64 * 1024;  // more than any deliberate output; bounds a missing terminator
 constexpr int kWidthMax = 4096;
 
 template <typename Out, typename In>

@@ -7,9 +7,9 @@
 
 namespace dxgkit::nt {
 
-/// Formats into UTF-16 units or bytes. `arguments` is a Win64 va_list: 8-byte slots. A conversion
-/// it does not know is copied as it is. Narrow text in wide output and the reverse are converted
-/// unit by unit.
+/// Formats into UTF-16 units or bytes. `arguments` is a Win64 va_list: 8-byte slots. An unknown
+/// conversion is copied as it is. Narrow text in wide output, and the reverse, is converted unit by
+/// unit.
 std::string format_narrow(const char* format, const char* arguments);
 std::u16string format_wide(const char16_t* format, const char* arguments);
 

@@ -1,10 +1,10 @@
-// Drivers that do not come back: spinning, waiting or sleeping for ever in DriverEntry or a DDI
+// Calls of DriverEntry or a DDI that do not come back because they spin, wait or sleep for ever
 // (NT-20).
 //
-// A wait is given up after the limit on the runtime's clock, and so is a series of sleeps within
-// one call. A loop that calls nobody is seen by a timer of the thread's processor time: its handler
+// A wait is abandoned after the limit on the runtime's clock, and so is a series of sleeps within
+// one call. A loop without calls is found by a timer of the thread's processor time: its handler
 // counts the ticks that find the same call in code of the driver, and moves the thread out of it.
-// None of them changes a run in which nothing hangs.
+// None of this changes a run without hangs.
 #include <fmt/format.h>
 #include <ucontext.h>
 
@@ -32,7 +32,7 @@ bool is_watched(const CallFrame& frame) {
   return root->thread == nullptr && std::strcmp(root->name(), "work item") != 0;
 }
 
-/// Where a thread goes on that was taken out of a loop: ordinary code on its host stack.
+/// The code where a thread continues that was taken out of a loop: ordinary code on its host stack.
 [[noreturn]] void report_spin(const void* instruction) {
   CallFrame& frame = CallFrame::current();
   Kernel& kernel = frame.kernel();

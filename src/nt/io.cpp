@@ -13,7 +13,8 @@ namespace {
 
 using namespace ntstatus;
 
-// What the display library asks \Device\DxgKrnl for (METHOD_NEITHER; the answer is one pointer).
+// The requests of the display library to \Device\DxgKrnl (METHOD_NEITHER; the answer is one
+// pointer).
 constexpr uint32_t kGetInitialize = 0x23003F;             // a library for Windows 7
 constexpr uint32_t kGetInitializeDisplayOnly = 0x230043;  // display-only drivers
 constexpr uint32_t kGetInitializeWin8 = 0x230047;         // a library for Windows 8 and later
@@ -31,14 +32,13 @@ DXGKIT_NT_ABI int32_t dxgk_initialize_display_only(void*, UnicodeString*, const 
   if (!kernel.impl().initialize_hook) return kNotSupported;
   return kernel.impl().initialize_hook(data, true);
 }
-/// Drivers call it from their unload routine. What it undoes here is the host's: the port forgets
-/// the table when the driver goes.
+/// Drivers call it from their unload routine. The host does the work that it undoes: the port drops
+/// the table when the driver is unloaded.
 DXGKIT_NT_ABI int32_t dxgk_uninitialize(void* driver_object) {
   return driver_object == nullptr ? kInvalidParameter : kSuccess;
 }
 
 // --- names
-// ---------------------------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI int32_t io_get_device_object_pointer(const UnicodeString* name, uint32_t,
                                                    FileObject** file_out,
@@ -77,7 +77,7 @@ DXGKIT_NT_ABI DeviceObject* io_get_related_device_object(FileObject* file) {
   return is_file(executive(), file) ? object.device : nullptr;
 }
 
-/// Nobody attaches to anything here: the device given is the top of its stack.
+/// No device attaches to another one here, so the given device is the top of its stack.
 DXGKIT_NT_ABI DeviceObject* io_get_attached_device(DeviceObject* device) {
   required("IoGetAttachedDevice", "DeviceObject", device);
   return device;
@@ -91,7 +91,6 @@ DXGKIT_NT_ABI DeviceObject* io_get_attached_device_reference(DeviceObject* devic
 }
 
 // --- IRPs
-// ----------------------------------------------------------------------------------------------------------
 
 void initialize_irp(Irp* irp, uint16_t bytes, int8_t stack_count) {
   std::memset(static_cast<void*>(irp), 0, bytes);
@@ -124,8 +123,8 @@ DXGKIT_NT_ABI Irp* io_allocate_irp(int8_t stack_size, uint8_t) {
   return allocate_irp(executive(), stack_size, false);
 }
 
-/// Takes it off the list. True if its memory is ours to free: one that IoInitializeIrp made is the
-/// driver's.
+/// Removes it from the list. True if its memory is ours to free: the driver owns one that
+/// IoInitializeIrp made.
 bool forget_irp(Executive& state, const void* irp) {
   runtime::MutexLock lock(state.lock);
   const auto found = state.irps.find(irp);
@@ -204,8 +203,8 @@ DXGKIT_NT_ABI Irp* io_build_device_io_control_request(uint32_t code, DeviceObjec
     next.device_control.type3_input = input;
     return irp;
   }
-  // Buffered and direct requests reach no device here, so that the input pointer is enough: nobody
-  // reads a copy.
+  // Buffered and direct requests reach no device here, so no copy is read, and the input pointer is
+  // enough.
   irp->system_buffer = input;
   return irp;
 }
@@ -239,7 +238,7 @@ DXGKIT_NT_ABI Irp* io_build_asynchronous_fsd_request(uint32_t major, DeviceObjec
   return io_build_synchronous_fsd_request(major, device, buffer, length, offset, nullptr, status);
 }
 
-/// What \Device\DxgKrnl answers. `information`: bytes written.
+/// The answer of \Device\DxgKrnl. `information`: bytes written.
 int32_t answer_graphics_request(Kernel& kernel, const Irp& irp, const IoStackLocation& location,
                                 uint64_t* information) {
   if (location.major != kIrpMjInternalDeviceControl) return kInvalidDeviceRequest;
@@ -269,8 +268,8 @@ int32_t answer_graphics_request(Kernel& kernel, const Irp& irp, const IoStackLoc
   return kSuccess;
 }
 
-/// No other driver lives below: what nobody handles comes back as it left, plug and play requests
-/// with their status, others as invalid.
+/// No other driver is below. An unhandled request comes back unchanged: plug and play requests with
+/// their status, others as invalid.
 int32_t complete_unhandled(Kernel& kernel, Irp* irp, uint8_t major) {
   if (major == kIrpMjPnp)
     return complete_irp(kernel, irp, irp->io_status.status, irp->io_status.information);
@@ -332,7 +331,7 @@ DXGKIT_NT_ABI void iof_complete_request(Irp* irp, int8_t) {
 
 DXGKIT_NT_ABI uint8_t io_cancel_irp(Irp* irp) {
   required("IoCancelIrp", "Irp", irp);
-  // Every request is complete when IofCallDriver returns: nothing is left to cancel.
+  // Every request is complete when IofCallDriver returns, so there is nothing to cancel.
   irp->cancel = 1;
   return 0;
 }
@@ -379,7 +378,7 @@ int32_t complete_irp(Kernel& kernel, Irp* irp, int32_t status, uint64_t informat
     if (!wanted || location.completion == nullptr) continue;
     DeviceObject* const above =
         irp->current_location > irp->stack_count ? nullptr : irp->current_stack->device;
-    // The routine may free the packet; nothing of it is touched if it keeps it.
+    // The routine may free the packet. If it keeps the packet, nothing of it is accessed.
     if (call_driver("completion routine", location.completion, above, irp, location.context) ==
         kMoreProcessingRequired) {
       return status;

@@ -218,7 +218,7 @@ TEST(Irps, CompletionRoutinesKeepOrReleaseThePacket) {
       EXPECT_EQ(world.kernel.leaks().size(), 1u);
       free_irp(keeps.irp);
       EXPECT_TRUE(world.kernel.leaks().empty());
-      // Plug and play requests that nobody handles keep their status.
+      // Unhandled plug and play requests keep their status.
       Kevent done;
       io.event(&done, 0, 0);
       const ExportCall<Irp*(uint32_t, DeviceObject*, void*, uint32_t, const int64_t*, Kevent*,
@@ -406,7 +406,7 @@ TEST(WorkItems, AreQueuedAndFreedOnce) {
   });
 }
 
-/// What is left at unload is counted: the item, and with it a thread that may still run code.
+/// Leaks at unload are counted: the item, and with it a thread that may still run code.
 TEST(WorkItems, LeftBehindAreLeaks) {
   DXGKIT_COVERS("NT-14");
   in_both_modes([] {

@@ -1,8 +1,8 @@
-// At which levels a driver may call each export: the table behind NT-07.
+// The levels at which a driver may call each export: the table behind NT-07.
 //
-// What is not listed may be called at any level, or its page says nothing. A level that depends on
-// the arguments (paged pool, waits) is listed with its loosest bound here; the function checks the
-// rest.
+// An export that is not listed may be called at any level, or its page says nothing. If the level
+// depends on the arguments (paged pool, waits), the table has the loosest bound, and the function
+// checks the rest.
 #include <algorithm>
 #include <iterator>
 #include <string_view>

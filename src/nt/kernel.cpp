@@ -47,7 +47,6 @@ RegistryValue RegistryValue::binary(std::span<const std::byte> value) {
 }
 
 // --- CallFrame
-// ----------------------------------------------------------------------------------------------------
 
 void CallFrame::end_root_work() {
   const Irql outer = previous_ == nullptr ? kPassiveLevel : previous_->current_irql;
@@ -75,11 +74,11 @@ void CallFrame::lower(Irql irql) {
 void CallFrame::abandon() {
   CallFrame* frame = this;
   while (frame != nullptr && !frame->can_abandon_) frame = frame->previous_;
-  DXGKIT_CHECK(frame != nullptr);  // somebody entered a driver without CallFrame::call
+  DXGKIT_CHECK(frame != nullptr);  // the driver was entered without CallFrame::call
   frame->can_abandon_ = false;
   frame->dispatches = nullptr;
   if (frame->whole_host_stack_ != nullptr) frame->raise_host_stack(frame->whole_host_stack_);
-  *frame->slot_ = frame;  // inner frames that were only scopes of nt leaf functions are forgotten
+  *frame->slot_ = frame;  // drops inner frames, which were only scopes of nt leaf functions
   forget_driver_stack(*frame);
   dxgkit_nt_leave(frame);
 }
@@ -151,7 +150,6 @@ void CallFrame::run_dpcs() {
 }
 
 // --- Kernel
-// -------------------------------------------------------------------------------------------------------
 
 Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findings& findings,
                KernelConfig config)
@@ -179,8 +177,8 @@ Kernel::~Kernel() {
 
 void Kernel::quiesce() {
   cancel_all_timers(*this);
-  // A driver thread that nobody told to end (a leak, or the driver is dead) leaves at its next
-  // wait: its code must not vanish under it.
+  // A driver thread that was not told to end (a leak, or the driver is dead) leaves at its next
+  // wait. Its code must not be unmapped under it.
   abandon_waiters(*this);
   for (auto& [pointer, thread] : impl_->threads) {
     if (thread->thread != nullptr) thread->thread->join();
@@ -256,7 +254,6 @@ void Kernel::flush_dpcs() {
 }
 
 // --- imports that do not exist
-// --------------------------------------------------------------------------------------
 
 namespace {
 

@@ -1,4 +1,4 @@
-// The NT executive as far as display miniports need it: one Kernel per driver under test.
+// The part of the NT executive that display miniports need: one Kernel per driver under test.
 #pragma once
 
 #include <atomic>
@@ -42,32 +42,32 @@ struct KernelConfig {
   /// Key path ("\\Registry\\Machine\\...", or kDeviceKey / kDriverKey) -> value name -> value.
   /// Names compare without case.
   std::map<std::string, std::map<std::string, RegistryValue>> registry = {};
-  /// Pool allocations fail beyond this many live bytes.
+  /// Pool allocations fail when the live bytes would exceed this.
   uint64_t pool_bytes_max = UINT64_MAX;
-  /// Faults in driver code become findings. Off: they end the process at the faulting instruction,
-  /// for a debugger.
+  /// Faults in driver code become findings. If off, a fault ends the process at the faulting
+  /// instruction, for a debugger.
   bool catch_faults = true;
-  /// What the driver prints (DbgPrintEx and relatives), line by line as given. Any thread. Null:
-  /// traced only.
+  /// Receives the driver's output (DbgPrintEx and relatives), line by line as given. Any thread.
+  /// Null: the output is traced only.
   std::function<void(std::string_view)> debug_print = {};
-  /// Usable bytes of the stack that code of a driver image runs on, rounded up to pages; Windows
-  /// gives 24 KiB. 0: driver code runs on the thread's own stack. Code that is in no image (a
-  /// driver compiled into a test) always does.
+  /// Usable bytes of the stack for code of a driver image, rounded up to pages; Windows gives 24
+  /// KiB. 0: driver code runs on the thread's own stack. Code in no image (a driver compiled into a
+  /// test) always does so.
   uint32_t driver_stack_bytes = 24 * 1024;
-  /// Each pool block on pages of its own between inaccessible ones, its end at the end of a page;
-  /// freed blocks stay inaccessible for a while. The first byte touched outside a block, and any
-  /// touch after the free, is found where it happens (NT-10, NT-11). Costs two pages per block.
-  /// Non-paged blocks of a page or more have a physical address and only canaries, as all blocks
-  /// have without it.
+  /// Puts each pool block on pages of its own between inaccessible ones, its end at the end of a
+  /// page. Freed blocks stay inaccessible for a while. So the first access outside a block, and any
+  /// access after the free, is found at once (NT-10, NT-11). Costs two pages per block. Non-paged
+  /// blocks of a page or more have a physical address and only canaries, like all blocks without
+  /// this option.
   bool special_pool = false;
-  /// Every call of an import by a driver image becomes a trace event (kCallbackEnter).
+  /// Makes every call of an import by a driver image a trace event (kCallbackEnter).
   bool trace_imports = false;
 
-  /// What IoOpenDeviceRegistryKey opens as device key and as driver key, and what DriverEntry gets
-  /// as RegistryPath.
+  /// The paths that IoOpenDeviceRegistryKey opens as device key and as driver key, and the
+  /// RegistryPath of DriverEntry.
   static constexpr const char* kDeviceKey = "\\Registry\\Machine\\dxgkit\\Device";
   static constexpr const char* kSoftwareKey = "\\Registry\\Machine\\dxgkit\\Driver";
-  /// Values that IoGetDeviceProperty answers from: see docs/registry.md.
+  /// The values that IoGetDeviceProperty returns: see docs/registry.md.
   static constexpr const char* kPropertiesKey = "\\Registry\\Machine\\dxgkit\\Properties";
   static constexpr const char* kDriverKey =
       "\\Registry\\Machine\\System\\CurrentControlSet\\Services\\dxgkit";
@@ -79,14 +79,13 @@ struct DriverImage {
   const std::byte* base = nullptr;
   uint64_t size = 0;
   /// The x64 exception directory as it lies in the image (12-byte RUNTIME_FUNCTION entries,
-  /// sorted); empty: no handlers, no unwinding.
+  /// sorted). Empty: no handlers and no unwinding.
   std::span<const std::byte> functions = {};
   /// "SgpuPatch+0x14 (adapter.cpp:120)" or empty. Not called in a signal handler.
   std::function<std::string(uint64_t rva)> symbol = {};
 };
 
-/// A piece of address space whose misuse by a driver becomes a finding; see
-/// Kernel::add_fault_range.
+/// A range of addresses. A driver's access to it becomes a finding; see Kernel::add_fault_range.
 struct FaultRange {
   const void* start = nullptr;
   uint64_t size = 0;
@@ -99,22 +98,22 @@ struct FaultRange {
 class Kernel;
 struct ActiveDispatch;
 
-/// Calls of driver code by the calling OS thread so far.
+/// The number of calls of driver code by the calling OS thread so far.
 extern constinit thread_local uint64_t t_driver_calls;
 
-/// One call into driver code, on the caller's stack: who calls, at which IRQL, and where an
-/// abandoned call comes back.
+/// One call into driver code, on the caller's stack: the call's kernel, its IRQL, and the place
+/// where an abandoned call returns.
 ///
-/// Frames of one thread form a stack in Runtime::thread_slot(kNt). Everything a driver calls finds
-/// its kernel and IRQL there. When the last frame at or above DISPATCH_LEVEL is left, the thread's
-/// queued DPCs run in the destructor.
+/// Frames of one thread form a stack in Runtime::thread_slot(kNt). Functions that a driver calls
+/// find their kernel and IRQL there. When the last frame at or above DISPATCH_LEVEL ends, its
+/// destructor runs the thread's queued DPCs.
 ///
 /// Abandoning. A bug check in the driver, or a call of an import that does not exist, cannot
-/// return. Such a call goes back to the innermost frame that was entered through `call`, as if the
-/// driver had returned, and `abandoned()` is true there. Driver frames in between are simply
-/// forgotten: the locks they hold stay held, so nobody may call that driver again. Our own code
-/// never lies between a driver and the frame it is abandoned to, except leaf functions of nt that
-/// hold nothing.
+/// return. Control goes back to the innermost frame that was entered through `call`, as if the
+/// driver had returned, and `abandoned()` is true there. Driver frames in between are lost, and the
+/// locks they hold stay held, so no code may call that driver again. Our own code never lies
+/// between a driver and the frame it is abandoned to, except leaf functions of nt that hold
+/// nothing.
 class CallFrame : private DoorFrame {
  public:
   /// `name` must live as long as the kernel: a literal such as "DxgkDdiPatch".
@@ -128,9 +127,9 @@ class CallFrame : private DoorFrame {
   CallFrame(const CallFrame&) = delete;
   CallFrame& operator=(const CallFrame&) = delete;
 
-  /// Calls `function(arguments...)` of the driver: on the thread's driver stack if it is code of a
-  /// driver image, else on the caller's. False if the call was abandoned; then *result is
-  /// untouched.
+  /// Calls `function(arguments...)` of the driver. Code of a driver image runs on the thread's
+  /// driver stack, other code on the caller's. False if the call was abandoned; then *result is
+  /// unchanged.
   template <typename R, typename... P, typename... A>
   bool call(R(DXGKIT_NT_ABI* function)(P...), R* result, A... arguments) {
     prepare(reinterpret_cast<const void*>(function), stack_arguments_of(function));
@@ -153,7 +152,8 @@ class CallFrame : private DoorFrame {
     void** const slots = runtime::detail::t_thread_slots;
     return slots == nullptr ? nullptr : static_cast<CallFrame*>(slots[0]);
   }
-  /// As above; a driver that calls in from a thread without a frame is our bug.
+  /// The same, but the thread must have a frame. A driver that calls from a thread without one is
+  /// our bug.
   static CallFrame& current();
 
   Kernel& kernel() const { return kernel_; }
@@ -164,23 +164,23 @@ class CallFrame : private DoorFrame {
   Irql entry_irql() const { return entry_irql_; }
   /// Raises only. Returns the old level.
   Irql raise(Irql irql);
-  /// Lowers (or keeps); runs the thread's DPCs when the level falls below DISPATCH_LEVEL.
+  /// Lowers (or keeps) the level. Runs the thread's DPCs when it falls below DISPATCH_LEVEL.
   void lower(Irql irql);
-  /// After the driver returned: puts the level back without a check.
+  /// Restores the level after the driver returned, without a check.
   void restore_entry_irql() { current_irql = entry_irql_; }
 
-  /// Leaves driver code for good: see the class comment. Never returns.
+  /// Leaves driver code for good: see the class comment. Does not return.
   [[noreturn]] void abandon();
 
   /// Queues for this thread; false if it was queued already (on any thread). Any IRQL.
   bool queue_dpc(Kdpc& dpc, void* argument1, void* argument2);
-  /// Takes it out of this thread's queue; false if it is not there. Any IRQL.
+  /// Removes the DPC from this thread's queue; false if it is not there. Any IRQL.
   bool remove_dpc(Kdpc& dpc);
-  /// What the port wants to find again from a callback: its adapter. Null by default.
+  /// A pointer of the port, which callbacks read again: the adapter. Null by default.
   void* owner = nullptr;
-  /// The driver's system thread this frame is the bottom of, or null.
+  /// The driver's system thread whose first frame this is, or null.
   void* thread = nullptr;
-  /// When the running call slept first, + 1 ns; 0: not yet (hang.cpp).
+  /// The time of the first sleep of the running call, + 1 ns; 0: none yet (hang.cpp).
   runtime::TimeNs slept_since = 0;
 
   // --- stacks (see door.h)
@@ -189,32 +189,33 @@ class CallFrame : private DoorFrame {
   bool in_door() const { return driver_sp != base_sp; }
   /// The driver's registers at that call; only while in_door().
   const DoorFrame& door() const { return *this; }
-  /// Where the driver image called in, or null when not in_door().
+  /// The address from which the driver image called, or null if not in_door().
   const void* caller() const { return in_door() ? reinterpret_cast<const void*>(rip) : nullptr; }
-  /// The driver stack that code called through this frame runs on; 0 bytes if none.
+  /// The driver stack of code called through this frame; 0 bytes if there is none.
   uint64_t driver_stack_low() const { return stack_low; }
   uint64_t driver_stack_bytes() const { return stack_bytes; }
   /// While driver code runs: the host stack pointer (16-byte aligned) below which host code may
-  /// run, as a fault handler needs it.
+  /// run. Fault handlers need it.
   std::byte* host_stack() const { return host_sp; }
-  /// The door has reported the level of the export that runs.
+  /// The door has already reported the level of the running export.
   bool irql_was_reported() const { return irql_reported != 0; }
 
   // --- exceptions (see seh.h)
   /// Exceptions of the driver code called through this frame that are being handled.
   ActiveDispatch* dispatches = nullptr;
-  /// Driver code stopped at `pc` on stack `sp` without a door, at a fault: what host code does
-  /// about it counts as called from there.
+  /// Driver code stopped at `pc` on stack `sp` without a door, at a fault. Host code that serves
+  /// the fault counts as called from there.
   void stopped_at(uint64_t sp, const void* pc) {
     driver_sp = sp & ~uint64_t{15};
     rip = reinterpret_cast<uint64_t>(pc);
   }
-  /// Driver code (a filter, a handler) runs below host code that waits for it: doors lead below.
+  /// Driver code (a filter, a handler) runs below host code that waits for it, so doors continue
+  /// below that host code.
   std::byte** lower_host_stack() {
     if (whole_host_stack_ == nullptr) whole_host_stack_ = host_sp;
     return &host_sp;
   }
-  /// Back to what host_stack() was.
+  /// Restores host_stack().
   void raise_host_stack(std::byte* to) {
     host_sp = to;
     if (to == whole_host_stack_) whole_host_stack_ = nullptr;
@@ -226,8 +227,8 @@ class CallFrame : private DoorFrame {
   void end_root_work();
   void take_stack();
   inline void prepare(const void* function, uint32_t stack_argument_count);
-  /// Hidden from the optimiser, which would otherwise call by the convention `enter` is declared
-  /// with.
+  /// Hidden from the optimiser, which would otherwise use the calling convention with which `enter`
+  /// is declared.
   template <typename F>
   static void redirect(F& function) {
     function = reinterpret_cast<F>(&dxgkit_nt_enter);
@@ -270,7 +271,7 @@ class IrqlScope {
 };
 
 enum class Support { kSupported, kPartial, kRefused };
-/// A function or variable a driver may import.
+/// A function or variable that a driver may import.
 struct Export {
   const char* name;
   const void* address;
@@ -281,35 +282,36 @@ struct Export {
   // From the table in irql_levels.cpp.
   Irql irql_max = 15;
   Irql irql_min = 0;
-  /// Runs on the driver's stack with the driver's registers: assembly that must not notice a door.
+  /// Runs on the driver's stack with the driver's registers: assembly that must not go through a
+  /// door.
   bool direct = false;
 };
 /// All exports, sorted by name: the support table.
 std::span<const Export> exports();
-/// What stands in a driver object's MajorFunction where the driver set nothing: completes the
-/// request, plug and play ones with the status they came with, others as invalid.
+/// The initial entry of a driver object's MajorFunction. It completes the request: plug and play
+/// ones with the status they came with, others as invalid.
 const void* unhandled_request();
-/// Null if there is none of that name.
+/// Null if there is no export of that name.
 const Export* find_export(std::string_view name);
 
-/// What a driver still owns; see Kernel::leaks.
+/// An object that a driver still owns; see Kernel::leaks.
 struct Leak {
   std::string what;  // "pool", "contiguous memory", "MDL", "mapping", "timer", "thread", "handle",
                      // "queued DPC"
   std::string tag;   // pool tag, or empty
   uint64_t count = 0;
   uint64_t bytes = 0;
-  std::string first = {};        // who took the first: "SgpuStart+0x14 in DxgkDdiStartDevice"
+  std::string first = {};        // allocator of the first: "SgpuStart+0x14 in DxgkDdiStartDevice"
   const void* caller = nullptr;  // where in the image; null if unknown
 };
 
-/// Everything one driver's NT world holds. Functions of the export table reach it through the
-/// calling thread's frame.
+/// The NT state of one driver. Functions of the export table reach it through the calling thread's
+/// frame.
 class Kernel {
  public:
   Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findings& findings,
          KernelConfig config = {});
-  /// Ends the driver's system threads at their next wait and frees what was leaked, silently (see
+  /// Ends the driver's system threads at their next wait, and frees leaked objects silently (see
   /// report_leaks).
   ~Kernel();
   Kernel(const Kernel&) = delete;
@@ -320,89 +322,91 @@ class Kernel {
   verifier::Findings& findings() const { return findings_; }
   const KernelConfig& config() const { return config_; }
 
-  /// Reports a violation of `rule` by the code that is running in the calling thread's innermost
-  /// frame.
+  /// Reports a violation of `rule` by the code that runs in the calling thread's innermost frame.
   void violation(const char* rule, const char* function, std::string actual, std::string expected,
                  std::string fix);
-  /// A finding of kBugCheck, then the driver call is abandoned. `function` is what the driver
-  /// called.
+  /// Reports a finding of kBugCheck and abandons the driver call. `function` is the function that
+  /// the driver called.
   [[noreturn]] void bug_check(const char* rule, const char* function, uint32_t code,
                               uint32_t parameter, std::string actual, std::string expected,
                               std::string fix);
-  /// As above for a finding that says more; its severity becomes kBugCheck.
+  /// The same for a finding with more details. Its severity becomes kBugCheck.
   [[noreturn]] void bug_check(verifier::Finding&& finding);
-  /// Called once with the first kBugCheck finding raised here, before the call is abandoned. The
+  /// Called once, with the first kBugCheck finding raised here, before the call is abandoned. The
   /// port stops its adapter.
   void set_fatal_handler(std::function<void(const verifier::Finding&)> handler);
   /// True after bug_check: the driver must not be called again.
   bool driver_is_dead() const;
 
-  /// What the driver has not given back, in a fixed order. Call when it is quiet (after Unload).
+  /// The objects that the driver has not released, in a fixed order. Call it when the driver is
+  /// quiet (after Unload).
   std::vector<Leak> leaks() const;
-  /// One LIFE-20 violation per leak; returns their number. Frees what it can, so that the host does
-  /// not leak.
+  /// Reports one LIFE-20 violation per leak and returns their number. Frees what it can, so that
+  /// the host does not leak.
   size_t report_leaks(const char* when);
 
-  /// Where DxgkInitialize and DxgkInitializeDisplayOnlyDriver go: set by the port around
-  /// DriverEntry.
+  /// The functions behind DxgkInitialize and DxgkInitializeDisplayOnlyDriver. The port sets them
+  /// around DriverEntry.
   using InitializeHook = std::function<int32_t(const void* initialization_data, bool display_only)>;
   void set_initialize_hook(InitializeHook hook);
 
-  /// An import that does not exist here: the address a driver gets for `name`. Calling it reports a
+  /// The address that a driver gets for an import that does not exist here. A call of it reports a
   /// finding and abandons the driver call. The same name gives the same address. Not thread-safe;
   /// load time only.
   const void* unresolved_import(std::string_view name, std::string_view library = {});
 
-  /// What an image driver gets as the address of an export: a stub that takes the call to the host
-  /// stack and back, checks the level (NT-07) and, if asked for, traces it. Variables and exports
-  /// that must run on the driver's stack are returned as they are. The same export gives the same
+  /// The address that an image driver gets for an export: a stub that moves the call to the host
+  /// stack and back, checks the level (NT-07), and traces it if asked for. Variables, and exports
+  /// that must run on the driver's stack, are returned as they are. The same export gives the same
   /// address. Any thread; the address lives as long as the kernel.
   const void* door(const Export& target);
-  /// As above for any Win64 function of ours that an image driver calls: a callback, an entry of an
-  /// interface handed out. `name` must live as long as the kernel. The same (function, name) gives
-  /// the same address; null gives null.
+  /// The same for any Win64 function of ours that an image driver calls: a callback, or an entry of
+  /// an interface. `name` must live as long as the kernel. The same (function, name) gives the same
+  /// address; null gives null.
   const void* door(const char* name, const void* function,
                    uint32_t stack_arguments = kUnknownStackArguments, Irql irql_max = 15);
   /// True if `address` lies in the guard of a driver stack that the calling thread uses: driver
   /// code overran its stack (NT-03). Signal-safe.
   static bool is_stack_guard(const void* address);
 
-  /// Whether `address` is code or data of an image added with add_image.
+  /// True if `address` is code or data of an image added with add_image.
   bool is_driver_code(const void* address) const {
     return reinterpret_cast<uint64_t>(address) - code_low_ < code_bytes_ ||
            (several_images_ && is_code_of_any_image(address));
   }
-  /// True if `address` lies where special pool lives; a fault there is NT-10 or NT-11. Signal-safe.
+  /// True if `address` lies in special pool; a fault there is NT-10 or NT-11. Signal-safe.
   bool is_special_pool(const void* address) const;
   /// Image, offset and symbol of an address in a driver image; empty elsewhere. Not in a signal
   /// handler.
   verifier::Place place_of(const void* address) const;
 
-  /// A fault of this code becomes an exception of the driver, or, unhandled, a bug check finding
-  /// (NT-01) and an abandoned call, instead of the end of the process. Not while the driver runs.
+  /// Adds driver code. A fault of this code becomes an exception of the driver. An unhandled
+  /// exception becomes a bug check finding (NT-01) and an abandoned call, and does not end the
+  /// process. Not while the driver runs.
   void add_image(DriverImage image);
   void remove_image(const std::byte* base);
-  /// A fault at an address of the range becomes a bug check finding and an abandoned call. Not
-  /// while the driver runs; the texts must live as long as the range.
+  /// Makes a fault at an address of the range a bug check finding and an abandoned call. Not while
+  /// the driver runs. The texts must live as long as the range.
   void add_fault_range(FaultRange range);
   void remove_fault_range(const void* start);
 
-  /// An MDL that the kernel made goes: a mapping the driver made through it goes with it, silently,
-  /// as on Windows.
+  /// Frees an MDL that the kernel made. A mapping that the driver made through it ends too,
+  /// silently, as on Windows.
   void release_mdl(const void* mdl);
 
-  /// A call of DriverEntry, a DDI, a DPC or a timer that takes longer than `limit` ns becomes a bug
-  /// check finding (NT-20) and is abandoned: of the runtime's time while it waits or sleeps, of
-  /// processor time while it computes. 0, at first: never. Threads and work items of the driver are
-  /// not watched. A loop in a call is stopped only on a thread that entered the driver after this.
+  /// Limits the time of a call of DriverEntry, a DDI, a DPC or a timer to `limit` ns. A longer call
+  /// becomes a bug check finding (NT-20) and is abandoned. Waits and sleeps count in the runtime's
+  /// time, computation in processor time. 0, the default: no limit. Threads and work items of the
+  /// driver are not watched. A loop in a call is stopped only on a thread that entered the driver
+  /// after this call.
   void set_hang_limit(runtime::DurationNs limit);
   runtime::DurationNs hang_limit() const { return hang_limit_.load(std::memory_order_relaxed); }
 
   /// Waits until every DPC queued so far has run. PASSIVE_LEVEL.
   void flush_dpcs();
-  /// Nothing of the driver runs any more: timers are cancelled, DPCs drained, system threads leave
-  /// at their next wait and are joined. Before the image is unmapped. The kernel can serve another
-  /// driver afterwards.
+  /// Ends all activity of the driver: timers are cancelled, DPCs drained, and system threads leave
+  /// at their next wait and are joined. Call it before the image is unmapped. The kernel can serve
+  /// another driver afterwards.
   void quiesce();
 
   /// The adapter that callbacks without an adapter argument mean on the driver's own threads; null
@@ -417,7 +421,7 @@ class Kernel {
  private:
   friend class CallFrame;
   bool is_code_of_any_image(const void* address) const;
-  /// After every change of impl_->images.
+  /// Call it after every change of impl_->images.
   void images_changed();
 
   uint64_t code_low_ = 0, code_bytes_ = 0;  // the first image
@@ -431,8 +435,8 @@ class Kernel {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Puts a file where the kernel's driver can open it for reading ("\\SystemRoot\\firmware.bin").
-/// Paths compare without case; an older file of that path is replaced. Thread: any.
+/// Adds a file that the kernel's driver can open for reading ("\\SystemRoot\\firmware.bin"). Paths
+/// compare without case, and an older file of that path is replaced. Any thread.
 void add_file(Kernel& kernel, std::string_view path, std::vector<std::byte> data);
 
 inline CallFrame::CallFrame(Kernel& kernel, const char* name, Irql irql)
@@ -470,7 +474,7 @@ inline void CallFrame::prepare(const void* function, uint32_t stack_argument_cou
   entry_sp = base_sp & ~uint64_t{15};
 }
 
-/// Runs `body` as driver code would run on this thread: tests and the tool use it to call exports
+/// Runs `body` as driver code would run on this thread. Tests and the tool use it to call exports
 /// directly.
 inline void with_frame(Kernel& kernel, Irql irql, const std::function<void()>& body) {
   CallFrame frame(kernel, "host", irql);

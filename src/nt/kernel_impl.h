@@ -41,7 +41,7 @@ struct TimerEntry {
   Origin set_by = {};
 };
 
-/// A thread blocked on dispatcher objects, on its own stack.
+/// A thread blocked on dispatcher objects. Lives on that thread's stack.
 struct Waiter {
   std::span<DispatcherHeader* const> objects;
   bool wait_all = false;
@@ -51,7 +51,7 @@ struct Waiter {
   int32_t satisfied_index = -1;
 };
 
-/// A system thread of the driver: what its KTHREAD pointer and handles name.
+/// A system thread of the driver: the object behind its KTHREAD pointer and handles.
 struct ThreadObject {
   DispatcherHeader header{};
   uint64_t references = 1;
@@ -95,7 +95,7 @@ struct DoorBlock {
   ~DoorBlock();
   DoorBlock(const DoorBlock&) = delete;
   DoorBlock& operator=(const DoorBlock&) = delete;
-  /// Null when full. The target must stay where it is.
+  /// Null if there is no room. The target must not move.
   const void* add(const DoorTarget& target);
   /// Any code of up to room() bytes.
   const void* add_code(std::span<const uint8_t> bytes);
@@ -105,7 +105,7 @@ struct DoorBlock {
   size_t used = 0;
 };
 
-/// Every door of a kernel. Any thread.
+/// All doors of a kernel. Any thread.
 struct Doors {
   const void* make(DoorTarget target);
   runtime::Mutex lock;
@@ -133,7 +133,7 @@ struct Kernel::Impl {
   Doors doors;
   EmulatorStubs emulator;
   std::atomic<bool> dead{false};    // read without the lock on hot paths
-  std::atomic<bool> ending{false};  // the kernel goes: driver threads that wait are abandoned
+  std::atomic<bool> ending{false};  // the kernel ends: waiting driver threads are abandoned
   std::function<void(const verifier::Finding&)> fatal_handler;
   std::function<bool(std::string_view routine)> allocation_fault;  // see pool.h
   bool allocation_fails(const char* routine) const {
@@ -166,10 +166,11 @@ struct Kernel::Impl {
   // DPCs queued or running; futex word for flush_dpcs.
   std::atomic<uint32_t> dpcs_outstanding{0};
 
-  // Changed while the driver does not run, read by the fault handler.
+  // Changed only while the driver does not run; the fault handler reads it.
   std::vector<FaultRange> fault_ranges;
   std::vector<DriverImage> images;
-  // Where threads that ran out of stack were reported; a list through the first word of each.
+  // Places where threads that ran out of stack were reported. A list through the first word of
+  // each.
   std::atomic<void*> emergency_stacks{nullptr};
 
   std::map<std::string, const void*, std::less<>> traps;
@@ -177,50 +178,52 @@ struct Kernel::Impl {
   std::deque<UnresolvedImport> trap_imports;
 };
 
-/// Makes a dispatcher object signalled and hands it to waiters in order. `dispatcher_lock` held by
-/// the caller.
+/// Signals a dispatcher object and hands it to waiters in order. The caller holds
+/// `dispatcher_lock`.
 void release_waiters(Kernel& kernel);
-/// When a wait with this NT timeout ends, in runtime time.
+/// The end of a wait with this NT timeout, in runtime time.
 runtime::TimeNs deadline_of(Kernel& kernel, const int64_t* timeout);
-/// The common body of the waits. 0.. the index of the object, or STATUS_TIMEOUT.
+/// The common body of the waits. Returns the index of the object, or STATUS_TIMEOUT.
 int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const> objects,
                          bool wait_all, const int64_t* timeout);
-/// Every thread blocked in a wait leaves the driver for good; later waits do so at once.
+/// Makes every thread blocked in a wait leave the driver for good. Later waits do so at once.
 void abandon_waiters(Kernel& kernel);
 /// KeSetEvent without the IRQL check.
 int32_t set_event(Kernel& kernel, Kevent& event);
-/// When a wait of the running driver call counts as hanging; kForever: never.
+/// The time when a wait of the running driver call counts as hanging; kForever: never.
 runtime::TimeNs hang_deadline(CallFrame& frame);
-/// NT-20: a wait that lasted until hang_deadline.
+/// Reports NT-20 for a wait that lasted until hang_deadline.
 [[noreturn]] void report_wait(CallFrame& frame, const char* function, const void* object);
-/// Before a sleep of the driver: NT-20 if the running call has slept on and off for too long.
+/// Called before a sleep of the driver. Reports NT-20 if the running call has slept for too long in
+/// all.
 void check_sleep(CallFrame& frame, const char* function);
-/// The calling OS thread is going to run driver code that may loop for ever.
+/// Call it before the calling OS thread runs driver code that may loop for ever.
 void watch_driver_thread();
-/// Once per process; later calls do nothing.
+/// Works once per process; later calls do nothing.
 void install_fault_handler();
 /// Gives the calling OS thread a stack for the fault handler. Once per thread.
 void make_signal_stack();
 void free_emergency_stacks(Kernel::Impl& state);
-/// The bug check for an exception of driver code that nobody handles.
+/// The bug check for an unhandled exception of driver code.
 [[noreturn]] void report_unhandled(CallFrame& frame, const ExceptionRecord& record,
                                    const Context& context);
-/// Where driver code stands: image, symbol, registers, frames.
+/// The place of driver code: image, symbol, registers, frames.
 verifier::Place describe_place(const Kernel::Impl& state, const Context& context);
-/// Ends the driver's armed timers, waits for running callbacks.
+/// Cancels the driver's armed timers, and waits for running callbacks.
 void cancel_all_timers(Kernel& kernel);
-/// Frees pool, contiguous memory and mappings that were leaked.
+/// Frees leaked pool, contiguous memory and mappings.
 void free_leaked_memory(Kernel& kernel);
 
 /// NT-07: `function` was called at a level outside its range.
 void report_irql(CallFrame& frame, const char* function, Irql lowest, Irql highest);
-/// Reports NT-07 if the caller runs above `highest` and its door has not done so. Returns whether
-/// it does not.
+/// Reports NT-07 if the caller runs above `highest` and its door has not done so. Returns true if
+/// the level is allowed.
 bool require_irql(CallFrame& frame, const char* function, Irql highest);
 
-/// Undoes MmMapIoSpace or DxgkCbMapMemory; false if `pointer` is no such mapping of the driver.
+/// Undoes MmMapIoSpace or DxgkCbMapMemory; false if `pointer` is not such a mapping of the driver.
 bool unmap_io(Kernel& kernel, void* pointer);
-/// MmMapIoSpace for the calling thread's kernel; null if the range is in no BAR. For the port too.
+/// MmMapIoSpace for the calling thread's kernel; null if the range is in no BAR. The port uses it
+/// too.
 void* map_io_for_driver(uint64_t physical, uint64_t bytes);
 
 /// One line of an export table.
@@ -259,7 +262,7 @@ std::span<const Export> probe_exports();
 /// The documented levels of an export, and whether it runs on the driver's stack: irql_levels.cpp.
 void set_levels(Export& entry);
 
-/// Does the kernel know some of the range as its own memory? See probe.cpp.
+/// True if a part of the range is memory that the kernel knows as its own. See probe.cpp.
 bool is_kernel_memory(Kernel& kernel, uint64_t start, uint64_t bytes);
 
 }  // namespace dxgkit::nt

@@ -1,7 +1,7 @@
-// Layouts of the NT objects that live in a driver's memory, as far as the executive here uses them.
+// Layouts of the NT objects in a driver's memory, as far as this executive uses them.
 //
-// The sizes are facts of the x64 ABI (a driver reserves them); what the executive keeps inside is
-// its own. kernel_test.cpp compares every size with abi/include/ntddk.h.
+// The sizes are facts of the x64 ABI, because drivers reserve the objects. The content is the
+// executive's own. kernel_test.cpp compares every size with abi/include/ntddk.h.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ enum class ObjectType : uint8_t {
   kSynchronizationTimer = 9,
 };
 
-/// Head of everything that can be waited for (DISPATCHER_HEADER, 24 bytes).
+/// Head of every object that a thread can wait for (DISPATCHER_HEADER, 24 bytes).
 struct DispatcherHeader {
   uint8_t type;
   uint8_t absolute, size, inserted;

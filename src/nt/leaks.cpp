@@ -1,4 +1,4 @@
-// What a driver has not given back when it is unloaded.
+// Objects that a driver has not released when it is unloaded.
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -8,7 +8,7 @@
 namespace dxgkit::nt {
 namespace {
 
-/// Sums up leaks of one kind; the first in order of taking names the culprit.
+/// Sums up leaks of one kind. The first one in order of allocation names the code to blame.
 struct Total {
   uint64_t count = 0, bytes = 0, first_sequence = UINT64_MAX;
   Origin first = {};
@@ -26,7 +26,7 @@ struct LeakRule {
   const char* rule;
   const char* expected;
   const char* fix;
-  uint32_t bugcheck_code;  // what Windows stops with once it runs or frees what is left
+  uint32_t bugcheck_code;  // the bug check of Windows once it runs or frees the leaked object
 };
 constexpr LeakRule kLeakRules[] = {
     {"timer", "NT-12", "No timer is queued when the code of its DPC goes.",

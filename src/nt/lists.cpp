@@ -12,9 +12,9 @@ namespace {
 
 using namespace ntstatus;
 
-// --- SLIST_HEADER: depth in the low 16 bits, a sequence above it; then the first entry. Bit 0 of
-// the second word is free (entries are 16-byte aligned) and serves as a lock.
-// -----------------------------------------------
+// --- SLIST_HEADER
+// The low 16 bits are the depth, and a sequence number is above them. The second word is the first
+// entry. Its bit 0 serves as a lock: entries are 16-byte aligned, so the bit is free.
 
 struct SlistEntry {  // SLIST_ENTRY
   SlistEntry* next;
@@ -116,7 +116,6 @@ DXGKIT_NT_ABI SlistEntry* first_slist(const SlistHeader* header) {
 }
 
 // --- lookaside lists: read inline by drivers, so every member is where Windows has it
-// ------------------------------------
 
 using AllocateFunction = void*(DXGKIT_NT_ABI*)(uint32_t, uint64_t, uint32_t, void*);
 using FreeFunction = void(DXGKIT_NT_ABI*)(void*, void*);
@@ -248,7 +247,6 @@ DXGKIT_NT_ABI void flush_ex(Lookaside* list) {
 }
 
 // --- single lists and sums under the caller's spin lock
-// ----------------------------------------------------------------
 
 struct SingleEntry {  // SINGLE_LIST_ENTRY
   SingleEntry* next;

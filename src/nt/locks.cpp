@@ -61,7 +61,6 @@ DXGKIT_NT_ABI uint8_t test_spin_lock(const uint64_t* lock) {
 }
 
 // --- EX_SPIN_LOCK: 0 free, -1 exclusive, n shared
-// ------------------------------------------------------------------------
 
 using SharedLock = std::atomic<uint32_t>;
 static_assert(sizeof(SharedLock) == 4);
@@ -136,7 +135,6 @@ DXGKIT_NT_ABI uint32_t try_convert(SharedLock* lock) {
 }
 
 // --- events by handle
-// --------------------------------------------------------------------------------------------------
 
 std::shared_ptr<NamedEventObject> event_of(Kernel& kernel, void* handle, int32_t* status) {
   runtime::MutexLock lock(kernel.impl().dispatcher_lock);
@@ -155,7 +153,7 @@ DXGKIT_NT_ABI int32_t zw_create_event(void** handle, uint32_t, const ObjectAttri
   void*& out = required("ZwCreateEvent", "EventHandle", handle);
   if (type > 1) return kInvalidParameter;
   if (attributes != nullptr && attributes->name != nullptr && attributes->name->length > 0)
-    return kNotSupported;  // nobody else could open it by name
+    return kNotSupported;  // no other code could open it by name
   auto event = std::make_shared<NamedEventObject>();
   event->event.header.type = static_cast<uint8_t>(type == 0 ? ObjectType::kNotificationEvent
                                                             : ObjectType::kSynchronizationEvent);
@@ -218,7 +216,6 @@ DXGKIT_NT_ABI int32_t zw_wait_for_single_object(void* handle, uint8_t, const int
 }
 
 // --- EX_TIMER: a KTIMER with a DPC, allocated by the executive
-// ------------------------------------------------------------
 
 using TimerCallback = void(DXGKIT_NT_ABI*)(void*, void*);
 struct ExTimer {
@@ -310,7 +307,7 @@ DXGKIT_NT_ABI uint8_t ex_delete_timer(ExTimer* timer, uint8_t cancel, uint8_t wa
   runtime::MutexLock lock(state.lock);
   const auto found = state.registrations.find(timer);
   if (found == state.registrations.end()) return cancelled;
-  // Its callback may run on another thread: the memory goes with the driver's last trace.
+  // Its callback may run on another thread, so the memory is freed with the driver's last object.
   state.retired.push_back(std::move(found->second.storage));
   state.registrations.erase(found);
   return cancelled;

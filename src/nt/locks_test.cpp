@@ -33,8 +33,8 @@ struct ResourceCalls {
       waiters{"ExGetExclusiveWaiterCount"};
 };
 
-/// Exclusive excludes, shared shares, both nest; a waiting writer keeps new readers out, but not
-/// starving ones nor those who hold it; what is not held cannot be released.
+/// Exclusive excludes, shared shares, both nest. A waiting writer keeps new readers out, but not
+/// starving readers nor readers that hold it already. A lock that is not held cannot be released.
 TEST(Resources, ShareAndExclude) {
   DXGKIT_COVERS("NT-23", "NT-30");
   in_both_modes([] {
@@ -242,8 +242,8 @@ struct alignas(64) LookasideMemory {
 };
 static_assert(sizeof(LookasideMemory) == 128);
 
-/// What the inline halves of drivers do: pop, or call Allocate; push up to Depth, or call Free.
-/// Deleting gives back what is kept.
+/// The inline halves in drivers: pop, or call Allocate; push up to Depth, or call Free. Deleting
+/// frees the kept blocks.
 TEST(Lookaside, ServesTheInlineHalves) {
   in_both_modes([] {
     World world;

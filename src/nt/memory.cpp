@@ -15,7 +15,6 @@ namespace dxgkit::nt {
 namespace {
 
 // --- contiguous memory
-// -------------------------------------------------------------------------------------------
 
 void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest,
                           uint64_t boundary) {
@@ -108,7 +107,6 @@ DXGKIT_NT_ABI int64_t mm_get_physical_address(void* address) {
 }
 
 // --- device memory
-// -----------------------------------------------------------------------------------------------
 
 void* map_io(uint64_t physical, uint64_t bytes) {
   CallFrame& frame = CallFrame::current();
@@ -144,7 +142,6 @@ DXGKIT_NT_ABI void mm_unmap_io_space(void* pointer, uint64_t bytes) {
 }
 
 // --- MDLs
-// ---------------------------------------------------------------------------------------------------------
 
 uint64_t pages_spanned(uint64_t address, uint64_t bytes) {
   return ((address & (kPageBytes - 1)) + bytes + kPageBytes - 1) / kPageBytes;
@@ -242,7 +239,7 @@ DXGKIT_NT_ABI void mm_unlock_pages(Mdl* mdl) {
     frame.kernel().violation("LIFE-20", "MmUnlockPages", "The pages are not locked.",
                              "Lock and unlock come in pairs.", "Look for a second unlock.");
   }
-  // A mapping in system space goes with the lock: drivers rely on it and never unmap.
+  // Unlocking also removes a mapping in system space: drivers rely on it and never unmap.
   frame.kernel().release_mdl(mdl);
   mdl->mapped_system_va = nullptr;
   mdl->flags = static_cast<int16_t>(mdl->flags & ~(kMdlPagesLocked | kMdlMappedToSystemVa));
@@ -386,7 +383,7 @@ void free_leaked_memory(Kernel& kernel) {
   free_leaked_pool(kernel);
   Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.memory_lock);
-  // Frees only: the order has no effect anybody sees, so address order is harmless here.
+  // This only frees, so the order has no visible effect, and address order is harmless.
   for (auto& [address, block] : state.contiguous)
     kernel.machine().free_contiguous(block.first, block.page_count);
   for (auto& [address, mdl] : state.mdls) std::free(const_cast<void*>(address));

@@ -1,4 +1,4 @@
-// NTSTATUS values the executive answers with; numbers as in ntstatus.h of the driver's world.
+// NTSTATUS values of the executive's answers; numbers as in ntstatus.h of drivers.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ constexpr uint64_t kCurrentProcess = UINT64_MAX;     // ZwCurrentProcess()
 constexpr uint64_t kCurrentThread = UINT64_MAX - 1;  // ZwCurrentThread()
 constexpr uint64_t kSystemProcessId = 4;
 
-/// The object a handle names, with what keeps it alive.
+/// The object behind a handle, with a reference that keeps it alive.
 struct Named {
   void* pointer = nullptr;
   std::shared_ptr<void> object;
@@ -35,7 +35,7 @@ Named object_of(const HandleEntry& entry) {
   return {};
 }
 
-/// What an address names, if it is an object of this kernel that a handle names too.
+/// The object at an address, if this kernel has it and a handle names it too.
 Named find_object(Kernel& kernel, void* pointer) {
   runtime::MutexLock lock(kernel.impl().dispatcher_lock);
   if (const auto thread = kernel.impl().threads.find(pointer);
@@ -100,7 +100,7 @@ int64_t dereference(const char* function, void* object) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, function, kDispatchLevel);
   Executive& state = executive_of(frame.kernel());
-  std::shared_ptr<void> keep;  // goes after the lock
+  std::shared_ptr<void> keep;  // destroyed after the lock
   {
     runtime::MutexLock lock(state.lock);
     const auto found = state.references.find(object);
@@ -132,7 +132,7 @@ DXGKIT_NT_ABI int64_t obf_reference_object_with_tag(void* object, uint32_t) {
 DXGKIT_NT_ABI int64_t obf_dereference_object_with_tag(void* object, uint32_t) {
   return dereference("ObfDereferenceObjectWithTag", object);
 }
-/// The deferred forms differ in where the object is deleted, which nobody sees here.
+/// The deferred forms delete the object elsewhere, which has no visible effect here.
 DXGKIT_NT_ABI void ob_dereference_object_defer_delete(void* object) {
   dereference("ObDereferenceObjectDeferDelete", object);
 }
@@ -195,7 +195,7 @@ DXGKIT_NT_ABI int32_t zw_close(void* handle) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "ZwClose", kPassiveLevel);
   Kernel::Impl& state = frame.kernel().impl();
-  HandleEntry closed;  // its object goes after the lock
+  HandleEntry closed;  // its object is destroyed after the lock
   {
     runtime::MutexLock lock(state.dispatcher_lock);
     const auto found = state.handles.find(reinterpret_cast<uint64_t>(handle));
@@ -211,7 +211,6 @@ DXGKIT_NT_ABI int32_t zw_close(void* handle) {
 }
 
 // --- processes and threads
-// -----------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI void* ke_get_current_thread() { return current_thread_object(); }
 DXGKIT_NT_ABI void* ps_get_current_thread_id() {
@@ -253,7 +252,7 @@ DXGKIT_NT_ABI int32_t ps_lookup_process_by_process_id(void* id, void** process) 
 DXGKIT_NT_ABI void* ps_get_process_wow64_process(void*) { return nullptr; }
 DXGKIT_NT_ABI uint8_t ps_get_current_previous_mode() { return 0; }  // KernelMode
 
-/// KAPC_STATE is 48 bytes; its process member (at 32) tells what to go back to.
+/// KAPC_STATE is 48 bytes. Its process member (at 32) names the process to return to.
 DXGKIT_NT_ABI void ke_stack_attach_process(void* process, std::byte* apc_state) {
   required("KeStackAttachProcess", "ApcState", apc_state);
   Executive& state = executive();

@@ -12,8 +12,8 @@ namespace {
 constexpr uint64_t kPoolBytes = uint64_t{1} << 30;   // of address space
 constexpr uint64_t kPageWrite = 2, kPageFetch = 16;  // bits of a page fault's error code
 
-/// Those of all kernels: a fault may come on a thread that has no frame. A place is taken by its
-/// key, and its memory made before it is shown.
+/// The pageable memory of all kernels, because a fault may come on a thread that has no frame. A
+/// place is taken by its key. Its memory is made before the key is published.
 struct Place {
   std::atomic<const Kernel*> kernel{nullptr};
   std::atomic<PagedMemory*> memory{nullptr};
@@ -90,7 +90,7 @@ void PagedMemory::remove_sections(const void* start, uint64_t bytes) {
   for (size_t i = 1; i < kRangesMax; ++i) {
     Range& range = ranges_[i];
     if (range.bytes.load() == 0 || range.start.load() - first >= bytes) continue;
-    protect(i, range.protection);  // whoever unmaps it may look at it
+    protect(i, range.protection);  // the code that unmaps it may read it
     range.bytes.store(0);
   }
 }
@@ -101,11 +101,11 @@ void PagedMemory::hold_sections(bool held) {
     page_in();
     return;
   }
-  // A driver that lets go more often than it holds changes nothing.
+  // A driver that unlocks more often than it locks changes nothing.
   uint32_t seen = holds_.load();
   while (seen != 0 && !holds_.compare_exchange_weak(seen, seen - 1)) {
   }
-  mark_in();  // what was held at the last rise is there still
+  mark_in();  // sections locked at the last rise are still accessible
 }
 
 std::byte* PagedMemory::take(uint64_t page_count) {

@@ -1,4 +1,5 @@
-// What Windows may page out, taken away whenever somebody reaches DISPATCH_LEVEL (IRQL-13).
+// Memory that Windows may page out. It becomes inaccessible whenever a thread reaches
+// DISPATCH_LEVEL (IRQL-13).
 #pragma once
 
 #include <array>
@@ -15,14 +16,14 @@ namespace dxgkit::nt {
 
 /// Paged pool and the pageable sections of driver images of one kernel.
 ///
-/// As Windows' verifier does: the rise to DISPATCH_LEVEL makes all of it inaccessible, the first
-/// touch brings all of it back. A touch by driver code at that level is a bug check (0xD1); below,
-/// or by code of ours, it goes on. Pages have no owner thread, so while one thread is at
-/// DISPATCH_LEVEL another may bring them back: then a touch of the first is not seen. Nobody is
-/// blamed wrongly.
+/// It works like Windows' verifier. The rise to DISPATCH_LEVEL makes all of this memory
+/// inaccessible, and the first access makes all of it accessible again. An access by driver code at
+/// that level is a bug check (0xD1). An access below that level, or by host code, goes on. Pages
+/// have no owner thread. So while one thread is at DISPATCH_LEVEL, another may make them
+/// accessible; then a wrong access of the first is not seen. A right access is never reported.
 ///
-/// Cost of a rise: one load while all is out already, else a system call per range; of the first
-/// touch after it: a signal and as many system calls.
+/// Cost of a rise: one load if all of it is inaccessible already, else a system call per range.
+/// Cost of the first access after it: a signal and as many system calls.
 class PagedMemory {
  public:
   PagedMemory() = default;
@@ -32,21 +33,22 @@ class PagedMemory {
 
   /// A section of an image, whole pages, with its PROT_* bits. Not while the driver runs.
   void add_section(const void* start, uint64_t bytes, int protection);
-  /// Those inside [start, start + bytes). Not while the driver runs.
+  /// Removes the sections inside [start, start + bytes). Not while the driver runs.
   void remove_sections(const void* start, uint64_t bytes);
-  /// MmLockPagable...: sections stay from then on, or may go again. Any thread, at most APC_LEVEL.
+  /// MmLockPagable...: makes sections stay resident, or pageable again. Any thread, at most
+  /// APC_LEVEL.
   void hold_sections(bool held);
 
-  /// Pages of pool, readable and writable below DISPATCH_LEVEL; null: none left. Under the lock of
-  /// the pool.
+  /// Pages of pool, readable and writable below DISPATCH_LEVEL; null if there are none left. Under
+  /// the lock of the pool.
   std::byte* take(uint64_t page_count);
   void give_back(std::byte* first, uint64_t page_count);
   bool is_pool(const void* address) const;
 
   /// The calling thread has reached DISPATCH_LEVEL.
   void page_out();
-  /// Signal-safe. Whether `address` is pageable memory, of whatever kernel, that its protection
-  /// allows to use so (bits of a page fault's error code), and whose; null: it is not.
+  /// Signal-safe. Finds the owner of `address` if it is pageable memory of any kernel, and its
+  /// protection allows this access (bits of a page fault's error code). Null otherwise.
   static PagedMemory* find(uint64_t address, uint64_t error);
   /// Signal-safe.
   void page_in();
@@ -67,20 +69,20 @@ class PagedMemory {
   std::map<uint64_t, std::vector<std::byte*>> free_;  // by number of pages
 };
 
-/// Every kernel has one while it lives; with more kernels than there are places, or without
-/// KernelConfig::catch_faults, null: nothing is paged out there.
+/// A kernel's pageable memory, for the life of the kernel. Null if there are more kernels than
+/// places, or without KernelConfig::catch_faults: then no memory is paged out.
 void make_paged_memory(Kernel& kernel);
 void end_paged_memory(Kernel& kernel);
 PagedMemory* paged_memory(const Kernel& kernel);
 
-/// A section of an image whose name says that Windows may page it out; see
+/// Adds a section of an image whose name says that Windows may page it out; see
 /// PagedMemory::add_section. Removed with the image.
 void add_pageable_section(Kernel& kernel, const void* start, uint64_t bytes, int protection);
 
-/// How many of all have something that may be accessible.
+/// The number of all objects with memory that may be accessible.
 extern std::atomic<uint32_t> g_paged_in;
 void page_out_memory_of(const Kernel& kernel);
-/// The calling thread goes on at `irql`.
+/// The calling thread continues at `irql`.
 inline void at_level(const Kernel& kernel, Irql irql) {
   if (irql >= kDispatchLevel && g_paged_in.load(std::memory_order_relaxed) != 0) [[unlikely]]
     page_out_memory_of(kernel);

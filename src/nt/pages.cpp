@@ -1,5 +1,5 @@
-// Pages by MDL, probes, physical memory, port space, and what paging calls mean where nothing is
-// paged.
+// Pages by MDL, probes, physical memory, port space, and paging calls in a system that pages
+// nothing out.
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -48,7 +48,7 @@ Mdl* allocate_pages(const char* function, uint64_t low, uint64_t high, uint64_t 
       return nullptr;
     }
   } else {
-    // As many as there are: the caller looks at the size, unless it asked for all or nothing.
+    // As many pages as there are: the caller checks the size, unless it asked for all or nothing.
     const uint64_t wanted =
         (flags & kFullyRequired) != 0 ? count : std::min(count, kernel.machine().free_page_count());
     if (wanted == 0) return nullptr;
@@ -120,7 +120,7 @@ DXGKIT_NT_ABI void mm_free_pages_from_mdl(Mdl* mdl) {
   mdl->flags = static_cast<int16_t>(mdl->flags & ~kMdlPagesLocked);
 }
 
-/// Part of what a locked MDL describes.
+/// A part of the pages of a locked MDL.
 DXGKIT_NT_ABI void io_build_partial_mdl(Mdl* source, Mdl* target, void* address, uint32_t length) {
   const Mdl& from = required("IoBuildPartialMdl", "SourceMdl", source);
   Mdl& to = required("IoBuildPartialMdl", "TargetMdl", target);
@@ -153,7 +153,6 @@ DXGKIT_NT_ABI void io_build_partial_mdl(Mdl* source, Mdl* target, void* address,
 }
 
 // --- physical memory
-// ------------------------------------------------------------------------------------------------------
 
 struct MemoryRange {  // PHYSICAL_MEMORY_RANGE
   int64_t base, bytes;
@@ -218,8 +217,7 @@ DXGKIT_NT_ABI void* mm_allocate_contiguous_node(uint64_t bytes, int64_t low, int
       "MmAllocateContiguousMemorySpecifyCache")(bytes, low, high, boundary, 1);
 }
 
-// --- what may be paged out; I/O ports
-// -------------------------------------------------------------------------
+// --- pageable memory; I/O ports
 
 /// All pageable sections of the driver at once.
 void hold_sections(bool held) {

@@ -42,7 +42,7 @@ bool follows_call(uint64_t address) {
   return code[5] == 0xFF && ((code[6] & 0xF8) == 0xD0 || (code[6] & 0xF8) == 0x10);
 }
 
-/// Callers in an image without unwind data: what on the stack looks like return addresses.
+/// Callers in an image without unwind data: values on the stack that look like return addresses.
 void guess_frames(const Kernel::Impl& state, const Context& start,
                   std::vector<std::string>* frames) {
   for (uint64_t word = 0; word < kWordsSearched && frames->size() < kFramesShown; ++word) {

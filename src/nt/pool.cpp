@@ -1,4 +1,4 @@
-// Pool: allocation, what surrounds a block, what freeing it proves.
+// Pool: allocation, the canaries around a block, and the checks when it is freed.
 #include "nt/pool.h"
 
 #include <fmt/format.h>
@@ -26,9 +26,9 @@ constexpr uint32_t kNonPagedPoolNx = 512;
 constexpr uint64_t kFlagUninitialized = 0x2, kFlagNonPaged = 0x40, kFlagNonPagedExecute = 0x80,
                    kFlagPaged = 0x100, kFlagRaise = 0x20;
 
-/// What lies around a block.
+/// The pattern around a block.
 constexpr uint8_t kCanary = 0xB7;
-/// What freed heap blocks are filled with.
+/// The pattern in freed heap blocks.
 constexpr uint8_t kFreedPattern = 0xDD;
 constexpr uint64_t kCanaryBytes = 16;
 constexpr uint64_t kAlignment = 16;  // of every block
@@ -143,8 +143,8 @@ void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_
   return memory;
 }
 
-/// Gives the memory of a block back; what is special becomes inaccessible only. memory_lock held if
-/// it is special or paged.
+/// Frees the memory of a block; special pool only becomes inaccessible. memory_lock is held for
+/// special and paged blocks.
 void release_memory(Kernel& kernel, const PoolBlock& block) {
   switch (block.home) {
     case PoolBlock::Home::kHeap:
@@ -204,7 +204,7 @@ constexpr const char* kOverrunExpected = "A driver writes only inside the blocks
 constexpr const char* kOverrunFix =
     "Compare the size asked for with what is written; `special_pool` stops at the very write.";
 
-/// What `memory` is, if it is no live block: for the finding of a bad free.
+/// Describes `memory` if it is not a live block, for the finding of a bad free.
 std::string what_it_is(const Kernel& kernel, const std::byte* memory) {
   const Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.memory_lock);
@@ -224,8 +224,8 @@ std::string what_it_is(const Kernel& kernel, const std::byte* memory) {
   return "no block of pool";
 }
 
-/// What the kernel still has in a queue inside memory that is freed, as the text of a finding;
-/// empty: nothing.
+/// Describes an object that the kernel still has in a queue inside freed memory, as the text of a
+/// finding; empty: none.
 std::string queued_object_in(CallFrame& frame, std::byte* memory, const PoolBlock& block,
                              bool* is_timer) {
   Kernel& kernel = frame.kernel();
@@ -238,7 +238,7 @@ std::string queued_object_in(CallFrame& frame, std::byte* memory, const PoolBloc
     for (auto entry = state.timers.lower_bound(memory);
          entry != state.timers.end() && entry->first < memory + block.bytes; ++entry) {
       if (!entry->second.armed) continue;
-      entry->second.armed = false;  // its memory goes
+      entry->second.armed = false;  // its memory is freed
       (void)entry->second.timer->cancel();
       *is_timer = true;
       return text(fmt::format("the timer {} bytes inside, set by {}, is queued",
@@ -255,8 +255,8 @@ std::string queued_object_in(CallFrame& frame, std::byte* memory, const PoolBloc
   return {};
 }
 
-/// Takes the block out of the books and frees it. What was written around it, as the text of a
-/// finding; empty: nothing.
+/// Removes the block from the records and frees it. Returns the text of a finding if the bytes
+/// around it were overwritten; empty: they were not.
 std::string release_block(CallFrame& frame, const char* function, std::byte* memory,
                           const PoolBlock& block, uint32_t tag) {
   Kernel& kernel = frame.kernel();
@@ -308,7 +308,7 @@ std::string bad_free_text(const Kernel& kernel, const char* function, const std:
                      what_it_is(kernel, memory));
 }
 
-// Findings of a bug check do not return, so no string may be alive beside the one that is moved in.
+// Findings of a bug check do not return, so no string may be alive except the one that is moved in.
 
 void free_pool(const char* function, void* pointer, uint32_t tag) {
   CallFrame& frame = CallFrame::current();
@@ -418,7 +418,6 @@ std::string to_text(const Kernel& kernel, const Origin& origin) {
 }
 
 // --- special pool
-// ------------------------------------------------------------------------------------------------
 
 SpecialArena::SpecialArena(uint64_t bytes) : bytes_(bytes) {
   void* const memory =
@@ -546,7 +545,7 @@ void set_allocation_fault(Kernel& kernel, std::function<bool(std::string_view ro
 void free_leaked_pool(Kernel& kernel) {
   Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.memory_lock);
-  // Frees only: the order has no effect anybody sees, so address order is harmless here.
+  // This only frees, so the order has no visible effect, and address order is harmless.
   for (const auto& [address, block] : state.pool) {
     release_memory(kernel, block);
     if (block.home == PoolBlock::Home::kSpecial)

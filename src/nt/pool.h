@@ -1,4 +1,4 @@
-// Pool of drivers, and who took it.
+// Pool of drivers, and the callers that allocated it.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@
 
 namespace dxgkit::nt {
 
-/// What uninitialised memory holds, so that runs repeat and nobody mistakes it for zeroed memory.
+/// The content of uninitialised memory. It makes runs repeat and does not look like zeroed memory.
 inline constexpr uint8_t kPoolPattern = 0xA5;
 
-/// Who asked for something: the call in the driver, and what it was running.
+/// The origin of a request: the calling place in the driver, and the running DDI.
 struct Origin {
   const void* caller = nullptr;  // null: not an image
   const char* ddi = "";          // CallFrame::name
@@ -46,8 +46,8 @@ struct PoolBlock {
   Origin allocated = {};
 };
 
-/// Address space in which every block of special pool lies between inaccessible pages, and freed
-/// ones stay inaccessible for a while.
+/// Address space in which every block of special pool lies between inaccessible pages. Freed blocks
+/// stay inaccessible for a while.
 class SpecialArena {
  public:
   explicit SpecialArena(uint64_t bytes);
@@ -56,12 +56,12 @@ class SpecialArena {
   SpecialArena& operator=(const SpecialArena&) = delete;
   /// Signal-safe.
   bool contains(uint64_t address) const { return address - start_ < bytes_; }
-  /// Readable and writable pages with an inaccessible one on either side; null when there is no
+  /// Readable and writable pages with an inaccessible page on either side; null if there is no
   /// room.
   std::byte* take(uint64_t page_count);
-  /// The contents go and the pages become inaccessible.
+  /// Drops the contents and makes the pages inaccessible.
   void close(std::byte* first, uint64_t page_count);
-  /// Closed pages can be taken again.
+  /// Makes closed pages available again.
   void give_back(std::byte* first, uint64_t page_count);
 
  private:
@@ -69,19 +69,19 @@ class SpecialArena {
   std::map<uint64_t, std::vector<std::byte*>> free_;  // by number of pages, last in first out
 };
 
-/// Asked when a driver asks for pool, contiguous memory, an MDL or a mapping, by the name of the
-/// routine; true: it gets null. For those who look at its error paths: set before the driver is
-/// loaded; any thread, must not block.
+/// A function that is asked when a driver asks for pool, contiguous memory, an MDL or a mapping, by
+/// the name of the routine. If it returns true, the driver gets null. It tests the driver's error
+/// paths. Set it before the driver is loaded. Any thread calls it; it must not block.
 void set_allocation_fault(Kernel& kernel, std::function<bool(std::string_view routine)> fails);
 
-/// What was freed lately; the blocks of special pool among it are inaccessible still.
+/// Blocks freed lately. Those of special pool are still inaccessible.
 struct FreedBlock {
   const std::byte* memory = nullptr;
   PoolBlock block;
   Origin freed = {};
 };
 
-/// What a fault at `address` in special pool means, as the parts of a finding. Not in a signal
+/// The meaning of a fault at `address` in special pool, as the parts of a finding. Not in a signal
 /// handler.
 struct PoolFault {
   const char* rule = "";
@@ -90,15 +90,15 @@ struct PoolFault {
 };
 std::optional<PoolFault> describe_pool_fault(const Kernel& kernel, const CallFrame& frame,
                                              uint64_t address);
-/// The block of paged pool that holds `address`, for a finding; empty: none. Not in a signal
-/// handler.
+/// The block of paged pool that contains `address`, for a finding; empty if there is none. Not in a
+/// signal handler.
 std::string paged_block_text(const Kernel& kernel, uint64_t address);
-/// NT-10 for every live block whose surroundings were overwritten; returns their number.
+/// Reports NT-10 for every live block whose surroundings were overwritten. Returns their number.
 size_t report_pool_overruns(Kernel& kernel, const char* when);
 std::unique_ptr<SpecialArena> make_special_arena();
-/// Frees what the driver left.
+/// Frees the blocks that the driver left.
 void free_leaked_pool(Kernel& kernel);
-/// "Abcd", with dots for what is no letter.
+/// "Abcd", with dots for characters that are not letters.
 std::string tag_text(uint32_t tag);
 
 }  // namespace dxgkit::nt

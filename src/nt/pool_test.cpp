@@ -1,4 +1,4 @@
-// What a driver does wrong with pool is found, and said with who took the block.
+// A driver's mistakes with pool are found, and the finding names the code that allocated the block.
 #include "nt/pool.h"
 
 #include <gtest/gtest.h>
@@ -155,7 +155,7 @@ TEST(Pool, IsNotFreedWithQueuedObjectsInIt) {
   });
 }
 
-/// What is left at unload: one finding per kind and tag, with who took the first.
+/// Leaks at unload: one finding per kind and tag, with the code that allocated the first.
 TEST(Leaks, NameWhoTookThem) {
   DXGKIT_COVERS("LIFE-20", "NT-12");
   in_every_mode([](const char* path) {

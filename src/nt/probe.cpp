@@ -1,9 +1,8 @@
 // Telling user memory from kernel memory.
 //
 // Host and clients share one address space here, so an address alone says nothing. Kernel memory is
-// what this kernel knows as such: driver images, driver stacks, pool, the
-// machine's memory, mapped windows. All
-// else below MmUserProbeAddress is user memory.
+// the memory that this kernel knows as its own: driver images, driver stacks, pool, the machine's
+// memory, mapped windows. All other memory below MmUserProbeAddress is user memory.
 #include "base/guarded_copy.h"
 #include "nt/kernel_impl.h"
 #include "nt/seh.h"

@@ -158,9 +158,9 @@ class Answer {
   std::vector<std::byte> bytes_;
 };
 
-/// Fills a caller's buffer as the configuration manager does: nothing below the fixed part, a cut
-/// copy below what is needed, and always the needed size. Holds no lock: the buffer is the
-/// driver's.
+/// Fills a caller's buffer as the configuration manager does. A buffer below the fixed part gets
+/// nothing, one below the needed size gets a cut copy, and the needed size is always returned.
+/// Holds no lock, because the buffer is the driver's.
 int32_t give(int32_t status, const Answer& answer, void* buffer, uint32_t length,
              uint32_t* result_length) {
   if (status < 0) return status;

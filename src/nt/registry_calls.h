@@ -8,9 +8,9 @@
 
 namespace dxgkit::nt {
 
-/// The key of a handle of the driver; null if it is no key handle.
+/// The key behind a handle of the driver; null if the handle names no key.
 std::shared_ptr<RegistryKey> key_of_handle(Kernel& kernel, void* handle);
-/// Writes a value and the key's time. The executive's lock held.
+/// Writes a value and the key's time. The caller holds the executive's lock.
 void set_registry_value(Kernel& kernel, RegistryKey& key, std::u16string_view name, uint32_t type,
                         const void* data, uint32_t bytes);
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 namespace {
-/// The parser asserts what some texts, "[{" for one, do not keep.
+/// The parser has assertions that some texts break, "[{" for one.
 struct ParserLost {};
 [[noreturn]] void lose_parser() { throw ParserLost(); }
 }  // namespace
@@ -34,7 +34,7 @@ constexpr uint32_t kRegNone = 0, kRegSz = 1, kRegExpandSz = 2, kRegBinary = 3, k
 constexpr size_t kDotsMax = 32;  // of one line: dotted keys nest
 constexpr size_t kNameMax = 16'383;
 
-/// What both formats are turned into before they mean anything.
+/// The common form of both formats before it is interpreted.
 struct Node {
   enum class Kind { kOther, kInteger, kText, kList, kTable } kind = Kind::kOther;
   uint32_t line = 0;  // 0: not known
@@ -45,7 +45,7 @@ struct Node {
   std::vector<Node> members;  // of a list or a table
 };
 
-/// An error, told once.
+/// An error; only the first one is kept.
 class Reason {
  public:
   explicit Reason(std::string* message) : message_(message) {}
@@ -62,9 +62,9 @@ std::string place(const Node& node, std::string_view path) {
   return node.line > 0 ? fmt::format("line {}, {}", node.line, path) : std::string(path);
 }
 
-/// What a parser must not see: nesting that it or a destructor would follow recursively, and
-/// control characters, which neither format has (one of the parsers takes a zero for the beginning
-/// of a key, and gives up).
+/// Texts that a parser must not see: nesting that the parser or a destructor would follow
+/// recursively, and control characters. Neither format has control characters, and one of the
+/// parsers takes a zero for the beginning of a key and gives up.
 bool is_no_text(std::string_view text, std::string* message) {
   size_t depth = 0, dots = 0, line = 1;
   for (const char c : text) {

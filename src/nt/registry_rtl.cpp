@@ -43,7 +43,7 @@ std::u16string terminated_text(const char16_t* text) {
   return out;
 }
 
-/// The key that RelativeTo and Path name. `create`: what is missing is made.
+/// The key that RelativeTo and Path name. `create`: missing keys are made.
 int32_t open_relative(Kernel& kernel, uint32_t relative, const char16_t* path, bool create,
                       std::shared_ptr<RegistryKey>* key) {
   std::shared_ptr<RegistryKey> start;
@@ -144,7 +144,7 @@ std::vector<std::byte> expand(const std::vector<std::byte>& data) {
   return out;
 }
 
-/// RTL_QUERY_REGISTRY_DIRECT: the value goes where EntryContext points.
+/// RTL_QUERY_REGISTRY_DIRECT: the value is written to EntryContext.
 int32_t store_direct(const QueryTable& entry, const RegistryValue& value) {
   required("RtlQueryRegistryValues", "EntryContext", static_cast<std::byte*>(entry.entry_context));
   const auto bytes = static_cast<uint32_t>(value.data.size());

@@ -108,7 +108,7 @@ std::string value_text(const RegistryValue& value) {
     default:
       break;
   }
-  // Whatever is no well-formed text or number of its type: its bytes.
+  // Data that is not a well-formed text or number of its type is written as bytes.
   return fmt::format("{{ type = \"{}\", data = \"{}\" }}",
                      value.type == 3 ? std::string("binary") : std::to_string(value.type),
                      hex_of(value.data));

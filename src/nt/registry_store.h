@@ -1,4 +1,4 @@
-// The registry a driver sees: a tree of keys and typed values, read from and written to text.
+// The registry that a driver sees: a tree of keys and typed values, read from and written to text.
 #pragma once
 
 #include <map>
@@ -31,7 +31,7 @@ struct RegistryKey {
 /// A tree of keys under "\Registry". Not thread-safe: the kernel's lock guards it.
 class Registry {
  public:
-  /// What KernelConfig::registry holds.
+  /// The form of KernelConfig::registry.
   using Map = std::map<std::string, std::map<std::string, RegistryValue>>;
 
   Registry();
@@ -40,10 +40,10 @@ class Registry {
 
   /// The key at an absolute path ("\Registry\Machine\..."), or null. Empty components are skipped.
   std::shared_ptr<RegistryKey> find(std::u16string_view path) const;
-  /// As find, below `start`.
+  /// The same, below `start`.
   static std::shared_ptr<RegistryKey> find_below(const std::shared_ptr<RegistryKey>& start,
                                                  std::u16string_view path);
-  /// Makes the key and what is missing above it.
+  /// Makes the key and its missing parents.
   static std::shared_ptr<RegistryKey> create_below(const std::shared_ptr<RegistryKey>& start,
                                                    std::u16string_view path);
   const std::shared_ptr<RegistryKey>& root() const { return root_; }
@@ -58,16 +58,16 @@ class Registry {
   std::shared_ptr<RegistryKey> root_;
 };
 
-/// Bounds of a registry text; more is refused.
+/// Bounds of a registry text; a larger text is refused.
 inline constexpr size_t kRegistryTextMax = size_t{4} << 20;
 inline constexpr size_t kRegistryDepthMax = 32;
 
-/// Reads the TOML or JSON form (a text whose first character is '{' is JSON); the format is
-/// described in docs/registry.md. Any text is safe to give. kInvalidParameter with a one-sentence
-/// reason that names the line or the key in *message (may be null) otherwise.
+/// Reads the TOML or JSON form (a text whose first character is '{' is JSON). docs/registry.md
+/// describes the format. Any text is safe. On failure kInvalidParameter, with a one-sentence reason
+/// in *message (may be null) that names the line or the key.
 Result<Registry> parse_registry(std::string_view text, std::string* message);
 
-/// What the driver left in the kernel's registry, as Registry::to_text. Thread: any, when the
+/// The kernel's registry with the driver's changes, as Registry::to_text. Any thread, when the
 /// driver is quiet.
 std::string registry_text(Kernel& kernel);
 

@@ -11,7 +11,6 @@ namespace {
 using namespace ntstatus;
 
 // --- ERESOURCE: the driver's 104 bytes stay as they are; the state is kept beside, by address
-// ---------------------------
 
 ResourceState* find_resource(Executive& state, const void* resource) {
   const auto found = state.resources.find(resource);
@@ -242,7 +241,6 @@ DXGKIT_NT_ABI int32_t reinitialize_resource(void* resource) {
 }
 
 // --- push locks: word 0 free, 1 exclusive, 2n shared by n; the upper half counts waiters
-// --------------------------------
 
 struct PushLock {  // EX_PUSH_LOCK
   std::atomic<uint32_t> word, waiters;
@@ -311,7 +309,6 @@ DXGKIT_NT_ABI void release_push_lock_any(PushLock* lock, uint32_t) {
 }
 
 // --- rundown protection: bit 0 the end has begun, above it the count
-// ---------------------------------------------------
 
 struct Rundown {  // EX_RUNDOWN_REF
   std::atomic<uint32_t> word;

@@ -54,7 +54,7 @@ DXGKIT_NT_ABI int32_t unicode_to_ansi_string(AnsiString* out, const UnicodeStrin
     if (memory == nullptr) return kNoMemory;
     target = {0, static_cast<uint16_t>(length + 1), memory};
   } else if (length + 1 > target.maximum_length) {
-    // What fits is given, with its terminator.
+    // Copies as much as fits, with a terminator.
     if (target.maximum_length == 0) return kBufferOverflow;
     const auto fits = static_cast<uint16_t>(target.maximum_length - 1);
     for (size_t i = 0; i < fits; ++i) target.buffer[i] = to_ansi(source.buffer[i]);
@@ -217,7 +217,6 @@ DXGKIT_NT_ABI int32_t hash_unicode(const UnicodeString* string, uint8_t no_case,
 }
 
 // --- numbers
-// ---------------------------------------------------------------------------------------------------------
 
 bool parse_number(const char16_t* text, size_t length, uint32_t base, uint32_t* result) {
   size_t at = 0;
@@ -329,7 +328,6 @@ DXGKIT_NT_ABI int32_t guid_from_string(const UnicodeString* string, Guid* out) {
 }
 
 // --- code pages
-// ----------------------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI int32_t unicode_to_multi_byte(char* out, uint32_t bytes, uint32_t* written,
                                             const char16_t* in, uint32_t in_bytes) {
@@ -375,7 +373,6 @@ DXGKIT_NT_ABI int32_t utf8_to_unicode(char16_t* out, uint32_t bytes, uint32_t* n
 }
 
 // --- bitmaps
-// --------------------------------------------------------------------------------------------------------
 
 struct Bitmap {  // RTL_BITMAP
   uint32_t size_bits;
@@ -457,7 +454,6 @@ DXGKIT_NT_ABI int8_t least_significant(uint64_t set) {
 }
 
 // --- time: 100 ns since 1601
-// ---------------------------------------------------------------------------------------
 
 struct TimeFields {  // TIME_FIELDS
   int16_t year, month, day, hour, minute, second, milliseconds, weekday;
@@ -531,7 +527,6 @@ DXGKIT_NT_ABI void from_seconds_1980(uint32_t seconds, int64_t* time) {
 }
 
 // --- chance, sums, memory
-// -------------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI uint32_t random_number(uint32_t* seed) {
   const auto number =

@@ -69,7 +69,7 @@ Disposition call_language_handler(ExceptionRoutine handler, ExceptionRecord* rec
                                                          dispatcher));
 }
 
-/// Host frames in [low, high) are forgotten: what a sanitizer marked there goes with them.
+/// Host frames in [low, high) are dropped, and with them the marks that a sanitizer made there.
 void forget_host_frames([[maybe_unused]] std::byte* low, [[maybe_unused]] std::byte* high) {
 #ifdef DXGKIT_ASAN
   if (low < high) ASAN_UNPOISON_MEMORY_REGION(low, static_cast<size_t>(high - low));
@@ -86,7 +86,8 @@ void forget_host_frames([[maybe_unused]] std::byte* low, [[maybe_unused]] std::b
   }
 #ifdef DXGKIT_ASAN
   forget_host_stack(frame);
-  // This and what called it stand on the driver's stack, below where the driver goes on.
+  // This function and its callers are on the driver's stack, below the place where the driver
+  // continues.
   auto* const here = static_cast<std::byte*>(__builtin_frame_address(0));
   auto* const there = reinterpret_cast<std::byte*>(context.rsp);
   constexpr ptrdiff_t kOwnFrame = 4096, kFurthest = 1 << 20;
@@ -106,8 +107,8 @@ void forget_host_frames([[maybe_unused]] std::byte* low, [[maybe_unused]] std::b
   report_unhandled(frame, failure, context);
 }
 
-/// Leaves frames up to the one whose establisher is `target_frame` (0: all), running termination
-/// handlers, and goes on at `target_ip` there.
+/// Leaves frames up to the one whose establisher is `target_frame` (0: all), runs their termination
+/// handlers, and continues at `target_ip` there.
 [[noreturn]] void unwind_to(CallFrame& frame, FrameWalker& walker, uint64_t target_frame,
                             uint64_t target_ip, ExceptionRecord* record, uint64_t value) {
   ExceptionRecord own;
@@ -203,10 +204,10 @@ DXGKIT_NT_ABI Disposition c_specific_handler(ExceptionRecord* record, uint64_t e
   for (uint32_t i = dispatcher->scope_index; i < count; ++i) {
     if (!read_scope(*dispatcher, i, &scope)) break;
     if (!covers(scope, pc)) continue;
-    // A scope that the target lies in too is not left.
+    // A scope that contains the target too is not left.
     if (is_target && covers(scope, target)) break;
     if (scope.jump != 0) {
-      // Where the unwinding goes: scopes around it stay entered.
+      // The target of the unwinding: scopes around it stay entered.
       if (is_target && scope.jump == target) break;
       continue;
     }
@@ -265,12 +266,13 @@ void raise_code(Context& context, uint32_t code) {
   raise_exception(record, context);
 }
 
-/// From here the host stack belongs to what handlers call, so what lies there is copied first.
+/// From here on the host stack belongs to functions that handlers call, so the data on it is copied
+/// first.
 void raise_on_driver_stack(void* argument) {
   const auto& raised = *static_cast<const Raised*>(argument);
   ExceptionRecord record = raised.record;
   Context context = raised.context;
-  record.flags |= kNonContinuable;  // what was done of the export cannot be taken up again
+  record.flags |= kNonContinuable;  // the export cannot be resumed
   raise_exception(record, context);
   DXGKIT_CHECK(false);
 }
@@ -325,7 +327,7 @@ bool FrameWalker::settle() {
       continue;
     }
     if (in_stack_probe(context.rip)) {
-      // It pushes two registers, and may have failed at either.
+      // It pushes two registers, and either push may have failed.
       for (const uint64_t slot : {context.rsp + 16, context.rsp + 8, context.rsp}) {
         if (!guarded_copy(&context.rip, as_pointer(slot), sizeof(context.rip))) continue;
         context.rsp = slot + 8;
@@ -335,13 +337,14 @@ bool FrameWalker::settle() {
       continue;
     }
     if (frames_ == 1 && context.rip != reinterpret_cast<uint64_t>(dxgkit_nt_handler_return)) {
-      // A call through a wild pointer: whoever made it is on top of the stack.
+      // A call through a wild pointer: the caller's return address is on top of the stack.
       if (!guarded_copy(&context.rip, as_pointer(context.rsp), sizeof(context.rip))) return false;
       if (find_image(state_, context.rip) == nullptr) return false;
       context.rsp += 8;
       continue;
     }
-    // Out of a filter or a termination handler: on with the exception it was called for.
+    // Leaves a filter or a termination handler: continues with the exception for which it was
+    // called.
     if (context.rip != reinterpret_cast<uint64_t>(dxgkit_nt_handler_return)) return false;
     if (active_ == nullptr) return false;
     if (active_->start != nullptr) {
@@ -446,7 +449,8 @@ void raise_at_door(const ExceptionRecord& record) {
   raised.record = record;
   Context& context = raised.context;
   if (!frame.in_door()) {
-    // A driver that was compiled into its host, or has no stack of its own: nothing to walk.
+    // A driver that was compiled into its host, or has no stack of its own: there is nothing to
+    // walk.
     context.rip = record.address;
     report_unhandled(frame, record, context);
   }
@@ -529,7 +533,7 @@ namespace dxgkit::nt {
 
 namespace {
 
-/// C++ handlers would have to run destructors and catch blocks; the search goes past them.
+/// C++ handlers would have to run destructors and catch blocks, so the search skips them.
 DXGKIT_NT_ABI Disposition cxx_frame_handler(ExceptionRecord*, uint64_t, Context*,
                                             DispatcherContext*) {
   return Disposition::kContinueSearch;

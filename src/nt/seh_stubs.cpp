@@ -3,7 +3,8 @@
 #include "nt/context.h"
 
 // Builds the caller's CONTEXT below the return address (on the 16-byte grid), calls `body` with it,
-// then goes on at what it then holds. Volatile registers are saved too: they are the arguments.
+// then continues with the registers that it then holds. Volatile registers are saved too, because
+// they are the arguments.
 #define DXGKIT_CONTEXT_STUB(name, body)                                              \
   __asm__(".text\n.globl " name "\n.type " name ", @function\n" name                 \
           ":\n"                                                                      \
@@ -63,8 +64,8 @@ __asm__(
     "  test %rax, %rax\n  je 1f\n"
     "  xrstor64 1408(%rdi)\n  jmp dxgkit_nt_restore_general\n"
     "1: fxrstor64 1408(%rdi)\n  jmp dxgkit_nt_restore_general\n"
-    // uint64_t dxgkit_nt_call_handler(code, a, b, c, d): System V to Win64. Whoever walks up from
-    // the handler meets the label behind the call and knows where it is.
+    // uint64_t dxgkit_nt_call_handler(code, a, b, c, d): System V to Win64. A walk up from the
+    // handler meets the label behind the call and knows the place by it.
     ".globl dxgkit_nt_call_handler\n.globl dxgkit_nt_handler_return\n"
     ".type dxgkit_nt_call_handler, @function\n"
     "dxgkit_nt_call_handler:\n"
@@ -74,7 +75,8 @@ __asm__(
     "dxgkit_nt_handler_return:\n"
     "  leave\n  ret\n"
     // void dxgkit_nt_call_on_stack(stack, function, argument, where): calls function(argument) on
-    // another stack; if `where` is not null, writes there below what this one is in use.
+    // another stack. If `where` is not null, it stores the end of the used part of the present
+    // stack there.
     ".globl dxgkit_nt_call_on_stack\n.type dxgkit_nt_call_on_stack, @function\n"
     "dxgkit_nt_call_on_stack:\n"
     "  push %rbp\n  mov %rsp, %rbp\n"
@@ -155,7 +157,7 @@ __asm__(
     "4: ret\n"
     "dxgkit_nt_lent_end:\n"
     // __chkstk: rax = bytes about to be taken from the stack. Touches each page on the way, so that
-    // nobody jumps over a guard page. Keeps every register.
+    // code cannot jump over a guard page. Keeps every register.
     ".globl dxgkit_nt_chkstk\n.globl dxgkit_nt_chkstk_end\n.type dxgkit_nt_chkstk, @function\n"
     "dxgkit_nt_chkstk:\n"
     "  push %rcx\n  push %rax\n"

@@ -109,7 +109,6 @@ DXGKIT_NT_ABI int32_t rtl_append_unicode_to_string(UnicodeString* out, const cha
 }
 
 // --- bitmaps
-// ------------------------------------------------------------------------------------------------------
 
 struct Bitmap {  // RTL_BITMAP
   uint32_t size_bits;
@@ -174,7 +173,6 @@ DXGKIT_NT_ABI uint32_t rtl_number_of_set_bits(Bitmap* map) {
 }
 
 // --- C library in the driver's ABI: an image must never bind to the host's, whose ABI is another
-// -------------------------
 
 DXGKIT_NT_ABI const void* c_memchr(const void* a, int value, size_t bytes) {
   return std::memchr(a, value, bytes);

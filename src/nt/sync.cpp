@@ -53,7 +53,7 @@ void consume(DispatcherHeader& header, uint64_t thread) {
   }
 }
 
-/// Takes what the wait needs if it can be had now. Dispatcher lock held.
+/// Takes the objects of the wait if it can be satisfied now. Dispatcher lock held.
 bool try_satisfy(Waiter& waiter) {
   if (waiter.wait_all) {
     for (const DispatcherHeader* object : waiter.objects) {
@@ -169,7 +169,6 @@ int32_t set_event(Kernel& kernel, Kevent& event) {
 namespace {
 
 // --- events, semaphores, mutexes
-// ------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI void ke_initialize_event(Kevent* event, uint32_t type, uint8_t state) {
   initialize_header(event->header,
@@ -267,7 +266,6 @@ DXGKIT_NT_ABI int32_t ke_wait_for_multiple_objects(uint32_t count, DispatcherHea
 }
 
 // --- fast mutexes: a futex word in Count, as drivers initialise it inline
-// --------------------------------------------
 
 std::atomic<uint32_t>& word_of(int32_t* count) {
   return *reinterpret_cast<std::atomic<uint32_t>*>(count);
@@ -341,7 +339,6 @@ DXGKIT_NT_ABI uint8_t ex_try_to_acquire_fast_mutex(FastMutex* mutex) {
 }
 
 // --- spin locks: word 0 free, 1 held, 2 held with waiters; the upper half names the owner
-// ------------------------------
 
 struct SpinLock {
   uint32_t word;
@@ -423,7 +420,6 @@ DXGKIT_NT_ABI uint8_t ke_try_to_acquire_spin_lock_at_dpc_level(SpinLock* lock) {
 }
 
 // --- guarded mutexes: fast mutexes that leave the level alone
-// -----------------------------------------------------------
 
 DXGKIT_NT_ABI void ke_acquire_guarded_mutex(FastMutex* mutex) {
   acquire_fast_mutex("KeAcquireGuardedMutex", mutex, kPassiveLevel);
@@ -446,7 +442,7 @@ DXGKIT_NT_ABI int32_t ke_read_state(const DispatcherHeader* header) {
   runtime::MutexLock lock(CallFrame::current().kernel().impl().dispatcher_lock);
   return header->signal_state;
 }
-/// Releases who waits now, then takes the signal back.
+/// Releases the present waiters, then resets the signal.
 DXGKIT_NT_ABI int32_t ke_pulse_event(Kevent* event, int32_t, uint8_t) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "KePulseEvent", kDispatchLevel);
@@ -484,7 +480,6 @@ DXGKIT_NT_ABI void ke_lower_irql(Irql irql) {
 }
 
 // --- interlocked lists, under the caller's spin lock, any IRQL
-// ---------------------------------------------------------
 
 DXGKIT_NT_ABI ListEntry* ex_interlocked_insert_tail_list(ListEntry* head, ListEntry* entry,
                                                          SpinLock* lock) {
@@ -525,7 +520,6 @@ DXGKIT_NT_ABI ListEntry* ex_interlocked_remove_head_list(ListEntry* head, SpinLo
 }
 
 // --- critical regions: APCs do not exist here, so there is nothing to keep out
-// -----------------------------------------
 
 DXGKIT_NT_ABI void ke_enter_critical_region() {}
 DXGKIT_NT_ABI void ke_leave_critical_region() {}

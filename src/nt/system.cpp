@@ -1,5 +1,5 @@
-// What a driver asks about the machine it runs on: versions, processors, firmware, power, tracing,
-// registrations that nothing here ever fires.
+// A driver's questions about its machine: versions, processors, firmware, power, tracing, and
+// registrations that never fire here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -137,14 +137,13 @@ DXGKIT_NT_ABI const void* mm_get_system_routine_address(const UnicodeString* nam
   std::u16string text;
   if (!capture_text(name, &text)) return nullptr;
   const Export* found = find_export(narrow(text));
-  // What is refused is as absent as what is not there: a driver that looks has another way.
+  // A refused routine counts as absent: a driver that looks for it has another way.
   if (found == nullptr || found->support == Support::kRefused) return nullptr;
   CallFrame& frame = CallFrame::current();
   return frame.in_door() ? frame.kernel().door(*found) : found->address;
 }
 
 // --- processors: one
-// ---------------------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI uint64_t one_mask() { return 1; }
 DXGKIT_NT_ABI uint32_t one() { return 1; }
@@ -177,8 +176,8 @@ DXGKIT_NT_ABI void set_group_affinity(const GroupAffinity*, GroupAffinity* previ
 }
 DXGKIT_NT_ABI void revert_group_affinity(const GroupAffinity*) {}
 DXGKIT_NT_ABI uint8_t processor_feature(uint32_t feature) {
-  // What every x86-64 has, so that a run does not depend on the host: compare-exchange of 8 bytes,
-  // MMX, SSE, RDTSC, SSE2, NX.
+  // The features of every x86-64, so that a run does not depend on the host: compare-exchange of 8
+  // bytes, MMX, SSE, RDTSC, SSE2, NX.
   for (const uint32_t present : {2U, 3U, 6U, 8U, 10U, 12U}) {
     if (feature == present) return 1;
   }
@@ -213,7 +212,6 @@ DXGKIT_NT_ABI int32_t expand_stack_old(void(DXGKIT_NT_ABI* routine)(void*), void
 }
 
 // --- firmware, security, identifiers
-// ----------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI int32_t get_firmware_variable(const void*, const void*, void*, uint32_t* length,
                                             uint32_t*) {
@@ -239,7 +237,6 @@ DXGKIT_NT_ABI int32_t allocate_luid(uint64_t* luid) {
 }
 
 // --- registrations
-// -----------------------------------------------------------------------------------------------
 
 /// Remembers one under an address; it is a leak until taken back.
 void* register_new(const char* kind) {
@@ -251,7 +248,7 @@ void* register_new(const char* kind) {
                               Registration{kind, state.next_sequence++, std::move(storage)});
   return address;
 }
-/// As register_new, under an address of the driver. False if it is there already.
+/// As register_new, under an address of the driver. False if that address is registered already.
 bool register_at(const char* kind, const void* address) {
   Executive& state = executive();
   runtime::MutexLock lock(state.lock);
@@ -317,7 +314,6 @@ DXGKIT_NT_ABI uint8_t deregister_bug_check(void* record) {
 }
 
 // --- power
-// ---------------------------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI uint32_t po_set_power_state(void*, uint32_t, uint32_t state) { return state; }
 DXGKIT_NT_ABI void po_start_next_power_irp(void*) {}
@@ -326,8 +322,7 @@ DXGKIT_NT_ABI uint32_t po_query_watchdog_time(void*, uint32_t* seconds) {
   return 0;
 }
 
-// --- what is refused
-// -----------------------------------------------------------------------------------------------------
+// --- refusals
 
 DXGKIT_NT_ABI uint64_t refuse_zero() { return 0; }
 DXGKIT_NT_ABI void nothing() {}
@@ -337,7 +332,8 @@ struct Name {
   constexpr Name(const char (&text)[N]) { std::copy_n(text, N, value); }  // NOLINT: a literal
   char value[N];
 };
-/// A routine without a result cannot refuse: calling it names it, like a missing import.
+/// A routine without a result cannot refuse: a call of it is reported by name, like a missing
+/// import.
 template <Name kName>
 DXGKIT_NT_ABI void refuse_void() {
   refuse_call(kName.value, "it is listed as refused");
@@ -541,7 +537,7 @@ std::span<const Export> refused_exports() {
       DXGKIT_EXPORT("ZwSetInformationThread", refuse_status, kRefused, "no thread information"),
       DXGKIT_EXPORT("ZwQuerySystemInformation", refuse_status, kRefused, "no system information"),
       DXGKIT_EXPORT("ZwTraceControl", refuse_status, kRefused, "no event tracing"),
-      // Power framework: the graphics kernel speaks to it, not the driver.
+      // Power framework: the graphics kernel uses it, not the driver.
       DXGKIT_EXPORT("PoCallDriver", refuse_status, kRefused, "use IoCallDriver"),
       DXGKIT_EXPORT("PoClearPowerRequest", refuse_status, kRefused, "no power requests"),
       DXGKIT_EXPORT("PoCreatePowerRequest", refuse_status, kRefused, "no power requests"),

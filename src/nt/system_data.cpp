@@ -37,7 +37,7 @@ class Window {
   uint8_t* out_;
 };
 
-/// 1/64 second in 100 ns units: what KeQueryTimeIncrement answers.
+/// 1/64 second in 100 ns units: the answer of KeQueryTimeIncrement.
 constexpr uint32_t kTickUnits = 156'250;
 
 void* current_thread() {
@@ -65,7 +65,7 @@ void read_shared_data(CallFrame& frame, uint64_t offset, uint64_t bytes, void* o
   window.put(0x26A, uint16_t{9});   // NativeProcessorArchitecture: AMD64
   window.put(0x26C, uint32_t{10});  // NtMajorVersion
   window.put(0x270, uint32_t{0});   // NtMinorVersion
-  // ProcessorFeatures: what every x64 processor has (CX8, MMX, XMMI, RDTSC, PAE, XMMI64, NX, CX16).
+  // ProcessorFeatures of every x64 processor (CX8, MMX, XMMI, RDTSC, PAE, XMMI64, NX, CX16).
   for (const uint64_t feature : {2U, 3U, 6U, 8U, 9U, 10U, 12U, 13U, 14U})
     window.put(0x274 + feature, uint8_t{1});
   window.put(0x300, uint64_t{10'000'000});     // QpcFrequency

@@ -1,4 +1,4 @@
-// NT system time as the kernel's runtime tells it.
+// NT system time, computed from the runtime's clock.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace dxgkit::nt {
 /// repeat.
 inline constexpr int64_t kSystemTimeAtStart = 133'800'000'000'000'000;
 
-/// An NT timeout as a time of the runtime whose clock reads `now`: negative 100 ns units are
-/// relative, positive ones a date since 1601, 0 is now, null is for ever.
+/// An NT timeout as a time of the runtime whose clock reads `now`. Negative values are relative
+/// (100 ns units), positive ones are dates since 1601, 0 is now, and null is for ever.
 inline runtime::TimeNs deadline_of(runtime::TimeNs now, const int64_t* timeout) {
   if (timeout == nullptr) return runtime::kForever;
   const int64_t units = *timeout;

@@ -1,4 +1,5 @@
-// What the tests of this folder share: a kernel of its own, exports called as a driver calls them.
+// Helpers of the tests of this folder: a kernel for each test, and exports called as a driver calls
+// them.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -123,7 +123,6 @@ DXGKIT_NT_ABI Kevent* io_create_synchronization_event(UnicodeString*, void** han
 }
 
 // --- DPCs
-// ---------------------------------------------------------------------------------------------------------
 
 DXGKIT_NT_ABI void ke_initialize_dpc(Kdpc* dpc, DeferredRoutine routine, void* context) {
   *dpc = {};
@@ -140,7 +139,7 @@ DXGKIT_NT_ABI void ke_initialize_threaded_dpc(Kdpc* dpc, DeferredRoutine routine
 DXGKIT_NT_ABI uint8_t ke_remove_queue_dpc(Kdpc* dpc) {
   CallFrame& frame = CallFrame::current();
   if (frame.remove_dpc(required("KeRemoveQueueDpc", "Dpc", dpc))) return 1;
-  // Queued by another thread it is about to run there: the driver may free it once we return.
+  // If another thread queued it, it is about to run there: the driver may free it once we return.
   while (frame.irql() < kDispatchLevel &&
          __atomic_load_n(&dpc->queued, __ATOMIC_ACQUIRE) != nullptr) {
     frame.kernel().runtime().yield();
@@ -169,7 +168,6 @@ DXGKIT_NT_ABI void ke_flush_queued_dpcs() {
 }
 
 // --- timers
-// -------------------------------------------------------------------------------------------------------
 
 void timer_fired(Kernel& kernel, Ktimer* timer) {
   Kernel::Impl& state = kernel.impl();
@@ -239,7 +237,6 @@ DXGKIT_NT_ABI uint8_t ke_read_state_timer(Ktimer* timer) {
 }
 
 // --- time: all of it is the runtime's clock
-// -------------------------------------------------------------------------
 
 constexpr uint32_t kTickUnits =
     156'250;  // 100 ns units of a clock tick: 15.625 ms, the common Windows value

@@ -14,7 +14,7 @@ enum class Op : uint8_t {
   kSetFrame = 3,
   kSave = 4,
   kSaveFar = 5,
-  kEpilog = 6,  // version 2; SAVE_XMM of nobody's compiler in version 1
+  kEpilog = 6,  // version 2; no compiler writes SAVE_XMM in version 1
   kSpare = 7,
   kSaveXmm = 8,
   kSaveXmmFar = 9,
@@ -94,8 +94,8 @@ bool pop(Context& context, uint64_t* to) {
   return true;
 }
 
-/// If the code at the context's rip is the tail of an epilog, does what is left of it, up to and
-/// with the return.
+/// If the code at the context's rip is the tail of an epilog, executes the rest of it, including
+/// the return.
 bool run_epilog(const DriverImage& image, const FunctionEntry& function, const Info& info,
                 const Context& from, Context* out, bool* is_epilog) {
   *is_epilog = false;
@@ -150,7 +150,7 @@ bool run_epilog(const DriverImage& image, const FunctionEntry& function, const I
   if (code[at] == 0xC3 || code[at] == 0xC2 || (code[at] == 0xF3 && code[at + 1] == 0xC3)) {
     leaves = true;
   } else if (code[at] == 0xE9 || code[at] == 0xEB) {
-    // A tail call leaves the function; a jump inside it is no epilog.
+    // A tail call leaves the function; a jump inside it is not an epilog.
     const int64_t distance = code[at] == 0xEB ? 2 + signed_byte(at + 1) : 5 + signed_word(at + 1);
     const uint64_t target = end_rva + static_cast<uint64_t>(distance);
     leaves = target <= function.begin || target >= function.end;
@@ -212,7 +212,8 @@ bool virtual_unwind(const DriverImage& image, const FunctionEntry* function, uin
   const uint64_t reached = rva - entry.begin;
   const bool in_prolog = reached < info.prolog && (info.flags & kChained) == 0;
 
-  // Which stack pointer the frame's handlers know: that after the prolog, or the frame register's.
+  // The stack pointer that the frame's handlers know: the one after the prolog, or the frame
+  // register's.
   frame->establisher = context.rsp;
   if (info.frame_register != 0) {
     bool is_set = !in_prolog;
@@ -298,7 +299,7 @@ bool virtual_unwind(const DriverImage& image, const FunctionEntry* function, uin
     if (chain == kChainLimit || !read_image(image, info.tail(), &primary, sizeof(primary)))
       return false;
     if (!read_info(image, primary.unwind & ~1U, &info)) return false;
-    limit = UINT64_MAX;  // what is chained to has run its prolog
+    limit = UINT64_MAX;  // the function it chains to has run its prolog
   }
   if (!in_prolog && (info.flags & handler_kind) != 0) {
     uint32_t handler = 0;

@@ -1,7 +1,7 @@
 // Walking the frames of driver code by the x64 exception directory (.pdata, UNWIND_INFO).
 //
-// Nothing here trusts an image or a stack: all reads are guarded, all loops are bounded.
-// Thread: any. Allocates nothing, so that it serves on a driver's small stack.
+// This code trusts neither an image nor a stack: all reads are guarded, all loops are bounded. Any
+// thread. Allocates nothing, so it can run on a driver's small stack.
 #pragma once
 
 #include <cstdint>
@@ -17,30 +17,30 @@ struct FunctionEntry {
 };
 static_assert(sizeof(FunctionEntry) == 12);
 
-/// Which handlers virtual_unwind looks for; the bits of UNWIND_INFO.
+/// The kind of handlers that virtual_unwind looks for; the bits of UNWIND_INFO.
 inline constexpr uint8_t kExceptionHandler = 1, kUnwindHandler = 2;
 
-/// The entry that covers `pc`, as it lies in the image, or null: a leaf function, or no code of the
-/// image.
+/// The entry that covers `pc`, as it lies in the image. Null for a leaf function, and for an
+/// address without code of the image.
 const FunctionEntry* find_function(const DriverImage& image, uint64_t pc);
 
-/// What virtual_unwind found out about the frame it left.
+/// The frame that virtual_unwind left.
 struct UnwoundFrame {
-  uint64_t establisher = 0;            // as the frame's handlers know it
+  uint64_t establisher = 0;            // the frame's address as its handlers know it
   ExceptionRoutine handler = nullptr;  // null: none of the kind asked for applies at this pc
-  const void* handler_data = nullptr;  // what follows the handler in UNWIND_INFO
+  const void* handler_data = nullptr;  // the data behind the handler in UNWIND_INFO
 };
 
-/// KNONVOLATILE_CONTEXT_POINTERS: where the registers of a frame were saved.
+/// KNONVOLATILE_CONTEXT_POINTERS: the places where the registers of a frame were saved.
 struct SavedPlaces {
   std::array<uint64_t*, 16> floating = {};
   std::array<uint64_t*, 16> general = {};
 };
 
-/// Leaves the frame `context` stands in: on return it is the caller's, right after its call.
+/// Leaves the frame of `context`. On return `context` is the caller's, right after its call.
 ///
-/// False if the unwind data or the stack make no sense; `context` is then undefined.
-/// `places` may be null.
+/// False if the unwind data or the stack make no sense; `context` is then undefined. `places` may
+/// be null.
 bool virtual_unwind(const DriverImage& image, const FunctionEntry* function, uint8_t handler_kind,
                     Context& context, UnwoundFrame* frame, SavedPlaces* places = nullptr);
 

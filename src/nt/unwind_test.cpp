@@ -1,4 +1,5 @@
-// The unwinder on images written byte by byte: what compilers rarely emit, and what nobody should.
+// The unwinder on images written byte by byte: codes that compilers rarely emit, and codes that are
+// illegal.
 #include "nt/unwind.h"
 
 #include <gtest/gtest.h>

@@ -90,7 +90,7 @@ void queue(const char* function, WorkEntry entry) {
     runtime::MutexLock lock(state.lock);
     twice =
         std::ranges::any_of(state.work, [&](const WorkEntry& w) { return w.item == entry.item; });
-    if (state.work_stops) return;  // the driver goes: nothing of it runs any more
+    if (state.work_stops) return;  // the driver is being unloaded: none of its code runs any more
     if (!twice) {
       if (const auto item = state.work_items.find(entry.item); item != state.work_items.end()) {
         item->second.queued = true;

@@ -112,7 +112,7 @@ TEST(GpuVaObjects, ADriverReservesInsideCreateProcessOnly) {
         EXPECT_EQ(answers[0], (std::pair{kSuccess, uint64_t{0x4000'0000}}));
         EXPECT_TRUE(world.world.findings.all().empty());
 
-        // What the host refuses is the driver's answer, and no driver's mistake.
+        // A refusal of the host is the driver's answer, and not a mistake of the driver.
         world.host.answer = Error(Status::kNoMemory);
         ASSERT_TRUE(world.port().objects().create_process(0x1280, false).has_value());
         EXPECT_EQ(world.gpu.calls().reservations[2].first,

@@ -1,4 +1,4 @@
-// What the port asks of dxgk when a driver calls back.
+// The interface that the port needs from dxgk when the driver calls back.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace dxgkit::port {
 
-/// What the port asks of dxgk when the driver calls back.
+/// Implemented by dxgk. The port calls it when the driver calls back.
 class AdapterHost {
  public:
   virtual ~AdapterHost() = default;
   /// Reports recorded by DxgkCbNotifyInterrupt since the last call, in order. Called from
-  /// DxgkCbNotifyDpc (or after the synchronised routine that carried it), in interrupt context:
+  /// DxgkCbNotifyDpc (or after the synchronised routine that called it), in interrupt context:
   /// post, do not block (INT-04).
   virtual void on_interrupts(std::span<const InterruptReport> reports) = 0;
   enum class HandleType { kAllocation, kResource, kContext, kDevice, kProcess };
@@ -31,15 +31,16 @@ class AdapterHost {
                                     void** reference) = 0;
   virtual void release_handle_data(void* reference) = 0;
   /// DxgkCbCreateContextAllocation: memory of a context, or of all contexts of a device (RES-29).
-  /// `*handle`, on success: what the driver names it by. PASSIVE_LEVEL, any thread.
-  /// kInvalidParameter (RES-31, and what allocations may not be), kNoMemory, kDeviceRemoved.
+  /// On success `*handle` is the driver's name for it. PASSIVE_LEVEL, any thread. kInvalidParameter
+  /// (RES-31, and what allocations may not be), kNoMemory, kDeviceRemoved.
   virtual Status create_context_allocation(const ContextAllocationRequest& request,
                                            uint64_t* handle) {
     static_cast<void>(request);
     static_cast<void>(handle);
     return Status::kNotSupported;
   }
-  /// The handle is gone at once, the memory when nothing uses it. kInvalidParameter: no handle.
+  /// Ends the handle at once, and frees the memory when no work uses it. kInvalidParameter: no such
+  /// handle.
   virtual Status destroy_context_allocation(uint64_t handle) {
     static_cast<void>(handle);
     return Status::kNotSupported;
@@ -48,27 +49,27 @@ class AdapterHost {
     static_cast<void>(handle);
     return false;
   }
-  /// DxgkCbUpdateContextAllocation: returns when the hardware has updated it (PAGE-43). `data` is
-  /// read during the call. kInvalidParameter: no handle, or called from a DDI that keeps paging
-  /// from going on; kNotSupported: no GPU virtual addresses; kNoMemory, kGraphicsAllocationBusy: no
-  /// room for it; kDeviceRemoved.
+  /// DxgkCbUpdateContextAllocation: returns when the hardware has updated the allocation (PAGE-43).
+  /// `data` is read during the call. kInvalidParameter: no such handle, or the caller is inside a
+  /// DDI that keeps paging from going on. kNotSupported: no GPU virtual addresses. kNoMemory,
+  /// kGraphicsAllocationBusy: no room for it. kDeviceRemoved.
   virtual Status update_context_allocation(uint64_t handle, std::span<const std::byte> data) {
     static_cast<void>(handle);
     static_cast<void>(data);
     return Status::kNotSupported;
   }
-  /// The driver broke a rule that stops the adapter (a finding with kBugCheck was reported). Any
+  /// The driver broke a rule that stops the adapter; a finding with kBugCheck was reported. Any
   /// context.
   virtual void on_fatal(const verifier::Finding& finding) = 0;
-  /// DxgkCbIndicateChildStatus: something was plugged in or out. PASSIVE_LEVEL, any thread, also
-  /// inside StartDevice: note it, ask the driver later.
+  /// DxgkCbIndicateChildStatus: a connector was plugged in or out. PASSIVE_LEVEL, any thread, also
+  /// inside StartDevice: note it, and ask the driver later.
   virtual void on_child_status(uint32_t child, bool connected) {
     static_cast<void>(child);
     static_cast<void>(connected);
   }
   /// DxgkCbReserveGpuVirtualAddressRange, on the thread that is inside create_process for that
-  /// process: the start of the range, or an error the driver is told. kNotSupported: no such model
-  /// here.
+  /// process. Returns the start of the range, or an error for the driver. kNotSupported: no such
+  /// model here.
   virtual Result<uint64_t> reserve_gpu_va(const GpuVaReservation& range) {
     static_cast<void>(range);
     return Error(Status::kNotSupported);
@@ -81,25 +82,26 @@ class AdapterHost {
     static_cast<void>(collateral);
     return Status::kNotSupported;
   }
-  /// Right before a DDI of synchronization level two or three is made: the host has seen to the
-  /// rest of what the level promises (IRQL-02, IRQL-03), and checks it here. The thread that makes
-  /// the call, with nothing of the port held. A CHECK: whatever is wrong is our bug.
+  /// Called right before a DDI of synchronization level two or three. The host has arranged the
+  /// rest of what the level promises (IRQL-02, IRQL-03), and checks it here. On the thread that
+  /// makes the call, with no lock of the port held. A failed check is our bug and aborts.
   enum class SyncLevel { kTwo, kThree };
   virtual void before_exclusive_ddi(const char* ddi, SyncLevel level) {
     static_cast<void>(ddi);
     static_cast<void>(level);
   }
-  /// DxgkCbExcludeAdapterAccess (IRQL-11): later, on a thread of the host's, `call` once. With
-  /// kSuccess: nobody uses the adapter and nobody is in the driver until it returns, and with
-  /// `evict` no content is in a memory segment. With another status: nothing of that holds.
-  /// PASSIVE_LEVEL, any thread: do not block. kDeviceRemoved: it is stopping, there is no call.
+  /// DxgkCbExcludeAdapterAccess (IRQL-11): calls `call` once, later, on a thread of the host. With
+  /// kSuccess: until `call` returns no thread uses the adapter or is inside the driver, and with
+  /// `evict` no content is in a memory segment. With another status none of that holds.
+  /// PASSIVE_LEVEL, any thread: do not block. kDeviceRemoved: the adapter is stopping, and `call`
+  /// is not called.
   virtual Status exclude_access(bool evict, std::function<void(Status)> call) {
     static_cast<void>(evict);
     static_cast<void>(call);
     return Status::kNotSupported;
   }
   /// DxgkCbSetPowerComponentActive / Idle / CompleteFStateTransition of a component. At most
-  /// DISPATCH_LEVEL, any thread, the last also inside set_component_f_state: post, do not block.
+  /// DISPATCH_LEVEL, any thread; the last also inside set_component_f_state: post, do not block.
   enum class ComponentEvent { kActive, kIdle, kTransitionDone };
   virtual void on_component(uint32_t component, ComponentEvent event) {
     static_cast<void>(component);

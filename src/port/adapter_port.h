@@ -1,4 +1,4 @@
-// The one door to a miniport, both ways, for one adapter.
+// The port of one adapter: all calls to and from its miniport.
 #pragma once
 
 #include <memory>
@@ -50,7 +50,7 @@ class AdapterPort {
               AdapterHost& host, verifier::Findings& findings);
   ~AdapterPort();
 
-  // A class of the folder ddi for each family; they live as long as the adapter.
+  // One class of the folder ddi for each family. They live as long as the adapter.
   LifePort& life() { return life_; }
   CapsPort& caps() { return caps_; }
   PowerPort& power() { return power_; }
@@ -71,15 +71,17 @@ class AdapterPort {
   /// Synchronization levels two and three.
   SyncLevels& levels();
 
-  /// Whether the driver has filled that entry of its table ("DxgkDdiCommitVidPn"). False for names
-  /// its version does not know.
+  /// True if the driver has filled that entry of its table ("DxgkDdiCommitVidPn"). False for names
+  /// that its version does not know.
   bool has_entry(std::string_view name) const;
-  /// What drivers give the monitor interface, and every callback: DXGKRNL_INTERFACE::DeviceHandle.
+  /// The handle that drivers give to the monitor interface and to every callback:
+  /// DXGKRNL_INTERFACE::DeviceHandle.
   const void* device_handle() const;
-  /// Compares the driver's patching with a reference (PATCH-13, PATCH-27). On at first; off costs
+  /// Compares the driver's patching with a reference (PATCH-13, PATCH-27). On by default; off costs
   /// nothing.
   void set_reference_checks(bool on);
-  /// Null, as at first: the driver answers for itself. Before the adapter runs; must outlive it.
+  /// Sets the fault injector. Null, the default: the driver's own answers count. Set it before the
+  /// adapter runs; it must outlive the adapter.
   void set_fault_injector(FaultInjector* faults);
 
  private:

@@ -110,7 +110,6 @@ TEST(AdapterPort, TakesAPacketThereAndBack) {
 }
 
 // --- life
-// ------------------------------------------------------------------------------------------------------------
 
 /// The context of AddDevice is what every later DDI gets; a null context means "not mine" and
 /// nothing follows.
@@ -349,7 +348,6 @@ TEST(AdapterPort, KeepsTheLastChildZero) {
 }
 
 // --- IRQL
-// ------------------------------------------------------------------------------------------------------------
 
 /// Each DDI is called at its level, and one that returns at another is caught.
 TEST(AdapterPort, ChecksLevels) {
@@ -423,7 +421,7 @@ TEST(AdapterPort, ChecksCallbackLevels) {
 }
 
 // --- power components
-/// What the driver says of its components comes through, member by member.
+/// The driver's description of its components comes through, member by member.
 TEST(AdapterPort, DescribesPowerComponents) {
   DXGKIT_COVERS("PWR-12");
   in_both_modes([] {
@@ -534,7 +532,6 @@ TEST(AdapterPort, ChecksPowerComponents) {
 }
 
 // --- segments
-// ----------------------------------------------------------------------------------------------------------
 
 /// Two queries of one type, chosen by the version; the first with no array, the second with one of
 /// the size reported.
@@ -555,7 +552,7 @@ TEST(AdapterPort, AsksForSegmentsTwice) {
       world.miniport.config.version = c.version;
       size_t looked = 0;
       world.miniport.hooks.query_adapter_info = [&](const DXGKARG_QUERYADAPTERINFO* args) {
-        // What the second pass fills is empty before.
+        // The members that the second pass fills are empty before.
         const auto all_zero = [&](const void* array, size_t bytes) {
           const auto* const start = static_cast<const std::byte*>(array);
           EXPECT_TRUE(
@@ -734,7 +731,6 @@ TEST(AdapterPort, ReadsBankTables) {
 }
 
 // --- caps
-// ----------------------------------------------------------------------------------------------------------------
 
 /// The caps buffer has the size of the declared version, and writing past it is a finding.
 TEST(AdapterPort, SizesCapsByVersion) {

@@ -172,7 +172,7 @@ TEST(AdapterWork, FillsSubmit) {
     EXPECT_EQ(calls[1].args.Flags.Present, 1u);
     EXPECT_EQ(calls[1].args.Flags.Flip, 1u);
     EXPECT_EQ(calls[1].args.Flags.FlipWithNoWait, 0u);
-    // Whoever does not wait has a source and no interval; who does not flip has neither.
+    // A flip without wait has a source and no interval; a submission without flip has neither.
     EXPECT_EQ(calls[2].args.VidPnSourceId, 1u);
     EXPECT_EQ(calls[2].args.FlipInterval, 0);
     EXPECT_EQ(calls[2].args.Flags.Flip, 0u);
@@ -277,8 +277,8 @@ TEST(AdapterWork, ChecksPatching) {
   });
 }
 
-/// What of an element the driver's word is compared with, at each bound: inside the submission's
-/// part, four bytes of it or eight, as far as the address and the part go.
+/// The part of an element with which the driver's value is compared, at each bound: inside the
+/// submission's part, four or eight bytes, as far as the address and the part reach.
 TEST(AdapterWork, ComparesPatchedWordsAsFarAsTheyGo) {
   DXGKIT_COVERS("PATCH-27");
   constexpr uint64_t kLow = 0x1234'5670, kHigh = 0x2'1234'5670;

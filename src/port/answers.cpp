@@ -8,7 +8,7 @@ std::string_view no_ntstatus(int32_t answer) {
   const uint32_t facility = code >> 16 & 0xFFF;
   constexpr uint32_t kTimeout = 0x102, kPending = 0x103;
   constexpr uint32_t kReservedBit = 1U << 28;  // set in codes mapped from an NTSTATUS
-  constexpr uint32_t kCustomerBit = 1U << 29;  // a driver's own: anything goes
+  constexpr uint32_t kCustomerBit = 1U << 29;  // a driver's own code: any value is allowed
   if ((code & kCustomerBit) != 0) return {};
   if ((code & kReservedBit) != 0) return "an NTSTATUS wrapped in an HRESULT";
   if (severity == 0 && facility == 0) {

@@ -1,4 +1,4 @@
-// Driver answers that are no NTSTATUS.
+// Answers of drivers that are not an NTSTATUS.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace dxgkit::port {
 
-/// What `answer` is instead of an NTSTATUS, as words for a finding; empty when it may be one
-/// (NT-22). May be: any severity, a facility an NTSTATUS has, of the success codes only those a
-/// driver can mean (STATUS_SUCCESS, STATUS_TIMEOUT, STATUS_PENDING and those with a facility).
-/// Cost: a few compares; asked only of answers that are not STATUS_SUCCESS.
+/// Words for a finding if `answer` is not an NTSTATUS; empty if it may be one (NT-22). It may be
+/// one with any severity and a facility that an NTSTATUS has. Of the success codes only those count
+/// that a driver can mean: STATUS_SUCCESS, STATUS_TIMEOUT, STATUS_PENDING and those with a
+/// facility. Cost: a few compares, for answers that are not STATUS_SUCCESS only.
 std::string_view no_ntstatus(int32_t answer);
 
 }  // namespace dxgkit::port

@@ -267,7 +267,7 @@ TEST(CallbackTable, IsDevicePresentComparesWhatTheFlagsName) {
         member.change(other);
         EXPECT_EQ(ask(other), (flags & member.flag) == 0 ? TRUE : FALSE) << flags;
       }
-      // What was found wrong is not made good by what comes after it.
+      // A right member does not undo an earlier wrong one.
       Parameters all = right;
       for (const Member& member : members) {
         if (member.flag != kClass) member.change(all);
@@ -379,7 +379,7 @@ TEST(CallbackTable, FeaturesAreOnWithAllTheirEntries) {
   });
 }
 
-// Who asks for the screen that firmware left says where to write it, and all of it.
+// A caller that asks for the screen of firmware must give places for both outputs.
 TEST(CallbackTable, PostDisplayNeedsBothOutputs) {
   in_both_modes([] {
     World world;

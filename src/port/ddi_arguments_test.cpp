@@ -99,7 +99,7 @@ std::string structure_text(const std::byte* start, size_t bytes) {
   return text;
 }
 
-/// What the driver of `record` is given from now on, a line per call.
+/// The calls of the driver of `record` from now on, a line per call.
 void write_down(std::string* lines) {
   record->look = [lines](std::string_view entry, const uint64_t* arguments) {
     *lines += entry;
@@ -107,7 +107,7 @@ void write_down(std::string* lines) {
     if (known != kSizes.end() && known->second == 0) {
       *lines += fmt::format(" {:x}", arguments[1]);
     } else if (known != kSizes.end()) {
-      // Arguments lie on the stack of who calls, above this frame.
+      // Arguments are on the caller's stack, above this frame.
       constexpr uint64_t kNear = 256 * 1024;
       const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
       const uint64_t* const found = std::find_if(
@@ -611,7 +611,7 @@ std::vector<Call> display_calls(Things& things) {
   };
 }
 
-/// Leaves `value` in the stack below, where what is forgotten would be.
+/// Leaves `value` in the stack below, in the place of an uninitialised variable.
 [[gnu::noinline]] void dirty_stack(uint8_t value) {
   volatile uint8_t bytes[48 * 1024];
   for (volatile uint8_t& byte : bytes) byte = value;

@@ -1,4 +1,4 @@
-// What every call of a DDI has in common: how it is traced, and when it is not made.
+// The common part of every DDI call: its trace, and when the call is not made.
 #include <map>
 #include <set>
 
@@ -10,7 +10,7 @@ namespace {
 
 using namespace every_ddi;
 
-/// What the trace notes of a call, beside name and level.
+/// The trace of a call, beside name and level.
 struct Noted {
   uint64_t argument = 0;
   uint16_t node = trace::kNoNode;
@@ -87,7 +87,7 @@ const std::set<std::string_view> kOtherAnswers = {"DxgkDdiDpcRoutine",
                                                   "DxgkDdiUpdateMonitoredValues",
                                                   "DxgkDdiUpdateCurrentValuesFromCpu"};
 
-/// What a call comes back with, where the driver's STATUS_INVALID_PARAMETER is not passed on.
+/// The result of a call for which the driver's STATUS_INVALID_PARAMETER is not passed on.
 const std::map<std::string_view, Status> kRefused = {
     {"DxgkDdiBuildPagingBuffer", Status::kUnsuccessful},
     {"DxgkDdiCollectDbgInfo", Status::kSuccess},

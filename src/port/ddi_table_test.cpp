@@ -71,8 +71,8 @@ TEST(DdiTable, ADriverThatReturnsAtAnotherLevelIsTold) {
   });
 }
 
-// What can be paged out is away in each call at DISPATCH_LEVEL or above, and in no other: whoever
-// touches it there is found.
+// Pageable memory is inaccessible in each call at DISPATCH_LEVEL or above, and in no other call: an
+// access there is found.
 TEST(DdiTable, PageableMemoryIsAwayAtDispatchLevel) {
   DXGKIT_COVERS("IRQL-13");
   // After a bug check nothing is taken away any more.
@@ -159,7 +159,7 @@ TEST(DdiTable, LevelZeroWaitsForLevelTwoAndOthersDoNot) {
   });
 }
 
-/// What the rulebook's words for a level allow.
+/// The levels that the rulebook's words stand for.
 bool fits(Level level, const std::string& text) {
   const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
   switch (level) {

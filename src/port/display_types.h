@@ -1,4 +1,4 @@
-// What crosses the door for displays, in our words. Marshalled to DXGKARG_* by the port only.
+// Display data that crosses the door, in our types. Only the port marshals them to DXGKARG_*.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace dxgkit::port {
 
-/// Of a child device: DXGK_CHILD_DESCRIPTOR.
+/// A child device: DXGK_CHILD_DESCRIPTOR.
 struct ChildInfo {
   enum class Kind { kOther, kVideoOutput, kIntegratedDisplay };
   enum class Awareness { kNone, kAlwaysConnected, kPolled, kInterruptible };
@@ -60,10 +60,10 @@ struct PointerShape {
   uint32_t hot_x = 0, hot_y = 0;
 };
 
-/// Pivot of DxgkDdiEnumVidPnCofuncModality: whose mode set the driver leaves alone.
+/// Pivot of DxgkDdiEnumVidPnCofuncModality: the driver leaves its mode set alone.
 enum class EnumPivot { kNone, kSource, kTarget, kScaling, kRotation };
 
-/// DXGK_DISPLAY_INFORMATION, as StopDeviceAndReleasePostDisplayOwnership gives it back.
+/// DXGK_DISPLAY_INFORMATION, as StopDeviceAndReleasePostDisplayOwnership returns it.
 struct DisplayInformation {
   uint32_t width = 0, height = 0, pitch_bytes = 0;
   uint32_t format = 0;  // D3DDDIFORMAT
@@ -79,11 +79,12 @@ struct SourceAddressArgs {
   uint64_t address = 0;
   void* allocation = nullptr;  // the driver's
   Kind kind = Kind::kModeChange;
-  std::span<void* const> contexts = {};  // of a flip: originating first; at most kMaxContexts
+  // Of a flip: the originating context first; at most kMaxContexts.
+  std::span<void* const> contexts = {};
   static constexpr size_t kMaxContexts = 65;
 };
 
-/// DXGKARG_PRESENT::Flags, what is used of them.
+/// DXGKARG_PRESENT::Flags: the flags that are used.
 struct PresentFlags {
   bool blt = false, color_fill = false, flip = false, flip_with_no_wait = false;
   bool source_key = false, destination_key = false, linear_to_srgb = false, rotate = false;
@@ -105,7 +106,7 @@ struct PrimarySurface {
   uint32_t refresh_numerator = 60, refresh_denominator = 1;
 };
 
-/// What of DXGK_DRIVERCAPS flips are about.
+/// The members of DXGK_DRIVERCAPS about flips.
 struct FlipCaps {
   bool on_vsync_with_no_wait = false, on_vsync_mmio = false, interval = false,
        immediate_mmio = false;          // DXGK_FLIPCAPS
@@ -115,7 +116,7 @@ struct FlipCaps {
   bool reports_preemption = false;      // PreemptionCaps names both granularities
 };
 
-/// What of DXGK_DRIVERCAPS displays are about.
+/// The members of DXGK_DRIVERCAPS about displays.
 struct DisplayCaps {
   uint32_t max_pointer_width = 0, max_pointer_height = 0;
   uint32_t pointer_flags = 0;  // DXGK_POINTERFLAGS: 1 monochrome, 2 color, 4 masked color

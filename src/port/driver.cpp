@@ -11,7 +11,7 @@
 
 namespace dxgkit::port {
 
-// The one table of versions against the ABI's.
+// The table of versions, checked against the ABI's.
 static_assert(kInterfaceWin7 == DXGKDDI_INTERFACE_VERSION_WIN7);
 static_assert(kInterfaceWin8 == DXGKDDI_INTERFACE_VERSION_WIN8);
 static_assert(kInterfaceWddm13 == DXGKDDI_INTERFACE_VERSION_WDDM1_3);
@@ -31,10 +31,10 @@ static_assert(kModelWddm20 == static_cast<uint32_t>(DXGKDDI_WDDMv2));
 
 namespace {
 
-/// Entries without which no kernel can use a driver, by the DDI table of the rulebook ("B"). Not
-/// demanded although the table has them for both kinds: DescribeAllocation and
-/// GetStandardAllocationDriverData, which a compute-only driver has no use for, Present, and
-/// CollectDbgInfo, without which a timeout has less to tell.
+/// Entries without which no kernel can use a driver, by the DDI table of the rulebook ("B"). Some
+/// entries are not demanded although the table has them for both kinds: Present; CollectDbgInfo,
+/// without which a timeout has less to report; and DescribeAllocation and
+/// GetStandardAllocationDriverData, for which a compute-only driver has no use.
 constexpr std::string_view kFullDriver[] = {
     "DxgkDdiAddDevice",          "DxgkDdiStartDevice",     "DxgkDdiStopDevice",
     "DxgkDdiRemoveDevice",       "DxgkDdiUnload",          "DxgkDdiInterruptRoutine",
@@ -193,7 +193,7 @@ Driver::Impl::~Impl() {
       frame.restore_entry_irql();
     }
   }
-  // A driver stopped by a bug check had no chance to clean up: what it holds is freed without a
+  // A driver stopped by a bug check had no chance to clean up: its objects are freed without a
   // finding.
   if (loaded && !kernel.driver_is_dead()) kernel.report_leaks("after DxgkDdiUnload");
   kernel.quiesce();

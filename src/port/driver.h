@@ -20,18 +20,18 @@ namespace dxgkit::port {
 struct DriverSource {
   std::string name;  // for messages
   std::string path;  // .sys (PE) or ELF file; empty for `entry`
-  /// DriverEntry in the Win64 ABI, as NTSTATUS(DRIVER_OBJECT*, UNICODE_STRING*). Only when path is
-  /// empty. Such a driver calls DxgkInitialize through `nt::find_export("DxgkInitialize")` or links
-  /// the export directly.
+  /// DriverEntry in the Win64 ABI, as NTSTATUS(DRIVER_OBJECT*, UNICODE_STRING*). Used only if path
+  /// is empty. Such a driver calls DxgkInitialize through `nt::find_export("DxgkInitialize")` or
+  /// links the export directly.
   void* entry = nullptr;
-  /// Sees the table given to DxgkInitialize, as large as its version makes it, before it is judged:
-  /// for reports. During DriverEntry, on its thread; not called for a version nobody published.
+  /// Receives the table given to DxgkInitialize before it is judged, for reports. The table has the
+  /// size of its version. During DriverEntry, on its thread. Not called for an unknown version.
   std::function<void(bool display_only, uint32_t version, std::span<const std::byte> table)>
       on_table = {};
 };
 
 /// Entries of the initialization data without which this kernel refuses a driver (LIFE-03), in the
-/// order they are told. `table`: a copy of the data, of the size its version has.
+/// order in which they are reported. `table`: a copy of the data, of the size its version has.
 std::vector<std::string_view> mandatory_entries(bool display_only, uint32_t version,
                                                 std::span<const std::byte> table);
 
@@ -43,7 +43,7 @@ class Driver {
   /// Nothing stays loaded on failure.
   static Result<std::unique_ptr<Driver>> load(nt::Kernel& kernel, verifier::Findings& findings,
                                               const DriverSource& source, std::string* message);
-  /// DxgkDdiUnload, then the image goes.
+  /// Calls DxgkDdiUnload and unmaps the image.
   ~Driver();
 
   uint32_t interface_version() const;

@@ -34,7 +34,7 @@ struct Driver::Impl : DriverTable {
   bool loaded = false;  // DriverEntry succeeded: Unload is owed
   uint32_t initialize_calls = 0;
   Status initialize_status = Status::kUnsuccessful;
-  // What DriverEntry got; drivers keep pointers into them until they are unloaded.
+  // The arguments of DriverEntry; drivers keep pointers into them until they are unloaded.
   std::optional<DriverObject> object;
   std::u16string registry_path;
 };

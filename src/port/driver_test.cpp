@@ -60,7 +60,8 @@ TEST(Driver, ReadsNothingBehindTheDeclaredVersion) {
   });
 }
 
-/// What real drivers read or patch in their driver object and in the bus's device object is there.
+/// The members of their driver object and of the bus's device object that real drivers read or
+/// patch are there.
 TEST(Driver, FindsTheObjectsOfTheIoManager) {
   DXGKIT_COVERS("NT-23");
   in_os([] {
@@ -157,7 +158,7 @@ TEST(Driver, WatchesDriverEntry) {
   DXGKIT_COVERS("LIFE-01");
   in_os([] {
     {
-      PortWorld world;  // another success code than the one given
+      PortWorld world;  // a success code other than the given one
       world.miniport.hooks.driver_entry = [&](DRIVER_OBJECT* object, UNICODE_STRING* path) {
         EXPECT_EQ(world.miniport.default_driver_entry(object, path), kSuccess);
         return NTSTATUS{1};

@@ -27,7 +27,7 @@ struct Seen {
   bool pageable_is_there = false;  // Record::pageable
 };
 
-/// What happened in the driver; one world at a time.
+/// The calls in the driver; one world at a time.
 struct Record {
   std::vector<Seen> calls;
   std::array<void*, kEntries> scripted{};  // what goes on to the scripted miniport
@@ -114,8 +114,8 @@ inline void fill(DRIVER_INITIALIZATION_DATA& table) {
 
 inline constexpr const char* kPresentDisplayOnly = "DxgkDdiPresentDisplayOnly";
 
-/// DriverEntry of a display-only driver: the same entries at the places its table has for them, and
-/// the one that no other kind has.
+/// DriverEntry of a display-only driver: the same entries at their places in its table, and the one
+/// entry that no other kind has.
 inline NTSTATUS initialize_display_only(DRIVER_OBJECT* object, UNICODE_STRING* path,
                                         const DRIVER_INITIALIZATION_DATA& full) {
   KMDDOD_INITIALIZATION_DATA table;
@@ -143,11 +143,11 @@ inline NTSTATUS initialize_display_only(DRIVER_OBJECT* object, UNICODE_STRING* p
   return initialize(object, path, &table);
 }
 
-/// What a class of synchronization looks like from outside.
+/// The visible behaviour of a class of synchronization.
 enum class Level {
-  kZero,    // waits while somebody has level two
+  kZero,    // waits while level two is held
   kBeside,  // at any time
-  kLane,    // level one of the scheduler: the lane's, which nobody has level two beside
+  kLane,    // level one of the scheduler: the lane's, which overlaps with no level-two call
   kTwo,
   kThree
 };

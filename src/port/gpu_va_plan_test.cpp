@@ -128,7 +128,7 @@ class MappedProcess : public gpuva::PieceSource {
     EXPECT_EQ(tables, tables_.table_count());
     EXPECT_EQ(memory_.size(), tables_.table_count());
   }
-  /// What the engine, with all it has cached, finds at an address.
+  /// The engine's translation of an address, with its cached entries.
   std::optional<uint64_t> engine_reads(uint64_t va) {
     const std::vector<std::byte> bytes = testing::gpu_commands({GpuCommand::read(va)});
     EXPECT_TRUE(world_.gpu.write(process_, buffer_va_ + 64, bytes));

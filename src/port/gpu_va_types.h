@@ -1,5 +1,5 @@
-// What crosses the door to a miniport in the GPU virtual address model (WDDM 2.0, GpuMmu), in our
-// words. Addresses are bytes unless a name says pages; a page is 4096 bytes.
+// Data of the GPU virtual address model (WDDM 2.0, GpuMmu) that crosses the door to a miniport, in
+// our types. Addresses are bytes unless a name says pages; a page is 4096 bytes.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace dxgkit::port {
 /// DXGK_MAX_PAGE_TABLE_LEVEL_COUNT.
 inline constexpr uint32_t kMaxPageTableLevels = 6;
 
-/// DXGK_PTE, bit for bit (asserted in the port), so that entries are handed over without copying.
+/// DXGK_PTE, bit for bit (asserted in the port), so that entries reach the driver without copying.
 using PageTableEntry = gpuva::Pte;
 
 /// D3DGPU_PHYSICAL_ADDRESS.
@@ -24,14 +24,14 @@ struct GpuPhysicalAddress {
   bool operator==(const GpuPhysicalAddress&) const = default;
 };
 
-/// DXGK_PAGETABLEUPDATEMODE: which address of a page table the driver is given.
+/// DXGK_PAGETABLEUPDATEMODE: which address of a page table the driver gets.
 enum class PageTableUpdateMode : uint32_t { kCpuVirtual = 0, kGpuVirtual = 1, kGpuPhysical = 2 };
 
-/// DXGK_PAGE_TABLE_LEVEL_DESC, as the driver wrote it; dxgk checks the meaning (VA-02, VA-03).
+/// DXGK_PAGE_TABLE_LEVEL_DESC, as the driver wrote it. dxgk checks the meaning (VA-02, VA-03).
 struct PageTableLevelDesc {
   uint32_t index_bits = 0;              // of the virtual address; a resizable root may say 0
-  uint32_t segment = 0;                 // where tables of processes lie; 0: system memory
-  uint32_t paging_process_segment = 0;  // where those of the paging process lie
+  uint32_t segment = 0;                 // of tables of processes; 0: system memory
+  uint32_t paging_process_segment = 0;  // of tables of the paging process
   uint32_t table_bytes = 0;
   uint32_t table_alignment_bytes = 0;
 };
@@ -50,17 +50,17 @@ struct GpuMmuCaps {
   bool system_large_page = false;              // SysMemLargePageSupported, from 2.9 on
   bool cached_page_tables = false;             // CachedPageTables, from 3.1 on
   bool source_page_table_in_transfer = false;  // LegacyBehaviors (PAGE-32)
-  /// May hold any number (the driver's).
+  /// The driver's numbers, which may have any value.
   PageTableUpdateMode update_mode = PageTableUpdateMode::kCpuVirtual;
   uint32_t va_bits = 0;              // VirtualAddressBitCount
   uint32_t leaf_bytes_for_64kb = 0;  // LeafPageTableSizeFor64KPagesInBytes
   uint32_t level_count = 0;          // PageTableLevelCount
-  /// [0] is the leaf, the last one the root. Empty when level_count is not 1..kMaxPageTableLevels:
-  /// then nothing was asked.
+  /// [0] is the leaf, the last one the root. Empty if level_count is not 1..kMaxPageTableLevels:
+  /// then no level was queried.
   std::vector<PageTableLevelDesc> levels;
 };
 
-/// DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL but its allocation and size. Addresses are final: the
+/// DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL without its allocation and size. Addresses are final: the
 /// offset is not added (PAGE-31).
 struct VirtualTransfer {
   enum class Direction : uint32_t { kLocalToSystem = 0, kSystemToLocal = 1, kLocalToLocal = 2 };
@@ -71,13 +71,13 @@ struct VirtualTransfer {
   uint64_t source_page_table = 0, destination_page_table = 0;
 };
 
-/// DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE but its hAllocation: that of the operation, null where
-/// tables are the target (PAGE-33).
+/// DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE without its hAllocation. The operation has it; it is null
+/// where tables are the target (PAGE-33).
 struct PageTableUpdate {
   uint32_t level = 0;  // of the table that is written; 0: leaf
-  /// The paging process's own tables, while it is built, are always kCpuVirtual (PAGE-02).
+  /// The paging process's own tables are always kCpuVirtual while that process is built (PAGE-02).
   PageTableUpdateMode mode = PageTableUpdateMode::kCpuVirtual;
-  // The start of the table; the mode says which one counts.
+  // The start of the table. The mode says which of the two addresses counts.
   std::byte* table_cpu = nullptr;
   GpuPhysicalAddress table_physical;
   uint64_t table_virtual = 0;  // in the paging process's address space
@@ -87,10 +87,11 @@ struct PageTableUpdate {
   /// With dual PTEs (VA-44); else null.
   const PageTableEntry* entries_64kb = nullptr;
   uint32_t start_index = 0, count = 0;
-  bool repeat = false;                   // one source entry for all (PAGE-34)
-  bool initial_update = false;           // the first one of this table (PAGE-33)
-  bool notify_eviction = false;          // the entries go because their allocation is evicted
-  bool use_64kb_pages = false;           // `count` and `start_index` are about 64 KiB pages
+  bool repeat = false;          // one source entry for all (PAGE-34)
+  bool initial_update = false;  // the first update of this table (PAGE-33)
+  // The entries become invalid because their allocation is evicted.
+  bool notify_eviction = false;
+  bool use_64kb_pages = false;           // `count` and `start_index` count 64 KiB pages
   uint64_t driver_protection = 0;        // level 0 only (PAGE-35)
   uint64_t allocation_offset_bytes = 0;  // of the first entry's page, with an hAllocation
   void* process = nullptr;               // the driver's handle (create_process)
@@ -119,12 +120,12 @@ struct RootPageTable {
 };
 
 /// DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE. The port has checked it: size, base and alignment are
-/// multiples of what one leaf table covers, size is not 0, alignment a power of two (VA-09).
+/// multiples of one leaf table's coverage, size is not 0, alignment is a power of two (VA-09).
 struct GpuVaReservation {
   uint32_t process = 0;  // as given to create_process
   uint64_t base = 0;     // 0: anywhere
   uint64_t size = 0;
-  uint64_t alignment = 0;      // at least what one leaf table covers
+  uint64_t alignment = 0;      // at least the coverage of one leaf table
   bool user_mappable = false;  // AllowUserModeMapping
 };
 

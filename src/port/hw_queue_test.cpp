@@ -7,7 +7,7 @@
 namespace dxgkit::port {
 namespace {
 
-/// What the driver below was given, and what it answers.
+/// The arguments of the driver below, and its answers.
 struct Seen {
   void* parent = nullptr;
   DXGKARG_CREATEHWCONTEXT context{};

@@ -53,7 +53,7 @@ TEST(Interrupts, ReportsReachTheHostInTheDpc) {
   });
 }
 
-/// What is reported of an engine between its reset and its resumption says so; no other engine is
+/// A report about an engine between its reset and its resumption is marked so. No other engine is
 /// meant, nor one whose number has no bit.
 TEST(Interrupts, SayWhetherTheirEngineIsInReset) {
   DXGKIT_COVERS("INT-21");
@@ -93,7 +93,7 @@ TEST(Interrupts, BelongToTheirAdapter) {
   in_both_modes([] {
     PortWorld world;
     ASSERT_EQ(world.load(), Status::kSuccess);
-    // The driver's second adapter; the first one, which is not started, answers nobody.
+    // The driver's second adapter; the first one, which is not started, answers nothing.
     RecordingHost host;
     AdapterPort second(*world.driver, world.kernel, world.machine, world.miniport.function(), host,
                        world.findings);
@@ -151,8 +151,8 @@ TEST(Interrupts, BelongToTheirAdapter) {
   });
 }
 
-/// What names no adapter, and is called on no adapter's behalf, is of the driver's oldest that is
-/// left.
+/// A callback that names no adapter, and is called on behalf of none, is for the driver's oldest
+/// remaining adapter.
 TEST(Interrupts, NobodysCallIsOfTheOldestAdapter) {
   runtime::make_sim_runtime(1)->run_main([] {
     PortWorld world;

@@ -8,12 +8,12 @@
 
 namespace dxgkit::port {
 
-/// A driver object as the I/O manager leaves it before DriverEntry: every request goes to a routine
-/// that answers STATUS_INVALID_DEVICE_REQUEST. Not copyable: it points into itself. Drivers write
-/// to it.
+/// A driver object as the I/O manager prepares it for DriverEntry: every request goes to a routine
+/// that answers STATUS_INVALID_DEVICE_REQUEST. Not copyable, because it points into itself. Drivers
+/// write to it.
 struct DriverObject {
-  /// `name`: of the object, such as "\Driver\softgpu". `base` and `bytes`: the image, if it is
-  /// mapped as one.
+  /// `name`: the name of the object, such as "\Driver\softgpu". `base` and `bytes`: the image, if
+  /// the driver is mapped as one.
   DriverObject(std::u16string name, void* base, size_t bytes, PDRIVER_INITIALIZE entry);
   DriverObject(const DriverObject&) = delete;
   DriverObject& operator=(const DriverObject&) = delete;

@@ -1,5 +1,5 @@
-// What DxgkDdiPresent, source addresses, vertical sync and the caps of a screen carry, member by
-// member.
+// The arguments of DxgkDdiPresent, source addresses, vertical sync and the caps of a screen, member
+// by member.
 #include <array>
 #include <bit>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace {
 
 void* pointer(uintptr_t value) { return reinterpret_cast<void*>(value); }
 
-/// What the driver was called with; one world at a time.
+/// The arguments of the driver's calls; one world at a time.
 struct Told {
   HANDLE context = nullptr;
   DXGKARG_PRESENT present{};

@@ -123,7 +123,7 @@ const std::vector<SupportEntry>& ddi_support() {
       }
       all.push_back(line);
     }
-    // The one entry that only display-only drivers have.
+    // The only entry that full drivers do not have.
     for (const abi::TableEntry& entry : abi::kKmddodInitializationData) {
       if (entry.name == "DxgkDdiPresentDisplayOnly")
         all.push_back({entry.name, entry.since, Support::kPartial, "no rotation"});

@@ -1,4 +1,4 @@
-// What of the driver interface this kernel uses: the support table of `dxgkit support`.
+// The parts of the driver interface that this kernel uses: the support table of `dxgkit support`.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct SupportEntry {
 };
 
 /// Every entry of DRIVER_INITIALIZATION_DATA and KMDDOD_INITIALIZATION_DATA. kRefused: never
-/// called, present or not.
+/// called, whether present or not.
 const std::vector<SupportEntry>& ddi_support();
-/// Every function of DXGKRNL_INTERFACE. kRefused: there, and answers STATUS_NOT_SUPPORTED.
+/// Every function of DXGKRNL_INTERFACE. kRefused: present, and answers STATUS_NOT_SUPPORTED.
 const std::vector<SupportEntry>& callback_support();
 
 }  // namespace dxgkit::port

@@ -1,5 +1,5 @@
-// What crosses the door between dxgk and a miniport, in our words. Marshalled to DXGKARG_* by the
-// port only.
+// Data that crosses the door between dxgk and a miniport, in our types. Only the port marshals them
+// to DXGKARG_*.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@
 
 namespace dxgkit::port {
 
-/// Entry of the list a driver sees as DXGK_ALLOCATIONLIST; same 24 bytes (asserted in the port), so
-/// that lists are handed over without copying.
+/// Entry of the list that a driver sees as DXGK_ALLOCATIONLIST. It has the same 24 bytes (asserted
+/// in the port), so that lists reach the driver without copying.
 struct AllocationListEntry {
   void* device_handle = nullptr;  // hDeviceSpecificAllocation of the driver
   uint32_t bits = 0;              // bit 0 write, bits 1..5 segment id
@@ -54,13 +54,13 @@ struct DmaBufferView {
   uint32_t size_bytes = 0;        // whole buffer
   std::byte* private_data = nullptr;
   uint32_t private_size_bytes = 0;  // whole private area
-  // kGuardBytes more bytes lie behind the buffer / the private area, for the port to see who writes
-  // there.
+  // kGuardBytes more bytes lie behind the buffer and behind the private area. The port checks them
+  // for writes of the driver.
   bool guarded = false, private_guarded = false;
 };
 inline constexpr uint32_t kGuardBytes = 64;
 
-/// The part of a buffer one submission covers: byte offsets, ends exclusive.
+/// The part of a buffer that one submission covers: byte offsets, ends exclusive.
 struct Slice {
   uint32_t start = 0, end = 0;
   uint32_t private_start = 0, private_end = 0;  // start is 0 for non-paging work (PATCH-17)
@@ -115,8 +115,8 @@ struct SubmitVirtualArgs {
 struct ValidateSubmitArgs {
   uint64_t buffer_va = 0;
   uint32_t buffer_bytes = 0;
-  /// Driver's handles of the contexts, 1 to 64 (kMaxContexts); of the hardware queues with
-  /// `hardware_queues`.
+  /// The driver's handles of the contexts, 1 to 64 (kMaxContexts); with `hardware_queues`, of the
+  /// hardware queues.
   std::span<void* const> contexts;
   static constexpr size_t kMaxContexts = 64;
   std::byte* private_data = nullptr;  // the kernel's copy; the driver may change it
@@ -128,7 +128,7 @@ struct ValidateSubmitArgs {
 struct RenderArgs {
   void* context = nullptr;
   bool render_km = false;         // DxgkDdiRenderKm (REND-01)
-  const void* command = nullptr;  // user memory, handed on raw (REND-03)
+  const void* command = nullptr;  // user memory, passed on unchanged (REND-03)
   uint32_t command_length = 0;
   DmaBufferView buffer;  // segment and address 0 when not paged in yet (REND-12)
   AllocationListEntry* allocations = nullptr;
@@ -139,8 +139,8 @@ struct RenderArgs {
   uint32_t patches_out_capacity = 0;
   uint32_t multipass_offset = 0;  // in/out through the result
 };
-/// What the driver produced. The port has checked the bounds (REND-08): a driver that went past
-/// them gets a finding and the call answers with the bugcheck path.
+/// The driver's outputs. The port has checked the bounds (REND-08): a driver that went past them
+/// gets a finding, and the call answers with the bugcheck path.
 struct RenderResult {
   Status status =
       Status::kSuccess;    // as the driver gave it (checked against the documented set, REND-16)
@@ -159,7 +159,7 @@ struct PresentArgs {
   AllocationListEntry* allocations = nullptr;  // null, source, destination (REND-17)
   PatchLocation* patches_out = nullptr;
   uint32_t patches_out_capacity = 0;
-  /// With virtual addressing, instead of `allocations`: as many sources, then destinations.
+  /// With virtual addressing, instead of `allocations`: the sources, then as many destinations.
   std::span<const PresentSurface> surfaces = {};
   uint32_t source_count = 0;
   uint32_t multipass_offset = 0;
@@ -185,7 +185,8 @@ struct PagingOperation {
     kMapAperture,  // becomes MAP_APERTURE_SEGMENT2 where the driver has it (PAGE-30)
     kUnmapAperture,
     kInitContextResource,
-    kReadPhysical,  // a few bytes of `segment_address` are touched, whatever they are (PAGE-25)
+    // A few bytes of `segment_address` are accessed; their value does not matter (PAGE-25).
+    kReadPhysical,
     kWritePhysical,
     kNotifyResidency,  // from WDDM 2.0 on (PAGE-41)
     kNotifyEviction,   // from WDDM 3.2 on (PAGE-48)
@@ -213,10 +214,11 @@ struct PagingOperation {
   uint64_t dummy_page = 0;                    // kUnmapAperture: physical address (PAGE-29)
   bool cache_coherent = false;                // kMapAperture (PAGE-27)
   bool resident = false;                      // kNotifyResidency
-  /// kNotifyResidency: inside the segment; virtual transfer and fill: inside the allocation.
+  /// kNotifyResidency: the offset inside the segment. Virtual transfer and fill: the offset inside
+  /// the allocation.
   uint64_t offset_bytes = 0;
-  /// kFillVirtual, kUpdateContextAllocation: paging process's space; kInitContextResource: the
-  /// context's, or 0.
+  /// kFillVirtual, kUpdateContextAllocation: in the paging process's space. kInitContextResource:
+  /// in the context's, or 0.
   uint64_t gpu_va = 0;
   void* virtual_address = nullptr;          // kInitContextResource: where the CPU sees it, or null
   VirtualTransfer transfer;                 // kTransferVirtual
@@ -228,11 +230,11 @@ struct PagingOperation {
 
 struct BuildPagingArgs {
   void* system_context = nullptr;
-  /// Where this operation starts in the paging buffer. Null, with buffer_bytes and private_bytes 0,
-  /// for kUpdatePageTable in mode kCpuVirtual: the driver writes the table before it returns
+  /// The place of this operation in the paging buffer. Null, with buffer_bytes and private_bytes 0,
+  /// for kUpdatePageTable in mode kCpuVirtual: then the driver writes the table before it returns
   /// (PAGE-03).
   std::byte* buffer = nullptr;
-  uint32_t buffer_bytes = 0;  // what is left of it
+  uint32_t buffer_bytes = 0;  // the bytes left of it
   std::byte* private_data = nullptr;
   uint32_t private_bytes = 0;
   bool guarded = false, private_guarded = false;  // as in DmaBufferView
@@ -243,8 +245,8 @@ struct BuildPagingArgs {
   const PagingOperation* operation = nullptr;
 };
 struct BuildPagingResult {
-  /// kSuccess, kGraphicsInsufficientDmaBuffer, kGraphicsAllocationBusy; anything else became a
-  /// finding (PAGE-07) and is given as kUnsuccessful: the adapter stops.
+  /// kSuccess, kGraphicsInsufficientDmaBuffer, kGraphicsAllocationBusy. Any other answer became a
+  /// finding (PAGE-07) and is kUnsuccessful here: the adapter stops.
   Status status = Status::kSuccess;
   uint32_t bytes_written = 0, private_bytes_written = 0, multipass_offset = 0;
 };
@@ -267,14 +269,14 @@ struct AllocationInfo {               // DXGK_ALLOCATIONINFO, one element
   uint32_t priority = 0;
 };
 
-/// D3DDDI_UPDATEALLOCPROPERTY: what of an allocation shall change.
+/// D3DDDI_UPDATEALLOCPROPERTY: the properties of an allocation that should change.
 struct PropertyUpdate {
   std::optional<uint32_t> supported;  // segment set, bit n for id n + 1
   std::optional<uint32_t> preferred;  // DXGK_SEGMENTPREFERENCE.Value
   std::optional<bool> accessed_physically, unmoveable;
 };
 
-/// DXGKARGCB_CREATECONTEXTALLOCATION. Of `info` what drivers say of allocations: handle, size,
+/// DXGKARGCB_CREATECONTEXTALLOCATION. `info` has the members that drivers describe: handle, size,
 /// alignment, sets, preference, bank hints, flags.
 struct ContextAllocationRequest {
   uint64_t device = 0, context = 0;  // handles as the driver got them
@@ -350,11 +352,11 @@ struct PowerComponent {
   uint32_t target = 0;              // kEngine: node; kMemory: segment id
   uint32_t state_count = 1;         // F-states, F0 included; 1..8
   bool driver_completes = false;    // by DxgkCbCompleteFStateTransition
-  bool f0_on_dx = false;            // is in F0 during device power transitions
+  bool f0_on_dx = false;            // stays in F0 during device power transitions
   std::vector<uint32_t> providers;  // active before this one is; below the number of components
 };
 
-/// What DxgkCbNotifyInterrupt said, in our words.
+/// A report of DxgkCbNotifyInterrupt, in our types.
 struct InterruptReport {
   enum class Type {
     kDmaCompleted,
@@ -385,29 +387,30 @@ struct InterruptReport {
   uint32_t bind_table_entry = 0;
   uint32_t page_table_level = 0;  // where translation ended
   uint32_t error_code = 0;        // DXGK_FAULT_ERROR_CODE: bit 0 device specific, the rest the code
-  /// FaultedProcessHandle, from WDDM 2.2 on and with kFaultProcessValid; else null. The driver's
-  /// word: compare it, do not follow it.
+  /// FaultedProcessHandle, from WDDM 2.2 on and with kFaultProcessValid; else null. The value comes
+  /// from the driver: compare it, do not follow it.
   void* process = nullptr;
   uint32_t source = 0;  // kPresentProgress: VidPN source; vsync types: VidPN target
   uint32_t planes = 0;  // kCrtcVsync: how many overlay planes it names; `address` is plane 0's
   uint32_t highest_plane = 0;  // of them
   bool failed = false;         // kPresentProgress
   uint64_t fence64 = 0;        // kHwQueuePageFaulted: of the queue's progress; kSuspendCompleted
-  /// kHwQueuePageFaulted: the driver's hardware queue; kSuspendCompleted: its hardware context.
-  /// The driver's word: compare it, do not follow it.
+  /// kHwQueuePageFaulted: the driver's hardware queue. kSuspendCompleted: its hardware context. The
+  /// value comes from the driver: compare it, do not follow it.
   void* handle = nullptr;
-  /// kNativeFenceSignaled: the driver's global handles; empty: any of them. Its word, as above.
+  /// kNativeFenceSignaled: the driver's global handles; empty: any of them. The values come from
+  /// the driver, as above.
   std::vector<void*> handles;
   bool legacy_fences_too = false;  // EvaluateLegacyMonitoredFences
   bool in_engine_reset = false;    // reported between the reset of its engine and the resumption
   bool inside_preempt = false;     // reported before DxgkDdiPreemptCommand returned, by its thread
 };
 
-/// What DxgkDdiGetNodeMetadata says of hardware queues; all false below WDDM 2.2.
+/// The answer of DxgkDdiGetNodeMetadata about hardware queues; all false below WDDM 2.2.
 struct NodeMetadata {
   bool context_scheduling = false;         // the hardware schedules contexts of the node
   bool ring_buffer_fence_release = false;  // the ring writes progress fences, not the buffers (2.5)
-  uint32_t max_in_flight_buffers = 0;      // per hardware queue; 0: not said (2.5)
+  uint32_t max_in_flight_buffers = 0;      // per hardware queue; 0: not reported (2.5)
 };
 
 }  // namespace dxgkit::port

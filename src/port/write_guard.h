@@ -1,4 +1,4 @@
-// Sees a driver write behind the DMA buffer or the private data it was given.
+// Detects a driver's writes behind the DMA buffer or the private data that it was given.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,12 @@
 
 namespace dxgkit::port {
 
-/// Arms the bytes behind a range; `damage()` tells what was written there since.
+/// Fills the bytes behind a range with a pattern; `damage()` tells what was written there since.
 ///
 /// Cost: 64 bytes written, 64 compared. Thread: one call of a DDI that owns the buffer.
 class WriteGuard {
  public:
-  /// @param end  first byte behind the range, followed by kGuardBytes of ours; null: nothing
-  /// watched
+  /// @param end  first byte behind the range, followed by kGuardBytes of ours; null: no check
   explicit WriteGuard(std::byte* end) : end_(end) {
     if (end_ != nullptr) std::memset(end_, kPattern, kGuardBytes);
   }

@@ -19,7 +19,7 @@ class ThreadWatch {
     event.sigev_notify = SIGEV_THREAD_ID;
     event.sigev_signo = watch_signal();
     event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
-    if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer_) != 0) return;  // then nobody watches
+    if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer_) != 0) return;  // no timer, no watch
     made_ = true;
     itimerspec times{};
     times.it_interval.tv_sec = period / kSecond;

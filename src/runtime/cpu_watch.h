@@ -1,4 +1,4 @@
-// Looking at a thread that may never call anybody again.
+// A watch on threads that may never call another function again.
 #pragma once
 
 #include <signal.h>
@@ -7,8 +7,8 @@
 
 namespace dxgkit::runtime {
 
-/// ThreadSanitizer holds signals back until a thread calls a library function: in such a build
-/// loops that call nobody are not seen.
+/// False under ThreadSanitizer, which holds signals back until a thread calls a library function.
+/// In such a build the watch cannot see loops that call nothing.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kSeesEndlessLoops = false;
 #elif defined(__has_feature)
@@ -23,10 +23,10 @@ inline constexpr bool kSeesEndlessLoops = true;
 
 using CpuTick = void (*)(int signal, siginfo_t* info, void* context);
 
-/// From now on the calling OS thread runs `tick`, as a signal handler, each time it has used
-/// another `period` (ns, > 0) of processor time; until it ends. Time that other threads use, or
-/// that it sleeps, does not count, so what a simulation does is not changed by it. One period and
-/// one handler per process: the first call decides. Later calls of a thread do nothing.
+/// From now on, and until it ends, the calling OS thread runs `tick` as a signal handler each time
+/// it has used another `period` (ns, > 0) of processor time. Time of other threads and time asleep
+/// do not count, so the watch does not change a simulation. There is one period and one handler per
+/// process: the first call decides. Later calls of a thread do nothing.
 void watch_cpu_time(DurationNs period, CpuTick tick);
 
 }  // namespace dxgkit::runtime

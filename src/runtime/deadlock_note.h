@@ -1,4 +1,4 @@
-// What is said when a simulation cannot go on.
+// Notes for the report of a simulation that cannot go on.
 #pragma once
 
 #include <functional>
@@ -6,10 +6,10 @@
 
 namespace dxgkit::runtime {
 
-/// While it lives, `text` is asked when the simulation has found that every thread waits (or its
-/// time is over), and its answer follows the list of threads on stderr: why they wait. `text` runs
-/// on one thread with all others standing still, takes no lock and waits for nothing; it may answer
-/// nothing. Outside a simulation nothing ever asks.
+/// While a note lives, `text` explains a deadlock. The simulation calls it when every thread waits,
+/// or when its time is over. The answer follows the list of threads on stderr. `text` runs on one
+/// thread with all others stopped. It must take no lock and must not wait. It may answer nothing.
+/// Outside a simulation it is never called.
 class DeadlockNote {
  public:
   explicit DeadlockNote(std::function<std::string()> text);
@@ -17,7 +17,7 @@ class DeadlockNote {
   DeadlockNote(const DeadlockNote&) = delete;
   DeadlockNote& operator=(const DeadlockNote&) = delete;
 
-  /// All answers of the calling OS thread's notes, in the order they were made.
+  /// The answers of all notes of the calling OS thread, in the order in which they were made.
   static std::string all();
 
  private:

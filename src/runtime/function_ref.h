@@ -9,8 +9,9 @@
 
 namespace dxgkit::runtime {
 
-/// Refers to any `void()` callable for the length of a call. The callable must outlive it. Whoever
-/// calls it sees to what the callable requires to be held: clang's analysis cannot.
+/// Refers to any `void()` callable for the length of a call. The callable must outlive the
+/// reference. The caller must hold the capabilities that the callable requires; clang's analysis
+/// cannot see this.
 class FunctionRef {
  public:
   template <typename F>

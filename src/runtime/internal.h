@@ -1,4 +1,4 @@
-// What the files of src/runtime share; nobody else includes it.
+// Shared by the files of src/runtime. No other module includes it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace dxgkit::runtime {
 
-/// The runtime the calling OS thread belongs to; Runtime::current reads it.
+/// The runtime that the calling OS thread belongs to; Runtime::current reads it.
 extern constinit thread_local Runtime* t_runtime;
 
 /// splitmix64 to spread a seed, xoshiro256++ to draw. Both are published, public-domain algorithms.
@@ -38,8 +38,8 @@ class Random {
     state_[3] = rotate(state_[3], 45);
     return result;
   }
-  /// Uniform in [0, bound), bound > 0 and small beside 2^32: the bias is below what a schedule
-  /// could notice.
+  /// Uniform in [0, bound). `bound` is > 0 and small beside 2^32, so the bias is too small to
+  /// matter for a schedule.
   uint32_t below(uint32_t bound) { return static_cast<uint32_t>(((next() >> 32) * bound) >> 32); }
 
  private:
@@ -47,7 +47,7 @@ class Random {
   uint64_t state_[4];
 };
 
-/// Timers of one runtime: one thread, started by the first arm, runs the callbacks in order of
+/// Timers of one runtime. One thread, started by the first arm, runs the callbacks in the order of
 /// their due times. The same code serves os and sim. `spawn_service` makes a thread that run_main
 /// does not wait for.
 class TimerQueue {
@@ -60,7 +60,7 @@ class TimerQueue {
   TimerQueue& operator=(const TimerQueue&) = delete;
 
   std::unique_ptr<Timer> make(std::function<void()> callback);
-  /// Ends the thread; what is armed stays armed and never runs unless something is armed later.
+  /// Ends the thread. Armed timers stay armed, and run only if another timer is armed later.
   void stop();
 
  private:

@@ -1,20 +1,21 @@
-// How the lane changes hands.
+// The states of the lane.
 //
-//   kFree     nobody holds it, nothing is queued. The only state others leave without the lock
-//   (run, post: to kHeld). kHeld     held, nothing queued as far as the holder knows. The holder
-//   leaves it without the lock (to kFree). kQueued   held, and the holder must look at the queue
-//   before it lets go. kPending  nobody holds it, interrupt work is queued, and a helper or the
-//   worker has been told.
+//   kFree     not held, and the queue is empty. Threads may leave only this state without the
+//             lock (run, post: to kHeld).
+//   kHeld     held, and the queue is empty as far as the holder knows. The holder leaves this
+//             state without the lock (to kFree).
+//   kQueued   held, and the holder must check the queue before it releases the lane.
+//   kPending  not held, interrupt work is queued, and a helper or the worker has been told.
 //
 // The queue is first in, first out, over three sorts of items: posted work, work posted from
-// interrupt context, and threads in run() waiting for their turn. Whoever holds the lane drains
-// from the head; at a waiting thread it hands the lane over, so a stream of newcomers cannot starve
-// anybody. A holder that has done its own work runs at most kDrainBudget items of others before it
-// leaves the rest to the worker.
+// interrupt context, and threads in run() that wait for their turn. The holder drains the queue
+// from the head. At a waiting thread it hands the lane over, so a stream of newcomers cannot starve
+// a thread. A holder that has done its own work runs at most kDrainBudget items of other threads,
+// and then leaves the rest to the worker.
 //
-// The state of an adapter is some dozens of cache lines, and it costs more to fetch them to another
-// processor than to do the work of an interrupt. So while threads keep coming to the lane, the
-// worker gives way for a moment: the next one takes the interrupt work along.
+// The state of an adapter is some dozens of cache lines. Fetching them to another processor costs
+// more than the work of an interrupt. So while threads keep coming to the lane, the worker holds
+// back for a moment, and the next thread runs the interrupt work too.
 #include "runtime/lane.h"
 
 #include <utility>
@@ -31,8 +32,8 @@ constexpr uint32_t kQueued = 2;
 constexpr uint32_t kPending = 3;
 
 constexpr int kDrainBudget = 64;
-/// Looks of the worker at pending work before it takes it from threads that keep coming: about 2
-/// us.
+/// How often the worker checks pending work before it takes it from threads that keep coming: about
+/// 2 us.
 constexpr int kGiveWayLooks = 64;
 constexpr int kNoBudget = INT32_MAX;
 
@@ -43,7 +44,7 @@ struct Item {
   bool is_thread = false;
 };
 
-/// Which lanes the calling thread is on, innermost first; the head is in the thread slot.
+/// The lanes that the calling thread is on, innermost first. The head is in the thread slot.
 struct OnLane {
   const Lane* lane;
   OnLane* outer;
@@ -81,7 +82,7 @@ struct Lane::Impl {
                                          std::memory_order_relaxed);
   }
 
-  /// The holder is done with its own work. Touches nothing of the lane once it is free.
+  /// The holder has finished its own work. Touches no memory of the lane once it is free.
   void release() {
     uint32_t expected = kHeld;
     if (state.compare_exchange_strong(expected, kFree, std::memory_order_release,
@@ -128,7 +129,7 @@ struct Lane::Impl {
     recycle(item);
   }
 
-  /// Something is queued: makes the caller the holder (true), or leaves it to the one there is.
+  /// Work is queued: makes the caller the holder (true), or leaves the work to the present holder.
   bool claim() DXGKIT_REQUIRES(mutex) {
     for (;;) {
       uint32_t seen = state.load(std::memory_order_relaxed);
@@ -151,7 +152,7 @@ struct Lane::Impl {
     }
   }
 
-  /// Nobody holds the lane and work is queued: names who is to be woken for it, once the lock is
+  /// The lane is not held and work is queued: names the thread to wake for it, once the lock is
   /// released.
   const std::atomic<uint32_t>* make_pending() DXGKIT_REQUIRES(mutex) {
     state.store(kPending, std::memory_order_relaxed);
@@ -160,11 +161,11 @@ struct Lane::Impl {
     return &signal;
   }
 
-  /// The caller holds the lane (state kQueued): runs what is queued, in order, and lets go. Stops
-  /// early, still holding, when `own` comes up and returns true; else returns false and the caller
-  /// holds nothing.
+  /// The caller holds the lane (state kQueued). Runs the queued work in order and releases the
+  /// lane. Stops early, still holding it, when `own` comes up, and returns true. Otherwise returns
+  /// false, and the caller holds nothing.
   bool drain(const Item* own, int budget) {
-    Runtime& owner_runtime = runtime;  // the lane may be gone after the last unlock
+    Runtime& owner_runtime = runtime;  // the lane may be destroyed after the last unlock
     mutex.lock();
     for (;;) {
       if (head == nullptr) {
@@ -178,7 +179,8 @@ struct Lane::Impl {
           mutex.unlock();
           return true;
         }
-        // The item is on that thread's stack and may be gone as soon as the turn is given.
+        // The item is on that thread's stack and may be destroyed as soon as the thread gets its
+        // turn.
         const std::atomic<uint32_t>& turn = item->turn;
         item->turn.store(1, std::memory_order_release);
         mutex.unlock();
@@ -195,7 +197,7 @@ struct Lane::Impl {
     }
   }
 
-  /// True: somebody else has taken the pending work.
+  /// true: another thread has taken the pending work
   bool give_way() {
     const uint32_t visited = visits.load(std::memory_order_relaxed);
     if (std::exchange(visits_seen, visited) == visited || runtime.is_simulated()) return false;
@@ -228,8 +230,8 @@ struct Lane::Impl {
     mutex.unlock();
   }
 
-  /// Work from interrupt context is pending and nothing else is queued: runs it. True: the caller
-  /// holds the lane (state kHeld). False: it holds nothing and has to queue.
+  /// Work from interrupt context is pending, and the queue holds nothing else: runs it. True: the
+  /// caller holds the lane (state kHeld). False: it holds nothing and must queue.
   bool take_along() {
     if (state.load(std::memory_order_relaxed) != kPending) return false;
     mutex.lock();
@@ -237,18 +239,18 @@ struct Lane::Impl {
       mutex.unlock();
       return false;
     }
-    // Nobody can wait in run() yet, as whoever came would have become the holder.
+    // No thread can wait in run() yet, because a new thread would have become the holder.
     for (int budget = kDrainBudget; head != nullptr && !head->is_thread && budget > 0; --budget)
       run_head();
     const bool alone = head == nullptr;
     if (alone) state.store(kHeld, std::memory_order_relaxed);
     mutex.unlock();
     if (alone) return true;
-    drain(nullptr, kDrainBudget);  // they came first: the turn goes to them
+    drain(nullptr, kDrainBudget);  // they came first, so they get the turn
     return false;
   }
 
-  /// Work is queued that nobody holds: the caller becomes the holder (state kQueued).
+  /// Work is queued and the lane is not held: the caller becomes the holder (state kQueued).
   bool take_pending() DXGKIT_REQUIRES(mutex) {
     if (state.load(std::memory_order_relaxed) != kPending) return false;
     state.store(kQueued, std::memory_order_relaxed);
@@ -288,7 +290,7 @@ Lane::~Lane() {
   }
   runtime_.wake_one(impl_->worker_signal);
   impl_->worker->join();
-  // Also waits for a last poster that is still about to unlock.
+  // Also waits for a last poster that has not unlocked yet.
   MutexLock lock(impl_->mutex);
   DXGKIT_CHECK(impl_->state.load(std::memory_order_acquire) == kFree);
   DXGKIT_CHECK(impl_->head == nullptr);
@@ -340,7 +342,7 @@ void Lane::post(std::function<void()> work) {
 
 void Lane::post_from_interrupt(std::function<void()> work) {
   Impl& impl = *impl_;
-  Runtime& runtime = runtime_;  // the lane may be gone after the unlock
+  Runtime& runtime = runtime_;  // the lane may be destroyed after the unlock
   const std::atomic<uint32_t>* signal = nullptr;
   impl.mutex.lock();
   impl.push(impl.new_item(std::move(work)));
@@ -382,7 +384,7 @@ WaitResult Lane::wait_helping(const std::atomic<uint32_t>& word, uint32_t expect
   }
   if (word.load(std::memory_order_acquire) != expected) result = WaitResult::kWoken;
   --impl.helpers;
-  // This helper may be the one that was told: it must not leave the work to nobody.
+  // This helper may be the one that was told. It must not leave the work behind.
   const bool told = impl.take_pending();
   impl.mutex.unlock();
   if (told) impl.drain(nullptr, kDrainBudget);

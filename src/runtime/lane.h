@@ -13,37 +13,37 @@ namespace dxgkit::runtime {
 
 /// An executor that runs one event at a time, in the order posted.
 ///
-/// There is no fixed thread behind it: whoever brings work while the lane is free runs it inline
-/// (no hand-off on the uncontended path), so `run` costs two atomic operations then. Work posted
-/// from interrupt context is never run there (a driver may block in a PASSIVE_LEVEL DDI, and the
-/// interrupt it waits for needs that thread): it goes to a helping waiter (`wait_helping`) if there
-/// is one, else to the lane's own worker thread.
+/// The lane has no fixed thread. If it is free, the calling thread runs the work itself, so `run`
+/// costs two atomic operations then. Work posted from interrupt context never runs on the
+/// interrupting thread: a driver may block in a PASSIVE_LEVEL DDI, and the interrupt it waits for
+/// needs that thread. Such work goes to a waiter that helps (`wait_helping`), or else to the lane's
+/// own worker thread.
 class Lane {
  public:
   Lane(Runtime& runtime, std::string name);
-  /// Runs what is queued, then ends the worker. Nobody may post any more.
+  /// Runs the queued work, then ends the worker. No thread may post any more.
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
   /// Runs `work` on the lane, on the calling thread, and returns when it is done. Work posted
-  /// earlier runs first; under contention the lane is handed from thread to thread in the order
-  /// they came. From code already on the lane (a driver callback inside a DDI the lane is making)
-  /// it runs inline at once. Not from interrupt context. Never allocates.
+  /// earlier runs first. Under contention the lane passes from thread to thread in the order in
+  /// which they came. A caller that is on the lane already (a driver callback inside a DDI that the
+  /// lane calls) runs the work at once. Not from interrupt context. Never allocates.
   void run(FunctionRef work);
-  /// Queues `work`; runs it (and what is before it) here if the lane is free, else leaves it to the
-  /// holder.
+  /// Queues `work`. If the lane is free, the calling thread runs it and all work before it;
+  /// otherwise the holder of the lane runs it.
   void post(std::function<void()> work);
-  /// Queues `work` from interrupt context (ISR, DPC, timer): never runs it here.
+  /// Queues `work` from interrupt context (ISR, DPC, timer). Never runs it on the calling thread.
   void post_from_interrupt(std::function<void()> work);
 
   bool is_current() const;
-  /// For clang's analysis and for us: aborts unless the caller is on the lane.
+  /// Aborts unless the caller is on the lane. It also tells clang's analysis so.
   void assert_current() const DXGKIT_ASSERT_CAPABILITY(on_lane);
 
-  /// Blocks while `word` holds `expected` (as Runtime::wait), running lane work that arrives from
-  /// interrupt context meanwhile: what a CPU waiter on a fence does, so that completion costs no
-  /// extra thread hand-off. Not on the lane.
+  /// Blocks while `word` holds `expected`, as Runtime::wait does. Meanwhile it runs lane work that
+  /// arrives from interrupt context. A CPU waiter on a fence uses this, so that a completion costs
+  /// no extra thread hand-off. Not on the lane.
   WaitResult wait_helping(const std::atomic<uint32_t>& word, uint32_t expected,
                           TimeNs deadline = kForever);
 

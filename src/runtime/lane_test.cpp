@@ -38,8 +38,8 @@ INSTANTIATE_TEST_SUITE_P(Modes, LaneTest, testing::Values(Mode::kOs, Mode::kSim)
                                                                : std::string("Sim");
                          });
 
-// Uncontended work runs at once, on the caller; nested work inline; afterwards nobody is on the
-// lane.
+// Uncontended work runs at once, on the caller, and nested work inline. Afterwards no thread is on
+// the lane.
 TEST_P(LaneTest, RunsInlineWhenFree) {
   run(
       [](Runtime& runtime) {
@@ -121,8 +121,8 @@ TEST_P(LaneTest, RunTakesCallablesByReference) {
       3);
 }
 
-// Work from interrupt context runs on another thread while the poster stays blocked: nobody else
-// brings work.
+// Work from interrupt context runs on another thread while the poster stays blocked, although no
+// other thread brings work.
 TEST_P(LaneTest, InterruptWorkNeedsNoOtherCaller) {
   run([this](Runtime& runtime) {
     Lane lane(runtime, "adapter");

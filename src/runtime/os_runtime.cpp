@@ -81,8 +81,8 @@ struct WaitNode {
 
 /// One cache line each, so that wake calls on unrelated words do not disturb each other.
 struct alignas(64) Bucket {
-  // How many wait here or are about to: lets wake skip the lock. See the pairing in wait_for and
-  // wake.
+  // The number of threads that wait here or are about to. It lets wake skip the lock. See the
+  // pairing in wait_for and wake.
   std::atomic<uint32_t> waiters{0};
   std::mutex mutex;
   WaitNode* head = nullptr;  // oldest first
@@ -105,9 +105,9 @@ struct alignas(64) Bucket {
 
 void pause_cpu() { __builtin_ia32_pause(); }
 
-/// How many pauses fill the spin phase of a wait: a response of 1-2 us must be caught, and a park
-/// with its wake-up costs tens of microseconds on a virtual machine, so the spin is several times
-/// the response. One core: no spin.
+/// The number of pauses in the spin phase of a wait. The spin must catch a response of 1-2 us, and
+/// a park with its wake-up costs tens of microseconds on a virtual machine. So the spin is several
+/// times the response. With one core there is no spin.
 uint32_t calibrate_spin() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) <= 1) return 0;
@@ -127,7 +127,7 @@ uint32_t calibrate_spin() {
   return static_cast<uint32_t>(std::min<int64_t>(std::max<int64_t>(pauses, 16), 4'000));
 }
 
-/// What waking a parked thread on another core takes on a virtual machine, and some.
+/// A little more than the time to wake a parked thread on another core of a virtual machine.
 constexpr TimeNs kPolitelyNs = 80'000;
 
 uint32_t spin_pauses() {
@@ -184,7 +184,7 @@ class OsRuntime final : public Runtime {
 
   void yield() override {
     pause_cpu();
-    // Whoever the caller spins for may need this core.
+    // The thread that the caller spins for may need this core.
     if (t_state == nullptr || ++t_state->yields % 32 == 0) sched_yield();
   }
 
@@ -312,7 +312,7 @@ class OsRuntime final : public Runtime {
   }
 
   timespec absolute(TimeNs due) const {
-    // A deadline so far away that it does not fit is as good as the farthest that does.
+    // A deadline that does not fit counts as the farthest one that does.
     TimeNs ns = 0;
     if (__builtin_add_overflow(due, start_, &ns)) ns = kForever;
     ns = std::max<TimeNs>(ns, 0);
@@ -337,9 +337,9 @@ class OsRuntime final : public Runtime {
       if (any_changed(awaited)) return WaitResult::kWoken;
       pause_cpu();
     }
-    // Two threads that answer each other must not both park after one hiccup and then pay a wake-up
-    // per answer for ever: look on for as long as a wake-up would take, leaving the core to whoever
-    // wants it.
+    // Two threads that answer each other must not both park after one hiccup: they would then pay a
+    // wake-up per answer for ever. So spin for as long as a wake-up would take, and leave the core
+    // to other threads.
     if (spin_pauses_ != 0) {
       const TimeNs give_up = std::min(now() + kPolitelyNs, deadline);
       do {
@@ -411,7 +411,7 @@ class OsRuntime final : public Runtime {
           node = next;
         }
       }
-      // By address only: the thread may have seen its token and be gone.
+      // By address only: the thread may have seen its token and ended.
       for (size_t i = 0; i < taken; ++i) {
         syscall(SYS_futex, tokens[i], FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
       }

@@ -71,14 +71,15 @@ class Runtime {
   /// Small dense number of the calling thread, the same in every run of one seed; for traces.
   virtual uint32_t thread_number() = 0;
   virtual const std::string& thread_name() = 0;
-  /// Names of every thread so far, by number: what `trace::Recording::threads` wants.
+  /// Names of all threads so far, by number, for `trace::Recording::threads`.
   virtual std::vector<std::string> thread_names() = 0;
 
-  /// A per-thread pointer other modules may use (slot < kThreadSlots): see ThreadSlot. Starts null.
+  /// A per-thread pointer that other modules may use (slot < kThreadSlots): see ThreadSlot. Starts
+  /// null.
   virtual void*& thread_slot(size_t slot) = 0;
 
-  /// A point where another thread may run: a pause in os, a seeded choice in sim.
-  /// Spin loops must call it: in sim, time moves on when everybody runnable does nothing but yield.
+  /// A point where another thread may run: a pause in os, a seeded choice in sim. Spin loops must
+  /// call it: in sim, time moves on when every runnable thread only yields.
   virtual void yield() = 0;
   /// In sim, switches to another thread with the seed's probability; nothing in os. Lock-free code
   /// calls it between its atomic steps so that simulation explores their interleavings.
@@ -89,30 +90,31 @@ class Runtime {
   /// happens in os.
   virtual void consume(DurationNs duration) = 0;
 
-  /// Futex-class wait: blocks while `word` holds `expected`, until woken or `deadline`. Spurious
-  /// wake-ups are allowed; callers loop. os: spins briefly first, then parks.
+  /// A futex-like wait: blocks while `word` holds `expected`, until woken or `deadline`. Spurious
+  /// wake-ups are allowed, so callers loop. In os it spins briefly first, then parks.
   virtual WaitResult wait(const std::atomic<uint32_t>& word, uint32_t expected,
                           TimeNs deadline = kForever) = 0;
-  /// As `wait`, on two words at once: blocks while both hold what is expected of them.
+  /// As `wait`, on two words at once: blocks while both hold their expected values.
   virtual WaitResult wait_either(const std::atomic<uint32_t>& first, uint32_t first_expected,
                                  const std::atomic<uint32_t>& second, uint32_t second_expected,
                                  TimeNs deadline = kForever) = 0;
-  /// Wake waiters of `word` after it changed. Only the address is used: the word may be gone
+  /// Wakes waiters of `word` after it changed. Only the address is used: the word may be destroyed
   /// already.
   virtual void wake_one(const std::atomic<uint32_t>& word) = 0;
   virtual void wake_all(const std::atomic<uint32_t>& word) = 0;
 
-  /// Names what the calling thread is about to wait for, for deadlock reports; returns what was set
-  /// before. `reason` must live as long as it is set. See WaitReason.
+  /// Names what the calling thread is about to wait for, for deadlock reports. Returns the previous
+  /// reason. `reason` must live as long as it is set. See WaitReason.
   virtual const char* set_wait_reason(const char* reason) = 0;
 
-  /// Chance, from the runtime's seed. sim: decides together with the interleaving; os: thread-safe,
-  /// seeded.
+  /// A random number from the runtime's seed. In sim it depends on the interleaving too; in os it
+  /// is thread-safe.
   virtual uint64_t random() = 0;
 
-  /// Runs `body` as the main thread and returns when it and every thread it spawned have ended.
-  /// sim: the calling OS thread becomes the simulation. A simulation in which everybody waits
-  /// forever is a deadlock: reported on stderr with each thread's name and the seed, then aborts.
+  /// Runs `body` as the main thread and returns when it and every thread it spawned have ended. In
+  /// sim the calling OS thread becomes the simulation. A simulation in which every thread waits
+  /// forever is a deadlock. It is reported on stderr with each thread's name and the seed, and then
+  /// the process aborts.
   virtual void run_main(std::function<void()> body) = 0;
 };
 
@@ -131,8 +133,8 @@ class WaitReason {
 };
 
 namespace detail {
-/// The thread_slot array of the calling thread or fiber; null outside a runtime. Kept by the
-/// runtimes, for code that looks at a slot on every call: reading it costs one load.
+/// The thread_slot array of the calling thread or fiber; null outside a runtime. The runtimes
+/// maintain it for code that reads a slot on every call: reading costs one load.
 extern constinit thread_local void** t_thread_slots;
 }  // namespace detail
 

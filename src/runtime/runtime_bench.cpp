@@ -1,5 +1,6 @@
-// What the runtime and the recorder cost: one line per figure. Run from a release build on a quiet
-// machine:
+// The cost of the runtime and the recorder: one line per figure. Run it from a release build on a
+// quiet machine:
+//
 //   dxgkit_runtime_bench
 #include <fmt/format.h>
 
@@ -267,7 +268,7 @@ void bench_trace(Runtime& os) {
                  }),
          "ns");
   const auto record = [&](trace::Recorder::Clock clock) {
-    // A bounded recorder whose memory is warm: what a long run sees.
+    // A bounded recorder with warm memory, as in a long run.
     trace::Recorder recorder(std::move(clock), size_t{1} << 16);
     trace::set_current(&recorder);
     const double cost = best_ns(os, kEvents, [&] {

@@ -176,7 +176,7 @@ TEST_P(BothModes, EventWakesEveryWaiter) {
   });
 }
 
-// A wait that nobody ends gives up at its deadline, not before; in sim exactly then.
+// A wait without a wake-up ends at its deadline, not before; in sim exactly then.
 TEST_P(BothModes, WaitTimesOut) {
   run([](Runtime& runtime) {
     Event event;
@@ -375,7 +375,7 @@ TEST_P(BothModes, ExceptionsStayInTheirThread) {
   });
 }
 
-// Threads inherit the recorder, timers that of whoever armed them.
+// Threads inherit the recorder; timers inherit it from the thread that armed them.
 TEST_P(BothModes, RecorderIsHandedDown) {
   run(
       [](Runtime& runtime) {
@@ -420,8 +420,8 @@ TEST_P(BothModes, StackSizeIsRespected) {
       3);
 }
 
-// A foreign thread may use an os runtime while it holds an adoption, and is nobody's before and
-// after.
+// A foreign thread may use an os runtime while it holds an adoption. It belongs to no runtime
+// before and after.
 TEST(OsRuntime, ForeignThreadsMayAdoptIt) {
   const std::unique_ptr<Runtime> runtime = make_os_runtime();
   Event from_main;

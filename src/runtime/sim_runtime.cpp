@@ -1,6 +1,6 @@
-// The sim runtime: every thread is a fiber on the calling OS thread, time is a number, and one seed
-// decides which runnable fiber goes next at every scheduling point. Nothing here depends on an
-// address: wait queues are looked up by it, but woken in the order they were entered or as the seed
+// The sim runtime. Every thread is a fiber on the calling OS thread, and time is a number. At every
+// scheduling point one seed decides which runnable fiber runs next. Nothing depends on an address:
+// wait queues are looked up by address, but their waiters wake in order of entry or as the seed
 // says.
 #include <cxxabi.h>
 
@@ -181,9 +181,9 @@ class SimRuntime final : public Runtime {
         timers_(*this, [this](std::function<void()> body) {
           return start("timer", std::move(body), {}, /*counted=*/false);
         }) {
-    // How far apart switches are, at every point to at every 32nd on average, is the seed's: tight
-    // interleavings and long runs of one thread find different bugs. So is whether waits wake for
-    // no reason, as their contract allows.
+    // The seed decides the distance of switches, from every point to every 32nd on average, because
+    // tight interleavings and long runs of one thread find different bugs. It also decides whether
+    // waits wake without a reason, as their contract allows.
     switch_mask_ = (1u << schedule_.below(7)) - 1;
     constexpr uint32_t kSpuriousOdds[] = {0, 0, 512, 64};
     spurious_odds_ = kSpuriousOdds[schedule_.below(4)];
@@ -238,7 +238,7 @@ class SimRuntime final : public Runtime {
   void yield() override {
     DXGKIT_CHECK(running_);
     ++idle_yields_;
-    // Everybody runnable only yields, so they spin for something that needs time to pass, as it
+    // Every runnable thread only yields, so they spin for an event that needs time to pass, as it
     // does in os.
     if (idle_yields_ > 64 * (uint64_t{runnable_count()} + 1) && !sleeping_.empty()) advance_time();
     const uint32_t choice = schedule_.below(runnable_count() + 1);
@@ -356,7 +356,7 @@ class SimRuntime final : public Runtime {
       }
     }
     timers_.stop();
-    // Fibers that have said they ended may still have to leave their stacks.
+    // Fibers that are marked as ended may still have to leave their stacks.
     while (!runnable_.empty()) give_way(take_runnable(schedule_.below(runnable_count())));
     DXGKIT_CHECK(current_ == main_);
     running_ = false;
@@ -419,14 +419,15 @@ class SimRuntime final : public Runtime {
     return fiber;
   }
 
-  /// The current fiber stays runnable; `next` goes on.
+  /// The current fiber stays runnable; `next` runs.
   void give_way(Fiber* next) {
     current_->state = FiberState::kRunnable;
     runnable_.push_back(current_);
     switch_to(next);
   }
 
-  /// The current fiber is in its queues or has ended: something else goes on, when need be later.
+  /// The current fiber is in its queues or has ended. Another fiber runs, if need be at a later
+  /// time.
   void block() {
     if (current_->state != FiberState::kEnded) current_->state = FiberState::kWaiting;
     idle_yields_ = 0;
@@ -521,7 +522,7 @@ class SimRuntime final : public Runtime {
     runtime.reap();
   }
 
-  /// An exception that leaves the body ends the process, as it does in a real thread.
+  /// An exception that leaves the body ends the process, as in a real thread.
   static void fiber_entry(context::transfer_t transfer) noexcept {
     Fiber* const self = static_cast<Fiber*>(transfer.data)->runtime->current_;
     arrive(self, transfer);
@@ -592,7 +593,7 @@ class SimRuntime final : public Runtime {
   uint32_t switch_mask_ = 0;
   uint32_t spurious_odds_ = 0;
   uint32_t distance_ = 0;     // scheduling points until the next switch
-  uint64_t idle_yields_ = 0;  // yields since anything else happened
+  uint64_t idle_yields_ = 0;  // yields since any other event
   TimeNs now_ = 0;
   uint64_t time_steps_ = 0;
   bool running_ = false;

@@ -1,4 +1,4 @@
-// What only the simulation promises: one seed is one run, time is virtual, a hang is found and
+// The promises of the simulation alone: one seed is one run, time is virtual, a hang is found and
 // explained.
 #include <gtest/gtest.h>
 

@@ -15,9 +15,9 @@ struct FiberStack {
   void* top() const { return static_cast<char*>(bottom) + bytes; }
 };
 
-/// Takes one of at least `bytes` from the calling OS thread's cache, or maps one.
+/// Takes a stack of at least `bytes` from the calling OS thread's cache, or maps one.
 FiberStack acquire_stack(size_t bytes);
-/// Gives it back to the calling OS thread's cache. Nothing may run on it any more.
+/// Returns a stack to the calling OS thread's cache. No fiber may run on it any more.
 void release_stack(const FiberStack& stack);
 
 }  // namespace dxgkit::runtime

@@ -1,4 +1,4 @@
-// What only simulated time does. For simulations; CHECKs that the runtime is one.
+// Operations on simulated time, for simulations. They CHECK that the runtime is a simulation.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace dxgkit::runtime {
 
-/// How often the clock has moved on because everybody waited: each time something was due. Where
-/// nothing happens it stays. Any fiber; O(1).
+/// How often the clock has moved on because every thread waited and something was due. It does not
+/// change while nothing happens. Any fiber; O(1).
 uint64_t sim_time_steps(Runtime& runtime);
 
-/// The clock jumps ahead by `by` (> 0) as it does behind a machine that was stopped: nothing ran in
-/// between, and all that is due by now is due at once, in any order. The calling fiber runs on.
+/// Moves the clock ahead by `by` (> 0), as on a machine that was stopped. Nothing ran in between.
+/// Every timer and wait that is due by now is due at once, in any order. The calling fiber runs on.
 void sim_jump(Runtime& runtime, DurationNs by);
 
 }  // namespace dxgkit::runtime

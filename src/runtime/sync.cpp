@@ -40,7 +40,7 @@ bool Mutex::try_lock() {
 void Mutex::unlock() {
   const uint32_t before = state_.exchange(kFree, std::memory_order_release);
   DXGKIT_CHECK(before != kFree);
-  // From here on the mutex may be gone; wake_one uses its address only.
+  // From here on the mutex may be destroyed; wake_one uses its address only.
   if (before == kContended) Runtime::current().wake_one(state_);
   interleave();
 }

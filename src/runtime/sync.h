@@ -9,13 +9,13 @@
 
 namespace dxgkit::runtime {
 
-/// A mutual exclusion lock. Not recursive. In sim each lock and unlock is a possible switch.
+/// A mutual exclusion lock. Not recursive. In sim each lock and unlock may switch to another
+/// thread.
 class DXGKIT_CAPABILITY("mutex") Mutex {
  public:
   void lock() DXGKIT_ACQUIRE() DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   bool try_lock() DXGKIT_TRY_ACQUIRE(true) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
-  /// The mutex may be destroyed by whoever takes it next: nothing of it is touched after it is
-  /// free.
+  /// The next holder may destroy the mutex: unlock touches no memory of it once it is free.
   void unlock() DXGKIT_RELEASE() DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
 
  private:

@@ -22,10 +22,11 @@ namespace dxgkit {
 
 class DXGKIT_CAPABILITY("role") LaneRole {};
 
-/// "On the lane of the adapter at hand", for the analysis: DXGKIT_REQUIRES(on_lane) on what only
-/// the lane may call, DXGKIT_GUARDED_BY(on_lane) on what only the lane may touch. Work that is
-/// given to a runtime::Lane has it: `lane.run([&]() DXGKIT_REQUIRES(on_lane) { ... })`. The name
-/// stands for the lanes of all adapters: only Lane::assert_current tells them apart.
+/// "On the lane of the adapter at hand", for the analysis. DXGKIT_REQUIRES(on_lane) marks functions
+/// that only the lane may call, DXGKIT_GUARDED_BY(on_lane) marks state that only the lane may
+/// touch. Work that is given to a runtime::Lane has the capability: `lane.run([&]()
+/// DXGKIT_REQUIRES(on_lane) { ... })`. The name stands for the lanes of all adapters; only
+/// Lane::assert_current tells them apart.
 inline constexpr LaneRole on_lane;
 
 }  // namespace dxgkit

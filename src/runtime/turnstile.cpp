@@ -16,7 +16,7 @@ namespace {
 
 long membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
 
-/// Where the kernel has no such barrier every thread uses the shared place.
+/// If the kernel has no such barrier, every thread uses the shared place.
 bool has_barrier() {
   static const bool has = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
   return has;

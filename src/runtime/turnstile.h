@@ -1,4 +1,4 @@
-// Many pass often, and seldom somebody wants them all out.
+// A gate that many threads pass often, and that one thread seldom closes.
 #pragma once
 
 #include <array>
@@ -10,19 +10,20 @@ namespace dxgkit::runtime {
 
 namespace detail {
 inline constexpr uint32_t kTurnstilePlaces = 32;
-/// Number of the calling OS thread's place; kTurnstilePlaces: the one that is shared;
-/// above: not asked for yet. Places of ended threads are given again.
+/// The number of the calling OS thread's place. kTurnstilePlaces is the shared place; a larger
+/// number means that the thread has not asked yet. Places of ended threads are given out again.
 extern constinit thread_local uint32_t t_turnstile_place;
 uint32_t take_turnstile_place();
 }  // namespace detail
 
-/// Counts who is inside. Passing costs a few plain instructions, as each OS thread counts in a
-/// place of its own (threads beyond the first 32 share one); who bars the way pays for that with a
-/// system call that makes every processor's stores visible. Thread-safe. One may bar at a time.
-/// Whoever is inside keeps the turnstile alive until after `leave`.
+/// Counts the threads inside. Passing costs a few plain instructions, because each OS thread counts
+/// in a place of its own (threads beyond the first 32 share one). The thread that bars the way pays
+/// instead, with a system call that makes every processor's stores visible. Thread-safe. One thread
+/// may bar at a time. A thread inside keeps the turnstile alive until after `leave`.
 class Turnstile {
  public:
-  /// False, and not inside: barred. Everything done before `unbar` is visible to who enters after.
+  /// Returns false, without entering, if the way is barred. A thread that enters sees everything
+  /// that was done before `unbar`.
   bool enter() {
     count(1);
     if (barred_.load(std::memory_order_acquire) == 0) [[likely]]
@@ -30,7 +31,7 @@ class Turnstile {
     leave();
     return false;
   }
-  /// Inside although it may be barred: for the one who is waited for neither way.
+  /// Enters even if the way is barred, for a thread that must not wait.
   void enter_barred() { count(1); }
   void leave() {
     count(uint32_t{0} - 1);
@@ -38,26 +39,26 @@ class Turnstile {
       departed();
   }
 
-  /// From now on `enter` refuses. CHECKs that nobody has barred it.
+  /// Makes `enter` refuse from now on. CHECKs that no thread has barred the way.
   void bar();
   void unbar();
   bool barred() const { return barred_.load(std::memory_order_acquire) != 0; }
-  /// After `bar`: blocks until nobody is inside; everything those did is visible then.
+  /// After `bar`: blocks until no thread is inside. Everything those threads did is visible then.
   void wait_empty();
-  /// The same until a time of the runtime's clock. False: somebody is inside still.
+  /// The same until a time of the runtime's clock. Returns false if a thread is still inside.
   bool wait_empty_until(int64_t deadline_ns);
-  /// Blocks while barred.
+  /// Blocks while the way is barred.
   void wait_unbarred();
-  /// Exact while barred; else a moment's view.
+  /// Exact while the way is barred; otherwise a snapshot.
   bool empty() const;
 
  private:
   struct alignas(64) Place {
     std::atomic<uint32_t> inside{0};
   };
-  /// Adds to the caller's place, then looks at `barred_`; `bar` writes that, then looks at the
-  /// places. Its barrier runs between the two on every processor, so here the compiler's order is
-  /// enough.
+  /// `enter` adds to the caller's place and then reads `barred_`. `bar` writes `barred_` and then
+  /// reads the places. Its barrier runs between the two on every processor, so the compiler's order
+  /// is enough here.
   void count(uint32_t change) {
     const uint32_t place = detail::t_turnstile_place;
     if (place < detail::kTurnstilePlaces) [[likely]] {
@@ -73,7 +74,8 @@ class Turnstile {
 
   std::array<Place, detail::kTurnstilePlaces + 1> places_ = {};
   std::atomic<uint32_t> barred_{0};
-  std::atomic<uint32_t> departures_{0};  // counts; who waits for an empty turnstile sleeps on it
+  // A count; a thread that waits for an empty turnstile sleeps on it.
+  std::atomic<uint32_t> departures_{0};
 };
 
 }  // namespace dxgkit::runtime

@@ -10,12 +10,13 @@
 namespace dxgkit::runtime {
 namespace {
 
-/// Threads pass, more of them than there are places, while one bars the way again and again: nobody
-/// is inside then, and nothing anybody did inside is missing.
+/// More threads pass than there are places, while one bars the way again and again. Then no thread
+/// is inside, and no effect of a thread inside is missing.
 void pass_and_bar(Runtime& runtime, int threads, int rounds, int bars) {
   Turnstile turnstile;
   std::atomic<bool> alone{false};
-  std::vector<int> done(static_cast<size_t>(threads), 0);  // plain: read by who has barred only
+  // Plain: only the thread that has barred reads it.
+  std::vector<int> done(static_cast<size_t>(threads), 0);
   int wrong = 0, total = 0;
   std::vector<std::unique_ptr<Thread>> passing;
   for (int i = 0; i < threads; ++i) {

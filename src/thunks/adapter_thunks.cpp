@@ -96,7 +96,7 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   if (context && !context_pass.emplace(context->gate())) return Status::kInvalidParameter;
   if (args.Type != D3DKMT_ESCAPE_DRIVERPRIVATE) return Status::kNotSupported;
   if ((args.Flags.Value & 1U) != 0)
-    return Status::kNotSupported;  // HardwareAccess: level two is not there yet
+    return Status::kNotSupported;  // HardwareAccess: level two is not implemented yet
   if (args.Flags.Value != 0) return Status::kInvalidParameter;
   std::vector<std::byte> data;
   DXGKIT_RETURN_IF_FAILED(

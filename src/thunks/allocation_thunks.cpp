@@ -48,8 +48,8 @@ Status check_flags(UINT flags) {
   return Status::kSuccess;
 }
 
-/// A heap of the client's as the only allocation of a resource (ALLOC-21): its size, once all that
-/// goes with it is as it must be.
+/// A heap of the client as the only allocation of a resource (ALLOC-21). Returns its size, once all
+/// arguments are checked.
 template <typename Info>
 Status existing_heap(const D3DKMT_CREATEALLOCATION& args, std::span<const Info> infos,
                      uint64_t* size_bytes) {
@@ -70,7 +70,7 @@ Status existing_heap(const D3DKMT_CREATEALLOCATION& args, std::span<const Info> 
   return Status::kSuccess;
 }
 
-/// D3DDDI_ALLOCATIONINFO and D3DDDI_ALLOCATIONINFO2 agree in what is used here.
+/// D3DDDI_ALLOCATIONINFO and D3DDDI_ALLOCATIONINFO2 agree in the members used here.
 template <typename Info>
 Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info* client_infos) {
   process.system().impl().reap_nt_handles();
@@ -87,7 +87,7 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
         capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
   }
   std::vector<std::byte> runtime_data;
-  if ((flags & kCreateShared) != 0) {  // others will read it; nobody else looks at it
+  if ((flags & kCreateShared) != 0) {  // only the processes that open the resource read it
     DXGKIT_RETURN_IF_FAILED(
         capture_bytes(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize, &runtime_data));
   }
@@ -140,8 +140,8 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
     infos[i].hAllocation = requests[i].handle;
     if constexpr (requires { infos[i].GpuVirtualAddress; })
       infos[i].GpuVirtualAddress = 0;  // THUNK-20
-    // The driver may have changed the data at create; a caller whose buffer went away loses only
-    // that.
+    // The driver may have changed the data at create. A caller whose buffer was unmapped loses only
+    // that data.
     if (!blocks[i].empty())
       static_cast<void>(
           guarded_copy(infos[i].pPrivateDriverData, blocks[i].data(), blocks[i].size()));

@@ -1,4 +1,5 @@
-// How every thunk starts and ends: who calls, one capture of the arguments, exact status, outputs.
+// The common start and end of every thunk: the calling process, one capture of the arguments, the
+// exact status, outputs.
 #pragma once
 
 #include <d3dkmthk.h>
@@ -16,17 +17,18 @@
 
 namespace dxgkit::thunks {
 
-/// STATUS_PROCESS_IS_TERMINATING: what threads of a process get from the moment it ends.
+/// STATUS_PROCESS_IS_TERMINATING: the answer to threads of a process from the moment it begins to
+/// end.
 inline constexpr Status kProcessIsTerminating{0xC000010A};
 
-/// When the captured structure, with outputs filled in, goes back to the caller.
+/// When the captured structure, with outputs filled in, is copied back to the caller.
 enum class WriteBack {
   kNever,
   kOnSuccess,  // a failing thunk changes nothing (THUNK-05)
   kAlways,     // rules name outputs of failure
 };
 
-/// Emits the trace events around a thunk and the caller's process. Null process: the thread is
+/// Emits the trace events around a thunk, with the caller's process. Null process: the thread is
 /// bound to none.
 class CallScope {
  public:
@@ -37,8 +39,8 @@ class CallScope {
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
   dxgk::Process* process() const { return process_; }
-  /// Why the caller is not served: kInvalidParameter: bound to no process; kProcessIsTerminating:
-  /// to one that has begun to end. kSuccess: it is.
+  /// The reason to refuse the caller. kInvalidParameter: its thread is bound to no process.
+  /// kProcessIsTerminating: its process has begun to end. kSuccess: no reason.
   Status admission() const {
     if (process_ == nullptr) return Status::kInvalidParameter;
     return inside_ ? Status::kSuccess : kProcessIsTerminating;
@@ -51,9 +53,9 @@ class CallScope {
   uint64_t name_ = 0;
 };
 
-/// Copies the argument structure once (THUNK-02), runs `body(process, arguments)`, copies outputs
-/// back. A null or unreadable structure, or one that cannot take the outputs, is refused before
-/// anything happens (THUNK-01).
+/// Copies the argument structure once (THUNK-02), runs `body(process, arguments)`, and copies
+/// outputs back. A structure that is null, unreadable, or cannot take the outputs is refused first
+/// (THUNK-01).
 template <typename Args, typename Body>
 NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body&& body) {
   using Plain = std::remove_const_t<Args>;
@@ -72,8 +74,8 @@ NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body
   if constexpr (!std::is_const_v<Args>) {
     if (write_back == WriteBack::kAlways ||
         (write_back == WriteBack::kOnSuccess && is_success(status))) {
-      // It was writable a moment ago; a caller that unmapped it meanwhile loses only its own
-      // outputs.
+      // The structure was writable before the call. A caller that unmapped it meanwhile loses only
+      // its own outputs.
       static_cast<void>(guarded_copy(arguments, &captured, sizeof captured));
     }
   }
@@ -90,8 +92,8 @@ NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body
   if (!gate_pass) return ::dxgkit::Status::kDeviceRemoved;     \
   if (!(core_reference).running()) return ::dxgkit::Status::kDeviceRemoved
 
-/// Declares `device`, the one `handle` names, with its adapter entered for the scope of a call.
-/// kInvalidParameter: it names none; kDeviceRemoved also when the device is in error.
+/// Declares `device`, which `handle` names, and enters its adapter for the scope of a call.
+/// kInvalidParameter: `handle` names no device. kDeviceRemoved: also if the device is in error.
 #define DXGKIT_ENTER_DEVICE(device, process, handle)                                        \
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const ::dxgkit::dxgk::Ref<::dxgkit::dxgk::Device> device,  \
                                  (process).handles().find<::dxgkit::dxgk::Device>(handle)); \

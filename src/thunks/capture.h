@@ -1,5 +1,5 @@
-// Lists and blocks of bytes a client points to: copied once, with bounds, before anything looks at
-// them.
+// Lists and blocks of bytes that a client points to. They are copied once, with bounds, before any
+// check of their content.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,14 @@ Status capture_array(const T* client, size_t count, size_t most, List* out) {
                                                               : Status::kAccessViolation;
 }
 
-/// True if the caller can be given `bytes` bytes there: nothing changes.
+/// True if `bytes` bytes can be written there. Nothing is changed.
 bool writable(void* client, size_t bytes);
 
-/// Private driver data: bytes in, maybe bytes out.
+/// Private driver data: bytes in, and perhaps bytes out.
 Status capture_bytes(const void* client, size_t bytes, std::vector<std::byte>* out);
 
-/// Most bytes of one private data block, and most elements of one list, a thunk accepts.
+/// The most bytes of one private data block, and the most elements of one list, that a thunk
+/// accepts.
 inline constexpr size_t kMaxPrivateBytes = size_t{1} << 20;
 inline constexpr size_t kMaxListElements = size_t{1} << 16;
 

@@ -39,7 +39,7 @@ TEST(Capture, AListIsCopiedWholeOrNotAtAll) {
   std::vector<uint64_t> out = {1, 2, 3, 4, 5};
   EXPECT_EQ(capture_array(last, 3, 3, &out), Status::kSuccess);
   EXPECT_EQ(out, std::vector<uint64_t>(3, 0x5A5A5A5A5A5A5A5AU));
-  // One element too far, none of it is there, nobody gave any.
+  // One element too long, not readable at all, or no list given.
   EXPECT_EQ(capture_array(last, 4, 4, &out), Status::kAccessViolation);
   EXPECT_EQ(capture_array(last + 3, 1, 4, &out), Status::kAccessViolation);
   EXPECT_EQ(capture_array<uint64_t>(nullptr, 1, 4, &out), Status::kInvalidParameter);

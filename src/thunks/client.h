@@ -1,4 +1,4 @@
-// Who is calling: binds threads to client processes for the D3DKMT entry points.
+// Binds threads to client processes for the D3DKMT entry points.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,9 @@
 
 namespace dxgkit::thunks {
 
-/// While it lives, D3DKMT* functions (d3dkmthk.h) called by this thread act for `process` of
-/// `system`. Nests. A thread that is bound to no process gets STATUS_INVALID_PARAMETER from every
-/// thunk.
+/// While a ClientScope lives, D3DKMT* functions (d3dkmthk.h) called by this thread act for
+/// `process` of `system`. Scopes nest. A thread that is bound to no process gets
+/// STATUS_INVALID_PARAMETER from every thunk.
 class ClientScope {
  public:
   ClientScope(dxgk::System& system, dxgk::Process& process);

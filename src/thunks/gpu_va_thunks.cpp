@@ -19,7 +19,7 @@ using dxgk::SyncObject;
 /// STATUS_PENDING accompanies a fence value that is still to come (VA-27).
 Status pending_or_done(uint64_t fence) { return fence == 0 ? Status::kSuccess : Status::kPending; }
 
-/// VA-21: what a client may ask for. Combinations are the address space's to check.
+/// VA-21: the protections that a client may ask for. The address space checks their combinations.
 Status capture_protection(const D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE& asked,
                           gpuva::Protection* out) {
   if (asked.Reserved != 0 || asked.SystemUseOnly != 0) return Status::kInvalidParameter;
@@ -65,8 +65,8 @@ Status map(Process& process, D3DDDI_MAPGPUVIRTUALADDRESS& args) {
   return pending_or_done(outcome.fence);
 }
 
-/// Named by a paging queue, which orders it, or, since the queue has no part in a plain
-/// reservation, by the adapter alone.
+/// The adapter comes from the paging queue, which orders the call. A plain reservation does not
+/// involve the queue and names only the adapter.
 Status reserve(Process& process, D3DDDI_RESERVEGPUVIRTUALADDRESS& args) {
   Ref<PagingQueue> queue;
   Ref<Adapter> adapter;

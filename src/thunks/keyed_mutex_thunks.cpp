@@ -39,7 +39,7 @@ Status room_for_data(const Args& args, size_t* room) {
 template <typename Args>
 void give_data(Args& args, const std::vector<std::byte>& data) {
   if constexpr (requires { args.pPrivateRuntimeData; }) {
-    // A caller whose buffer went away since loses only that.
+    // A caller whose buffer was unmapped since loses only that data.
     if (!data.empty())
       static_cast<void>(guarded_copy(args.pPrivateRuntimeData, data.data(), data.size()));
   }

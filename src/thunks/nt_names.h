@@ -1,4 +1,4 @@
-// What HANDLE arguments name.
+// The objects behind HANDLE arguments.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace dxgkit::thunks {
 
-/// A HANDLE holds a descriptor, of whatever it was made for. kInvalidHandle for what cannot be one,
-/// kAccessDenied for one that gives no access (THUNK-24). Not on a lane.
+/// A HANDLE holds a file descriptor of any object. kInvalidHandle for a value that cannot be a
+/// descriptor, kAccessDenied for one that gives no access (THUNK-24). Not on a lane.
 inline Result<dxgk::NtHandles::Named> find_named(dxgk::Process& process, HANDLE handle) {
   const auto value = reinterpret_cast<uintptr_t>(handle);
   if (value == 0 || value > INT32_MAX) return Error(Status::kInvalidHandle);

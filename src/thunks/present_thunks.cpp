@@ -1,4 +1,4 @@
-// Presents, flips, and what clients ask of the screens of full drivers.
+// Presents, flips, and clients' questions about the screens of full drivers.
 #include <algorithm>
 
 #include "dxgk/adapter/adapter.h"
@@ -29,7 +29,7 @@ port::Rect rect_of(const RECT& rect) { return {rect.left, rect.top, rect.right, 
 
 bool is_rect(const RECT& rect) { return rect.left < rect.right && rect.top < rect.bottom; }
 
-/// What only drivers of other kinds of present know: refused by name, not ignored.
+/// Flags that only other kinds of present know: refused by name, not ignored.
 bool other_kinds(const D3DKMT_PRESENTFLAGS& flags) {
   return flags.FlipStereo != 0 || flags.FlipStereoTemporaryMono != 0 ||
          flags.FlipStereoPreferRight != 0 || flags.BltStereoUseRight != 0 ||

@@ -62,8 +62,8 @@ Status get_in_process(Process& process, D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIO
   return Status::kSuccess;
 }
 
-/// What GetCurrentProcess returns. Clients hold no other process handles here, so none is one (our
-/// choice).
+/// The result of GetCurrentProcess. Clients have no other process handles here, so any other value
+/// is refused (our choice).
 bool is_current_process(HANDLE process) { return reinterpret_cast<intptr_t>(process) == -1; }
 
 }  // namespace

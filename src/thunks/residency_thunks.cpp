@@ -115,7 +115,7 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
     update = dxgk::AllocationProperties(floor).news_of(*opened, update);
   });
   if (!there) return Status::kInvalidParameter;
-  // Values it has already are no update, and nobody is asked (THUNK-33).
+  // The present values are no update, and the driver is not asked (THUNK-33).
   const bool nothing_new = !update.supported.has_value() && !update.preferred.has_value() &&
                            !update.accessed_physically.has_value() &&
                            !update.unmoveable.has_value();
@@ -160,7 +160,7 @@ Status evict(Process& process, D3DKMT_EVICT& args) {
 }
 
 /// An adapter with memory, one of the two groups, and the caller itself: process handles of others
-/// name nobody here.
+/// name no process here.
 Status check_memory_question(HANDLE whom, Adapter& adapter, D3DKMT_MEMORY_SEGMENT_GROUP group,
                              UINT physical_adapter) {
   constexpr intptr_t kCurrentProcess = -1;
@@ -259,8 +259,8 @@ Status capture_targets(Process& process, const DeviceMemory& device, const Args&
   return targets->resource->device.get() == &device ? Status::kSuccess : Status::kInvalidParameter;
 }
 
-/// Runs `work` on the lane with a resource's members in the list. kInvalidParameter, not run:
-/// something is on its way out.
+/// Runs `work` on the lane with a resource's members in the list. kInvalidParameter, without
+/// running it: one of them is being destroyed.
 Status with_targets(Adapter& adapter, Targets& targets, const std::function<Status()>& work) {
   Status status = Status::kInvalidParameter;
   adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
@@ -298,8 +298,8 @@ Status set_priority(Process& process, const D3DKMT_SETALLOCATIONPRIORITY& args) 
   });
 }
 
-/// Answers with what `of` says of each allocation, or of a resource with the one that `of_all`
-/// picks. A resource without allocations has no answer.
+/// Returns `of` for each allocation, or, for a resource, the value that `of_all` picks. A resource
+/// without allocations has no answer.
 template <typename Args, typename Answer, typename Of, typename OfAll>
 Status answer_each(Process& process, const Args& args, Answer* client_answers, const Of& of,
                    const OfAll& of_all) {
@@ -329,7 +329,7 @@ Status get_priority(Process& process, const D3DKMT_GETALLOCATIONPRIORITY& args) 
       [](const std::vector<UINT>& priorities) { return priorities.front(); });
 }
 
-/// RES-27. Content on its way is not there yet.
+/// RES-27. Content that is being paged in is not resident yet.
 D3DKMT_ALLOCATIONRESIDENCYSTATUS residency_of(vidmm::MemoryManager& memory,
                                               const OpenedAllocation& opened) {
   const AllocationId id = opened.allocation->id;
@@ -362,7 +362,8 @@ NTSTATUS APIENTRY D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE* args) {
   return call("D3DKMTDestroyPagingQueue", args, WriteBack::kNever, dxgkit::thunks::destroy_queue);
 }
 NTSTATUS APIENTRY D3DKMTMakeResident(D3DDDI_MAKERESIDENT* args) {
-  // Always: a refusal for lack of memory says how much to trim. Other refusals leave all as it was.
+  // Always: a refusal for lack of memory says how much to trim. Other refusals leave all outputs
+  // unchanged.
   return call("D3DKMTMakeResident", args, WriteBack::kAlways, dxgkit::thunks::make_resident);
 }
 NTSTATUS APIENTRY D3DKMTUpdateAllocationProperty(D3DDDI_UPDATEALLOCPROPERTY* args) {

@@ -27,14 +27,14 @@ Result<NtHandles::Named> named_by(Process& process, HANDLE handle) {
   return named;
 }
 
-/// A global handle: whoever knows it may do everything.
+/// A global handle: any process that knows it has all rights.
 Result<NtHandles::Named> named_by(Process& process, D3DKMT_HANDLE global) {
   DXGKIT_ASSIGN_OR_RETURN(const Ref<SharedResource> resource,
                           process.system().impl().global_shares.find<SharedResource>(global));
   return NtHandles::Named{resource, NtHandles::Access::kWrite};
 }
 
-/// What names the resource in a call of either kind.
+/// The members that name the resource in a call of either kind.
 template <typename Args>
 auto name_in(const Args& args) {
   if constexpr (requires { args.hNtHandle; }) {
@@ -66,7 +66,7 @@ Status query_resource(Args& args, const Ref<Device>& device, const Ref<SharedRes
   return Status::kSuccess;
 }
 
-/// Where the data of an opening goes.
+/// The buffer for the data of an opening.
 struct OpenBuffers {
   void* runtime = nullptr;
   UINT* runtime_bytes = nullptr;
@@ -161,8 +161,8 @@ Status open_global2(Process& process, D3DKMT_OPENRESOURCE& args) {
   return open(process, args, args.pOpenAllocationInfo2);
 }
 
-/// THUNK-23: what was shared with the resource is opened with it. Room for the mutex's data is none
-/// at all, or enough.
+/// THUNK-23: objects shared with the resource are opened with it. The room for the mutex's data is
+/// either none or enough.
 Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
   process.system().impl().reap_nt_handles();
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
@@ -241,8 +241,8 @@ Result<Ref<Resource>> resource_of(Process& process, D3DKMT_HANDLE handle) {
   return opened->resource;
 }
 
-/// Holds what a handle of ShareObjects names, for a descriptor. kInvalidParameter: not made for
-/// that, of another process, or on its way out.
+/// Holds the object behind a handle of ShareObjects, for a descriptor. kInvalidParameter: the
+/// handle was not made for sharing, belongs to another process, or its object is being destroyed.
 Status hold(const Ref<Resource>& resource, NtHandles::Named* named) {
   dxgk::AdapterCore& core = resource->device->core();
   DXGKIT_ENTER_CORE(core);
@@ -302,7 +302,7 @@ Status hold_together(Process& process, std::span<const D3DKMT_HANDLE> handles,
   }
   const bool alone = handles.size() == 1 && named->sync;
   if (is_success(status) && !named->resource && !alone) status = Status::kInvalidParameter;
-  // One device for all: what is opened together is used together.
+  // One device for all: objects that are opened together are used together.
   if (is_success(status) && named->resource && named->sync &&
       &named->resource->floor() != &named->sync->floor())
     status = Status::kInvalidParameter;
@@ -317,7 +317,7 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
   constexpr UINT kMaxObjects = 3;  // an allocation, a keyed mutex, a sync object
   if (count == 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
-  // The pointers are the arguments themselves: bad ones are invalid (THUNK-01).
+  // The pointers are the arguments themselves, so bad ones are invalid parameters (THUNK-01).
   if (!is_success(capture_array(client_handles, count, kMaxObjects, &handles)))
     return Status::kInvalidParameter;
   if (client_result == nullptr) return Status::kInvalidParameter;

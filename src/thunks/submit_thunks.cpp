@@ -33,7 +33,7 @@ Status create_context(Process& process, D3DKMT_CREATECONTEXTVIRTUAL& args) {
   return Status::kSuccess;
 }
 
-/// SUB-34: the driver looks at the private data once, before anything is queued.
+/// SUB-34: the driver checks the private data once, before anything is queued.
 Status validate(Adapter& adapter, std::span<const Ref<Context>> contexts,
                 const dxgk::VirtualSubmission& submission, std::span<std::byte> private_data) {
   if (private_data.empty()) return Status::kSuccess;

@@ -1,4 +1,4 @@
-// What becomes of each D3DKMT call, generated from the table that decides it.
+// The support state of each D3DKMT call, generated from the table that decides it.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Opening synchronisation objects of others: by global handle, by descriptor.
+// Opening synchronisation objects of other processes: by global handle, by descriptor.
 #include "thunks/call.h"
 #include "thunks/nt_names.h"
 #include "thunks/sync_support.h"
@@ -19,7 +19,7 @@ Result<Ref<SharedSync>> named_by(Process& process, HANDLE handle) {
   return named.sync;
 }
 
-/// An opening of the process's own: no device, no addresses.
+/// An opening of the process's own, without device and addresses.
 Status open_for_process(Process& process, const Ref<SharedSync>& shared, D3DKMT_HANDLE* handle) {
   DXGKIT_ENTER_CORE(shared->floor().core);
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
@@ -47,7 +47,7 @@ Status open_nt2(Process& process, D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SharedSync> shared, named_by(process, args.hNtHandle));
   if (&shared->floor() != &device->floor()) return Status::kInvalidParameter;
   const bool monitored = shared->has_page;
-  // Shared and NtSecuritySharing are what it is already.
+  // It has Shared and NtSecuritySharing already.
   DXGKIT_RETURN_IF_FAILED(check_sync_flags(
       args.Flags.Value & ~(sync_flags::kShared | sync_flags::kNtSecuritySharing), monitored));
   // Addresses for one GPU of a link: there are no links here, bit 0 is the adapter (INT-12).
@@ -89,7 +89,7 @@ D3DDDI_NATIVEFENCEMAPPING native_mapping(const SyncObject& object) {
 
 Status check_native_flags(UINT flags, UINT engine_affinity) {
   DXGKIT_RETURN_IF_FAILED(check_sync_flags(flags, /*monitored=*/true));
-  // What engines cannot reach is no native fence.
+  // A fence that engines cannot reach is not a native fence.
   if ((flags & sync_flags::kNoGpuAccess) != 0) return Status::kInvalidParameter;
   return engine_affinity > 1 ? Status::kInvalidParameter : Status::kSuccess;  // no links here
 }

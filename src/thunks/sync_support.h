@@ -1,4 +1,4 @@
-// What the thunks of synchronisation objects share.
+// Helpers for the thunks of synchronisation objects.
 #pragma once
 
 #include <d3dkmthk.h>
@@ -27,17 +27,18 @@ inline constexpr UINT kUnwaitCpuWaitersOnlyOnDestroy = 1U << 10;
 inline constexpr UINT kDefined = (1U << 11) - 1;
 }  // namespace sync_flags
 
-/// SYNC-09, SYNC-10, THUNK-03. kNotSupported: a flag nothing here honours.
+/// Checks the flags (SYNC-09, SYNC-10, THUNK-03). kNotSupported: a flag that this kernel does not
+/// honour.
 Status check_sync_flags(UINT flags, bool monitored);
 dxgk::SyncUse sync_use_of(UINT flags);
 
 /// Flags and affinity of a native fence, as above.
 Status check_native_flags(UINT flags, UINT engine_affinity);
-/// Where its values are, for the one that opened it.
+/// The addresses of its values, for the client that opened it.
 D3DDDI_NATIVEFENCEMAPPING native_mapping(const dxgk::SyncObject& object);
 
-/// An event of a client is an eventfd here. -1: the handle is none; other descriptors are
-/// somebody's data, which no client makes the kernel write to.
+/// A client's event is an eventfd here. -1 if the handle is not one: other descriptors are data of
+/// other owners, and no client may make the kernel write to them.
 inline int event_descriptor(HANDLE event) {
   const auto number = reinterpret_cast<intptr_t>(event);
   struct stat kind {};

@@ -59,7 +59,7 @@ Status create_periodic(Process& process, const Ref<Device>& device, dxgk::SyncRe
                                  process.handles().find<dxgk::Adapter>(info.hAdapter));
   if (adapter.get() != &device->adapter()) return Status::kInvalidParameter;
   if (info.EngineAffinity > 1) return Status::kInvalidParameter;  // there are no links here
-  // Nobody but vertical syncs signals it.
+  // Only vertical syncs signal it.
   if ((args.Info.Flags.Value & sync_flags::kNoWait) != 0) return Status::kInvalidParameter;
   DXGKIT_RETURN_IF_FAILED(dxgk::check_periodic(adapter->floor(), info.VidPnTargetId, info.Time));
   request.shared = (args.Info.Flags.Value & sync_flags::kShared) != 0;
@@ -185,7 +185,7 @@ Status destroy_sync(Process& process, const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT&
 
 enum class Right { kSignal, kWait };
 
-/// What one call names.
+/// The objects that one call names.
 struct Points {
   ShortVector<SyncPoint, 4> points;
   ShortVector<SyncPoint, 4> early;  // of handles that signal at the top of the pipeline (SYNC-12)
@@ -217,7 +217,8 @@ Status capture_points(Process& process, Device& device, Right right, const D3DKM
                         out);
 }
 
-/// The first context, and those of a broadcast, all of its adapter; `contexts` is not empty then.
+/// The first context and the contexts of a broadcast, all of its adapter. `contexts` is then not
+/// empty.
 Status find_contexts(Process& process, std::span<const D3DKMT_HANDLE> handles,
                      std::vector<Ref<Context>>* contexts) {
   for (const D3DKMT_HANDLE handle : handles) {
@@ -240,11 +241,11 @@ Status queue_signals(std::span<const Ref<Context>> contexts, const Points& point
   return Context::queue_signal(contexts, points.points, {.at_submission = at_submission});
 }
 
-/// SYNC-07: sets the event when all contexts have come to it. No objects are named.
+/// SYNC-07: sets the event when all contexts have reached it. No objects are named.
 Status queue_event(const std::vector<Ref<Context>>& contexts, HANDLE event, bool at_submission) {
   const int fd = event == nullptr ? -1 : dup(event_descriptor(event));
   if (fd < 0) return Status::kInvalidHandle;
-  // Closed with the last that knows it, whether it was set or the contexts failed.
+  // Closed with its last user, whether it was set or the contexts failed.
   const std::shared_ptr<int> kept(new int(fd), [](int* mine) {
     close(*mine);
     delete mine;

@@ -194,7 +194,7 @@ TEST(Story, ToleratesMissingEnds) {
   EXPECT_EQ(story.busy[1].end, std::nullopt);
 }
 
-/// What a reader of the Perfetto bytes sees, parsed field by field.
+/// The Perfetto bytes as a reader sees them, parsed field by field.
 struct ParsedTrack {
   std::string name;
   uint64_t parent = 0;

@@ -1,6 +1,6 @@
-// Perfetto's public protobuf format, written by field number with protozero. Only what a viewer
-// needs to draw tracks: TracePacket {timestamp, track_event | track_descriptor, interned_data,
-// sequence_flags, trusted_packet_sequence_id}.
+// Perfetto's public protobuf format, written by field number with protozero. Only the fields that a
+// viewer needs to draw tracks: TracePacket {timestamp, track_event | track_descriptor,
+// interned_data, sequence_flags, trusted_packet_sequence_id}.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -141,7 +141,7 @@ class Exporter {
                        .annotations = std::move(annotations)});
   }
 
-  /// Slices that may overlap go to as many tracks as it takes, each to the first that is free.
+  /// Slices that may overlap go to as many tracks as needed, each to the first free one.
   class Lanes {
    public:
     Lanes(Exporter& exporter, std::string name, uint64_t parent)
@@ -329,7 +329,7 @@ class Exporter {
     }
   }
 
-  /// What belongs to no node: interrupts without one, the adapter's states, findings, markers, sync
+  /// Events without a node: interrupts without one, the adapter's states, findings, markers, sync
   /// objects, paging.
   void world() {
     const auto has_any = [this](std::initializer_list<EventKind> kinds, bool without_node) {

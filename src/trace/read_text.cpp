@@ -1,4 +1,4 @@
-// The reader of what to_text writes. Files are hostile.
+// The reader for the output of to_text. Files are hostile.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,8 +42,7 @@ std::string_view take_word(std::string_view* line) {
   return word;
 }
 
-/// A word, or what stands between quotes, as it was before it was escaped. Nothing: it does not
-/// end.
+/// A word, or the unescaped text between quotes. Nothing if the quote does not end.
 std::optional<std::string> take_quoted(std::string_view* line) {
   std::string out;
   for (size_t i = 1; i < line->size(); ++i) {

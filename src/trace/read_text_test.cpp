@@ -1,4 +1,4 @@
-// What to_text writes comes back; anything else is refused with its line.
+// The output of to_text can be read back; other text is refused with its line.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -41,8 +41,7 @@ class SpinGuard {
 constexpr size_t kChunkEvents = 4096;
 
 struct Chunk {
-  /// Maps its memory with the pages in place: one system call costs a third of a fault for each
-  /// page.
+  /// Maps its memory with all pages present: per page, one system call costs a third of a fault.
   explicit Chunk(size_t capacity) : bytes(capacity * sizeof(Event)) {
     void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -55,7 +54,7 @@ struct Chunk {
 
   const size_t bytes;
   Event* events = nullptr;
-  // Written by the owner, read by whoever exports: publishes the events below it.
+  // The owner writes it, and exporters read it: it publishes the events below it.
   std::atomic<size_t> used{0};
 };
 
@@ -66,8 +65,7 @@ struct Buffer {
   Chunk* open = nullptr;
 };
 
-/// Unique for the process's life, unlike the ids and addresses of threads and recorders. 0 is
-/// nobody.
+/// Unique for the process's life, unlike the ids and addresses of threads and recorders. 0: none.
 std::atomic<uint64_t> g_next_identity{1};
 
 uint64_t this_thread_identity() {
@@ -107,7 +105,7 @@ struct Recorder::Impl {
     return found;
   }
 
-  /// Opens a chunk for `buffer`, at the price of its oldest when the recorder is full.
+  /// Opens a chunk for `buffer`. If the recorder is full, its oldest chunk is dropped.
   Chunk* next_chunk(Buffer& buffer) {
     if (chunk_count.fetch_add(1, std::memory_order_relaxed) < max_chunks || buffer.chunks.empty()) {
       auto chunk = std::make_unique<Chunk>(chunk_events);
@@ -182,7 +180,7 @@ uint32_t Recorder::name_id(std::string_view text) {
 }
 
 std::vector<Event> Recorder::events() const {
-  // What one thread recorded: pieces in its own order, none of them empty.
+  // The events of one thread: pieces in the thread's order, none of them empty.
   struct Source {
     std::vector<std::span<const Event>> pieces;
     size_t piece = 0;

@@ -33,7 +33,7 @@ TEST(Recorder, KeepsEveryFieldOfAnEvent) {
   EXPECT_EQ(events[0].d, 4u);
 }
 
-// What one OS thread records keeps its order even if the times are equal and the logical threads
+// Events of one OS thread keep their order even if the times are equal and the logical threads
 // differ, as in sim.
 TEST(Recorder, KeepsTheOrderOfOneThreadAtEqualTimes) {
   uint32_t thread = 9;

@@ -58,7 +58,7 @@ class Json {
   }
   void number(uint64_t value) {
     separate();
-    constexpr uint64_t kExact = (uint64_t{1} << 53) - 1;  // what a JavaScript number holds
+    constexpr uint64_t kExact = (uint64_t{1} << 53) - 1;  // the largest exact integer in JavaScript
     if (value <= kExact) {
       fmt::format_to(std::back_inserter(out_), "{}", value);
     } else {

@@ -1,4 +1,4 @@
-// The one table of what events are called and what their arguments mean, in the order of the kinds.
+// The table of the names of events and of their arguments, in the order of the kinds.
 #include <algorithm>
 #include <iterator>
 

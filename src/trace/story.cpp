@@ -153,7 +153,7 @@ class Teller {
       --found;
     }
     if (found == 0) return;  // its enter was lost
-    // What is above it never left by itself (an unwound call): it ends here too.
+    // Calls above it have no exit of their own (an unwound call): they end here too.
     while (stack.size() >= found) {
       Call& call = story_.calls[stack.back()];
       call.end = event.time_ns;
@@ -237,7 +237,7 @@ class Teller {
       attempt.outcome = outcome;
       break;
     }
-    if (outcome == Outcome::kPreempted) return;  // the packet goes on
+    if (outcome == Outcome::kPreempted) return;  // the packet comes back
     set_once(packet.ended, event.time_ns);
     if (packet.outcome == Outcome::kPending) packet.outcome = outcome;
   }
@@ -391,7 +391,7 @@ class Teller {
         if (event.a < kNoNode) story_.nodes[static_cast<uint16_t>(event.a)] = std::move(name);
         break;
       case 4:
-        // Threads are few; a number beyond any bound is not one of ours.
+        // There are few threads; a number beyond this bound is not a thread of the run.
         if (event.a >= size_t{1} << 16) break;
         if (event.a >= story_.threads.size()) story_.threads.resize(event.a + 1);
         story_.threads[event.a] = std::move(name);

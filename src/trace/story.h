@@ -1,5 +1,5 @@
-// What the events of a recording add up to: packets, calls, busy times, stays in memory. The
-// exporters draw from it.
+// Packets, calls, busy times and stays in memory, computed from the events of a recording. The
+// exporters use it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ const char* call_kind_name(CallKind kind);
 /// One submission of a packet to hardware.
 struct Attempt {
   uint64_t packet = 0;
-  uint32_t index = 0;  // of the packet's attempts
+  uint32_t index = 0;  // number among the packet's attempts
   std::optional<uint64_t> context;
   std::optional<uint16_t> node;
   uint64_t fence = 0;
@@ -43,13 +43,13 @@ struct Packet {
   std::vector<size_t> attempts;  // into Story::attempts
 };
 
-/// A node at work. Intervals of one node never overlap.
+/// A time in which a node works. Intervals of one node never overlap.
 struct Busy {
   uint16_t node = 0;
   uint64_t fence = 0;
   int64_t start = 0;
   Moment end;
-  std::optional<size_t> attempt;  // whose work it was
+  std::optional<size_t> attempt;  // the attempt whose work it was
 };
 
 struct Call {
@@ -61,7 +61,7 @@ struct Call {
   Moment end;
   std::optional<uint64_t> status, irql;
   std::optional<uint16_t> node;
-  size_t begin_order = 0, end_order = 0;  // places among the events, for equal times
+  size_t begin_order = 0, end_order = 0;  // positions among the events, for equal times
 };
 
 struct Dpc {
@@ -112,8 +112,8 @@ struct Story {
   std::vector<Usage> usage;
 };
 
-/// Never fails: what does not fit together (a lost beginning, an exit without its enter) is left
-/// out or left open.
+/// Never fails. Events that do not fit together (a lost beginning, an exit without its enter) are
+/// left out or left open.
 Story tell(const Recording& recording);
 
 /// The text of a name id, or "name 17" if the recording has none.

@@ -1,4 +1,5 @@
-// What happened, in fixed-size binary events. Anyone may emit; a Recorder collects; exporters read.
+// A run as fixed-size binary events. Every module may emit events, a Recorder collects them,
+// exporters read them.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,9 @@
 
 namespace dxgkit::trace {
 
-/// One kind per thing a reader wants to see. The schema table in schema.cpp gives each a name and
-/// names for a..d; text export, Perfetto export and the report are generated from it. Append only:
-/// the numbers are in files.
+/// One kind per fact that a reader wants to see. The schema table in schema.cpp gives each kind a
+/// name, and names for a..d. Text export, Perfetto export and the report are generated from it.
+/// Append only, because files hold the numbers.
 enum class EventKind : uint16_t {
   kNone = 0,
   // The driver boundary. a = DDI or callback index (name through `name_id`), b = status / return
@@ -41,7 +42,7 @@ enum class EventKind : uint16_t {
   kDpcQueued = 31,
   kDpcRun = 32,
   // Memory. a = allocation id, b = segment, c = offset, d = size.
-  kAllocationCreated = 40,  // b: the process it belongs to, 0 the kernel
+  kAllocationCreated = 40,  // b: the owner process, 0 the kernel
   kAllocationDestroyed = 41,
   kPlaced = 42,
   kEvicted = 43,
@@ -65,15 +66,17 @@ enum class EventKind : uint16_t {
   kMarker = 72,        // a name_id of free text
   kSegment = 73,       // b segment, c base, d size
   kObjectName = 74,    // a id, b name_id, c ObjectClass
-  // GPU virtual addresses. a = process (0: the kernel's own, for paging), addresses and sizes in
-  // bytes. What a range shows changes when the call is made; entries follow in the paging queue.
+  // GPU virtual addresses. a = process (0: the kernel's own, for paging). Addresses and sizes are
+  // in bytes. The content of a range changes when the call is made; entries follow in the paging
+  // queue.
   kGpuVaSpace = 100,     // b address bits, c levels, d index bits of each level: 8 bits, leaf first
   kGpuVaReserved = 101,  // b address, c size, d 1: reads zeros, 2: by the driver
   kGpuVaFreed = 102,     // b address, c size: a client's call
   kGpuVaUpdated = 103,   // b context, c operations, d fence value: a batch took effect
   kGpuVaMapped = 104,    // b address, c size, d allocation; 0: zeros
-  kGpuVaView = 105,      // of the one before: b allocation offset, c protection, d the driver's
-  kGpuVaUnmapped = 106,  // b address, c size
+  // Of the event before: b allocation offset, c protection, d the driver's protection.
+  kGpuVaView = 105,
+  kGpuVaUnmapped = 106,     // b address, c size
   kPageTableWrite = 107,    // b level, c offset, d segment of the table: whose kPageTableEntries
                             // follow
   kPageTableEntries = 108,  // a first address, b count, c page of the first, d bits 0..31 flags of
@@ -82,7 +85,7 @@ enum class EventKind : uint16_t {
   kTlbFlushed = 110,        // b first address, c end
   kGpuVaFault = 111,        // a fence, b address, c flags, d level where translation ended; node
   kGpuVaSpaceEnded = 112,
-  kPageTablesLost = 113,  // those of a process, 0: of all; they are written again
+  kPageTablesLost = 113,  // of a process, 0: of all; they are written again
 };
 
 struct Event {
@@ -99,11 +102,11 @@ static_assert(sizeof(Event) == 48);
 inline constexpr uint16_t kNoNode = 0xFFFF;
 
 /// Collects events of all threads of one run. Thread-safe. In sim the order is the run's order, so
-/// equal seeds give equal bytes. Memory is bounded: over `max_events` the oldest are dropped and
-/// counted.
+/// equal seeds give equal bytes. Memory is bounded: beyond `max_events` the oldest events are
+/// dropped and counted.
 class Recorder {
  public:
-  struct Clock {  // runtime gives these; trace stays below it
+  struct Clock {  // the runtime provides these: trace stays below it
     std::function<int64_t()> now_ns;
     std::function<uint32_t()> thread;
   };
@@ -116,8 +119,8 @@ class Recorder {
   uint32_t name_id(std::string_view text);
 
   /// A merged copy, by time, then thread, then order of recording. Events of one OS thread keep the
-  /// order they were recorded in, so a simulation's are in the run's order. Call when the run is
-  /// quiet.
+  /// order in which they were recorded, so events of a simulation are in the run's order. Call it
+  /// when the run is quiet.
   std::vector<Event> events() const;
   std::vector<std::string> names() const;
   uint64_t dropped() const;
@@ -131,9 +134,9 @@ namespace detail {
 inline constinit thread_local Recorder* t_current = nullptr;
 }  // namespace detail
 
-/// The recorder that events of the calling thread go to, or null: then `emit` costs one load. Set
-/// before a run, cleared after. Per OS thread: runtimes hand it to threads they spawn, so parallel
-/// simulations do not mix.
+/// The recorder for events of the calling thread, or null: then `emit` costs one load. Set it
+/// before a run and clear it after. It is per OS thread. A runtime passes it on to the threads that
+/// it spawns, so parallel simulations do not mix.
 inline Recorder* current() { return detail::t_current; }
 inline void set_current(Recorder* recorder) { detail::t_current = recorder; }
 
@@ -142,12 +145,13 @@ inline void emit(EventKind kind, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0,
   if (Recorder* recorder = current()) recorder->record(kind, a, b, c, d, node);
 }
 
-/// What a kObjectName names.
+/// The class of object that a kObjectName names.
 enum class ObjectClass : uint64_t { kContext = 1, kProcess = 2, kNode = 3, kThread = 4 };
-/// Names an object in the recording, if there is one.
+/// Names an object in the recording, if there is a recorder.
 void emit_name(ObjectClass object_class, uint64_t id, std::string_view name);
 
-/// Schema: what a kind is called and what its arguments mean. Null for a number that is no kind.
+/// Schema: the name of a kind and the meaning of its arguments. Null for a number that is not a
+/// kind.
 struct ArgumentInfo {
   const char* name = nullptr;  // null: the argument is not used
   bool is_name_id = false;     // an id from Recorder::name_id
@@ -161,11 +165,11 @@ const KindInfo* kind_info(uint16_t kind);
 /// The whole table, by kind.
 std::span<const KindInfo> schema();
 
-/// A hash of all that the events say, in their order: equal runs give equal hashes. Hashes are kept
-/// in files, so it does not change.
+/// A hash of the content of all events in their order: equal runs give equal hashes. Files keep
+/// hashes, so the function must not change.
 uint64_t hash_of(std::span<const Event> events);
 
-/// Everything a viewer needs, detached from the run.
+/// All data that a viewer needs, detached from the run.
 struct Recording {
   std::vector<Event> events;
   std::vector<std::string> names;
@@ -178,10 +182,10 @@ struct Recording {
 std::string to_perfetto(const Recording& recording);
 /// One line per event, stable, for golden tests.
 std::string to_text(const Recording& recording);
-/// Reads what to_text wrote, or anything else: the error is one sentence that begins with
-/// "line N: ". Threads have no names in it; events keep their order. Cost: linear in the text.
+/// Reads the output of to_text. For any other text the error is one sentence that begins with "line
+/// N: ". The text has no names of threads; events keep their order. Cost: linear in the text.
 std::expected<Recording, std::string> from_text(std::string_view text);
-/// The JSON that report.html draws; the format is in README.md.
+/// The JSON for report.html; README.md describes the format.
 std::string to_report_json(const Recording& recording);
 
 }  // namespace dxgkit::trace

@@ -67,7 +67,7 @@ std::string consequence_text(const Finding& finding) {
   return "";
 }
 
-/// A text with its numbers taken out: what one mistake says each time it is made.
+/// A text without its numbers, which is the same each time one mistake happens.
 std::string without_numbers(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -94,8 +94,8 @@ std::string quoted(std::string_view text) { return json_string(text); }
 struct Findings::Impl {
   mutable runtime::Mutex lock;
   std::vector<Finding> stored;
-  /// (rule, ddi, actual without its numbers, severity) -> times seen. What stops the adapter is
-  /// told although the same was a warning before.
+  /// (rule, ddi, actual without its numbers, severity) -> times seen. A finding that stops the
+  /// adapter is reported even if the same was a warning before.
   std::map<std::tuple<std::string, std::string, std::string, Severity>, size_t> repeats;
   std::map<std::string, size_t, std::less<>> by_rule;
   size_t total = 0;

@@ -1,4 +1,4 @@
-// Findings: what the verifier tells a driver author.
+// Findings: the verifier's messages to the author of a driver.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 namespace dxgkit::verifier {
 
 enum class Severity {
-  kWarning,    // the adapter goes on; worth knowing
+  kWarning,    // worth knowing; the adapter goes on
   kViolation,  // the driver broke a rule; the adapter goes on
   kStartFail,  // the adapter does not start
-  kBugCheck,   // Windows would stop the machine; we stop this adapter
+  kBugCheck,   // Windows would stop the machine; here this adapter stops
 };
 
 /// How sure we are that Windows does the same.
@@ -25,7 +25,7 @@ enum class Confidence {
   kInferred,    // our reading of the above, or our choice
 };
 
-/// Where in a driver something happened. Empty parts are unknown.
+/// The place of an event in a driver. Empty parts are unknown.
 struct Place {
   std::string image;   // "softgpu.sys"
   uint64_t rva = 0;    // of the instruction, relative to the image
@@ -34,7 +34,7 @@ struct Place {
   std::vector<std::string> stack;  // innermost first: "softgpu.sys+0x1a2c SgpuPatch+0x14"
 };
 
-/// One thing a driver did wrong, said so that its author can act on it. Every text is a full
+/// One mistake of a driver, described so that its author can act on it. Every text is a full
 /// sentence.
 struct Finding {
   std::string rule;  // id of the rulebook, e.g. "PAGE-05"
@@ -45,16 +45,16 @@ struct Finding {
   std::string fix;       // what to change in the driver
   uint32_t bugcheck_code = 0;       // kBugCheck: e.g. 0x119
   uint32_t bugcheck_parameter = 0;  //            e.g. 0x2
-  // What follows is optional. Empty `why`: the rule's statement says it. Empty `windows`: what
-  // `severity` and the rule's consequence say.
+  // The rest is optional. An empty `why` stands for the rule's statement. An empty `windows` stands
+  // for the consequence of `severity` and of the rule.
   std::string why = {};      // the mechanism, when the rule alone does not explain it
   std::string windows = {};  // what a Windows user sees: "Code 43, no event."
   Confidence confidence = Confidence::kDocumented;
   Place place = {};
 };
 
-/// Collects findings of one run, in order. Thread-safe. Repeats of the same rule, ddi and
-/// actual, whatever numbers it names, are counted, not stored: one mistake, one finding.
+/// Collects findings of one run, in order. Thread-safe. A repeat of the same rule, ddi and actual,
+/// whatever numbers the text names, is counted and not stored: one mistake, one finding.
 class Findings {
  public:
   Findings();
@@ -81,7 +81,7 @@ std::string to_json(const Finding& finding);
 std::string_view severity_text(Severity severity);
 /// "documented", "event text", "measured", "inferred".
 std::string_view confidence_text(Confidence confidence);
-/// What a Windows user sees: the finding's own words, or what its severity says.
+/// The effect for a Windows user: the finding's own words, or those of its severity.
 std::string consequence_text(const Finding& finding);
 
 }  // namespace dxgkit::verifier

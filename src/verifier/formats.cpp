@@ -73,7 +73,7 @@ std::string uri(std::string_view path) {
 std::string physical_location(const Finding& finding, const ReportedRun& run) {
   const Place& place = finding.place;
   if (place.image.empty()) {
-    // Some viewers drop a result without a file: the driver is what it is about.
+    // Some viewers drop a result without a file, so the driver stands for it.
     return fmt::format(R"("physicalLocation":{{"artifactLocation":{{{}}}}})",
                        field("uri", uri(run.driver)));
   }
@@ -151,7 +151,7 @@ std::string xml_text(std::string_view text) {
         out += "&quot;";
         break;
       default:
-        // Bytes above ASCII could be any encoding: what comes from a driver is not trusted with it.
+        // Bytes above ASCII could be in any encoding, and text from a driver is not trusted.
         out += (byte < 0x20 && c != '\n' && c != '\t') || byte >= 0x7F ? '?' : c;
         break;
     }

@@ -6,7 +6,7 @@
 
 namespace dxgkit::verifier {
 
-/// `text` between quotation marks. Bytes that are no UTF-8 become U+FFFD.
+/// `text` between quotation marks. Bytes that are not UTF-8 become U+FFFD.
 std::string json_string(std::string_view text);
 
 }  // namespace dxgkit::verifier

@@ -1,4 +1,4 @@
-// The rulebook at run time: what each rule id says. Made from rules/*.json at build time.
+// The rulebook at run time: the text of each rule id. Made from rules/*.json at build time.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace dxgkit::verifier {
 
-/// Whose duty a rule is: ours, the driver's, or the caller's of a D3DKMT function.
+/// The side with the duty: the kernel, the driver, or the caller of a D3DKMT function.
 enum class Who { kKernel, kMiniport, kThunkCaller };
 
 /// One rule. All texts are UTF-8 and live as long as the process.
@@ -19,8 +19,8 @@ struct Rule {
   std::string_view observed;   // what is seen when it is broken: TEST, VIOL, START-FAIL,
                                // BC(code,parameter), a status name ...
   std::string_view sources;    // titles of the public pages it comes from, separated by "; "
-  bool seed;                   // from one of the five pages the rulebook began with
-  bool our_choice;             // part of it is not said by any source
+  bool seed;                   // from one of the five pages that the rulebook began with
+  bool our_choice;             // no source states a part of it
 };
 
 struct RuleArea {

@@ -1,4 +1,4 @@
-// Where the generated rule table meets the catalogue. Not for others.
+// The generated rule table, for the catalogue only.
 #pragma once
 
 #include "verifier/rule_catalogue.h"

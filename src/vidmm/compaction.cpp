@@ -1,4 +1,4 @@
-// Room made by moving allocations inside a segment, when what is free lies in fragments.
+// Makes room by moving allocations inside a segment, if the free room is in fragments.
 #include <algorithm>
 #include <array>
 
@@ -13,13 +13,13 @@ constexpr size_t kMostRanges = 4096;
 /// Places that are tried, cheapest first.
 constexpr size_t kMostTries = 4;
 
-/// A place the allocation could have if what is in it moved.
+/// A possible place for the allocation, if the allocations in it move.
 struct Opening {
   uint64_t offset = 0, moved_bytes = 0;
   size_t first = 0, last = 0;  // the ranges it touches
 };
 
-/// A range of the segment, with sums over those before it.
+/// A range of the segment, with sums over the ranges before it.
 struct Piece {
   uint64_t offset = 0, end = 0;
   Record* record = nullptr;
@@ -73,7 +73,7 @@ bool MemoryManager::Impl::place_by_moving(Record& record, const Candidate& optio
     openings.push_back({offset, moved, first, last});
   };
   for (size_t i = 0; i + 1 < pieces.size(); ++i) {
-    // Flush with one end of a range: everything else moves more.
+    // Flush with one end of a range: any other place moves more.
     uint64_t low = 0;
     if (checked_align_up(std::max(pieces[i].offset, lowest), alignment, &low)) consider(low);
     if (pieces[i].end >= bytes) consider(align_down(pieces[i].end - bytes, alignment));
@@ -119,7 +119,7 @@ bool MemoryManager::Impl::move_away(std::vector<Touched>& movers, Record& record
     enter(*mover.record, where, mover.old.offset_bytes);
     mover.record->parked = mover.parked;
   }
-  // They compete again as before: somebody has to leave.
+  // They compete again as before: an allocation must be evicted.
   returned.clear();
   for (const Touched& mover : movers) {
     if (competes(*mover.record)) returned.push_back({victim(*mover.record), where.group});

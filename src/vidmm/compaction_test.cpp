@@ -89,7 +89,7 @@ TEST_F(Compaction, MovesWhoIsInTheWayIntoAnotherHoleAndNobodyLeaves) {
   DXGKIT_COVERS("RES-22");
   fragment(kVram);
   const AllocationId wide = add(8);
-  // A moved to the hole behind C; or C to the one behind A: both cost four pages.
+  // A moves to the hole behind C, or C to the hole behind A: both cost four pages.
   EXPECT_THAT(steps(use(wide)), ElementsAre(step(Kind::kTransferOut, a_),
                                             step(Kind::kTransferIn, a_), step(Kind::kFill, wide)));
   EXPECT_EQ(page_of(wide), 0U);

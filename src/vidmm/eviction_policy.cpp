@@ -10,29 +10,29 @@
 namespace dxgkit::vidmm {
 namespace {
 
-// Rankings hold this share of a class: they are made anew that often, and are that much out of
-// date at most. Of large classes less precision is enough.
+// A ranking holds this share of a class. So it is made anew after that share, and is at most that
+// much out of date. Large classes need less precision.
 constexpr uint32_t kRankedShare = 16;
 constexpr uint32_t kRankedLeast = 16;
 constexpr uint32_t kLargeClass = 8192;
 constexpr uint32_t kRankedShareLarge = 4;
 constexpr uint32_t kProbesLarge = 1;
-// Entries of a ranking are read from memory so long before they are asked for.
+// Entries of a ranking are prefetched so long before their use.
 constexpr size_t kFetchAhead = 4;
 // Submissions that are one moment while everything fits.
 constexpr uint64_t kSameTime = 8;
-// Submissions for which lists stay in order after somebody asked.
+// The number of submissions for which lists stay in order after a query.
 constexpr uint64_t kEagerFor = 4096;
 // Empty classes kept per group.
 constexpr size_t kClassesKept = 64;
-// So far set_priority looks for a place from each end.
+// set_priority searches this far for a place from each end.
 constexpr uint32_t kStepsMost = 256;
-// What the experts paged in is compared after this many uses of the sample, fading so that uses
-// count about as long as it takes to use the whole sample this many times.
+// The experts' page-in bytes are compared after this many uses of the sample. The sums fade, so
+// that a use counts for about as long as it takes to use the whole sample this many times.
 constexpr uint32_t kCompareEvery = 64;
 constexpr double kMemory = 16;
-// The model is followed only while it is better by this share, and by more than some allocations;
-// it takes less to come back from it.
+// The model is followed only while it is better by this share, and by more than some allocations. A
+// smaller difference suffices to go back.
 constexpr std::array<double, 2> kClearlyBetter{0.92, 0.98};
 constexpr std::array<double, 2> kClearlyBetterUses{12, 3};
 
@@ -42,7 +42,7 @@ uint64_t hash_of(uint32_t index) {
   return (z ^ (z >> 27)) * 0x94D049BB133111EBULL;  // its upper bits count
 }
 
-/// Who leaves first is last.
+/// The last one is evicted first.
 constexpr auto kLeavesLater = [](const auto& a, const auto& b) {
   if (a.value != b.value) return a.value > b.value;
   return a.index > b.index;
@@ -153,7 +153,7 @@ void EvictionPolicy::set_priority(Index index, uint64_t priority) {
   link_after(index, before);
 }
 
-/// Into the list of its class, after `before` (kNone: as the oldest).
+/// Inserts it into the list of its class, after `before` (kNone: as the oldest).
 void EvictionPolicy::link_after(Index index, Index before) {
   Class& members = home_of(index);
   const Index following = before == kNone ? members.oldest : links_[before].following;
@@ -173,11 +173,11 @@ void EvictionPolicy::unlink(Index index) {
   --members.count;
 }
 
-/// The list of a class by last use, after uses that only set stamps.
+/// Orders the list of a class by last use, after uses that only set stamps.
 void EvictionPolicy::put_in_order(uint32_t number) {
   Class& members = classes_[number];
   if (!std::exchange(members.unordered, false)) return;
-  // Whoever asks will ask again: from here on each use pays for itself.
+  // One query is followed by others, so from here on each use keeps the order.
   eager_until_ = now_ + kEagerFor;
   std::vector<Index> order;
   order.reserve(members.count);
@@ -244,7 +244,7 @@ void EvictionPolicy::begin_submission() {
 void EvictionPolicy::use(Index index, bool counted) {
   Node& node = nodes_[index];
   node.stamp = ++clock_;
-  // While everything fits nobody asks who is to leave: the stamp is enough.
+  // While everything fits there are no queries for victims, so the stamp is enough.
   const bool learn = learning();
   if (const uint32_t home = homes_[index]; home != 0) {
     Class& members = classes_[home];
@@ -264,7 +264,7 @@ void EvictionPolicy::use(Index index, bool counted) {
   if (history_at_[index] != 0 && now_ - outlooks_[index].last < same_time) return;
   model_.use(history_of(index), outlooks_[index], now_, learn);
   if (learn) {
-    // Somebody else, so that what is never used again is learned too.
+    // Another allocation, so that the model learns of allocations that are never used again.
     hand_ = hand_ + 1 < nodes_.size() ? hand_ + 1 : 0;
     if (history_at_[hand_] != 0) model_.pass(history_of(hand_), outlooks_[hand_], now_);
   }
@@ -275,14 +275,14 @@ void EvictionPolicy::use(Index index, bool counted) {
   }
 }
 
-/// Lower leaves first.
+/// The lower one is evicted first.
 float EvictionPolicy::value(Index index) {
   Outlook& outlook = outlooks_[index];
   if (outlook.stale) model_.refresh(history_of(index), outlook);
   return model_.value(outlook, now_);
 }
 
-// --- who leaves ---
+// --- choice of victims ---
 
 void EvictionPolicy::begin_choice(uint32_t group) {
   choice_ = &groups_[group];
@@ -459,7 +459,7 @@ void EvictionPolicy::thin_sample() {
   }
 }
 
-/// The submission that ends now, as far as the sample is concerned.
+/// Ends the current submission for the sample.
 void EvictionPolicy::run_shadows() {
   for (const uint32_t at : sample_named_) {
     if ((sample_[at].resident & 1) != 0) unlink_sample(at);
@@ -468,7 +468,7 @@ void EvictionPolicy::run_shadows() {
   page_in(Expert::kRecency);
   page_in(Expert::kModel);
   for (const uint32_t at : sample_named_) sample_[at].known = true;
-  // The share of the memory that the share of the allocations has.
+  // The sample's share of the memory, by its share of the allocations.
   const auto room = static_cast<uint64_t>(
       static_cast<double>(capacity_bytes_) *
       (static_cast<double>(sampled_bytes_) / static_cast<double>(used_bytes_)));
@@ -495,7 +495,7 @@ void EvictionPolicy::page_in(Expert expert) {
 void EvictionPolicy::shrink_recency(uint64_t room) {
   while (shadow_bytes_[0] > room) {
     const uint32_t at = sample_oldest_;
-    if (at == kNone || sample_[at].stamp >= sample_named_from_) break;  // nobody but the named
+    if (at == kNone || sample_[at].stamp >= sample_named_from_) break;  // only named ones are left
     unlink_sample(at);
     sample_[at].resident &= static_cast<uint8_t>(~1U);
     shadow_bytes_[0] -= nodes_[sample_[at].index].bytes;
@@ -506,7 +506,7 @@ void EvictionPolicy::shrink_model(uint64_t room) {
   bool ranked = false;
   while (shadow_bytes_[1] > room) {
     if (sample_ranking_.empty()) {
-      if (ranked) break;  // nobody but the named
+      if (ranked) break;  // only named ones are left
       rank_sample();
       ranked = sample_ranking_.empty();
       continue;

@@ -1,4 +1,4 @@
-// Who leaves next, learned from the stream of uses. Private to the module (and the tool's bench).
+// The eviction order, which adapts to past uses. Private to the module (and the tool's bench).
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@ namespace dxgkit::vidmm {
 /// Orders the victims of a memory manager: lower priority first, and within one priority by the
 /// expert that would have paged in the fewest bytes so far.
 ///
-/// Experts: least recently used; lowest value by ReuseModel. Both are simulated on a sample of the
-/// allocations with the same share of the memory. The policy begins as least recently used and
-/// follows the other only while its simulation is clearly better.
+/// The experts are: least recently used, and lowest value by ReuseModel. Both are simulated on a
+/// sample of the allocations with the same share of the memory. The policy begins as least recently
+/// used, and follows the other expert only while its simulation is clearly better.
 ///
-/// Lane: the adapter's. Deterministic: the same calls give the same answers. Allocations are named
-/// by indices, which the caller chooses: small numbers, as tables are indexed by them. A group is a
-/// set of allocations that compete for the same room: a segment.
+/// Lane: the adapter's. Deterministic: the same calls give the same answers. The caller names
+/// allocations by indices of its choice. They should be small, because they index tables. A group
+/// is a set of allocations that compete for the same room: a segment.
 class EvictionPolicy {
  public:
   using Index = uint32_t;
@@ -30,38 +30,40 @@ class EvictionPolicy {
   enum class Expert : uint8_t { kRecency, kModel };
   static constexpr uint32_t kExperts = 2;
 
-  /// @param capacity_bytes  what the allocations that are `counted` compete for.
-  /// @param groups          groups are numbered below this.
+  /// @param capacity_bytes  the room that `counted` allocations compete for.
+  /// @param groups  groups are numbered below this.
   EvictionPolicy(uint64_t capacity_bytes, uint32_t groups);
   ~EvictionPolicy();
   EvictionPolicy(const EvictionPolicy&) = delete;
   EvictionPolicy& operator=(const EvictionPolicy&) = delete;
 
-  /// An allocation exists: in no group, never used. The index is not in use. Amortised O(1).
+  /// A new allocation: in no group, never used. The index is not in use. Amortised O(1).
   void add(Index index, uint64_t bytes, uint64_t priority);
-  /// It is no more. In any state. O(1).
+  /// Removes an allocation in any state. O(1).
   void remove(Index index);
-  /// RES-22. Its place among the others of that priority goes by its last use (exactly so among the
-  /// oldest and youngest few hundred). O(log priorities).
+  /// RES-22. Sets a priority. Within that priority the allocation is placed by its last use (exact
+  /// among the oldest and youngest few hundred only). O(log priorities).
   void set_priority(Index index, uint64_t priority);
 
-  /// More was used than there is room for: each use counts, not only the last.
+  /// True once the used allocations were larger than the capacity: from then on each use counts,
+  /// not only the last.
   bool learning() const { return used_bytes_ > capacity_bytes_; }
-  /// Time goes on by one submission. O(1) amortised.
+  /// Time moves on by one submission. O(1) amortised.
   void begin_submission();
-  /// The current submission names it. It becomes the most recently used of its group.
+  /// The current submission names the allocation, which becomes the most recently used of its
+  /// group.
   /// @param counted  it competes for the capacity (not so in an aperture).
-  /// O(1) amortised, allocates nothing. Cheapest while everything fits: then only the order of uses
-  /// is kept, as stamps that whoever asks first sorts, and when to within a few submissions.
+  /// O(1) amortised, allocates nothing. Cheapest while everything fits: then only stamps record the
+  /// order of uses, to within a few submissions. The next query sorts them.
   void use(Index index, bool counted = true);
 
-  /// It is in this group now, as the most recently used. O(1).
+  /// Puts the allocation into this group as the most recently used. O(1).
   void enter(Index index, uint32_t group);
-  /// It is in no group. No effect if it is in none. O(1).
+  /// Takes the allocation out of its group. No effect if it is in none. O(1).
   void leave(Index index);
-  /// Takes back leave() for many: each is in its group (where it was) again, at the place its last
-  /// use gives it. Reorders `list`. O(list * log(list)), and a step for every member used before
-  /// the youngest of them.
+  /// Undoes leave() for many: each allocation is in its former group again, at the place that its
+  /// last use gives it. Reorders `list`. O(list * log(list)), and a step for every member used
+  /// before the youngest of them.
   struct Left {
     Index index = kNone;
     uint32_t group = kNone;
@@ -69,17 +71,17 @@ class EvictionPolicy {
   void restore(std::span<Left> list);
   bool is_in_group(Index index) const { return homes_[index] != 0; }
 
-  /// Begins to name the members of a group, who should leave first first. Until it is done the
-  /// policy must not change otherwise. The caller skips those that may not leave.
+  /// Begins to name the members of a group in eviction order. The policy must not change otherwise
+  /// until the choice is done. The caller skips members that cannot be evicted.
   void begin_choice(uint32_t group);
-  /// The next one, each once; kNone: no more. Amortised O(1) for the first sixteenth of a group,
+  /// The next member, each once; kNone: no more. Amortised O(1) for the first sixteenth of a group,
   /// O(log n) for the rest.
   Index next();
 
   Expert expert() const { return expert_; }
-  /// Priorities that are remembered for a group, with members or not.
+  /// The number of priorities that are kept for a group, with members or not.
   size_t classes(uint32_t group) const { return groups_[group].size(); }
-  /// Bytes each expert paged in on the sample, fading: for statistics.
+  /// The bytes that each expert paged in on the sample, fading: for statistics.
   double sampled_bytes(Expert expert) const { return costs_[static_cast<size_t>(expert)]; }
 
  private:
@@ -91,7 +93,7 @@ class EvictionPolicy {
     Index index;
     float value;
   };
-  /// Some of a set, by value: who leaves first is last.
+  /// Some members of a set, by value. The last one is evicted first.
   using Ranking = std::vector<Ranked>;
   /// The members of one group that have one priority.
   struct Class {
@@ -101,8 +103,9 @@ class EvictionPolicy {
     uint32_t count = 0;
     bool unordered = false;  // the list is not by last use: put_in_order()
     Ranking ranking;         // by the model
-    uint64_t ranked_at = 0;  // who was used later than this is not where the ranking has it
-    bool partial = false;    // made in the middle of a choice: whom that had named is missing
+    uint64_t ranked_at = 0;  // a member used later than this is not where the ranking has it
+    // Made in the middle of a choice: members that the choice had named are missing.
+    bool partial = false;
   };
   struct Links {
     Index previous = kNone, following = kNone;
@@ -111,16 +114,16 @@ class EvictionPolicy {
     uint64_t bytes = 0;
     uint64_t stamp = 0;  // order of uses
     uint64_t priority = 0;
-    uint32_t named = 0;              // number of the last choice that named it
-    uint16_t sample = kNotInSample;  // its place there
-    bool counted = false;            // was used where it competes for the capacity
+    uint32_t named = 0;              // the number of the last choice that named it
+    uint16_t sample = kNotInSample;  // its place in the sample
+    bool counted = false;            // it was used where it competes for the capacity
   };
   struct Sampled {
     Index index = kNone;
-    Links links;           // of those the first expert has in memory, by last use
-    uint64_t stamp = 0;    // of its last use in the simulations
+    Links links;         // list by last use of the allocations that the first expert has in memory
+    uint64_t stamp = 0;  // of the last use in the simulations
     uint8_t resident = 0;  // bit per expert
-    bool known = false;    // used before
+    bool known = false;    // it was used before
   };
 
   uint32_t class_of(uint32_t group, uint64_t priority);
@@ -152,45 +155,47 @@ class EvictionPolicy {
   void choose_expert();
 
   uint64_t capacity_bytes_;
-  // By index; apart, because a choice reads all of some and a use touches few of each.
+  // Indexed by allocation. Separate arrays, because a choice reads all of some arrays, and a use
+  // touches few elements of each.
   std::vector<Node> nodes_;
   std::vector<Links> links_;     // in its class, by stamp
   std::vector<uint32_t> homes_;  // number of its class, 0: none
   std::vector<Outlook> outlooks_;
   std::vector<uint32_t> history_at_;  // in `histories_`; 0: never used
-  // Of those that were used; the first is nobody's.
+  // Histories of used allocations. The first one belongs to no allocation.
   std::vector<UseHistory> histories_;
   std::vector<uint32_t> free_histories_;
   using Classes = std::map<uint64_t, uint32_t>;  // by priority: numbers of classes
   std::vector<Classes> groups_;
-  Slab<Class> classes_;  // the first is nobody's
+  Slab<Class> classes_;  // the first one belongs to no priority
   std::vector<uint32_t> free_classes_;
   uint32_t classes_made_ = 1;
   ReuseModel model_;
-  uint64_t now_ = 0;          // submissions
-  uint64_t eager_until_ = 0;  // lists are kept in order with each use: somebody asked lately
-  uint64_t clock_ = 0;        // of stamps
-  uint64_t used_bytes_ = 0;   // of all that were ever used and counted
-  Index hand_ = 0;            // who is looked at next for still being unused
+  uint64_t now_ = 0;  // submissions
+  // Lists are kept in order with each use until then, because of a recent query.
+  uint64_t eager_until_ = 0;
+  uint64_t clock_ = 0;       // of stamps
+  uint64_t used_bytes_ = 0;  // of all allocations that were ever used and counted
+  Index hand_ = 0;           // the next allocation to check for staying unused
   Expert expert_ = Expert::kRecency;
 
   // A choice.
   const Classes* choice_ = nullptr;
   Classes::const_iterator choice_class_;
   uint32_t choice_number_ = 0;
-  bool choice_named_ = false;             // somebody of this class
+  bool choice_named_ = false;             // the choice has named a member of this class
   Index cursor_ = kNone;                  // by recency: the next one
-  size_t position_ = 0;                   // in the ranking: entries below it are to come
-  uint32_t rank_next_ = 0;                // how many to rank when it is used up
-  std::array<Ranked, kProbes> probes_{};  // the youngest, who are in no ranking yet
+  size_t position_ = 0;                   // in the ranking: entries below it are still to come
+  uint32_t rank_next_ = 0;                // how many to rank when the ranking is used up
+  std::array<Ranked, kProbes> probes_{};  // the youngest members, which are in no ranking yet
   uint32_t probe_count_ = 0;
 
   // The sample.
   std::vector<Sampled> sample_;
   uint64_t sampled_bytes_ = 0;
-  uint64_t sample_below_ = ~uint64_t{0};  // hashes up to this are in
+  uint64_t sample_below_ = ~uint64_t{0};  // allocations with hashes up to this are in the sample
   std::vector<uint32_t> sample_named_;    // by the current submission
-  uint64_t sample_named_from_ = 0;        // their stamps begin there
+  uint64_t sample_named_from_ = 0;        // the stamps of that submission begin here
   std::array<uint64_t, kExperts> shadow_bytes_{};
   uint32_t sample_oldest_ = kNone, sample_youngest_ = kNone;
   Ranking sample_ranking_;

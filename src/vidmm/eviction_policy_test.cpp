@@ -82,7 +82,7 @@ TEST(EvictionPolicy, WhoAsksAfterManyUsesFindsThemInOrder) {
   for (Index index = 0; index < kCount; ++index) add(policy, index, 10, kNormal);
   std::minstd_rand chance(3);
   for (Index index = 0; index < kCount; ++index) use(index);
-  // Between two questions: many uses, few, and so many that nobody reckons with another one.
+  // Between two queries: many uses, few, and so many that another query is not expected.
   for (const uint32_t uses : {5'000U, 3U, 300U, 6'000U, 1U, 10'000U}) {
     for (uint32_t i = 0; i < uses; ++i) use(static_cast<Index>(chance() % kCount));
     ASSERT_EQ(order(policy), expected) << "after " << uses;
@@ -230,7 +230,8 @@ TEST(EvictionPolicy, EachMemberIsNamedOnceByEveryExpertAndInEveryState) {
 }
 
 TEST(EvictionPolicy, ADriftingSetAmongStraysIsTheModelsToKeep) {
-  // Most uses are of a set that moves on slowly, the others of anybody: recency keeps the strays.
+  // Most uses are of a set that moves on slowly, the others of any allocation: recency keeps the
+  // strays.
   constexpr uint32_t kMany = 400;
   constexpr size_t kRoom = 250;
   EvictionPolicy policy(kRoom, 1);
@@ -259,7 +260,7 @@ TEST(EvictionPolicy, EndlessNewPrioritiesTakeNoMemory) {
 }
 
 TEST(EvictionPolicy, NorDoTheyWhereUsesWereNotInOrder) {
-  // While everything fits, uses leave a class in no order; whoever asks puts it in order.
+  // While everything fits, uses leave a class unordered; the next query orders it.
   EvictionPolicy policy(1000, 1);
   const Index a = add(policy, 0, 1, 1);
   const Index b = add(policy, 1, 1, 1);

@@ -28,8 +28,8 @@ class Seen {
   uint64_t sum_ = 0xCBF29CE484222325ULL;
 };
 
-/// What the submission number `now` uses. std::mt19937 gives the same numbers everywhere; the
-/// standard's distributions do not.
+/// The allocations that submission number `now` uses. std::mt19937 gives the same numbers
+/// everywhere; the standard's distributions do not.
 using Stream = std::function<std::vector<uint32_t>(uint64_t now, std::mt19937& random)>;
 
 /// Names `each` allocations per submission, one after another and then again.

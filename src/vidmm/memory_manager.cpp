@@ -65,7 +65,7 @@ Result<std::vector<PagingOp>> MemoryManager::destroy(AllocationId id) {
   std::vector<PagingOp> ops;
   if (record.resident()) {
     const uint64_t drops = impl_->statistics.clean_drops;
-    record.dirty = false;  // nobody will read it
+    record.dirty = false;  // its content will not be read again
     impl_->add_leave_operations(record, impl_->place_of(record), record.parked, &ops);
     impl_->statistics.clean_drops = drops;  // not an eviction
     impl_->begin_plan();
@@ -162,7 +162,7 @@ bool MemoryManager::pin_resident(std::span<const Use> uses) {
       record.has_content = true;
       record.dirty = impl_->on_memory_side(record);
     }
-    // Nobody can want its place as long as it is pinned.
+    // No allocation can want its place as long as it is pinned.
     record.used_again = record.pins != 0 && !learning;
     if (record.pins++ == 0 || learning) impl_->touch(record);
   }
@@ -382,7 +382,7 @@ void MemoryManager::lock(AllocationId id) {
   impl_->update_victim(record);
   if (!impl_->on_memory_side(record)) return;
   if (record.traits->permanent_system_memory) return;
-  record.has_content = true;  // the CPU may write through its window, and nothing tells us
+  record.has_content = true;  // the CPU may write through its window without a notice
   record.dirty = true;
 }
 

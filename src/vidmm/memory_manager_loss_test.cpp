@@ -44,7 +44,7 @@ TEST_F(MemoryManagerLoss, LostOffersAreToldWhenTheyAreReclaimed) {
   EXPECT_FALSE(memory_->reclaim(clean)) << "its backing pages have it";
 }
 
-// What the GPU still writes after the reset goes nowhere.
+// Writes of the GPU after the reset have no effect.
 TEST_F(MemoryManagerLoss, PacketsThatEndAfterAResetHaveWrittenNothing) {
   DXGKIT_COVERS("RES-21");
   const AllocationId a = add(2);

@@ -1,4 +1,4 @@
-// What drivers are told and asked as allocations come and go.
+// Notices and questions to drivers as allocations come and go.
 #include "vidmm/memory_manager_fixture_test.h"
 
 namespace dxgkit::vidmm {

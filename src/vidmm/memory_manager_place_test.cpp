@@ -265,7 +265,7 @@ TEST_F(MemoryManagerPlaces, WhetherAListFitsAloneIsNotAboutThoseWhoAreThere) {
   EXPECT_TRUE(memory_->validate());
 }
 
-// What the driver pinned stays where it is in the other tenants' absence, too.
+// An allocation that the driver pinned stays where it is, also while the other tenants are absent.
 TEST_F(MemoryManagerPlaces, ListsFitAroundWhatTheDriverPinned) {
   const AllocationId low = add(6);
   resident(low);
@@ -407,7 +407,8 @@ TEST_F(MemoryManagerRepacks, APinInTheMiddleIsInTheWay) {
   EXPECT_TRUE(attempt({{add(6)}}).has_value());
 }
 
-// Alone both would fit the first segment; beside a third, who is pinned there, one goes elsewhere.
+// Alone both would fit the first segment. Beside a third, which is pinned there, one goes to
+// another segment.
 TEST_F(MemoryManagerRepacks, WhatMayGoElsewhereMakesWayWhereOthersArePinned) {
   resident(add(1));
   const AllocationId anywhere = add(parkable(8, bits({1, 2})));
@@ -432,7 +433,7 @@ TEST_F(MemoryManagerRepacks, WhatIsHeldStaysAndTheRestIsPackedAroundIt) {
   EXPECT_EQ(memory_->placement(only_here).segment, kVram);
 }
 
-// What the CPU has locked stays on the system side.
+// A CPU-locked allocation stays in system memory.
 TEST_F(MemoryManagerRepacks, WhatIsLockedIsPackedIntoAnAperture) {
   const AllocationId locked = add(parkable(2, bits({1, 3})));
   memory_->lock(locked);

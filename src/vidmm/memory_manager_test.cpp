@@ -1,4 +1,4 @@
-// What exists, what it holds, and what is told of it.
+// Which allocations exist, their content, and the reports about them.
 #include "trace/trace.h"
 #include "vidmm/memory_manager_fixture_test.h"
 
@@ -325,7 +325,8 @@ TEST_F(MemoryManagerTest, SegmentsAreToldAsTheyWereGiven) {
   EXPECT_EQ(usage.allocations, 1U);
 }
 
-// What is executed leaves a trace; what only tells the driver, or moves nothing, leaves none.
+// An executed operation leaves a trace. A notice to the driver, or an operation that moves nothing,
+// leaves none.
 TEST_F(MemoryManagerTest, ExecutedMovesAreTraced) {
   trace::Recorder recorder({.now_ns = [] { return 0; }, .thread = [] { return 0U; }});
   AllocationDesc d = desc(2, bits({1, 3}));

@@ -1,4 +1,4 @@
-// Who leaves, where to, and what may not.
+// Which allocations are evicted, where to, and which may not be evicted.
 #include "vidmm/memory_manager_fixture_test.h"
 
 namespace dxgkit::vidmm {

@@ -254,8 +254,8 @@ class World {
     if (in_flight_.size() > 3) retire();
   }
 
-  /// kGraphicsNoVideoMemory for one allocation is simple to decide; for the rest kBusy needs
-  /// somebody in the way.
+  /// kGraphicsNoVideoMemory is simple to decide for one allocation. For the rest, kBusy needs an
+  /// allocation in the way.
   void check_refusal(const std::vector<Use>& uses, const ResidencyFailure& failure) {
     bool held = false;
     for (const auto& [id, allocation] : allocations_) {
@@ -548,7 +548,7 @@ class World {
   std::vector<SegmentDesc> segments_;
   std::unique_ptr<MemoryManager> memory_;
   std::map<uint32_t, std::vector<uint64_t>> pages_;   // tags of segment memory
-  std::map<uint32_t, std::vector<uint64_t>> mapped_;  // apertures: who is mapped
+  std::map<uint32_t, std::vector<uint64_t>> mapped_;  // apertures: the mapped allocation
   std::map<uint64_t, Allocation> allocations_;
   std::vector<std::vector<Use>> in_flight_;
   uint64_t next_id_ = 1, next_tag_ = 1;

@@ -9,7 +9,7 @@
 namespace dxgkit::vidmm {
 namespace {
 
-/// What allocations compete for where it costs bytes.
+/// The segments for which allocations compete because an eviction costs bytes.
 uint64_t memory_bytes(std::span<const SegmentDesc> descs) {
   uint64_t sum = 0;
   for (const SegmentDesc& desc : descs) {
@@ -18,7 +18,7 @@ uint64_t memory_bytes(std::span<const SegmentDesc> descs) {
   return sum;
 }
 
-/// Offered content before what is in use; kAuto goes as its priority says (ALLOC-44).
+/// Offered content before content in use; kAuto goes by its priority (ALLOC-44).
 constexpr uint64_t rank(OfferPriority offer) {
   switch (offer) {
     case OfferPriority::kLow:
@@ -59,7 +59,7 @@ bool MemoryManager::Impl::may_leave(const Record& record) const {
   return segment(record.segment()).may_leave(record);
 }
 
-/// How the policy orders it: the offer first, then the priority.
+/// Its rank in the policy: the offer first, then the priority.
 uint64_t MemoryManager::Impl::order(const Record& record) const {
   return rank(record.offer) << 32 | record.priority;
 }
@@ -133,8 +133,8 @@ void MemoryManager::Impl::enter(Record& record, Segment& where, uint64_t offset)
   ++where.allocations;
 }
 
-/// Whoever a plan put (back) into a segment competes there again: by its last use, or, if the plan
-/// names it and is not undone, as the one used now.
+/// An allocation that a plan put (back) into a segment competes there again: by its last use, or,
+/// if the plan names it and is not undone, as the one used now.
 void MemoryManager::Impl::restore_victims(bool undone) {
   returned.clear();
   for (const Touched& touched : journal) {
@@ -180,7 +180,7 @@ PagingOp MemoryManager::Impl::notice(PagingOp::Kind kind, const Record& record,
 
 PagingOp MemoryManager::Impl::leave_operation(Record& record, const Placement& old) {
   const Segment& where = segment(old.segment);
-  // SEG-39: what an aperture shows, and what is written back, has the plain size.
+  // SEG-39: apertures and write-back use the plain size.
   PagingOp op = notice(PagingOp::Kind::kUnmapAperture, record, old);
   const bool offered = record.offer != OfferPriority::kNone;
   if (where.is_memory() && record.dirty && offered && switches.keep_offers)
@@ -207,7 +207,7 @@ PagingOp MemoryManager::Impl::leave_operation(Record& record, const Placement& o
 
 void MemoryManager::Impl::add_leave_operations(Record& record, const Placement& old, bool parked,
                                                std::vector<PagingOp>* ops) {
-  if (record.traits->notify_residency && !parked)  // what is parked was evicted before
+  if (record.traits->notify_residency && !parked)  // a parked allocation was evicted before
     ops->push_back(notice(PagingOp::Kind::kNotifyNotResident, record, old));
   if (record.traits->notify_eviction && !segment(old.segment).is_memory())
     ops->push_back(notice(PagingOp::Kind::kNotifyEviction, record, old));
@@ -364,7 +364,7 @@ bool MemoryManager::Impl::stays(const Item& item) const {
   return where != kSystemMemory && (item.allowed & segment_bit(where)) != 0;
 }
 
-/// May get a place other than the one it has (or its first one).
+/// May get a place other than its present or first one.
 bool MemoryManager::Impl::can_move(const Record& record) const {
   return !record.resident() || may_leave(record);
 }
@@ -375,13 +375,13 @@ bool MemoryManager::Impl::place(const Item& item) {
   if (record.resident()) leave(record);
   std::vector<Candidate> options = candidates(item);
   if (record.locks > 0) {
-    // Its content is on the system side here and stays there until the CPU unlocks it (ALLOC-43).
+    // Its content is in system memory and stays there until the CPU unlocks it (ALLOC-43).
     std::erase_if(options, [](const Candidate& option) { return option.segment->is_memory(); });
   }
   if (switches.no_demotion) {
     for (size_t i = 0; i < options.size(); ++i) {
       if (!place_in(record, std::span(options).subspan(i, 1))) continue;
-      // Another segment, or a hint before it, had no room at all; one behind it may have had some.
+      // Another segment, or an earlier hint, had no room at all; a later one may have had some.
       const bool had = std::ranges::any_of(std::span(options).subspan(i + 1), [&](const auto& one) {
         return one.segment != options[i].segment &&
                one.segment->find_free(record.shape(), one.from, one.low, one.high).has_value();
@@ -474,8 +474,8 @@ std::optional<Packing> MemoryManager::Impl::pack_beside_others(std::span<const I
   return pack(views, packed);
 }
 
-/// Last resort: clears the segments concerned of everything that may leave, packs the items from
-/// the bottom, and lets everyone whose place was not needed stay.
+/// Last resort: clears the segments concerned of all allocations that may be evicted, and packs the
+/// items from the bottom. Allocations whose place was not needed stay.
 bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& packing) {
   std::vector<bool> concerned(segments.size());
   for (const size_t i : packing.order) concerned[packing.segments[i]] = true;

@@ -13,15 +13,15 @@
 
 namespace dxgkit::vidmm {
 
-/// One allocation of a plan, however many uses name it.
+/// One allocation of a plan, even if several uses name it.
 struct Item {
   Record* record = nullptr;
   size_t first_use = 0;
-  SegmentSet allowed = 0;  // segments every one of its uses permits
+  SegmentSet allowed = 0;  // segments that every one of its uses permits
   bool write = false;
 };
 
-/// How one allocation's candidates are searched, in order (ALLOC-10, ALLOC-11, ALLOC-12).
+/// How the candidates of one allocation are searched, in order (ALLOC-10, ALLOC-11, ALLOC-12).
 struct Candidate {
   Segment* segment = nullptr;
   SearchFrom from = SearchFrom::kBottom;
@@ -30,13 +30,13 @@ struct Candidate {
       false;  // a bank of the first preference: only for free room, the whole segment follows
 };
 
-/// What the eviction policy calls it.
+/// The index of an allocation in the eviction policy.
 inline EvictionPolicy::Index victim(const Record& record) { return slot_of(record.id); }
 
 struct MemoryManager::Impl {
   explicit Impl(std::span<const SegmentDesc> descs_in);
 
-  /// What `create` demands.
+  /// The checks of `create`.
   Status check(const AllocationDesc& desc) const;
   Record& get(AllocationId id);
   Segment& segment(SegmentId id) const;
@@ -53,7 +53,7 @@ struct MemoryManager::Impl {
   uint64_t order(const Record& record) const;
   void set_offer(Record& record, OfferPriority priority);
 
-  // A plan: places change at once, the journal remembers where things were.
+  // A plan changes places at once; the journal remembers the old places.
   struct Touched {
     Record* record;
     Placement old;
@@ -62,18 +62,17 @@ struct MemoryManager::Impl {
   void begin_plan();
   void clear_journal();
   void leave(Record& record);
-  /// Leaves as a victim: content of a memory segment is parked in an aperture of the eviction set
-  /// that has room, if there is one (ALLOC-09).
+  /// Evicts a victim. Content of a memory segment is parked in an aperture of the eviction set if
+  /// one has room (ALLOC-09).
   void evict(Record& record);
   void park(Record& record);
   void enter(Record& record, Segment& where, uint64_t offset);
   void rollback();
-  /// Operations that turn the old places into the new ones: everything that leaves, then everything
-  /// that enters.
+  /// The operations that turn the old places into the new ones: all evictions, then all page-ins.
   std::vector<PagingOp> commit();
   void note_old_place(Record& record);
-  /// A first group of operations frees, a second parks, a third takes: space is used by none before
-  /// it is free.
+  /// The first group of operations frees, the second parks, the third takes: no operation uses
+  /// space before it is free.
   void add_leave_operations(Record& record, const Placement& old, bool parked,
                             std::vector<PagingOp>* ops);
   void add_park_operations(Record& record, const Placement& old, std::vector<PagingOp>* ops);
@@ -87,19 +86,19 @@ struct MemoryManager::Impl {
   bool stays(const Item& item) const;
   bool can_move(const Record& record) const;
   bool place(const Item& item);
-  /// Free room, then joined room, then evictions, each in all of them.
+  /// Tries free room, then joined room, then evictions, each in all candidates.
   bool place_in(Record& record, std::span<const Candidate> options);
-  /// compaction.cpp: what is free would do, if it were in one piece: those in the way of the
-  /// cheapest place move to other holes of the segment, nobody leaves it. Moves at most as many
+  /// compaction.cpp. There is enough free room, but in pieces. Allocations in the way of the
+  /// cheapest place move to other holes of the segment, and none leaves it. Moves at most as many
   /// bytes as the allocation has. False: state unchanged. Cost: O(ranges), of at most 4,096.
   bool place_by_moving(Record& record, const Candidate& option);
-  /// Index of the first item without a place, items.size() if all have one.
+  /// The index of the first item without a place, or items.size() if all have one.
   size_t place_in_order(std::span<const Item> items);
   bool move_away(std::vector<Touched>& movers, Record& record, Segment& where, uint64_t offset);
   PackItem pack_item(const Item& item) const;
   std::optional<Packing> pack_alone(std::span<const Item> items,
                                     std::span<const AllocationDesc> besides = {}) const;
-  /// Around what may not leave, each item of those that cannot move where it is.
+  /// Packs around allocations that cannot move. Items that cannot move stay where they are.
   std::optional<Packing> pack_beside_others(std::span<const Item> items) const;
   bool repack(std::span<const Item> items, const Packing& packing);
 
@@ -117,10 +116,10 @@ struct MemoryManager::Impl {
   uint64_t plan = 0;
   Statistics statistics;
   Switches switches;
-  bool made_room = false;  // the last place_in moved or evicted others, or failed
+  bool made_room = false;  // the last place_in moved or evicted other allocations, or failed
 };
 
-// What each packet does for each allocation it uses: inline.
+// Inline, because every packet does this for every allocation it uses.
 
 inline Record& MemoryManager::Impl::get(AllocationId id) {
   Record* const record = records.find(id);
@@ -139,14 +138,14 @@ inline Placement MemoryManager::Impl::place_of(const Record& record) const {
   return where.at(where.ranges.offset(record.range));
 }
 
-/// True if the content is (or will be, once the plans ran) in a memory segment rather than in
-/// backing pages.
+/// True if the content is in a memory segment rather than in backing pages, or will be once the
+/// plans have run.
 inline bool MemoryManager::Impl::on_memory_side(const Record& record) const {
   return record.resident() && (memory_segments & segment_bit(record.segment())) != 0;
 }
 
-/// Between plans the policy knows it as a member of its segment. Pins are not asked for: they come
-/// and go with each packet, and a choice passes over them.
+/// True if the policy knows the allocation between plans as a member of its segment. Pins do not
+/// matter: they come and go with each packet, and a choice skips pinned allocations.
 inline bool MemoryManager::Impl::competes(const Record& record) const {
   if (!record.resident() || record.traits->pinned) return false;
   return record.locks == 0 || !on_memory_side(record);

@@ -1,5 +1,5 @@
-// Would a set of allocations fit into segments that hold nothing but what is fixed? Private to the
-// module.
+// Decides whether a set of allocations would fit into segments that hold only fixed allocations.
+// Private to the module.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace dxgkit::vidmm {
 /// One allocation to be packed.
 struct PackItem {
   Shape desc;
-  std::vector<uint32_t> segments;  // where it may go (indices), best first
-  std::optional<Placement> fixed;  // cannot be moved from there
+  std::vector<uint32_t> segments;  // segments (indices) it may go to, best first
+  std::optional<Placement> fixed;  // set if it cannot be moved from there
 };
 
-/// A way to pack: placing `order` one by one, each at the lowest fit of its segment, works in empty
-/// segments.
+/// A way to pack that works in empty segments: place `order` one by one, each at the lowest fit of
+/// its segment.
 struct Packing {
   std::vector<size_t> order;       // of items that are not fixed
   std::vector<uint32_t> segments;  // by item
@@ -27,7 +27,7 @@ struct Packing {
 
 /// Tries the given order with each item's preferences, then the most constrained and largest first,
 /// then, for up to 12 items, a bounded search over segments. Exact for one segment and for one
-/// item; for several segments a "no" is exact up to the bound of that search (bin packing).
+/// item. For several segments a "no" is exact up to the bound of that search (bin packing).
 std::optional<Packing> pack(std::span<const Segment* const> segments,
                             std::span<const PackItem> items);
 

@@ -126,7 +126,7 @@ TEST_F(PackingTest, TheMostConstrainedGoFirstIfTheGivenOrderFails) {
   EXPECT_THAT(packing->segments, ElementsAre(1U, 0U));
 }
 
-// Whoever comes first begins at 0, and the second one may begin nowhere else.
+// The first one placed begins at 0, and the coarsely aligned one can begin nowhere else.
 TEST_F(PackingTest, TheCoarselyAlignedGoBeforeTheOthers) {
   add_segment(8);
   const auto packing = packed({item(5), item(3, {0}, 8)});
@@ -144,7 +144,7 @@ TEST_F(PackingTest, LargerOnesGoBeforeSmallerOnesOfOneKind) {
   EXPECT_THAT(packing->segments, ElementsAre(0U, 1U, 0U));
 }
 
-// What may only be in the first segment does not go before what must begin there.
+// An allocation that may only be in the first segment does not go before one that must begin there.
 TEST_F(PackingTest, TheLargestGoFirstIfThatFailsToo) {
   add_segment(16);
   add_segment(8);

@@ -6,7 +6,7 @@ namespace dxgkit::vidmm {
 namespace {
 
 constexpr size_t kMarksFewest = 64;
-constexpr size_t kMarksKept = 4096;  // places; more are given back when the marks go
+constexpr size_t kMarksKept = 4096;  // places; a larger table is freed with the marks
 
 size_t spread(uint64_t page) { return static_cast<size_t>((page * 0x9E3779B97F4A7C15ULL) >> 32); }
 
@@ -105,7 +105,7 @@ void RangeIndex::clear_marks() {
   if (marks_.size() > kMarksKept) marks_ = std::vector<Mark>();  // {} would keep the memory
 }
 
-/// The place of a range in the table: its own, or the unused one where it would go.
+/// The place of a range in the table: its own, or the unused one for it.
 RangeIndex::Mark& RangeIndex::slot_of(Index range) {
   size_t slot = spread(range) & (marks_.size() - 1);
   while (marks_[slot].epoch == epoch_ && marks_[slot].range != range)
@@ -155,7 +155,7 @@ RangeIndex::Run RangeIndex::mark(Index range) {
         after_free = around.after.value == 0;
       },
       tree_);
-  // Where the run ends that has this range at its edge.
+  // The end of the run that has this range at its edge.
   const auto far_end = [&](Index edge) {
     const Mark* mark = lookup(edge);
     return mark != nullptr ? mark->other : edge;

@@ -1,4 +1,4 @@
-// The address space of one segment: who has which range, and where room is.
+// The address space of one segment: used ranges with their owners, and free ranges.
 #pragma once
 
 #include <cstddef>
@@ -14,26 +14,26 @@
 namespace dxgkit::vidmm {
 
 /// Used and free ranges of [0, size) by address. Offsets and sizes are bytes, multiples of 4096. A
-/// range has no number of its own: its `Index` is where it begins, in pages. Everything costs
-/// O(log ranges) unless it says otherwise. Invariant (`validate`): ranges tile the space, free ones
-/// never touch.
+/// range has no number of its own: its `Index` is its first page. Every operation costs O(log
+/// ranges) unless its comment says otherwise. Invariant (`validate`): ranges tile the space, and
+/// free ranges never touch.
 class RangeIndex {
  public:
   using Index = uint64_t;
   static constexpr Index kNone = ~uint64_t{0};
 
-  /// A multiple of 4096, not 0; CHECKed.
+  /// @param size  a multiple of 4096, not 0; CHECKed.
   explicit RangeIndex(uint64_t size_bytes);
 
   /// The lowest (highest) aligned offset inside [low, high) with that much room; nullopt if there
-  /// is none. `alignment` is a power of two, at least 4096. Exact: looks at free ranges that are
+  /// is none. `alignment` is a power of two, at least 4096. Exact: it checks free ranges that are
   /// large enough but not aligned one by one.
   std::optional<uint64_t> find(uint64_t size_bytes, uint64_t alignment, SearchFrom from,
                                uint64_t low, uint64_t high) const;
   /// Gives a free range to an owner (not 0) and returns its index, which stays valid until
-  /// `release`. CHECKs that it is free. Forgets all marks.
+  /// `release`. CHECKs that the range is free. Clears all marks.
   Index place(uint64_t offset, uint64_t size_bytes, uint32_t owner);
-  /// Frees a used range. Forgets all marks.
+  /// Frees a used range. Clears all marks.
   void release(Index range);
 
   /// The range that covers an offset inside the segment.
@@ -45,16 +45,16 @@ class RangeIndex {
   uint64_t offset(Index range) const { return range * kPageBytes; }
   uint64_t size(Index range) const { return end(range) - offset(range); }
   uint64_t end(Index range) const { return about(range).end * kPageBytes; }
-  /// 0: free.
+  /// The owner; 0: free.
   uint32_t owner(Index range) const { return about(range).owner; }
   uint64_t largest_free() const;
   uint64_t free_bytes() const;
-  /// Everything this object holds on the heap.
+  /// The bytes that this object holds on the heap.
   size_t bytes() const;
   bool validate() const;
 
   // --- what if: ranges marked as if they were free, without freeing them. ---
-  /// Forgets all marks. O(1).
+  /// Clears all marks. O(1).
   void clear_marks();
   struct Run {
     Index first = kNone, last = kNone;
@@ -72,9 +72,9 @@ class RangeIndex {
     uint64_t begin, end;
     uint32_t owner;
   };
-  /// A marked range, or the free end of a run. At both ends of a run: where the other end is.
+  /// A marked range, or the free end of a run. At both ends of a run it holds the other end.
   struct Mark {
-    uint64_t epoch = 0;  // another one than epoch_: an unused place of the table
+    uint64_t epoch = 0;  // differs from epoch_ in an unused place of the table
     Index range = 0, other = 0;
     bool used = false;
   };

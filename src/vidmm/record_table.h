@@ -11,10 +11,10 @@
 
 namespace dxgkit::vidmm {
 
-/// A record is found by the slot its id carries; records do not move while they live.
+/// The slot in an allocation's id leads to its record. Records do not move while they live.
 class RecordTable {
  public:
-  /// The id is not in use, nor is another one of the same slot; CHECKed.
+  /// The id must not be in use, nor another id with the same slot; CHECKed.
   Record& create(AllocationId id) {
     const uint32_t slot = slot_of(id);
     slab_.grow_to(size_t{slot} + 1);
@@ -29,7 +29,7 @@ class RecordTable {
     record = Record();
     --live_;
   }
-  /// Null: gone, or never there.
+  /// Null if the allocation is destroyed or never existed.
   Record* find(AllocationId id) {
     const uint32_t slot = slot_of(id);
     if (slot >= slab_.size()) return nullptr;
@@ -37,7 +37,7 @@ class RecordTable {
     return record.live && record.id == id ? &record : nullptr;
   }
   const Record* find(AllocationId id) const { return const_cast<RecordTable*>(this)->find(id); }
-  /// How the record is named in a RangeIndex, and back.
+  /// Converts between a record and its name in a RangeIndex.
   static uint32_t owner_of(const Record& record) { return slot_of(record.id) + 1; }
   Record& of_slot(uint32_t slot) { return slab_[slot]; }
   const Record& of_owner(uint32_t owner) const { return slab_[owner - 1]; }

@@ -49,8 +49,8 @@ std::expected<ResidencySet::Held, Status> ResidencySet::hold() {
   if (!plan.has_value()) return std::unexpected(plan.error().status);
   for (size_t i = 0; i < uses.size(); ++i) {
     const Entry& entry = entries_[pinned_ + i];
-    // Also where it was when it was held last: it may have left and come back with somebody else's
-    // plan, or have been moved, clean.
+    // Even if it is where it was when the list was last held. It may have been evicted and paged in
+    // again by another plan, or moved, clean.
     memory_.assume_written(entry.id);
     held.must_wait = held.must_wait || memory_.pending_operations(entry.id) != 0;
   }

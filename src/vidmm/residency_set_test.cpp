@@ -65,8 +65,8 @@ TEST_F(ResidencySetTest, WhatWasHeldIsWrittenBack) {
   }
 }
 
-// While the list is let go, somebody else may move what is on it: it comes back clean, to a place
-// the list did not choose, and the device works on it again.
+// While the list is not held, other work may move its allocations. One comes back clean, to a place
+// that the list did not choose, and the device works on it again.
 TEST_F(ResidencySetTest, WhatOthersBroughtBackIsWrittenBackOnceHeldAgain) {
   DXGKIT_COVERS("RES-15");
   hold();

@@ -13,9 +13,9 @@ namespace {
 // A table is computed anew after this many uses, so that its cost per use stays small.
 constexpr uint32_t kFreshFirst = 16;
 constexpr uint32_t kFreshMost = 256;
-// What is counted fades by this much with each computation: programs change.
+// Counts fade by this much with each computation, because programs change.
 constexpr float kFade = 0.99F;
-// Weight, in uses, of what is believed before anything was counted.
+// The weight, in uses, of the assumption before anything was counted.
 constexpr double kPriorWeight = 8;
 constexpr double kPriorWeightRegular = 1;
 // Two packed intervals are the same if they differ by no more: 4 to 8 %.
@@ -23,7 +23,7 @@ constexpr int kSameSteps = 10;
 // From these on, predictions are believed.
 constexpr uint32_t kTrusted = 2;
 constexpr uint32_t kTrustedWell = 6;
-// Scale of what was used only once; the table learns what that means.
+// The scale of an allocation that was used only once. The table learns what that means.
 constexpr float kUnknownScale = 256;
 
 /// An interval in 16 bits: the upper half of the number, so that equal steps are (nearly) equal
@@ -72,8 +72,8 @@ uint32_t ReuseModel::octave(float interval) {
 }
 bool ReuseModel::regular(uint32_t kind) { return kind / kOctaves >= kSorts - 2; }
 
-/// What followed when the latest intervals were like now: of the places in the history with the
-/// longest likeness most decide, else the latest.
+/// Predicts from past cases in which the latest intervals were like now. Of the places in the
+/// history with the longest likeness the majority decides, else the latest.
 uint16_t ReuseModel::predict(const UseHistory& history) {
   const auto& intervals = history.intervals;
   const uint32_t known = history.known;
@@ -144,7 +144,7 @@ void ReuseModel::pass(UseHistory& history, Outlook& outlook, uint64_t now) {
   Table& table = table_of(outlook.kind);
   for (uint32_t b = history.seen; b < upto; ++b) table.reached[b] += 1;
   history.seen = static_cast<uint8_t>(upto);
-  // A table also changes by what is not used.
+  // A table also changes through allocations that are not used.
   if (++table.fresh >= (table.ready ? kFreshMost : kFreshFirst)) compute(outlook.kind);
 }
 
@@ -171,7 +171,7 @@ void ReuseModel::use(UseHistory& history, Outlook& outlook, uint64_t now, bool l
         for (float& count : made_) count *= kFade;
       }
     }
-    // Predictions that nobody asked for are not made: then the last interval stands for one.
+    // Unless a prediction is asked for, none is made, and the last interval stands for one.
     const uint16_t predicted = outlook.stale ? history.intervals[0] : history.predicted;
     const uint16_t interval = pack(age);
     if (history.known > 0) {
@@ -193,14 +193,15 @@ void ReuseModel::use(UseHistory& history, Outlook& outlook, uint64_t now, bool l
   ++history.uses;
   outlook.last = now;
   outlook.stale = true;
-  // At once, while all of it is in the cache: a choice that follows looks at outlooks only.
+  // At once, while all of it is in the cache: a later choice reads outlooks only.
   if (learn) refresh(history, outlook);
 }
 
-/// Share of those that reach a bucket who are used in it, as far as one knows without the table.
+/// Of the allocations that reach a bucket, the share that is used in it, as assumed without the
+/// table.
 double ReuseModel::prior(uint32_t kind, uint32_t b) const {
   const double low = edge(b);
-  // Below 1 value() asks the trust and not the table.
+  // Below 1, value() uses the trust and not the table.
   if (regular(kind)) return low < 1.15 ? 0.5 : 0.01;
   // As with all others of the same age.
   const float typical = from_quarter_octaves(4 * (kind % kOctaves)) * 0.75F;
@@ -251,7 +252,7 @@ float ReuseModel::value(const Outlook& outlook, uint64_t now) const {
   }
   const float scaled = age / outlook.scale;
   const Table* const table = tables_[outlook.kind].get();
-  // Nothing counted yet: as if hits became rarer as the age grows.
+  // Nothing is counted yet: hits are assumed to become rarer as the age grows.
   if (table == nullptr || !table->ready) return 1 / (outlook.scale + age);
   const uint32_t b = bucket(scaled);
   float value = table->value[b];

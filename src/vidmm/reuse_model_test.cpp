@@ -21,7 +21,7 @@ uint64_t taught(const Stream& stream, uint32_t count, uint32_t submissions) {
   uint32_t hand = 0;
   uint64_t now = 0;
   for (uint32_t s = 0; s < submissions; ++s) {
-    // Time stands still for nobody: now and then nothing of these is used for a while.
+    // Sometimes none of these is used for a while.
     now += s % 1000 == 999 ? 700 : 1;
     for (const uint32_t index : stream(s, random)) {
       if (histories[index].uses != 0 && outlooks[index].last == now) continue;  // named twice
@@ -87,8 +87,8 @@ TEST(ReuseModel, LearnsFromEachKindOfStreamExactlyThis) {
   }
 }
 
-// What follows from a history alone: histories of few different intervals, so that patterns repeat,
-// at every trust, long and short, with intervals that are nearly and not quite the same.
+// The prediction from a history alone: histories of few different intervals, so that patterns
+// repeat, at every trust, long and short, with intervals that are nearly and not quite the same.
 TEST(ReuseModel, MakesExactlyThisOfHistories) {
   const ReuseModel model;
   std::mt19937 random(17);

@@ -111,7 +111,7 @@ std::optional<Segment::Window> Segment::find_window(const Shape& allocation, Sea
   }
   if (!offset.has_value() || freed < deficit) return std::nullopt;
 
-  // Those in the way, and of the others who leaves first until the commit limit is kept.
+  // The candidates in the way. Of the others, in victim order, as many as the commit limit needs.
   uint64_t missing = deficit;
   const auto in_the_way = [&](const Record* record) {
     return ranges.offset(record->range) < *offset + bytes && ranges.end(record->range) > *offset;

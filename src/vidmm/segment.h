@@ -1,4 +1,4 @@
-// What the memory manager knows of one allocation and of one segment. Private to the module.
+// The records of one allocation and of one segment. Private to the module.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@ namespace dxgkit::vidmm {
 
 class RecordTable;
 
-/// There may be a million: every byte counts (bench, alloc.vidmm_bytes_each_1e6).
+/// There may be a million of these: every byte counts (bench, alloc.vidmm_bytes_each_1e6).
 struct Record {
   AllocationId id;
   uint64_t size_bytes = 0;
   const Traits* traits = nullptr;               // of the memory manager's table
-  RangeIndex::Index range = RangeIndex::kNone;  // while in a segment: where it begins there
-  uint64_t plan = 0;  // number of the plan that names it: no victim of that plan
+  RangeIndex::Index range = RangeIndex::kNone;  // its first page while it is in a segment
+  uint64_t plan = 0;  // the plan that names it; it is no victim of that plan
   uint32_t priority = 0;
   uint32_t pins = 0;
   uint32_t locks = 0;
-  uint32_t item = 0;           // its place in the list of the plan that names it
+  uint32_t item = 0;           // its index in the list of the plan that names it
   uint32_t pending = 0;        // operations planned, not reported done
-  uint32_t pending_out = 0;    // those of them that carry content out of a memory segment
-  uint8_t segment_number = 0;  // where it is, 0: in system memory
+  uint32_t pending_out = 0;    // pending operations that carry content out of a memory segment
+  uint8_t segment_number = 0;  // the segment it is in; 0: system memory
   OfferPriority offer = OfferPriority::kNone;
-  bool live : 1 = false;  // of the table: this is an allocation
+  bool live : 1 = false;  // this slot of the table is an allocation
   // Content: none yet, or in the backing pages, or (dirty) only in the memory segment.
   bool has_content : 1 = false;
   bool dirty : 1 = false;
@@ -38,7 +38,7 @@ struct Record {
   bool parked : 1 =
       false;  // evicted into an aperture (ALLOC-09): its next use looks for a better place
   bool journaled : 1 = false;   // the journal has its old place
-  bool used_again : 1 = false;  // while it was pinned: the policy hears of it with the last release
+  bool used_again : 1 = false;  // used while it was pinned: the last release tells the policy
 
   SegmentId segment() const { return SegmentId{segment_number}; }
   bool resident() const { return segment_number != 0; }
@@ -46,21 +46,21 @@ struct Record {
 };
 
 struct Segment {
-  /// Owner of the ranges nothing may be placed in.
+  /// The owner of ranges where nothing may be placed.
   static constexpr uint32_t kInvalid = 0xFFFFFFFF;
 
   Segment(const SegmentDesc& desc_in, uint32_t group_in);
 
-  /// Bytes the allocation takes here: whole pages, 64 KiB ones where asked, its pitched size where
-  /// pitched (SEG-39, SEG-42).
+  /// The bytes that the allocation takes here: whole pages, 64 KiB pages where asked, and its
+  /// pitched size where pitched (SEG-39, SEG-42).
   uint64_t bytes_of(const Shape& allocation) const;
   uint64_t alignment_of(const Shape& allocation) const;
-  /// Nothing holds the allocation here, where it is. A CPU lock holds content on its side, so it
-  /// does not hold an aperture mapping.
+  /// True if the allocation may move from here. A CPU lock holds content on its side, so it does
+  /// not hold an aperture mapping.
   bool may_leave(const Record& record) const {
     return record.pins == 0 && !record.traits->pinned && (record.locks == 0 || !is_memory());
   }
-  /// Where it may start at the lowest (ALLOC-49).
+  /// The lowest offset where it may start (ALLOC-49).
   uint64_t lowest_offset(const Shape& allocation) const;
   /// Whether an empty segment could hold it.
   bool could_hold(const Shape& allocation) const;
@@ -69,22 +69,22 @@ struct Segment {
   /// The GPU address of an offset: computed here only (SEG-17).
   Placement at(uint64_t offset) const { return {desc.id, offset, desc.base_address + offset}; }
 
-  /// Room without evicting anything, inside [low, high), within the commit limit.
+  /// Finds room without eviction, inside [low, high), within the commit limit.
   std::optional<uint64_t> find_free(const Shape& allocation, SearchFrom from, uint64_t low,
                                     uint64_t high) const;
   struct Window {
     uint64_t offset = 0;
     std::vector<Record*> victims;  // in victim order
   };
-  /// Room if victims leave. Candidates are taken in victim order until a hole is wide enough, so
-  /// the most valuable victim is the least valuable possible; of the candidates only those in the
-  /// way (or needed for the commit limit) are returned. Allocations named by plan number `plan` are
-  /// not candidates. Cost: O(candidates).
+  /// Finds room that victims leave. Candidates are taken in victim order until a hole is wide
+  /// enough, so the most valuable victim is the least valuable possible. Of the candidates only
+  /// those in the way (or needed for the commit limit) are returned. Allocations that plan number
+  /// `plan` names are not candidates. Cost: O(candidates).
   std::optional<Window> find_window(const Shape& allocation, SearchFrom from, uint64_t plan,
                                     EvictionPolicy& policy, RecordTable& records);
 
   SegmentDesc desc;
-  uint32_t group = 0;  // of the eviction policy
+  uint32_t group = 0;  // its group in the eviction policy
   RangeIndex ranges;
   uint64_t committed = 0;
   size_t allocations = 0;

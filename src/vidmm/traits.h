@@ -1,4 +1,4 @@
-// What allocations have in common, kept once. Private to the module.
+// Descriptions that several allocations share, stored once. Private to the module.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace dxgkit::vidmm {
 
 /// An AllocationDesc without its size and priority. Drivers describe a million allocations in a few
-/// ways. Already checked: the alignment is a power of two, preferred segments are at most 32.
+/// ways. The values are checked already: the alignment is a power of two, and there are at most 32
+/// preferred segments.
 class Traits {
  public:
   explicit Traits(const AllocationDesc& desc)
@@ -37,7 +38,7 @@ class Traits {
       preferred_[i] = static_cast<uint8_t>(preference.segment.value << 1 | bit(preference.from));
     }
     for (size_t i = 0; i < banks_.size(); ++i) {
-      // No segment has banks beyond these, so a larger number names none either way.
+      // No segment has more banks, so a larger number names no bank either way.
       const uint32_t bank = std::min(desc.banks[i].bank, kBankMost);
       banks_[i] = bank << 1 | bit(desc.banks[i].from);
     }
@@ -111,10 +112,10 @@ class Traits {
   std::array<uint32_t, 4> banks_{};     // bank << 1 | from the top
 };
 
-/// Each kind of traits once, as long as somebody has it. Never iterated.
+/// Each kind of traits once, as long as it is in use. Never iterated.
 class TraitsTable {
  public:
-  /// Stays where it is until it is dropped as often as it was taken.
+  /// The entry stays where it is until it is dropped as often as it was taken.
   const Traits* take(const Traits& traits) {
     const auto found = counts_.try_emplace(traits, 0).first;
     ++found->second;
@@ -133,7 +134,7 @@ class TraitsTable {
   std::unordered_map<Traits, size_t, Hash> counts_;
 };
 
-/// What decides how much room an allocation takes and where it may begin.
+/// The part of a description that decides how much room an allocation takes and where it may begin.
 struct Shape {
   Shape(const AllocationDesc& desc)  // NOLINT: a description is one
       : size_bytes(desc.size_bytes),

@@ -17,14 +17,14 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-/// Which of the two budgets of a process a segment counts in (SEG-43, RES-20).
+/// The budget of a process in which a segment counts (SEG-43, RES-20).
 enum class SegmentGroup { kLocal, kNonLocal };
 
-/// One segment as the driver described it, already checked against the rules for flags and sizes.
+/// One segment as the driver described it. Flags and sizes are checked already.
 struct SegmentDesc {
   SegmentId id;
   SegmentKind kind = SegmentKind::kMemory;
-  uint64_t base_address = 0;  // as the GPU sees it; GPU address of offset o is base_address + o
+  uint64_t base_address = 0;  // the GPU address of offset o is base_address + o
   uint64_t size_bytes = 0;    // multiple of 4096
   uint64_t commit_limit_bytes =
       0;  // aperture: most committed bytes; memory: equals size (SEG-29, SEG-30)
@@ -37,7 +37,7 @@ struct SegmentDesc {
       bank_end_offsets;  // strictly increasing; the last is size_bytes; empty: no banking
   bool agp = false;      // an aperture whose page table is the machine's GART (SEG-18, SEG-36)
   SegmentGroup group = SegmentGroup::kLocal;
-  bool application_target = true;  // counts in the budget (SEG-43)
+  bool application_target = true;  // it counts in the budget (SEG-43)
   std::vector<ByteRange> invalid_ranges =
       {};  // nothing is placed there (SEG-45); sorted, inside, neither overlap nor touch
 };
@@ -56,7 +56,7 @@ struct BankPreference {
   SearchFrom from = SearchFrom::kBottom;
 };
 
-/// What vidmm needs to know of an allocation; checked by the caller.
+/// The part of an allocation's description that vidmm needs; checked by the caller.
 struct AllocationDesc {
   uint64_t size_bytes = 0;                // rounded up to whole pages
   uint64_t alignment_bytes = 0;           // power of two, at least 4096
@@ -72,11 +72,11 @@ struct AllocationDesc {
   bool cached = false;
   bool permanent_system_memory = false;
   bool pinned = false;      // never evicted or moved once resident (DMA buffers, paging buffers)
-  bool unmoveable = false;  // other allocations never push it to another place of its segment
+  bool unmoveable = false;  // making room never moves it to another place of its segment
   bool last_fifth = false;  // only in the last 20 % of a segment (ALLOC-49)
   bool context_resource = false;  // the driver writes its first content (PAGE-42)
-  bool notify_residency = false;  // told when it comes and goes (PAGE-41)
-  bool notify_eviction = false;   // told before it leaves an aperture (PAGE-48)
+  bool notify_residency = false;  // the driver is told when it comes and goes (PAGE-41)
+  bool notify_eviction = false;   // the driver is told before it leaves an aperture (PAGE-48)
 };
 
 /// Where an allocation is: a segment and an offset, or system memory.
@@ -87,8 +87,8 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-/// How early offered content may go (ALLOC-44): kLow first, then kNormal, kHigh; kAuto goes as its
-/// eviction priority says. kNone: not offered.
+/// How early offered content may be discarded (ALLOC-44): kLow first, then kNormal, then kHigh.
+/// kAuto goes by its eviction priority. kNone: not offered.
 enum class OfferPriority : uint8_t { kNone, kLow, kNormal, kHigh, kAuto };
 
 /// One step of moving content. A plan's operations must be executed in order, and plans in the

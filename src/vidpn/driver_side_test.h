@@ -70,7 +70,7 @@ inline Network clone_paths(const Profile& profile) {
   return constraining_network(profile, pairs);
 }
 
-/// What a good full driver says of 1920x1080 at 60 Hz.
+/// A good full driver's description of 1920x1080 at 60 Hz.
 inline SourceMode good_source_mode() {
   return {.type = D3DKMDT_RMT_GRAPHICS,
           .surface = {1920, 1080},

@@ -136,7 +136,7 @@ std::string read_text(std::span<const uint8_t> bytes) {
   return text;
 }
 
-/// What a detailed descriptor counts: the lines of one field when interlaced. A blanking below none
+/// The lines that a detailed descriptor counts: of one field when interlaced. A negative blanking
 /// wraps, and is too much for any descriptor.
 struct DetailedCounts {
   uint32_t clock, width, blank_x, lines, blank_y;

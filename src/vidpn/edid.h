@@ -1,4 +1,4 @@
-// EDID: a bounded reader of what drivers and monitors say, and a writer for the monitors we play.
+// EDID: a bounded reader for EDIDs of drivers and monitors, and a writer for simulated monitors.
 // Pure functions.
 #pragma once
 
@@ -26,7 +26,7 @@ struct EdidTiming {
   bool operator==(const EdidTiming&) const = default;
 };
 
-/// What the base block of an EDID 1.x says.
+/// The content of the base block of an EDID 1.x.
 struct Edid {
   std::string manufacturer;  // three letters
   uint16_t product = 0;
@@ -42,21 +42,21 @@ struct Edid {
 
 /// Reads the base block of `bytes` (hostile). Nothing is read beyond it. kInvalidParameter with the
 /// reason in `*why` (may be null): too short, wrong header, wrong checksum, version other than 1.
-/// Timings that make no sense (zero sizes, zero clock) are left out, not refused.
+/// Timings without sense (zero sizes, zero clock) are left out, not refused.
 Result<Edid> parse_edid(std::span<const std::byte> bytes, std::string* why = nullptr);
 
-/// A base block with a right checksum. Preferred timing first; up to four detailed ones fit with
-/// name and limits (name and range limits take a slot each); other timings become standard timings
-/// where they can be coded.
+/// Writes a base block with a right checksum. The preferred timing comes first. Name and range
+/// limits take a slot each, so up to four detailed timings fit beside them. Other timings become
+/// standard timings where these can encode them.
 std::vector<std::byte> build_edid(const Edid& edid);
 /// A plausible 1920x1080 monitor, 60 Hz preferred.
 Edid default_edid();
 
 /// The kernel's view of a monitor with this EDID: modes, one range, one descriptor per complete
-/// block in `bytes`. Bytes that are no EDID: the error of parse_edid.
+/// block in `bytes`. Bytes that are no EDID give the error of parse_edid.
 Result<Monitor> monitor_from_edid(std::span<const std::byte> bytes);
-/// What Windows assumes of a monitor without descriptor: 640x480 to 1920x1080 at 60 Hz, 1024x768
-/// preferred, no descriptor, origin default profile.
+/// The monitor that Windows assumes if there is no descriptor: 640x480 to 1920x1080 at 60 Hz,
+/// 1024x768 preferred, no descriptor, origin default profile.
 Monitor default_monitor();
 
 }  // namespace dxgkit::vidpn

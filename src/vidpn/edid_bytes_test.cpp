@@ -34,7 +34,7 @@ TEST(EdidBytes, HeaderFieldsAreRead) {
   EXPECT_EQ(read(bytes).manufacturer, "???");
 }
 
-// Anything behind the first block is nobody's business; a caller may not care why.
+// Bytes behind the first block are ignored, and a caller may ignore the reason.
 TEST(EdidBytes, OneBlockIsRead) {
   Bytes bytes = plain();
   bytes.resize(300, 0xAA);
@@ -174,7 +174,8 @@ TEST(EdidBytes, StandardTimingsAreRead) {
   }
 }
 
-// Detailed timings first, then those of the block, those of its descriptors, the established ones.
+// Detailed timings first, then the timings of the block, of its descriptors, and the established
+// ones.
 TEST(EdidBytes, TimingsComeInTheirOrder) {
   Bytes bytes = plain();
   bytes[35] = 0x20;

@@ -192,7 +192,7 @@ TEST(Edid, HostileBytes) {
     for (const MonitorMode& mode : monitor->modes)
       ASSERT_EQ(outcome(judge_monitor_mode(full_profile(), mode)), Status::kSuccess)
           << to_text(mode.signal) << " seed " << kSeed << " round " << round;
-    // What is understood can be written, and is then understood alike.
+    // An EDID that was read can be written, and reads back the same.
     const Result<Edid> again = parse_edid(build_edid(*read));
     ASSERT_TRUE(again.has_value());
     EXPECT_EQ(again->name, read->name.substr(0, 13));

@@ -17,7 +17,7 @@
 
 namespace dxgkit::vidpn {
 
-/// What a handle stands for. Also the owner of an info.
+/// The kind of object that a handle names. Also the kind of owner of an info.
 enum class Kind : uint32_t {
   kVidPn = 1,
   kTopology,
@@ -39,7 +39,7 @@ struct HandleParts {
 };
 inline constexpr uint32_t kSerialMax = (1U << 28) - 1;
 void* make_handle(Kind kind, uint32_t manager, uint32_t serial);
-/// False: the value does not even look like one.
+/// False if the value does not have the form of a handle.
 bool split_handle(const void* handle, HandleParts* parts);
 
 /// The state behind a DdiCall.
@@ -63,9 +63,9 @@ struct VidPnObject {
 };
 
 enum class SetState {
-  kCreated,   // by the driver, not assigned
-  kAssigned,  // the VidPN's
-  kReplaced,  // was the VidPN's; lives while the driver holds it
+  kCreated,   // made by the driver, not assigned
+  kAssigned,  // assigned to the VidPN
+  kReplaced,  // replaced by another set; lives while the driver holds it
 };
 
 template <typename Mode>
@@ -85,7 +85,7 @@ struct MonitorSetObject {
   std::vector<CallState*> references = {};  // one per acquire: the call it was made in, or null
 };
 
-/// Range and descriptor sets: no references, gone with the monitor.
+/// Range and descriptor sets have no references; they end with the monitor.
 struct MonitorDataObject {
   uint32_t target = 0;
 };
@@ -96,7 +96,7 @@ struct MonitorSlot {
   uint32_t next_mode_id = 1;
 };
 
-/// A structure in the driver's hands.
+/// A structure that the driver holds.
 struct Info {
   Kind owner_kind{};
   uint32_t owner = 0;  // serial of the set or topology
@@ -106,8 +106,8 @@ struct Info {
   bool created = false;                     // by CreateNew...; else acquired
   CallState* call = nullptr;
   const char* given_by = "";
-  std::vector<std::byte> original;  // acquired: what was given
-  std::vector<std::byte> attached;  // what the structure points to
+  std::vector<std::byte> original;  // acquired: a copy as it was handed out
+  std::vector<std::byte> attached;  // the bytes that the structure points to
   std::unique_ptr<std::byte[]> memory;
   size_t bytes = 0;
 };
@@ -134,11 +134,12 @@ struct Manager::Impl {
   std::map<uint32_t, MonitorSlot> monitors;  // by target
   std::map<const void*, Info> infos;         // looked up by address, never walked in its order
 
-  /// How handles and infos ended, for a while: to tell "used after release" from "never ours".
+  /// How handles and infos ended, kept for a while. It tells "used after release" from "never
+  /// ours".
   std::map<uint32_t, const char*> retired_handles;
   struct RetiredInfo {
     const char* how = "";
-    std::unique_ptr<std::byte[]> memory;  // kept, so that the address means nothing else yet
+    std::unique_ptr<std::byte[]> memory;  // kept, so that the address has no other use yet
   };
   std::map<const void*, RetiredInfo> retired_infos;
   std::vector<const void*> retired_order;
@@ -158,7 +159,7 @@ struct Manager::Impl {
   uint32_t add_assigned_set(uint32_t vidpn, uint32_t owner, ModeSet<Mode> set);
   /// The network of a VidPN with its assigned sets.
   Network collect(const VidPnObject& object) const;
-  /// Takes back everything that belongs to `call`; says what the driver had left.
+  /// Takes back everything that belongs to `call`, and reports what the driver had not released.
   void close(CallState& call, std::vector<verifier::Finding>* leaks);
   void drop_monitor(uint32_t target);
   size_t open_objects() const;
@@ -186,12 +187,12 @@ uint32_t Manager::Impl::add_assigned_set(uint32_t vidpn, uint32_t owner, ModeSet
   return serial;
 }
 
-/// Manager of a handle, of the calling thread's driver, or the only one there is; null if none of
-/// these.
+/// The manager of a handle. If the handle names none, the manager of the calling thread's driver,
+/// or the only one there is. Null if there is none of these.
 Manager::Impl* find_manager(const void* handle);
 Manager::Impl* find_manager_of_adapter(const void* adapter_handle);
 
-/// Raises manager->fatal. Never returns when the driver runs under a kernel.
+/// Raises manager->fatal. Does not return if the driver runs under a kernel.
 void raise_fatal(Manager::Impl& manager);
 
 }  // namespace dxgkit::vidpn

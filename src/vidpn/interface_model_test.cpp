@@ -31,7 +31,7 @@ bool alike(TargetMode left, const TargetMode& right) {
   return left == right;
 }
 
-/// What the driver holds and what the network says, in the plainest form.
+/// The objects that the driver holds and the content of the network, in the plainest form.
 template <typename Mode>
 struct ModelSet {
   uint32_t owner = 0;
@@ -244,7 +244,7 @@ class SideRun {
   void remember(const Abi* address, ModelInfo<Mode> info) {
     infos_.push_back(info);
     addresses_.push_back(address);
-    if (infos_.size() > 200) {  // long dead ones are forgotten on both sides
+    if (infos_.size() > 200) {  // both sides drop objects that are dead for long
       if (!infos_.front().alive) {
         infos_.erase(infos_.begin());
         addresses_.erase(addresses_.begin());

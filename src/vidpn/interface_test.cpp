@@ -620,7 +620,7 @@ TEST(Multisampling, IsCopiedPerSource) {
   EXPECT_EQ(after.multisampling.at(0)[1], (MultisamplingMethod{4, 2}));
 }
 
-// What EnumVidPnCofuncModality may not leave behind, one mistake at a time.
+// States that EnumVidPnCofuncModality may not leave behind, one mistake at a time.
 TEST(Cofunctional, EachMistakeIsNamed) {
   DXGKIT_COVERS("VIDPN-19");
   const Profile profile = full_profile();

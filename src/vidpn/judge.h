@@ -1,4 +1,4 @@
-// What may be said in a mode, a signal, a path: pure judgments of values a driver gave.
+// Judgments of the modes, signals and paths that a driver gives. Pure functions of values.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace dxgkit::vidpn {
 
-/// A refusal, or (status success) something worth a sentence though the kernel goes on.
+/// A refusal, or (with a success status) a remark while the kernel goes on.
 struct Judgment {
   Status status = Status::kSuccess;
   const char* rule = "";
@@ -26,17 +26,17 @@ struct Judgment {
   uint32_t bugcheck_code = 0, bugcheck_parameter = 0;
 };
 
-/// At most one refusal, as the last entry; remarks before it. Empty: nothing to say.
+/// Remarks, then at most one refusal as the last entry. Empty: the value is fine.
 using Judgments = std::vector<Judgment>;
-/// Status of the refusal in `judgments`, else success.
+/// The status of the refusal in `judgments`, or success.
 Status outcome(const Judgments& judgments);
 
 Judgments judge_source_mode(const Profile& profile, const SourceMode& mode);
 Judgments judge_target_mode(const Profile& profile, const TargetMode& mode);
 Judgments judge_monitor_mode(const Profile& profile, const MonitorMode& mode);
-/// Of a path that is to join `network`.
+/// Judges a path that is to join `network`.
 Judgments judge_new_path(const Profile& profile, const Network& network, const Path& path);
-/// Of the support bits in `update` for `path`, which is in the topology.
+/// Judges the support bits in `update` for `path`, which is in the topology.
 Judgments judge_path_support(const Profile& profile, const Path& path, const Path& update,
                              bool test_signing);
 

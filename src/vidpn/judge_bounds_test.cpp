@@ -14,7 +14,7 @@ namespace {
 using verifier::Confidence;
 using verifier::Severity;
 
-/// What is said last; an empty rule: nothing is said.
+/// The last judgment; an empty rule: there is none.
 struct Said {
   Status status = Status::kSuccess;
   std::string_view rule = {};

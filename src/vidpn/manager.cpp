@@ -145,7 +145,7 @@ Manager::Impl* find_manager(const void* handle) {
   HandleParts parts;
   if (split_handle(handle, &parts)) {
     const auto found = list.managers.find(parts.manager);
-    // Two drivers in one process do not share handles: the caller's manager says so.
+    // Two drivers in one process do not share handles: the caller's manager decides.
     if (found != list.managers.end() &&
         (frame == nullptr || found->second->config.kernel == nullptr ||
          found->second->config.kernel == &frame->kernel()))
@@ -169,7 +169,7 @@ Manager::Impl* find_manager_of_adapter(const void* adapter_handle) {
 
 void raise_fatal(Manager::Impl& manager) {
   verifier::Finding& finding = *manager.fatal;
-  // The catalogue and this function's name outlive the finding; the texts move on.
+  // The catalogue and this function's name outlive the finding; the other texts are moved.
   manager.config.kernel->bug_check("VIDPN-04", "pfnUpdatePathSupportInfo", finding.bugcheck_code,
                                    finding.bugcheck_parameter, std::move(finding.actual),
                                    std::move(finding.expected), std::move(finding.fix));
@@ -289,7 +289,8 @@ void Manager::Impl::drop_monitor(uint32_t target) {
   } else {
     set.stale = true;
   }
-  // Their handles are gone, so nobody could release what they gave. A serial is of one kind only.
+  // Their handles are gone, so the driver could not release their infos. A serial is of one kind
+  // only.
   std::vector<const void*> orphans;
   for (const auto& [address, info] : infos) {
     if (info.owner == found->second.range_set || info.owner == found->second.descriptor_set)

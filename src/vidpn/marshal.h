@@ -1,5 +1,5 @@
-// Between the ABI's structures and our values. The kernel allocates all mode and path infos, always
-// in their newest layout; older drivers see a prefix with the same offsets.
+// Conversion between the ABI's structures and our values. The kernel allocates all mode and path
+// infos, always in their newest layout. Older drivers see a prefix with the same offsets.
 #pragma once
 
 #include <d3dkmddi.h>
@@ -12,7 +12,7 @@
 namespace dxgkit::vidpn {
 
 SourceMode from_abi(const D3DKMDT_VIDPN_SOURCE_MODE& mode);
-/// Members that `profile`'s interface version does not have are taken as zero.
+/// Members that do not exist in `profile`'s interface version are taken as zero.
 TargetMode from_abi(const Profile& profile, const D3DKMDT_VIDPN_TARGET_MODE& mode);
 MonitorMode from_abi(const Profile& profile, const D3DKMDT_MONITOR_SOURCE_MODE& mode);
 /// Without the gamma table, which is behind a pointer.
@@ -28,7 +28,7 @@ void to_abi(const FrequencyRange& range, D3DKMDT_MONITOR_FREQUENCY_RANGE* out);
 void to_abi(const MonitorDescriptor& descriptor, std::vector<std::byte>* data,
             D3DKMDT_MONITOR_DESCRIPTOR* out);
 
-/// Bytes of the table of a gamma ramp type; 0: there is none, or the type is unknown.
+/// The size in bytes of the table of a gamma ramp type. 0 if the type has no table or is unknown.
 size_t gamma_bytes(uint32_t type);
 
 }  // namespace dxgkit::vidpn

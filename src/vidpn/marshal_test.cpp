@@ -125,7 +125,7 @@ TEST(Marshal, MonitorModes) {
   EXPECT_EQ(from_abi(profile_of(DXGKDDI_INTERFACE_VERSION_WDDM2_9), wanted), mode);
 }
 
-// What a version does not know is taken as part of the older member, or as zero.
+// A member that a version does not have is read as part of the older member, or as zero.
 TEST(Marshal, MembersOfLaterVersionsAreNotRead) {
   struct Row {
     uint32_t version, ordering, divider, preference, wire_formats;

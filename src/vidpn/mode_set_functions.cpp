@@ -37,7 +37,7 @@ Status give_mode(Service& service, const ModeSetObject<Mode>& set, uint32_t seri
   return Status::kSuccess;
 }
 
-/// The kernel may not be told to change a set that is the VidPN's in a DDI that only reads it.
+/// A DDI that only reads may not change a set of the VidPN.
 template <typename Mode>
 Status check_set_access(Service& service, const ModeSetObject<Mode>& set) {
   if (set.state != SetState::kAssigned) return Status::kSuccess;

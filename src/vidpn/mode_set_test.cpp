@@ -244,7 +244,7 @@ TEST_F(TargetSets, InfosGoWithTheirSet) {
   EXPECT_EQ(driver_.manager.open_objects(), 1U);
 }
 
-// What is wrong with a handle, from nothing at all to one that ended.
+// The faults of a handle, from none at all to one that has ended.
 TEST_F(TargetSets, HandlesAreToldApart) {
   DXGKIT_COVERS("VIDPN-05", "VIDPN-06");
   const SetHandle set = acquire();

@@ -1,4 +1,4 @@
-// What differs between source and target mode sets.
+// The differences between source and target mode sets.
 #pragma once
 
 #include <string>
@@ -37,7 +37,7 @@ struct ModeTraits<SourceMode> {
   static Judgments judge(const Profile& profile, const SourceMode& mode) {
     return judge_source_mode(profile, mode);
   }
-  /// What pfnCreateNewModeInfo fills in.
+  /// The initial content of a mode from pfnCreateNewModeInfo.
   static void prepare(uint32_t id, Abi* abi) {
     abi->Id = id;
     abi->Type = D3DKMDT_RMT_UNINITIALIZED;
@@ -77,7 +77,7 @@ struct ModeTraits<TargetMode> {
     return judge_target_mode(profile, mode);
   }
   static void prepare(uint32_t id, Abi* abi) { abi->Id = id; }
-  /// Preference is not part of what a mode is.
+  /// Compares modes without their preference.
   static bool same(TargetMode left, const TargetMode& right) {
     left.id = right.id;
     left.preference = right.preference;
@@ -85,7 +85,7 @@ struct ModeTraits<TargetMode> {
   }
 };
 
-/// A mode of `set` that is `wanted` but for its id; null if there is none.
+/// The mode of `set` that equals `wanted` except for its id; null if there is none.
 template <typename Mode>
 const Mode* find_same(const ModeSet<Mode>& set, const Mode& wanted) {
   for (const Mode& mode : set.modes)

@@ -151,7 +151,7 @@ NTSTATUS serve_modes(const char* function, ModeSetHandle handle, Body body) {
     const uint32_t serial = service.resolve(handle, Kind::kMonitorSet);
     if (serial == 0) return kInvalidMonitorModeSet;
     const MonitorSetObject& set = service.manager.monitor_sets.at(serial);
-    // Hot-plug is nobody's fault: the driver releases the set and asks again.
+    // Hot-plug is not the driver's fault: the driver releases the set and asks again.
     if (set.stale) return kStaleModeSet;
     return body(service, service.manager.monitors.at(set.target), serial);
   });
@@ -287,7 +287,7 @@ NTSTATUS NTAPI add_mode(ModeSetHandle handle, AbiMode* info) {
 }
 
 NTSTATUS NTAPI release_mode(ModeSetHandle handle, const AbiMode* info) {
-  // Also for a set that went stale: what was acquired can always be given back.
+  // Also for a stale set: an acquired info can always be released.
   return serve(
       {kModeSet, "pfnReleaseModeInfo"}, handle, kInvalidMonitorModeSet, [=](Service& service) {
         const uint32_t serial = service.resolve(handle, Kind::kMonitorSet);

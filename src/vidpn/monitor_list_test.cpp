@@ -310,7 +310,7 @@ TEST_F(TwoMonitors, AddedModesJoin) {
   EXPECT_EQ(driver_.manager.monitor(kTargetA)->modes, rich_monitor(0).modes);
 }
 
-// What hangs on the monitor that leaves goes; the other one's stays.
+// The sets of the monitor that leaves end with it; the other monitor's sets stay.
 TEST_F(TwoMonitors, OnlyTheListsOfTheOneThatLeftGo) {
   DXGKIT_COVERS("VIDPN-06", "VIDPN-29");
   const auto range_a = ranges(kTargetA);
@@ -357,7 +357,7 @@ TEST_F(TwoMonitors, OnlyTheListsOfTheOneThatLeftGo) {
   EXPECT_EQ(as_status(modes_->pfnReleaseModeInfo(modes_b, mode_b)), Status::kSuccess);
   EXPECT_EQ(as_status(table_.pfnReleaseMonitorSourceModeSet(&driver_, modes_b)), Status::kSuccess);
   EXPECT_EQ(driver_.findings.total(), 4U);
-  // A set that nobody held went at once.
+  // A set without a reference ends at once.
   const auto modes_again = modes(kTargetB);
   EXPECT_EQ(as_status(table_.pfnReleaseMonitorSourceModeSet(&driver_, modes_again)),
             Status::kSuccess);
@@ -379,7 +379,7 @@ TEST_F(TwoMonitors, TheSetOfADdiGoesStaleWithItsMonitor) {
   SIZE_T count = 0;
   EXPECT_EQ(as_status(modes_->pfnGetNumModes(set, &count)), Status::kSuccess);
   EXPECT_EQ(count, 3U);
-  // Acquired beside it, and given back: the DDI's hold remains.
+  // Acquired beside it, and released: the DDI's hold remains.
   EXPECT_EQ(modes(kTargetA), set);
   EXPECT_EQ(as_status(table_.pfnReleaseMonitorSourceModeSet(&driver_, set)), Status::kSuccess);
   EXPECT_EQ(as_status(modes_->pfnGetNumModes(set, &count)), Status::kSuccess);

@@ -170,7 +170,7 @@ TEST_F(Monitors, RangesAndDescriptorsAreReadOnlyLists) {
   EXPECT_EQ(std::memcmp(descriptor->pData, build_edid(default_edid()).data(), kEdidBlockBytes), 0);
   driver_.manager.disconnect_monitor(kTargetA);
   EXPECT_EQ(as_status(functions->pfnGetNumDescriptors(descriptors, &count)), kInvalidDescriptorSet);
-  // What hung on a monitor that left is nobody's leak.
+  // The sets of a monitor that left are not a leak.
   EXPECT_EQ(driver_.manager.report_leaks(), 0U);
 }
 
@@ -305,7 +305,8 @@ TEST(UnderKernel, ACallInsideAnotherGivesItBack) {
     const void* table = nullptr;
     ASSERT_EQ(Manager::query_monitor_interface(&kernel, 2, &table), Status::kSuccess);
     const auto& monitor = *static_cast<const DXGK_MONITOR_INTERFACE_V2*>(table);
-    // What is acquired is the innermost call's: it leaks with it and not with the others.
+    // An acquired object belongs to the innermost call: it leaks with that call and not with the
+    // others.
     const auto acquire = [&] {
       D3DKMDT_HMONITORSOURCEMODESET set = nullptr;
       const DXGK_MONITORSOURCEMODESET_INTERFACE* functions = nullptr;

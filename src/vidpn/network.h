@@ -11,18 +11,18 @@
 
 namespace dxgkit::vidpn {
 
-/// Display-only drivers may leave open what a full driver must say, and the reverse.
+/// Display-only drivers may leave members open that a full driver must set, and the reverse.
 enum class DriverKind { kDisplayOnly, kFull };
 
-/// What the driver declared; decides which rules apply.
+/// The driver's declarations, which decide which rules apply.
 struct Profile {
   DriverKind kind = DriverKind::kFull;
   uint32_t interface_version = 0;  // DRIVER_INITIALIZATION_DATA.Version, e.g. 0x5023
   uint32_t source_count = 1;       // NumberOfVideoPresentSources, 1..kSourcesMax
   /// ChildUid of every video output, in the driver's order, unique.
   std::vector<uint32_t> targets = {};
-  /// Display-only drivers: DxgkDdiControlInterrupt and DxgkDdiGetScanLine are there. Full drivers
-  /// always control it; the value is ignored.
+  /// Display-only drivers: true if they have DxgkDdiControlInterrupt and DxgkDdiGetScanLine. Full
+  /// drivers always control vertical sync, so the value is ignored for them.
   bool vsync_control = false;
   bool path_independent_rotation() const { return interface_version >= 0x4003; }
   bool has_target(uint32_t target) const;
@@ -32,9 +32,9 @@ struct SourceTarget {
   uint32_t source = 0, target = 0;
 };
 
-/// What EnumVidPnCofuncModality starts from: the paths, nothing pinned, empty mode sets, scaling
-/// and rotation unpinned. Paths get importance 1, 2, ... in the given order. Pairs that make no
-/// topology (twice the same target, unknown ids, more than kPathsMax) are our bug.
+/// The network that EnumVidPnCofuncModality starts from: the paths, no pinned modes, empty mode
+/// sets, scaling and rotation unpinned. Paths get importance 1, 2, ... in the given order. Pairs
+/// that make no topology (the same target twice, unknown ids, more than kPathsMax) are our bug.
 Network constraining_network(const Profile& profile, std::span<const SourceTarget> paths);
 inline constexpr size_t kPathsMax = 16;
 
@@ -42,13 +42,13 @@ inline constexpr size_t kPathsMax = 16;
 /// changed.
 Status pin_source_mode(Network& network, uint32_t source, uint32_t mode_id);
 Status pin_target_mode(Network& network, uint32_t target, uint32_t mode_id);
-/// Unpinned scaling and rotation become identity: what a commit shows.
+/// Unpinned scaling and rotation become identity, as a commit shows them.
 void pin_transformations(Network& network);
 
 /// Differences in words, "target 2: mode 3 (1920x1080@60) added"; empty when equal. In a fixed
 /// order.
 std::vector<std::string> differences(const Network& before, const Network& after);
-/// Empty when the invariants of Network hold, else what is wrong.
+/// Empty if the invariants of Network hold; otherwise the fault.
 std::string validate(const Network& network);
 
 /// "1920x1080@60 (148500000 Hz, 2200x1125)"; "1024x768 pitch 4096 A8R8G8B8".

@@ -1,5 +1,5 @@
-// What the interfaces answer at their edges: which change belongs to which DDI, whose handle and
-// whose structure it is, what a finding says of it, and what is still remembered of what is gone.
+// The answers of the interfaces at their edges: the changes that a DDI allows, foreign handles and
+// structures, the text of a finding, and the memory of ended objects.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -464,8 +464,8 @@ TEST_F(Edges, FindingsSayWhoseHandleItIsAndHowItEnded) {
   EXPECT_EQ(driver_.findings.count("VIDPN-06"), 1U);
 }
 
-// A handle of one adapter does nothing at another; a value of nobody goes to nobody when there are
-// two to ask.
+// A handle of one adapter has no effect at another. If there are two adapters, a value that belongs
+// to none reaches neither.
 TEST_F(Edges, AdaptersDoNotShareHandles) {
   DXGKIT_COVERS("VIDPN-05");
   DriverSide other;
@@ -531,7 +531,7 @@ TEST_F(Edges, FindingsSayWhatStructureItIs) {
             "The driver wrote into an acquired path info (1 -> 512).");
   EXPECT_EQ(driver_.findings.count("VIDPN-22"), 1U);
   EXPECT_EQ(said(info, kInvalidPath), "The structure was released before.");
-  // What was created is the driver's to write.
+  // The driver may write into an info that it created.
   AbiPath* made = nullptr;
   ASSERT_EQ(as_status(paths_->pfnCreateNewPathInfo(topology_, &made)), Status::kSuccess);
   made->VidPnSourceId = 1;
@@ -596,8 +596,8 @@ TEST_F(Edges, NewIdsFollowTheModesThatAreThere) {
   EXPECT_EQ(target->Id, 1U);
 }
 
-// What a call left is said object by object, in the order it was given; what an outer call holds is
-// not touched.
+// Leftovers of a call are reported object by object, in the order of the objects. Objects of an
+// outer call are not touched.
 TEST_F(Edges, LeaksAreNamedInTheirOrder) {
   DXGKIT_COVERS("VIDPN-07");
   DdiCall outer(driver_.manager, kRecommend, three_paths());

@@ -118,7 +118,7 @@ uint32_t Service::resolve(const void* handle, Kind kind) {
         refuse(Status::kInvalidHandle, rule, std::move(actual),
                fmt::format("The parameter takes {} that is open in this DDI call.", noun(kind)),
                std::move(fix), Confidence::kDocumented));
-    // The caller knows the exact status; the text above would name another one.
+    // The caller knows the exact status; the text above would name a different one.
     findings.back().windows = "The function fails, or the machine stops with a bad reference.";
     return 0U;
   };

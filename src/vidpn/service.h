@@ -1,4 +1,4 @@
-// One call of an interface function by a driver: finding its objects, refusing, answering.
+// One call of an interface function by a driver: finds its objects, refuses, answers.
 #pragma once
 
 #include <cstring>
@@ -11,13 +11,13 @@
 
 namespace dxgkit::vidpn {
 
-/// What the driver called, for findings: "DXGK_VIDPN_INTERFACE", "pfnGetTopology".
+/// The function that the driver called, for findings: "DXGK_VIDPN_INTERFACE", "pfnGetTopology".
 struct Where {
   const char* interface_name;
   const char* function;
 };
 
-/// Alive while the manager's lock is held. Findings wait in it until the lock is free.
+/// A Service lives while the manager's lock is held. It keeps findings until the lock is free.
 class Service {
  public:
   Service(Manager::Impl& manager_state, const Where& place)
@@ -29,25 +29,26 @@ class Service {
   const Where& where;
   std::vector<verifier::Finding> findings;
 
-  /// A finding with the refusal's status, which it returns.
+  /// Records a finding with the refusal's status, and returns that status.
   Status refuse(Status status, const char* rule, std::string actual, std::string expected,
                 std::string fix, verifier::Confidence confidence = verifier::Confidence::kInferred);
-  /// Reports all of them; the refusal's status, or success.
+  /// Reports all judgments. Returns the refusal's status, or success.
   Status apply(const Judgments& judgments);
 
-  /// Serial of a live handle of that kind; 0 with a finding otherwise.
+  /// The serial of a live handle of that kind. 0, with a finding, otherwise.
   uint32_t resolve(const void* handle, Kind kind);
-  /// Null with a finding when `handle` is none.
+  /// Null, with a finding, if `handle` is not such a handle.
   VidPnObject* vidpn(const void* handle, uint32_t* serial);
   VidPnObject* vidpn_of_topology(const void* handle, uint32_t* topology);
   template <typename Mode>
   ModeSetObject<Mode>* mode_set(const void* handle, uint32_t* serial);
 
-  /// kAccessDenied with a finding when the VidPN may not be changed so in the DDI it is open for.
+  /// kAccessDenied, with a finding, if the DDI for which the VidPN is open does not allow this
+  /// change.
   enum class Change { kPaths, kModeSets, kPathSupport, kMultisampling };
   Status check_access(const VidPnObject& object, Change change);
 
-  /// False with a finding: `out` is null or not writable.
+  /// False, with a finding, if `out` is null or not writable.
   template <typename T>
   bool writable(T* out, const char* parameter) {
     T value;
@@ -56,29 +57,29 @@ class Service {
     bad_output(parameter, out == nullptr);
     return false;
   }
-  /// `out` was writable before.
+  /// The caller has checked that `out` is writable.
   template <typename T>
   static void give(T* out, T value) {
     static_cast<void>(guarded_copy(out, &value, sizeof value));
   }
 
-  /// A structure of ours for the driver: acquired (`original` remembers it) or to be filled.
+  /// A structure for the driver: acquired (`original` remembers its content), or to be filled.
   template <typename Abi>
   Abi* new_info(Kind owner_kind, uint32_t owner, CallState* call, bool created, const Abi& content,
                 Info fields);
-  /// The live info at `address`, given out for `owner`; null with a finding and `*status` set:
-  /// `invalid`, or kResourcesNotRelated for another set's.
+  /// The live info at `address` that was given out for `owner`. Otherwise null with a finding and
+  /// `*status`: `invalid`, or kResourcesNotRelated for an info of another set.
   Info* info(const void* address, Kind owner_kind, uint32_t owner, Status invalid, Status* status);
-  /// The driver gave it back.
+  /// The driver has released the info.
   void end_info(const void* address, const char* how);
-  /// Infos of a set that goes: VIDPN-07 each.
+  /// A set ends while the driver holds infos of it: one VIDPN-07 each.
   void drop_infos(Kind owner_kind, uint32_t owner, const char* how);
 
  private:
   void bad_output(const char* parameter, bool null);
 };
 
-/// Finding for an object the driver did not give back.
+/// The finding for an object that the driver did not release.
 verifier::Finding leak_finding(const char* ddi, std::string what, const char* given_by,
                                const char* how);
 std::string describe(const Manager::Impl& manager, const Info& info);
@@ -88,9 +89,9 @@ struct Served {
   Manager::Impl* fatal;  // a bug check is waiting to be raised
 };
 
-/// Before and after the body of every interface function.
+/// Run before and after the body of every interface function.
 void begin_service(Service& service);
-/// Takes the findings over; true: a bug check is among them.
+/// Takes over the findings. Returns true if a bug check is among them.
 bool end_service(Manager::Impl& manager, const Where& where,
                  std::vector<verifier::Finding> findings);
 const char* current_ddi(const Manager::Impl& manager);
@@ -112,8 +113,8 @@ template <typename Body>
   return {status, fatal ? manager : nullptr};
 }
 
-/// Runs `body` (Service& -> Status) for the manager of `handle`; `unknown` when there is none to
-/// ask. Nothing on this frame has a destructor: raise_fatal may leave it by longjmp.
+/// Runs `body` (Service& -> Status) for the manager of `handle`. Returns `unknown` if there is no
+/// manager. No object on this frame has a destructor, because raise_fatal may leave it by longjmp.
 template <typename Body>
 NTSTATUS serve(const Where& where, const void* handle, Status unknown, Body body) {
   const Served served = serve_inner(where, find_manager(handle), unknown, body);
@@ -121,7 +122,7 @@ NTSTATUS serve(const Where& where, const void* handle, Status unknown, Body body
   return to_ntstatus(served.status);
 }
 
-/// As serve, for functions that name the adapter.
+/// The same for functions that name the adapter.
 template <typename Body>
 NTSTATUS serve_adapter(const Where& where, const void* adapter, Body body) {
   Manager::Impl* const named = find_manager_of_adapter(adapter);

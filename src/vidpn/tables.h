@@ -1,4 +1,4 @@
-// The function tables drivers call, and the one place they are handed out from.
+// The function tables that drivers call. This is the only place that hands them out.
 #pragma once
 
 #include "nt/kernel.h"
@@ -18,11 +18,12 @@ struct Tables {
   DXGK_MONITORDESCRIPTORSET_INTERFACE monitor_descriptor_set;
 };
 
-/// All tables. `kernel`: that of an image driver, which comes in through its doors; null: the
-/// functions themselves.
+/// All tables. For an image driver, `kernel` makes the doors through which its calls come in. If
+/// `kernel` is null, the tables hold the functions themselves.
 Tables make_tables(nt::Kernel* kernel);
 
-// Filled by the files that implement them. `Door` wraps each function on its way into a table.
+// Filled by the files that implement the functions. `Door` wraps each function on its way into a
+// table.
 struct Door;
 void fill_vidpn(const Door& door, Tables* tables);
 void fill_topology(const Door& door, Tables* tables);
@@ -31,7 +32,7 @@ void fill_monitor(const Door& door, Tables* tables);
 
 struct Door {
   nt::Kernel* kernel;
-  /// What a driver gets to call for `function`: named for findings and traces.
+  /// The address that a driver calls for `function`. The name is for findings and traces.
   template <typename F>
   F operator()(const char* name, F function) const {
     if (kernel == nullptr) return function;

@@ -260,7 +260,7 @@ NTSTATUS NTAPI add_path(Handle handle, AbiPath* path) {
                         });
 }
 
-/// The set of a source or target that left the topology.
+/// The set of a source or target that is no longer in the topology.
 template <typename Mode>
 void drop_set(Manager::Impl& manager, VidPnObject& object, uint32_t owner) {
   std::map<uint32_t, uint32_t>& assigned = ModeTraits<Mode>::assigned(object);

@@ -230,7 +230,8 @@ TEST_F(WideTopology, InfosAreThoseOfThisTopology) {
   EXPECT_EQ(remove(1, kTargetA), Status::kSuccess);
   refused(as_status(functions_->pfnAcquireNextPathInfo(handle_, acquired, &next)), kInvalidPath,
           "VIDPN-05", Confidence::kInferred, "The path of this info was removed.");
-  // Written into: said when it is given back; what was created is the driver's to write.
+  // Writing into an acquired path is reported when it is released. The driver may write into a
+  // created path.
   const_cast<AbiPath*>(acquired)->GammaRamp.DataSize ^= 1;
   EXPECT_EQ(release(acquired), Status::kSuccess);
   expect_finding(before++, "VIDPN-22", Confidence::kInferred,
@@ -436,7 +437,7 @@ TEST_F(WideTopology, SupportOfTheNamedPathIsUpdated) {
   EXPECT_EQ(call_.finish(Status::kUnsuccessful), wanted);
 }
 
-// What each DDI may change of its VidPN.
+// The changes that each DDI may make in its VidPN.
 TEST(Access, EachDdiChangesWhatItIsAskedFor) {
   DXGKIT_COVERS("VIDPN-14");
   struct Row {

@@ -1,5 +1,5 @@
-// Video present networks in our words: what a VidPN, its mode sets and a monitor hold. Plain
-// values.
+// Video present networks in our words: the content of a VidPN, of its mode sets and of a monitor.
+// Plain values.
 #pragma once
 
 #include <array>
@@ -76,7 +76,7 @@ struct ModeSet {
       if (mode.id == id) return &mode;
     return nullptr;
   }
-  /// Null when nothing is pinned.
+  /// Null if no mode is pinned.
   const Mode* pinned_mode() const { return pinned.has_value() ? find(*pinned) : nullptr; }
 };
 using SourceModeSet = ModeSet<SourceMode>;
@@ -113,10 +113,10 @@ struct MultisamplingMethod {
   bool operator==(const MultisamplingMethod&) const = default;
 };
 
-/// Everything a VidPN says. A value: copy, compare, keep.
+/// The whole content of a VidPN. A value: copy, compare, keep.
 ///
 /// Invariants (see validate() in network.h): sets and methods exist only for sources and targets
-/// that are in `paths`; a target is in at most one path; mode ids are unique in their set.
+/// that are in `paths`. A target is in at most one path. Mode ids are unique in their set.
 struct Network {
   std::vector<Path> paths;                        // in the order they were added
   std::map<uint32_t, SourceModeSet> source_sets;  // by source id
@@ -127,7 +127,7 @@ struct Network {
   const Path* find_path(uint32_t source, uint32_t target) const;
   bool has_source(uint32_t source) const;
   bool has_target(uint32_t target) const;
-  /// Null when the source (target) has no set or no pinned mode.
+  /// Null if the source (target) has no set or no pinned mode.
   const SourceMode* pinned_source_mode(uint32_t source) const;
   const TargetMode* pinned_target_mode(uint32_t target) const;
 };
@@ -157,7 +157,7 @@ struct MonitorDescriptor {
   bool operator==(const MonitorDescriptor&) const = default;
 };
 
-/// What the kernel knows of the monitor at one target.
+/// The kernel's knowledge of the monitor at one target.
 struct Monitor {
   std::vector<MonitorMode> modes;  // preferred first, as the EDID names them
   std::vector<FrequencyRange> ranges;

@@ -1,5 +1,5 @@
-// VidPN manager of one adapter: opens networks to the driver for the length of one DDI call, serves
-// the documented Win64 interfaces on them, and says what the driver did wrong.
+// The VidPN manager of one adapter. It opens networks to the driver for the length of one DDI call,
+// serves the documented Win64 interfaces on them, and reports the driver's mistakes.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class Kernel;
 
 namespace dxgkit::vidpn {
 
-/// Status codes of this area that base/status.h has no name for (the ABI's numbers).
+/// Status codes of this area without a name in base/status.h (the ABI's numbers).
 inline constexpr Status kAccessDenied = Status::kAccessDenied;
 inline constexpr Status kNotFound = Status{0xC0000225};
 inline constexpr Status kInvalidDisplayAdapter = Status{0xC01E0002};
@@ -78,7 +78,7 @@ inline constexpr Status kUnassignedModeSetExists = Status{0xC01E0350};
 inline constexpr Status kInvalidScanlineOrdering = Status{0xC01E0352};
 inline constexpr Status kMaxPathsReached = Status{0xC01E0359};
 
-/// DDIs that hand the driver a VidPN or a monitor mode set, and what it may change there:
+/// DDIs that give the driver a VidPN or a monitor mode set, and what the driver may change there:
 enum class Ddi {
   kIsSupportedVidPn,          // nothing
   kRecommendFunctionalVidPn,  // everything
@@ -97,15 +97,15 @@ const char* to_string(Ddi ddi);
 struct ManagerConfig {
   Profile profile;
   verifier::Findings* findings = nullptr;  // required
-  /// Where findings get their place from and bug checks stop the driver. Null in tests: a bug check
-  /// is a finding only.
+  /// The place in findings comes from the kernel, and bug checks stop the driver through it. Null
+  /// in tests: then a bug check is a finding only.
   nt::Kernel* kernel = nullptr;
-  /// The driver is a loaded image: its calls come through the kernel's doors. Needs `kernel`.
+  /// The driver is a loaded image, so its calls come through the kernel's doors. Needs `kernel`.
   bool image_driver = false;
-  /// The DeviceHandle of StartDevice: what drivers give the monitor interface.
+  /// The DeviceHandle of StartDevice, which drivers give to the monitor interface.
   const void* adapter_handle = nullptr;
-  /// Windows asserts VIDPN-04 only on a test-signed machine. False: a violation, and the call is
-  /// refused.
+  /// Windows asserts VIDPN-04 only on a test-signed machine. If false, a breach is a violation, and
+  /// the call is refused.
   bool test_signing = true;
 };
 
@@ -113,9 +113,10 @@ class DdiCall;
 
 /// All VidPN state of one adapter that a driver can reach.
 ///
-/// Thread-safe: IsSupportedVidPn and EnumVidPnCofuncModality are reentrant DDIs. Locks: one per
-/// process to find the manager of a handle, then one per manager; no lock is held while findings
-/// are reported or a driver call is abandoned. Destroy it when the driver cannot run any more.
+/// Thread-safe, because IsSupportedVidPn and EnumVidPnCofuncModality are reentrant DDIs. Locks: one
+/// per process to find the manager of a handle, then one per manager. No lock is held while
+/// findings are reported or a driver call is abandoned. Destroy the manager when the driver cannot
+/// run any more.
 class Manager {
  public:
   explicit Manager(ManagerConfig config);
@@ -128,21 +129,21 @@ class Manager {
   /// DxgkCbQueryVidPnInterface: the table of `version` (1; 2 for drivers of WDDM 2.x) for any
   /// handle of ours. kInvalidVidPn: not an open VidPN. STATUS_NOT_SUPPORTED: no such version.
   /// STATUS_INVALID_PARAMETER: null `table`.
-  /// `*table` is untouched unless STATUS_SUCCESS. PASSIVE_LEVEL (VIDPN-23).
+  /// `*table` is unchanged unless STATUS_SUCCESS. PASSIVE_LEVEL (VIDPN-23).
   static Status query_vidpn_interface(const void* vidpn, uint32_t version, const void** table);
-  /// DxgkCbQueryMonitorInterface: version 1 or 2. kInvalidDisplayAdapter: not the adapter_handle of
-  /// a manager.
+  /// DxgkCbQueryMonitorInterface: version 1 or 2. kInvalidDisplayAdapter: the handle is not the
+  /// adapter_handle of a manager.
   static Status query_monitor_interface(const void* adapter, uint32_t version, const void** table);
 
-  /// A monitor arrives at, changes at, or leaves a target. Mode sets acquired before go stale
+  /// A monitor arrives at, changes at, or leaves a target. Mode sets acquired before become stale
   /// (kStaleModeSet). A target that is not in the profile is our bug.
   void connect_monitor(uint32_t target, Monitor monitor);
   void disconnect_monitor(uint32_t target);
   /// Null when no monitor is connected. Valid until the next connect or disconnect.
   const Monitor* monitor(uint32_t target) const;
 
-  /// Monitor references the driver still holds outside any DDI call: one VIDPN-07 finding each.
-  /// Call at StopDevice.
+  /// The number of monitor references that the driver still holds outside any DDI call; one
+  /// VIDPN-07 finding each. Call it at StopDevice.
   size_t report_leaks();
   /// Live handles and infos, for tests.
   size_t open_objects() const;
@@ -155,7 +156,8 @@ class Manager {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What stays as it is while EnumVidPnCofuncModality runs (D3DKMDT_EPT_* and ids).
+/// The part of the network that must not change while EnumVidPnCofuncModality runs (D3DKMDT_EPT_*
+/// and ids).
 struct Pivot {
   enum class Kind : uint32_t { kSource = 1, kTarget = 2, kScaling = 3, kRotation = 4, kNone = 5 };
   Kind kind = Kind::kNone;
@@ -175,31 +177,31 @@ struct Pivot {
 /// afterwards is VIDPN-06.
 class DdiCall {
  public:
-  /// A DDI that gets a VidPN. `network` must be valid (network.h).
+  /// For a DDI that gets a VidPN. `network` must be valid (network.h).
   DdiCall(Manager& manager, Ddi ddi, Network network, Pivot pivot = {});
-  /// RecommendMonitorModes for the monitor at `target` (connected; else our bug), or, with kOther
-  /// and no target, a DDI that may only inspect monitors.
+  /// For RecommendMonitorModes and the monitor at `target`, which must be connected (otherwise it
+  /// is our bug). With kOther and no target: for a DDI that may only inspect monitors.
   DdiCall(Manager& manager, Ddi ddi, std::optional<uint32_t> target = std::nullopt);
-  /// Closes what finish() did not, as an abandoned call.
+  /// Closes the call as an abandoned one, unless finish() did.
   ~DdiCall();
   DdiCall(const DdiCall&) = delete;
   DdiCall& operator=(const DdiCall&) = delete;
 
-  /// For DXGKARG_*::h...VidPn. Null without a network.
+  /// The value for DXGKARG_*::h...VidPn. Null without a network.
   void* vidpn() const;
-  /// For DXGKARG_RECOMMENDVIDPNTOPOLOGY::hFallbackTopology and alike: the topology of the same
-  /// VidPN.
+  /// The value for DXGKARG_RECOMMENDVIDPNTOPOLOGY::hFallbackTopology and the like: the topology of
+  /// the same VidPN.
   void* topology() const;
-  /// For DXGKARG_RECOMMENDMONITORMODES; null otherwise.
+  /// The value for DXGKARG_RECOMMENDMONITORMODES; null otherwise.
   void* monitor_mode_set() const;
   const void* monitor_mode_set_interface() const;
 
-  /// The driver returned `status`: takes back what it left unreleased (VIDPN-07, one finding per
-  /// object), checks what the DDI asks of its result (cofunctional after EnumVidPnCofuncModality,
-  /// VIDPN-19; functional after RecommendFunctionalVidPn, VIDPN-16) and closes the handles. Returns
-  /// the network as the driver left it: after a failure status it must not be used. Modes the
-  /// driver added to the monitor are in Manager::monitor(). `abandoned`: the driver never returned;
-  /// nothing is checked.
+  /// The driver returned `status`. Takes back objects that the driver did not release (VIDPN-07,
+  /// one finding per object), checks the result as the DDI asks, and closes the handles. After
+  /// EnumVidPnCofuncModality the result must be cofunctional (VIDPN-19), after
+  /// RecommendFunctionalVidPn functional (VIDPN-16). Returns the network as the driver left it;
+  /// after a failure status it must not be used. Modes that the driver added to the monitor are in
+  /// Manager::monitor(). `abandoned`: the driver never returned, and nothing is checked.
   Network finish(Status status, bool abandoned = false);
 
   struct Impl;
@@ -208,12 +210,14 @@ class DdiCall {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Before DxgkDdiCommitVidPn, and as the check of what was recommended: every path well formed,
-/// every source and target in it with a pinned mode. Reports VIDPN-16, VIDPN-17 and VIDPN-20
-/// against `ddi`. True: functional. Ours to call: a driver never sees a commit of anything else.
+/// Checks a network before DxgkDdiCommitVidPn, or a recommended network. Every path must be well
+/// formed, and every source and target in it must have a pinned mode. Reports VIDPN-16, VIDPN-17
+/// and VIDPN-20 against `ddi`. True: functional. The kernel must call it: a driver never sees the
+/// commit of a network that is not functional.
 bool check_functional(const Network& network, const Profile& profile, verifier::Findings& findings,
                       const char* ddi);
-/// What EnumVidPnCofuncModality made of `before`. Reports VIDPN-19. True: nothing to say.
+/// Checks the result that EnumVidPnCofuncModality made from `before`. Reports VIDPN-19. True: no
+/// finding.
 bool check_cofunctional(const Network& before, const Network& after, const Pivot& pivot,
                         const Profile& profile, verifier::Findings& findings);
 

@@ -146,7 +146,7 @@ Status assign_set(Service& service, const void* vidpn, uint32_t owner, const voi
     return status;
   if (const Status status = check_owner<Mode>(service, *object, owner); !is_success(status))
     return status;
-  // From here on the kernel knows what to release, and does.
+  // From here on the kernel knows which objects to release, and releases them.
   if (entry->owner != owner) {
     const uint32_t made_for = entry->owner;
     consume_set<Mode>(service, set, "released by a failed assignment");

@@ -64,8 +64,8 @@ class IntrusiveList {
   size_t size_ = 0;
 };
 
-/// From a 64-bit id to a pointer. Open addressing; cannot be iterated, so hash order decides
-/// nothing. Amortised O(1), no allocation unless it grows past its largest size so far.
+/// A table from a 64-bit id to a pointer. Open addressing. It cannot be iterated, so hash order
+/// decides nothing. Amortised O(1). Allocates only when it grows past its largest size so far.
 template <typename T>
 class IdTable {
  public:
@@ -76,7 +76,7 @@ class IdTable {
       if (slots_[i].id == id) return slots_[i].value;
     }
   }
-  /// False, and nothing changed, if the id is present.
+  /// Returns false, and changes nothing, if the id is present.
   bool insert(uint64_t id, T* value) {
     DXGKIT_CHECK(value != nullptr);
     if (find(id) != nullptr) return false;

@@ -7,7 +7,8 @@
 namespace dxgkit::vidsch {
 namespace {
 
-// What is there is found and nothing else is, however many there are and whichever have gone.
+// The table finds every present entry and no other one, whatever the number of entries and of
+// removed ones.
 TEST(IdTable, FindsWhatIsThere) {
   constexpr uint64_t kCount = 1000;
   std::vector<int> values(kCount);

@@ -41,7 +41,7 @@ void FlipQueue::finish_front() {
 void FlipQueue::advance() {
   while (hardware_ < flips_.size()) {
     Entry& next = flips_[hardware_];
-    if (next.state != State::kReached) return;  // what is behind it waits for it
+    if (next.state != State::kReached) return;  // later flips wait for it
     const FlipRequest& flip = next.flip;
     const uint64_t before = hardware_ == 0 ? shown_ : flips_[hardware_ - 1].flip.surface;
     if (flip.by_driver) {  // it is on its way already
@@ -60,7 +60,7 @@ void FlipQueue::advance() {
       continue;
     }
     if (flip.interval == 0) {
-      // It would overtake what waits for its sync; what came at once has been replaced by it.
+      // It would overtake a flip that waits for its sync. It has replaced a flip that came at once.
       const bool only_immediate = std::all_of(
           flips_.begin(), flips_.begin() + static_cast<std::ptrdiff_t>(hardware_),
           [](const Entry& one) { return one.flip.interval == 0 && !one.flip.by_driver; });
@@ -73,7 +73,8 @@ void FlipQueue::advance() {
       continue;
     }
     if (hardware_ >= most_in_hardware_) return;  // DISP-06
-    // A report must tell which of them it is: nothing twice, nothing beside what came at once.
+    // A report must be unambiguous: no surface twice, and no other flip beside one that came at
+    // once.
     if (flip.surface == shown_) return;
     for (size_t i = 0; i < hardware_; ++i) {
       if (flips_[i].flip.surface == flip.surface || flips_[i].flip.interval == 0) return;

@@ -1,4 +1,4 @@
-// Flips of one video present source: in which order, when they go to hardware, when they are done.
+// Flips of one video present source: their order, when they go to hardware, when they are done.
 #pragma once
 
 #include <cstddef>
@@ -7,22 +7,22 @@
 
 namespace dxgkit::vidsch {
 
-/// One change of what a source shows.
+/// One change of the picture of a source.
 struct FlipRequest {
   uint64_t id = 0;         // the caller's; rises along the queue
-  uint64_t surface = 0;    // what will be shown: the address that vertical sync reports
-  uint32_t interval = 1;   // 0: at once; n: not before the frame before it was shown for n syncs
-  bool by_driver = false;  // a DMA buffer does it: nothing is programmed
+  uint64_t surface = 0;    // the surface to show: the address that vertical sync reports
+  uint32_t interval = 1;   // 0: at once; n: not before the previous frame was shown for n syncs
+  bool by_driver = false;  // a DMA buffer flips, so nothing is programmed
 };
 
-/// What the queue asks of the world. Calls may come from inside every mutating call of FlipQueue;
-/// they may not call it back.
+/// The interface that the queue needs. Any mutating call of FlipQueue may call it. It may not call
+/// the queue back.
 class FlipPort {
  public:
   virtual ~FlipPort() = default;
-  /// The surface's address goes to the display: at once, or at the next vertical sync.
+  /// Programs the surface's address into the display: at once, or for the next vertical sync.
   virtual void program(const FlipRequest& flip, bool at_once) = 0;
-  /// The flip is over: its surface is on the screen, and what it replaced is not.
+  /// The flip is over: its surface is on the screen, and the surface before it is not.
   virtual void done(const FlipRequest& flip) = 0;
 };
 
@@ -37,30 +37,30 @@ class FlipQueue {
   /// `most_in_hardware`: MaxQueuedFlipOnVSync; 0 counts as 1.
   FlipQueue(FlipPort& port, uint32_t most_in_hardware);
 
-  /// Appends; ids must rise. Nothing is programmed before reach().
+  /// Appends a flip; ids must rise. Nothing is programmed before reach().
   void announce(const FlipRequest& flip);
-  /// The GPU is done with what came before the flip. Flips reached out of order wait for those
-  /// announced earlier. Unknown ids are ignored (cancelled meanwhile).
+  /// The GPU has finished the work before the flip. Flips reached out of order wait for flips
+  /// announced earlier. Unknown ids are ignored, because they may have been cancelled.
   void reach(uint64_t id);
-  /// It will never be reached: leaves the queue without done(). False: unknown, or in hardware.
+  /// The flip will never be reached: removes it without done(). False: unknown, or in hardware.
   bool cancel(uint64_t id);
 
   enum class Vsync {
-    kShown,    // what was shown is shown still
+    kShown,    // the same surface is still shown
     kFlipped,  // a queued flip has taken effect
-    kUnknown,  // a surface nobody asked for
+    kUnknown,  // a surface that no flip asked for
   };
   /// A vertical sync of the source's leading output, with the surface that is shown from now on.
   Vsync vsync(uint64_t surface);
-  /// A mode set: `surface` is shown from now on; every pending flip is over (done(), in order).
+  /// A mode set: `surface` is shown from now on, and every pending flip is over (done(), in order).
   void show(uint64_t surface);
 
   uint64_t shown() const { return shown_; }
   size_t pending() const { return flips_.size(); }
   size_t in_hardware() const { return hardware_; }
-  /// Something is due at a vertical sync.
+  /// True if a vertical sync is needed for progress.
   bool needs_vsync() const { return !flips_.empty() && flips_.front().state != State::kAnnounced; }
-  /// Hardware first, bounded, ids rising.
+  /// Checks: hardware first, bounded, ids rising.
   bool validate() const;
 
  private:
@@ -69,16 +69,16 @@ class FlipQueue {
     FlipRequest flip;
     State state = State::kAnnounced;
   };
-  /// Programs what may go.
+  /// Programs the flips that may go.
   void advance();
   void finish_front();
 
   FlipPort& port_;
   const uint32_t most_in_hardware_;
-  std::deque<Entry> flips_;  // hardware's first
+  std::deque<Entry> flips_;  // flips in hardware come first
   size_t hardware_ = 0;
   uint64_t shown_ = 0;
-  uint64_t syncs_shown_ = 0;  // vertical syncs since the one that began to show it
+  uint64_t syncs_shown_ = 0;  // vertical syncs since the sync that began to show it
 };
 
 }  // namespace dxgkit::vidsch

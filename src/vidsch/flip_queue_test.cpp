@@ -144,7 +144,7 @@ TEST(FlipQueue, AFlipToWhatIsShownWaitsForVerticalBlank) {
   EXPECT_THAT(screen.take(), ElementsAre("done 3"));
 }
 
-// What vertical sync reports must tell which flip it was: hardware never holds a surface twice.
+// A report of vertical sync must name one flip: the hardware never holds a surface twice.
 TEST(FlipQueue, ASurfaceThatIsInHardwareOrShownIsNotProgrammedAgain) {
   DXGKIT_COVERS("DISP-07");
   Screen screen(3);
@@ -158,8 +158,8 @@ TEST(FlipQueue, ASurfaceThatIsInHardwareOrShownIsNotProgrammedAgain) {
   EXPECT_THAT(screen.take(), ElementsAre("done 2", "next 3"));
 }
 
-// What came at once has replaced everything before it; a flip beside it would make a report mean
-// two things.
+// A flip at once has replaced everything before it. Another flip beside it would make a report
+// ambiguous.
 TEST(FlipQueue, NothingIsProgrammedBesideWhatCameAtOnce) {
   DXGKIT_COVERS("DISP-07");
   Screen screen(3);

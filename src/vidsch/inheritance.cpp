@@ -56,14 +56,15 @@ std::span<const Inheritance::Entry> Inheritance::waiters(SyncObjectId object) co
   return found->second.waiters;
 }
 
-// --- what the scheduler makes of it ---
+// --- effects on the scheduler ---
 
 size_t Scheduler::Impl::own_level(const Context& context) const {
   return context.desc.is_system ? kSystemLevel
                                 : level_of(context.desc.priority_class, context.desc.priority);
 }
 
-/// Own or inherited, whichever is higher. A context that waits hands on what it rises to.
+/// Own or inherited level, whichever is higher. A waiting context hands on the level to which it
+/// rises.
 void Scheduler::Impl::set_level(Context& context) {
   const size_t level = std::max(own_level(context), context.raised);
   if (level == context.level) return;
@@ -107,8 +108,8 @@ void Scheduler::Impl::wait_blocked(Packet& packet) {
   raise_signallers(*packet.context);
 }
 
-/// The signal has taken effect or never will; the wait is over. A raised context goes back to what
-/// its other signals give it.
+/// The signal has taken effect or never will, or the wait is over. A raised context falls to the
+/// level that its other signals give it.
 void Scheduler::Impl::inheritance_gone(Packet& packet) {
   packet.credited = false;
   Context& context = *packet.context;
@@ -120,7 +121,7 @@ void Scheduler::Impl::inheritance_gone(Packet& packet) {
   if (context.raised != 0) inherit_anew(context);
 }
 
-/// What the signals it has queued are worth to those who wait for them.
+/// The highest level of the contexts that wait for its queued signals.
 void Scheduler::Impl::inherit_anew(Context& context) {
   size_t raised = 0;
   for (const PacketList* list : {&context.flight, &context.queue}) {

@@ -1,5 +1,5 @@
-// Who has queued signals for which sync objects, and which contexts wait for them: what raises a
-// low-priority context that a higher one depends on.
+// Priority inheritance: contexts with queued signals, and contexts that wait for the same sync
+// objects. A low-priority context is raised if a higher one depends on its signal.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,10 @@ namespace dxgkit::vidsch {
 
 struct ContextState;
 
-/// Lane: the adapter's. Keeps pointers only while told to. Whether a signal brings what a wait
-/// wants is judged by the values of the two (a fence's later value satisfies an earlier one); for
-/// objects without values both are 0. Cost: a look-up by object; no more where nobody waits.
+/// Lane: the adapter's. Keeps pointers only between the calls that add and remove them. The two
+/// values decide whether a signal satisfies a wait (a fence's later value satisfies an earlier
+/// one). For objects without values both are 0. Cost: a look-up by object, and no more if no
+/// context waits.
 class Inheritance {
  public:
   struct Entry {
@@ -28,7 +29,7 @@ class Inheritance {
   void add_waiter(std::span<const SyncPoint> points, ContextState& context);
   void remove_waiter(std::span<const SyncPoint> points, const ContextState& context);
 
-  /// In the order they came. Valid until the next change.
+  /// In the order in which they came. Valid until the next change.
   std::span<const Entry> signallers(SyncObjectId object) const;
   std::span<const Entry> waiters(SyncObjectId object) const;
   bool empty() const { return objects_.empty(); }

@@ -17,7 +17,7 @@ class InheritanceEdgesTest : public SchedulerTest {
   static size_t of(int32_t priority) { return level_of(PriorityClass::kNormal, priority); }
 };
 
-// The highest of those who wait counts, not the last, when it is worked out anew.
+// When the level is computed anew, the highest waiter counts, not the last.
 TEST_F(InheritanceEdgesTest, TheHighestCountsInWhateverOrderTheyWait) {
   queue(kA, 1);
   signal(kA, 2, 1);
@@ -32,7 +32,7 @@ TEST_F(InheritanceEdgesTest, TheHighestCountsInWhateverOrderTheyWait) {
   EXPECT_EQ(level(kA), of(0));
 }
 
-// Who is raised while it waits hands that on to whom it waits for.
+// A context that is raised while it waits hands the level on to the context that it waits for.
 TEST_F(InheritanceEdgesTest, ARiseIsHandedOn) {
   queue(kA, 1);
   signal(kA, 2, 1);

@@ -1,4 +1,4 @@
-// Whom a blocked context raises, how far, and for how long.
+// Which contexts a blocked context raises, how far, and for how long.
 #include <gmock/gmock.h>
 
 #include "tests/support/covers.h"
@@ -82,7 +82,7 @@ TEST_F(InheritanceTest, WhoWillNotSignalIsForgottenAndNobodyElse) {
   EXPECT_EQ(level(kA), normal(0)) << "it never will";
 }
 
-// Whoever waits for a context outranks it from the moment its own priority falls.
+// When the priority of a context falls, its waiters outrank it from that moment on.
 TEST_F(InheritanceTest, LoweredWhileSomebodyWaitsItStaysAsHighAsThat) {
   queue(kA, 3);
   signal(kA, 4, 1);

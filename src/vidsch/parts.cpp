@@ -1,17 +1,17 @@
 // Parts of one DMA buffer (REND-25): on a node that cannot be preempted no other context runs
 // between them.
 //
-//   prepared: first part        nobody else of the node is prepared any more; who is goes first
+//   prepared: first part        no other packet of the node is prepared; prepared ones go first
 //   submitted: first part       only the next part goes, and paging
-//   prepared: last part         others are prepared again
-//   submitted: last part        others go
+//   prepared: last part         other packets are prepared again
+//   submitted: last part        other packets go
 //
-// So when the next part asks for memory nobody of its node holds any that waits behind it. Nothing
-// of this is kept: it is read off the queues, for as long as any packet is a part. Who cannot go on
-// holds nobody up: a context that is suspended or failed, and a part that was refused with nothing
-// left to free memory. And where others of the node hold memory all the same (they were suspended
-// when the first part was prepared, or an engine's reset gave them back), they go before a part
-// that has none yet.
+// So when the next part asks for memory, no packet that waits behind it on its node holds any. No
+// state is kept: the rule is read off the queues for as long as any packet is a part. A context
+// that cannot go on holds back nothing: one that is suspended or failed, or whose part was refused
+// although no other packet could free memory. Other packets of the node may hold memory all the
+// same: their context was suspended when the first part was prepared, or an engine's reset returned
+// them. They go before a part that has no memory yet.
 #include <algorithm>
 
 #include "vidsch/scheduler_state.h"
@@ -19,7 +19,8 @@
 namespace dxgkit::vidsch {
 namespace {
 
-/// The next part of a DMA buffer that has been begun, if it still has no memory and may get some.
+/// The next part of a DMA buffer whose first part has its memory, if this part has none and may get
+/// some.
 const Packet* part_to_come(const Context& context) {
   for (const Packet* packet = context.queue.front(); packet != nullptr;
        packet = PacketList::next(packet)) {
@@ -44,19 +45,19 @@ Context* Scheduler::Impl::other_on_node(const NodeState& node, const Context* se
   return nullptr;
 }
 
-/// It takes no memory now: another context of its node has begun a DMA buffer and still needs some.
+/// It gets no memory now: another context of its node is between parts and still needs some.
 bool Scheduler::Impl::leaves_memory_to_part(const Context& context) const {
   const NodeState& node = nodes_[context.node];
   if (!minds_parts(node) || part_to_come(context) != nullptr) return false;
   return other_on_node(node, &context, part_to_come) != nullptr;
 }
 
-/// Whose packet alone may be prepared on the node; null: anybody's.
+/// The only context whose packet may be prepared on the node; null: any context.
 Context* Scheduler::Impl::owner_of_part_to_come(const NodeState& node) const {
   return minds_parts(node) ? other_on_node(node, nullptr, part_to_come) : nullptr;
 }
 
-/// It is between two parts, and nobody of its node has to go first.
+/// True if it is between two parts, and no other packet of its node must go first.
 bool Scheduler::Impl::is_between_parts(const Context& context) const {
   const Packet* head = context.queue.front();
   if (head == nullptr || !head->continues) return false;
@@ -65,8 +66,8 @@ bool Scheduler::Impl::is_between_parts(const Context& context) const {
                        [](const Context& other) { return other.prepared != 0; }) == nullptr;
 }
 
-/// Its first part, and what is before that, waits until those who hold memory on its node are with
-/// the hardware.
+/// Its first part, and packets before that, wait until all packets of its node that hold memory are
+/// on hardware.
 bool Scheduler::Impl::lets_others_go(const Context& context) const {
   if (part_to_come(context) == nullptr) return false;
   return other_on_node(nodes_[context.node], &context, [](const Context& other) {
@@ -74,7 +75,7 @@ bool Scheduler::Impl::lets_others_go(const Context& context) const {
          }) != nullptr;
 }
 
-/// True if parts decide what goes next on the node: that is in *next then, or null for nothing.
+/// True if parts decide what goes next on the node. The packet is then in *next; null: none.
 bool Scheduler::Impl::pick_for_parts(NodeState& node, Context** next) {
   if (!minds_parts(node) || !node.ready[kSystemLevel].empty()) return false;
   const auto between = [this](const Context& context) { return is_between_parts(context); };

@@ -1,4 +1,4 @@
-// Parts of one DMA buffer: who runs between them, and for whom nobody waits.
+// Parts of one DMA buffer: which packets run between them, and which packets hold back nothing.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -55,7 +55,8 @@ class PartsTest : public SchedulerTest {
   std::map<uint64_t, bool> cut_;
 };
 
-// The memory of the next part comes free when the one before is done; somebody else is ready.
+// The memory of the next part becomes free when the part before is done, and another packet is
+// ready.
 TEST_F(PartsTest, NobodyElseRunsBetweenThem) {
   DXGKIT_COVERS("REND-25");
   begin();
@@ -104,7 +105,8 @@ TEST_F(PartsTest, OtherNodesGoOn) {
   EXPECT_EQ(submitted(), (Packets{1, 7}));
 }
 
-// Who has its memory when the first part gets its own goes before it: that memory is needed.
+// A packet that has its memory when the first part gets its own goes before it: that memory is
+// needed.
 TEST_F(PartsTest, WhoHoldsMemoryGoesBeforeTheFirst) {
   DXGKIT_COVERS("REND-30");
   begin(1);
@@ -180,7 +182,7 @@ TEST_F(PartsTest, WhatIsQueuedBeforeTheFirstChangesNothing) {
   EXPECT_THAT(engine_.prepared, ElementsAre(9, 10, 1, 2));
 }
 
-// --- who cannot go on holds nobody up ---
+// --- a context that cannot go on holds back nothing ---
 
 // Both began while the other could not: neither waits for the other.
 TEST_F(PartsTest, OfTwoThatBeganOneGoesFirst) {

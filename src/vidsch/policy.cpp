@@ -1,4 +1,4 @@
-// Turns, shares and quanta: how equals and unequals divide a node.
+// Turns, shares and quanta: how contexts divide a node.
 #include "vidsch/policy.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace dxgkit::vidsch {
 namespace {
 
-/// Contexts passed over in one look because of their debts; keeps a look short.
+/// The most contexts passed over in one search because of their debts. It keeps a search short.
 constexpr size_t kMostPassed = 8;
 
 template <typename List>
@@ -18,8 +18,8 @@ void insert_by_turn(List& list, Context* context) {
     list.push_front(context);
     return;
   }
-  // A turn just handed out is the highest: this ends at once but for a context that comes back in
-  // the middle of its turn.
+  // A turn just given out is the highest, so this ends at once, except for a context that comes
+  // back in the middle of its turn.
   Context* before = list.back();
   while (before->turn > context->turn) before = List::previous(before);
   list.insert_after(before, context);
@@ -27,7 +27,7 @@ void insert_by_turn(List& list, Context* context) {
 
 }  // namespace
 
-/// What a turn is worth while so many want one.
+/// The length of a turn with so many competitors.
 int64_t Scheduler::Impl::slice(const NodeState& node, size_t level) const {
   const auto sharers = static_cast<int64_t>(std::max<size_t>(1, node.active_at[level]));
   const int64_t share = std::max(policy_.round_ns / sharers, policy_.grace_ns);
@@ -46,8 +46,8 @@ void Scheduler::Impl::set_active(Context& context, bool active) {
     return;
   }
   const int64_t quantum = slice(node, context.level);
-  // It keeps its place, so one that comes and goes is served soon; what it lets pass it does not
-  // save up, beyond one quantum.
+  // It keeps its place, so a context that pauses is served soon. It saves up at most one quantum of
+  // the time it did not use.
   const uint64_t rounds =
       std::min<uint64_t>((node.turns - context.turn) / count, policy_.debt_quanta + 1U);
   context.credit_ns = std::min(quantum, context.credit_ns + static_cast<int64_t>(rounds) * quantum);
@@ -79,8 +79,8 @@ void Scheduler::Impl::unlist_prepare(Context& context) {
   node.prepare_levels.set(context.level, !node.prepare[context.level].empty());
 }
 
-/// At the front of its equals: it gets its quantum, less what it owes. False: it owes more than
-/// that, and goes to the back.
+/// At the front of its equals: it gets its quantum, less its debt. False: it owes more than that,
+/// and goes to the back.
 bool Scheduler::Impl::begin_turn(Context& context) {
   const int64_t quantum = slice(nodes_[context.node], context.level);
   if (!context.in_turn) context.credit_ns += quantum;
@@ -122,7 +122,7 @@ void Scheduler::Impl::charge(NodeState& node, const Packet& packet, int64_t time
   } else {
     node.owed = wanted ? std::min(node.owed + time * percent, policy_.quantum_ns * 100) : 0;
   }
-  // Work that was under way when the turn ended is a debt; the more of it, the longer.
+  // Work that was running when the turn ended is a debt, which grows with its time.
   const int64_t debt_most = policy_.debt_quanta * policy_.quantum_ns;
   context.credit_ns = std::max(context.credit_ns - time, -debt_most);
   if (context.credit_ns > 0) return;
@@ -140,7 +140,7 @@ size_t Scheduler::Impl::share_due(const NodeState& node, const LevelSet& wanting
   if (node.owed <= policy_.least_charge_ns * (100 - int64_t{policy_.starvation_percent})) {
     return kLevels;
   }
-  // What one takes is known when it is done.
+  // The time of a packet is known when the packet is done.
   if (std::ranges::any_of(node.ring, &Packet::boosted)) return kLevels;
   size_t oldest = kLevels;
   const size_t top = wanting.below(kSystemLevel);
@@ -163,7 +163,7 @@ size_t Scheduler::Impl::pick_level(NodeState& node, bool* boosted) {
 }
 
 /// A listed context of the same process, node and level that goes before this one (SCHED-13); null:
-/// none. Of the same level: one below would at once be preempted for this one.
+/// none. The level must be the same: a lower one would at once be preempted for this one.
 Context* Scheduler::Impl::ahead_of(Context& context, bool ready) {
   if (context.process == nullptr || context.desc.ahead_in_process) return nullptr;
   for (Context* other : context.process->ahead) {
@@ -173,14 +173,14 @@ Context* Scheduler::Impl::ahead_of(Context& context, bool ready) {
   return nullptr;
 }
 
-/// The context that uses this turn: it, or one of its process that goes ahead of it. That one takes
-/// over the turn and leaves its own, so the process has no more turns than before.
+/// The context that uses this turn: it, or a context of its process that goes ahead of it. That
+/// context takes over the turn and gives up its own, so the process has no more turns than before.
 Context& Scheduler::Impl::user_of_turn(Context& context, bool ready) {
   Context* ahead = ahead_of(context, ready);
   if (ahead == nullptr) return context;
   uint32_t& in_a_row = context.process->in_a_row;
   if (++in_a_row > policy_.ahead_in_a_row) {
-    // Its own turn, and no more looks at it until that ends.
+    // Its own turn. No further check until that ends.
     if (in_a_row == policy_.ahead_in_a_row + 1) context.own_turn = context.turn;
     if (context.own_turn == context.turn) return context;
     in_a_row = 1;
@@ -197,7 +197,7 @@ Context& Scheduler::Impl::pick_context(NodeState& node, size_t level) {
   auto& ready = node.ready[level];
   if (level == kSystemLevel) return *ready.front();
   for (size_t left = std::min(ready.size(), kMostPassed); left > 0; --left) {
-    // Before its turn, as nobody whose turn it is can run: it gets no quantum for that.
+    // Out of turn, because no context whose turn it is can run: it gets no quantum for that.
     const Context* earlier = node.prepare[level].front();
     if (earlier != nullptr && earlier->turn < ready.front()->turn) return *ready.front();
     if (begin_turn(*ready.front())) break;
@@ -210,12 +210,12 @@ bool Scheduler::Impl::earlier_turn_at_work(const Context& context) const {
   return owner != nullptr && owner != &context && owner->active && owner->turn < context.turn;
 }
 
-/// Whose packet is prepared next; null: nobody's for now.
+/// The context whose packet is prepared next; null: none for now.
 Context* Scheduler::Impl::next_to_prepare(NodeState& node) {
   if (Context* owner = owner_of_part_to_come(node); owner != nullptr)
     return owner->prepare_link.listed ? owner : nullptr;  // or refused
   const size_t gate = gate_level();
-  // A share that is due comes to nothing if those above keep all look-ahead.
+  // A share that is due has no effect if higher levels keep all look-ahead.
   const size_t due = share_due(node, node.ready_levels | node.prepare_levels);
   if (due != kLevels && due >= gate && node.prepared_at[due] == 0 && !node.prepare[due].empty()) {
     return node.prepare[due].front();
@@ -233,11 +233,11 @@ Context* Scheduler::Impl::next_to_prepare(NodeState& node) {
     Context* first = list.front();
     if (first != nullptr) first = &user_of_turn(*first, false);
     if (prepared >= limit) {
-      // Those before it have used their turns but hold their places in the look-ahead.
+      // Contexts before it have used their turns but hold their places in the look-ahead.
       const Context* ready = node.ready[level].front();
       const bool next =
           first != nullptr && first->prepared == 0 && ready != nullptr && first->turn < ready->turn;
-      // One at a time: it must not become memory for everybody.
+      // One at a time: otherwise all contexts would get memory.
       const Context* before = node.successor;
       const bool under_way = before != nullptr && before->prepared != 0 &&
                              before->queue.front()->state != PacketState::kReady;
@@ -252,8 +252,8 @@ Context* Scheduler::Impl::next_to_prepare(NodeState& node) {
   return nullptr;
 }
 
-/// When the packet at the head of the hardware has used its quantum and the grace, if somebody
-/// waits for that.
+/// The time when the packet at the head of the hardware has used its quantum and the grace, if an
+/// equal waits for that.
 std::optional<int64_t> Scheduler::Impl::quantum_end(const NodeState& node) const {
   if (!node.desc.preemptible || node.preemption_pending || node.held) return {};
   if (node.ring.empty() || node.progress_unstamped) return {};
@@ -268,7 +268,7 @@ std::optional<int64_t> Scheduler::Impl::quantum_end(const NodeState& node) const
                 std::ranges::any_of(node.ring, [&](const Packet* packet) {
                   return packet->context != &context && packet->context->level == level;
                 });
-  // Served out of turn, at the expense of those above.
+  // Served out of turn, at the expense of higher levels.
   const size_t top = node.ready_levels.below(kSystemLevel);
   if (head.boosted) wanted = wanted || (top != kLevels && top > level);
   if (!wanted) return {};

@@ -1,4 +1,4 @@
-// How the scheduler shares engines: the figures it goes by, and who outranks whom.
+// How the scheduler shares engines: its figures, and the order of priorities.
 #pragma once
 
 #include <array>
@@ -8,10 +8,10 @@
 
 namespace dxgkit::vidsch {
 
-/// Priority class of a process (SCHED-12), lowest first; the values are those of the client
+/// The priority class of a process (SCHED-12), lowest first. The values are those of the client
 /// interface.
 enum class PriorityClass : uint8_t {
-  kIdle,  // runs when nobody else wants to: no share is kept for it
+  kIdle,  // runs when no other class has work: no share is kept for it
   kBelowNormal,
   kNormal,
   kAboveNormal,
@@ -21,33 +21,33 @@ enum class PriorityClass : uint8_t {
 
 inline constexpr int32_t kPriorityMost = 7;  // of a context: -7..+7 (SCHED-11)
 
-/// The figures behind decisions. All times in nanoseconds of the clock the caller gives.
-/// Every default is our choice; SCHED-10 and SCHED-15 say so.
+/// The figures behind decisions. All times are nanoseconds of the caller's clock. Every default is
+/// our choice; SCHED-10 and SCHED-15 say so.
 struct SchedulingPolicy {
   /// How long a context keeps its engine while an equal waits (SCHED-10). > 0.
   int64_t quantum_ns = 20'000'000;
-  /// What a running packet gets on top before a used-up quantum preempts it, so that one about to
-  /// end can. Also the shortest quantum when many share. > 0.
+  /// The extra time of a running packet before a used-up quantum preempts it, so that a packet near
+  /// its end can finish. Also the shortest quantum when many share. > 0.
   int64_t grace_ns = 1'000'000;
-  /// No round of all equals takes longer than this, if quanta of at least `grace_ns` allow it: with
-  /// more than round / quantum contexts each gets less at a time, and everyone's turn comes soon
-  /// enough. > 0.
+  /// No round of all equals takes longer than this, if quanta of at least `grace_ns` allow it. With
+  /// more than round / quantum contexts each gets a shorter quantum, so that each context's turn
+  /// comes soon enough. > 0.
   int64_t round_ns = 320'000'000;
-  /// Counted for a packet that took less. It bounds how many packets a context may run in a turn
-  /// where time stands still. > 0.
+  /// The time charged for a packet that took less. It bounds how many packets a context may run in
+  /// a turn while time stands still. > 0.
   int64_t least_charge_ns = 10'000;
-  /// A packet longer than a quantum is repaid by turns passed over, at most so many.
+  /// A context repays a packet longer than a quantum by passing over turns, at most so many.
   uint32_t debt_quanta = 8;
-  /// Percent of a node's time that priorities below the highest get when they want it, the idle
-  /// class excepted (SCHED-15). 0..99.
+  /// The percentage of a node's time that priorities below the highest get when they want it; the
+  /// idle class gets none (SCHED-15). 0..99.
   uint32_t starvation_percent = 10;
-  /// Packets kept prepared per node at or above a priority, beyond the hardware queue's depth.
-  /// >= 1.
+  /// The number of packets kept prepared per node at or above a priority, beyond the hardware
+  /// queue's depth. >= 1.
   uint32_t look_ahead = 1;
-  /// Hardware may start a preempted packet over: from so many quanta lost on, each further run of
-  /// it gets twice the time, so that it ends.
+  /// Hardware may start a preempted packet from its beginning. After this many lost quanta each
+  /// further run gets twice the time, so that the packet ends.
   uint32_t patient_preemptions = 8;
-  /// In-process priority goes first so many times in a row, then the rest of the process once.
+  /// In-process priority goes first so many times in a row; then the rest of the process goes once.
   uint32_t ahead_in_a_row = 9;
 
   bool valid() const {
@@ -57,12 +57,12 @@ struct SchedulingPolicy {
 };
 
 // Levels: fifteen for each class, the classes one above the other, the paging context on top. A
-// higher class goes before a lower one whatever the priorities of the contexts: it is what a
-// privilege guards.
+// higher class goes before a lower one whatever the priorities of the contexts, because a privilege
+// guards the class.
 inline constexpr size_t kLevelsPerClass = 15;
 inline constexpr size_t kSystemLevel = 6 * kLevelsPerClass;
 inline constexpr size_t kLevels = kSystemLevel + 1;
-/// From here on a share is kept (SCHED-15).
+/// Levels from here on have a kept share (SCHED-15).
 inline constexpr size_t kFirstServedLevel = kLevelsPerClass;
 
 inline constexpr size_t level_of(PriorityClass priority_class, int32_t priority) {

@@ -42,7 +42,7 @@ TEST(PolicyEdgesTest, TheEarliestDeadlineIsTold) {
   }
 }
 
-// However many share a round, nobody's quantum is shorter than the grace.
+// With any number of contexts in a round, no quantum is shorter than the grace.
 TEST(PolicyEdgesTest, AQuantumIsNoShorterThanTheGrace) {
   DXGKIT_COVERS("SCHED-10");
   SchedulingPolicy policy;
@@ -89,8 +89,8 @@ size_t share_after(const std::function<void(SharedEngine&)>& before) {
   return count_of(engine, 2, from);
 }
 
-// A share is of the time in which somebody wanted it: nothing is saved up while nobody does, and
-// what the idle class wants does not count.
+// A share is of the time in which it was wanted. Nothing is saved up in other times, and the wishes
+// of the idle class do not count.
 TEST(PolicyEdgesTest, AShareIsNotSavedUp) {
   DXGKIT_COVERS("SCHED-15");
   const size_t plain = share_after([](SharedEngine&) {});
@@ -161,8 +161,8 @@ TEST(PolicyEdgesTest, AQuantumIsForAllPacketsOfATurn) {
   EXPECT_EQ(engine.scheduler->quantum_deadline(), 21 * kMs) << "five left, and the grace";
 }
 
-// Nobody's quantum ends for a packet of lower priority, though that is on hardware already, nor for
-// anybody once the context has failed.
+// A quantum does not end for a packet of lower priority, though that packet is on hardware already.
+// It ends for no packet once the context has failed.
 TEST(PolicyEdgesTest, OnlyEqualsEndAQuantum) {
   DXGKIT_COVERS("SCHED-10");
   SchedulingPolicy policy;
@@ -184,14 +184,15 @@ TEST(PolicyEdgesTest, OnlyEqualsEndAQuantum) {
   EXPECT_FALSE(equals.scheduler->quantum_deadline().has_value());
 }
 
-// Runs that ended for somebody else's priority are no quanta lost: the packet gets no longer ones.
+// Runs that ended for another context's priority are no lost quanta: the packet gets no longer
+// runs.
 TEST(PolicyEdgesTest, OnlyQuantaThatEndedCountAsLost) {
   DXGKIT_COVERS("SCHED-10", "SCHED-09");
   SharedEngine engine(one_node(true), {}, SharedEngine::OnPreemption::kStartOver);
   engine.add(1, {.node = kNode}, 10'000 * kMs, 1);
   engine.add(2, {.node = kNode}, 10'000 * kMs, 1);
   for (int i = 0; i < 40; ++i) {
-    engine.now_ns += 30 * kMs;  // nobody looked at the clock meanwhile
+    engine.now_ns += 30 * kMs;  // the clock was not read meanwhile
     ASSERT_TRUE(engine.scheduler->request_preemption(kNode));
     engine.run_until(engine.now_ns);
     const std::optional<int64_t> end = engine.scheduler->quantum_deadline();
@@ -225,7 +226,7 @@ TEST(PolicyEdgesTest, AQuantumDoublesWithEachLostBeyondTheEighth) {
   }
 }
 
-// Who went away in debt has it paid by rounds of all who share, not by each turn of somebody.
+// The debt of a context that left is paid by rounds of all that share, not by each turn of one.
 TEST(PolicyEdgesTest, ADebtIsPaidByRoundsNotByTurns) {
   DXGKIT_COVERS("SCHED-10");
   SharedEngine engine(one_node(false, 1));

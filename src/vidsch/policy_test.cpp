@@ -1,4 +1,4 @@
-// Who gets how much of an engine, in simulated time.
+// The shares of an engine, in simulated time.
 #include "vidsch/policy.h"
 
 #include <gmock/gmock.h>
@@ -75,8 +75,8 @@ struct Mix {
 };
 class FairnessTest : public ::testing::TestWithParam<Mix> {};
 
-// Sixty-four equals over ten seconds: nobody gets a tenth more than anybody else, however long
-// their packets are.
+// Sixty-four equals over ten seconds: none gets a tenth more than another, however long their
+// packets are.
 TEST_P(FairnessTest, SixtyFourEqualsWithinTenPercent) {
   DXGKIT_COVERS("SCHED-08", "SCHED-10");
   SharedEngine engine(one_node(GetParam().preemptible));
@@ -269,7 +269,8 @@ TEST(PolicyTest, SignallerRunsAtThePriorityOfWhoWaits) {
   EXPECT_TRUE(engine.scheduler->validate());
 }
 
-// A chain: the one high waits for waits itself; and a signal queued after the wait counts too.
+// A chain: the context that the high one waits for waits itself. A signal queued after the wait
+// counts too.
 TEST(PolicyTest, InheritedPriorityIsHandedOn) {
   SharedEngine engine(one_node(false, 1));
   for (uint64_t id = 1; id <= 3; ++id) {
@@ -300,7 +301,7 @@ TEST(PolicyTest, InheritedPriorityIsHandedOn) {
   }
 }
 
-// A failed context hands on nothing and is raised by nobody.
+// A failed context hands on no level and is not raised.
 TEST(PolicyTest, FailureEndsInheritance) {
   SharedEngine engine(one_node(false, 1));
   ASSERT_EQ(engine.scheduler->sync_objects().create(kFence, {.kind = SyncKind::kFence}),

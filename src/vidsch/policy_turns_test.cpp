@@ -179,7 +179,7 @@ TEST_F(TurnsTest, TurnsAreAsLongOnEveryNode) {
     if (first.empty()) first = engine.order;
     EXPECT_EQ(engine.order, first) << node;
   }
-  // They share a round, so nobody has as many packets in a row as two would have.
+  // They share a round, so no context has as many packets in a row as two would have.
   size_t longest = 0, row = 0;
   for (size_t i = 1; i < first.size(); ++i) {
     row = first[i] == first[i - 1] ? row + 1 : 1;
@@ -188,7 +188,7 @@ TEST_F(TurnsTest, TurnsAreAsLongOnEveryNode) {
   EXPECT_LT(longest, 15U);
 }
 
-// What a process's contexts did is over with the last of them: those it makes later begin anew.
+// The history of a process ends with its last context: later contexts begin anew.
 TEST_F(TurnsTest, AProcessBeginsAnewWithItsFirstContext) {
   DXGKIT_COVERS("SCHED-13");
   for (const size_t packets : {1U, 2U, 3U, 5U, 9U}) {

@@ -84,7 +84,7 @@ Status Scheduler::set_priority(ContextId id, int32_t priority) {
   if (priority < -kPriorityMost) return Status::kInvalidParameter;
   if (priority > kPriorityMost) return Status::kInvalidParameter;
   context->desc.priority = priority;
-  impl_->inherit_anew(*context);  // who waits for it may outrank it only now
+  impl_->inherit_anew(*context);  // only now may a waiter outrank it
   impl_->run();
   return Status::kSuccess;
 }
@@ -115,11 +115,11 @@ void Scheduler::set_suspended(ContextId id, bool suspended) {
   Context* context = impl_->find_context(id);
   DXGKIT_CHECK(context != nullptr);
   DXGKIT_CHECK(!context->desc.is_system);
-  if (context->resuspend) {  // runs out what it holds; suspended again afterwards, or not
+  if (context->resuspend) {  // it runs out what it holds; afterwards it is suspended again, or not
     context->resuspend = suspended;
     return;
   }
-  if (suspended && impl_->held_ && context->prepared != 0) {  // as if it had been before
+  if (suspended && impl_->held_ && context->prepared != 0) {  // as a context suspended before
     context->resuspend = true;
     return;
   }
@@ -133,7 +133,7 @@ void Scheduler::set_held(bool held) {
   if (impl_->held_ == held) return;
   impl_->held_ = held;
   for (auto& [id, context] : impl_->contexts_) {
-    // Work that has its memory is let through, so that the memory comes free.
+    // Work that has its memory may run, so that the memory becomes free.
     if (held && context->suspended && context->prepared != 0) {
       impl_->change_selection(*context, [&] { context->suspended = false; });
       context->resuspend = true;
@@ -157,7 +157,7 @@ void Scheduler::hold_node(NodeOrdinal ordinal, bool held) {
 }
 
 bool Scheduler::drained() const {
-  // What is on hardware is one or the other.
+  // A packet on hardware is one or the other.
   if (impl_->pinned_ != 0 || impl_->paging_ != 0) return false;
   return std::ranges::none_of(impl_->nodes_, &NodeState::preemption_pending);
 }
@@ -306,7 +306,7 @@ FenceReport Scheduler::completed(NodeOrdinal ordinal, SubmissionFenceId fence, i
   const size_t found = position(*node, fence);
   if (found == node->ring.size()) {
     const bool repeat = fence.value != 0 && fence == node->last_completed;
-    // The driver may say so of one it refused, and need not (SUB-29).
+    // The driver may report a refused packet as complete, but need not (SUB-29).
     if (repeat && node->last_completed_refused) return FenceReport::kAccepted;
     return repeat ? FenceReport::kRepeated : FenceReport::kUnknownFence;
   }

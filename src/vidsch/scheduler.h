@@ -32,14 +32,16 @@ enum class PacketOutcome {
   kFaulted,    // was on hardware when the device went into error
 };
 
-/// How far a packet had come when it left.
+/// How far a packet had come when it retired.
 enum class Reached {
-  kQueue,      // never submitted
-  kHardware,   // was on hardware until it left: it ran, a reset took it away, or it was refused
+  kQueue,  // never submitted
+  // Was on hardware until it retired: it ran, a reset took it away, or the driver refused it.
+  kHardware,
   kGivenBack,  // was on hardware, and came back unfinished by preemption or an engine's reset
 };
 
-/// What the scheduler asks of the world; dxgk implements it, tests fake it. All calls on the lane.
+/// The interface that the scheduler needs. dxgk implements it, tests fake it. All calls on the
+/// lane.
 class EnginePort {
  public:
   virtual ~EnginePort() = default;
@@ -51,27 +53,27 @@ class EnginePort {
     kFailed,   // cannot ever be brought in: the port puts the device in error; the packet is
                // cancelled
   };
-  /// Called once per render packet when it nears the head, in queue order per context; again after
-  /// kBusy.
+  /// Called once per render packet when it comes near the head, in queue order per context. Called
+  /// again after kBusy.
   virtual Prepare prepare(PacketId packet) = 0;
   enum class Submit {
     kTaken,
-    /// Malformed, says the driver: it never runs. The port puts the device in error; the fence
-    /// counts as completed once the node's earlier ones are (SUB-29).
+    /// The driver says that the packet is malformed: it never runs. The port puts the device in
+    /// error. The fence counts as completed once all earlier fences of the node are (SUB-29).
     kRefused,
     kStopping,  // the driver failed a call that may not fail: the scheduler halts
   };
   /// Patches and submits.
   virtual Submit submit(PacketId packet, NodeOrdinal node, SubmissionFenceId fence,
                         bool resubmission) = 0;
-  /// A packet left, exactly once per packet, in retirement order. The port unpins, recycles,
-  /// reports.
+  /// A packet retired; called exactly once per packet, in retirement order. The port unpins,
+  /// recycles, reports.
   virtual void retired(PacketId packet, PacketOutcome outcome, Reached reached) = 0;
   /// Asks the driver to preempt the node (DxgkDdiPreemptCommand) with an id of the node's fence
   /// sequence.
   virtual void preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) = 0;
 };
-// Every callback may call the scheduler and its sync objects again; what such a call starts runs
+// Every callback may call the scheduler and its sync objects. Work that such a call starts runs
 // after the callback.
 
 struct NodeDesc {
@@ -79,8 +81,8 @@ struct NodeDesc {
   uint32_t hardware_queue_depth = 2;  // HwQueuePacketCap, 2 when that is 0 (SCHED-07); >= 1
   bool preemptible = false;           // PreemptionAware
   SubmissionFenceId first_fence{1};   // the first id given out; tests start near the 32-bit wrap
-  /// Not an engine but a queue the hardware works off by itself: one context at a time uses it.
-  /// Behind all engines in the list.
+  /// True for a hardware queue instead of an engine: the hardware takes its packets by itself, and
+  /// one context at a time uses it. These nodes come after all engines in the list.
   bool of_queue = false;
 };
 
@@ -88,36 +90,38 @@ struct ContextDesc {
   NodeOrdinal node;
   int32_t priority = 0;                                   // -7..+7 (SCHED-11)
   bool is_system = false;                                 // the paging context
-  PriorityClass priority_class = PriorityClass::kNormal;  // of its process
-  uint64_t process = 0;           // 0: of none; names those in-process priority is about (SCHED-13)
+  PriorityClass priority_class = PriorityClass::kNormal;  // of the context's process
+  // 0: none; in-process priority compares contexts of equal process (SCHED-13).
+  uint64_t process = 0;
   bool ahead_in_process = false;  // in-process priority 1
 };
 
-/// A signal in several contexts, which takes effect when the last of them has come to it (SYNC-06).
-/// One that is cancelled on the way never does.
+/// A signal in several contexts. It takes effect when the last of them has reached it (SYNC-06). If
+/// one context cancels it, it never takes effect.
 struct Broadcast {
   uint32_t missing = 0;
-  std::function<void()> event = {};  // also called then; may be null (SYNC-07)
+  std::function<void()> event = {};  // called when it takes effect; may be null (SYNC-07)
 };
 
 struct PacketDesc {
-  PacketId id;  // the caller's, unused before
+  PacketId id;  // chosen by the caller, unused before
   PacketKind kind = PacketKind::kRender;
   std::vector<SyncPoint> points = {};  // kWait, kSignal: objects and values
-  /// kSignal: takes effect when every earlier packet of the context is with the hardware, not done
-  /// (SYNC-05, SYNC-12).
+  /// kSignal: takes effect when every earlier packet of the context has gone to the hardware, even
+  /// if not done (SYNC-05, SYNC-12).
   bool at_submission = false;
-  std::shared_ptr<Broadcast> broadcast = {};  // kSignal of several contexts; null: of this one
+  // kSignal of several contexts; null: of this context only.
+  std::shared_ptr<Broadcast> broadcast = {};
 };
 
-/// A signal that is still to be made, for reports.
+/// A signal that has not taken effect yet, for reports.
 struct QueuedSignal {
   ContextId context;
   SyncPoint point;
 };
 
-/// What a fence report from the driver turned out to be; anything but kAccepted is the driver's
-/// fault and the caller turns it into a finding (INT-11, INT-12, INT-14, PREEMPT-09).
+/// The scheduler's judgment of a fence report. Anything but kAccepted is the driver's fault, and
+/// the caller turns it into a finding (INT-11, INT-12, INT-14, PREEMPT-09).
 enum class FenceReport { kAccepted, kRepeated, kUnknownFence, kUnknownNode, kUnexpectedPreemption };
 
 struct NodeStatus {
@@ -129,98 +133,108 @@ struct NodeStatus {
   bool resetting = false;
 };
 
-/// Whom the reset of an engine hit.
+/// The packet that the reset of an engine aborted.
 struct EngineReset {
   bool in_range = false;     // false: the id is neither the last completed one nor on hardware
   bool on_hardware = false;  // the packet is; else it had finished already (TDR-15)
   PacketId packet;           // on_hardware
   PacketKind kind = PacketKind::kRender;  // on_hardware
-  ContextId context;                  // whose it is, or was; value 0: nothing has run on the node
+  // The context of that packet; value 0: no packet has run on the node.
+  ContextId context;
   size_t finished = 0, innocent = 0;  // packets before it, and behind it
 };
 
 /// Lane: the adapter's. Time comes in as arguments. Deterministic: equal calls give equal
-/// decisions. Selection: a preempted paging packet, then the paging context, then the highest
-/// class and priority with a ready packet. Equals take turns: whose turn it is keeps the node, and
-/// is prepared first, until it has used its quantum of hardware time or has nothing to run; what a
-/// packet took beyond the quantum is taken off later turns (SCHED-10). A used-up quantum preempts
-/// (preemptible nodes, `quantum_deadline`) only if an equal waits; a packet that lost many quanta
-/// gets longer runs, so hardware that starts packets over gets through.
-/// Lower priorities share `starvation_percent` of the time when they want it, the idle class
-/// excepted (SCHED-15). A ready packet of higher priority than work on a preemptible node's
-/// hardware queue asks for preemption (SCHED-09). A context whose queued signal a blocked context
-/// of higher priority waits for runs at that priority until the signal has taken effect.
-/// Look-ahead: at most depth + 1 prepared render packets per node wait at or above a priority, and
-/// one of the context whose turn is next. Packets behind a wait that is not satisfied are not
-/// prepared, so whatever holds memory can finish. A kBusy packet holds back preparation of its
-/// priority and below, after 8 refusals of all, until it gets its memory; but not of an equal on
-/// its node whose turn is earlier, so contexts that do not fit together change by turns; unless
-/// nothing is left that could free any. Invariants
-/// (`validate`): hardware queues bounded by depth and ordered by fence; per context FIFO; every
-/// packet is in exactly one queue; fence ids of a node rise, skip 0, and survive the 32-bit wrap.
+/// decisions.
+///
+/// Selection: a preempted paging packet, then the paging context, then the highest class and
+/// priority with a ready packet. Equals take turns. The context whose turn it is keeps the node,
+/// and is prepared first, until it has used its quantum of hardware time or has nothing to run.
+/// Time that a packet took beyond the quantum is taken off later turns (SCHED-10). A used-up
+/// quantum preempts (preemptible nodes, `quantum_deadline`) only if an equal waits. A packet that
+/// lost many quanta gets longer runs, so that hardware which restarts packets finishes it.
+///
+/// Lower priorities, except the idle class, share `starvation_percent` of the time when they want
+/// it (SCHED-15). A ready packet asks for preemption if it has a higher priority than work on a
+/// preemptible node's hardware queue (SCHED-09). A context runs at the priority of a blocked higher
+/// one that waits for its queued signal, until the signal has taken effect.
+///
+/// Look-ahead: at most depth + 1 prepared render packets per node wait at or above a priority, plus
+/// one of the context whose turn is next. No packet behind an unsatisfied wait is prepared, so
+/// every packet that holds memory can finish. A kBusy packet holds back preparation of its priority
+/// and below (after 8 refusals: of all) until it gets its memory. It does not hold back an equal on
+/// its node whose turn is earlier, so contexts that do not fit together take turns. It also holds
+/// back nothing if no other packet is left that could free memory.
+///
+/// Invariants (`validate`): hardware queues are bounded by depth and ordered by fence. Each context
+/// is FIFO. Every packet is in exactly one queue. Fence ids of a node rise, skip 0, and survive the
+/// 32-bit wrap.
 class Scheduler {
  public:
-  /// The policy is valid (CHECKed).
+  /// @param policy  valid (CHECKed).
   Scheduler(EnginePort& port, std::span<const NodeDesc> nodes, const SchedulingPolicy& policy = {});
   ~Scheduler();
 
   // --- contexts ---
   Status create_context(ContextId id,
                         const ContextDesc& desc);  // kInvalidParameter: unknown node, bad priority
-  /// True if nothing of the context is queued or on hardware and it is gone now; false: still busy,
-  /// state unchanged. Mutexes it owned become free (SYNC-27).
+  /// Removes a context. True: no packet of the context was queued or on hardware, and it is gone
+  /// now. False: still busy, state unchanged. Mutexes it owned become free (SYNC-27).
   bool destroy_context(ContextId id);
-  /// The device of these contexts went into error: queued packets retire as cancelled (queue
-  /// order), those on hardware stay until they complete and retire as faulted. Later `queue`
+  /// The device of these contexts went into error. Queued packets retire as cancelled (queue
+  /// order). Packets on hardware stay until they complete, and retire as faulted. Later `queue`
   /// answers kDeviceRemoved.
   void fail_context(ContextId id);
-  /// The context is about to be destroyed: what is queued still runs, but a wait nobody has
-  /// satisfied by the time its turn comes fails the context instead of holding it for ever
-  /// (SCHED-22).
+  /// The context is about to be destroyed. Queued packets still run. A wait that is still
+  /// unsatisfied when its turn comes fails the context instead of holding it for ever (SCHED-22).
   void drain_context(ContextId id);
   Status set_priority(ContextId id, int32_t priority);
-  /// SCHED-12: of the process it belongs to; the caller tells every context of it.
+  /// SCHED-12: sets the class of the context's process. The caller does so for every context of the
+  /// process.
   void set_priority_class(ContextId id, PriorityClass priority_class);
-  /// SCHED-13: its packets go before those of other contexts of its process with the same priority
-  /// on the node, whenever the turn of one of those comes; it takes nothing from other processes.
-  /// Without a process: no effect.
+  /// SCHED-13: in-process priority. On a turn of a context of the same process, node and priority,
+  /// this context's packets go first. It takes nothing from other processes. No effect without a
+  /// process.
   void set_ahead_in_process(ContextId id, bool ahead);
-  /// The priority it is scheduled at, boosts included. Bigger goes first; for tests and traces.
+  /// The priority at which the context is scheduled, boosts included. A larger number goes first.
+  /// For tests and traces.
   size_t effective_level(ContextId id) const;
-  /// RES-03, SCHED-17: a suspended context is not selected; neighbours are. Packets already
+  /// RES-03, SCHED-17: a suspended context is not selected; its neighbours are. Packets already
   /// prepared keep their memory. System contexts cannot be suspended (CHECKed).
   void set_suspended(ContextId id, bool suspended);
-  /// Power: while held nothing is prepared that is not yet, so nothing takes memory; what is
-  /// prepared runs to its end, that of suspended contexts too, and paging goes on.
+  /// Power: while held, no further packet is prepared, so no packet takes memory. Prepared packets
+  /// run to their end, also of suspended contexts, and paging goes on.
   void set_held(bool held);
-  /// Nothing is submitted to the node while held; what is on its hardware goes on.
+  /// Nothing is submitted to the node while held. Packets on its hardware go on.
   void hold_node(NodeOrdinal node, bool held);
-  /// No packet holds memory, none is on hardware, no paging packet is left, no preemption pends.
+  /// True if no packet holds memory, none is on hardware, no paging packet is left, and no
+  /// preemption is pending.
   bool drained() const;
-  /// Some packet of the context holds memory or is on hardware.
+  /// True if a packet of the context holds memory or is on hardware.
   bool holds_memory(ContextId id) const;
-  /// The hardware has lost its power: it will never report what is on it. Paging packets, queued
-  /// ones included, retire as cancelled, render packets on hardware as faulted; pending preemptions
-  /// are over. The caller fails the contexts that hold memory.
+  /// The hardware has lost its power and will never report its packets. Paging packets, queued ones
+  /// included, retire as cancelled. Render packets on hardware retire as faulted. Pending
+  /// preemptions are over. The caller fails the contexts that hold memory.
   void abandon_hardware();
   // --- resets: scheduler_reset.cpp ---
-  /// Nothing is submitted to the node, nor asked of it, until engine_was_reset or end_reset.
+  /// Holds the node: until engine_was_reset or end_reset nothing is submitted to it, and no
+  /// preemption is requested.
   void begin_reset(NodeOrdinal node);
-  /// It was not needed; a preemption that pends still does.
+  /// The reset was not needed. A preemption that was pending is pending again.
   void end_reset(NodeOrdinal node);
-  /// What engine_was_reset would find; changes nothing.
+  /// The result that engine_was_reset would give. Changes nothing.
   EngineReset find_aborted(NodeOrdinal node, SubmissionFenceId last_aborted) const;
-  /// The driver has reset the engine, and `last_aborted` is the last id it will never hear of
-  /// again (TDR-15..17): packets before it are complete, it retires as faulted, newer ones go back
-  /// to where they came from, paging first and with old ids. A preemption that pended is over. The
-  /// caller fails the device of `context`; until then that is not selected. Nothing changes unless
+  /// The driver has reset the engine. `last_aborted` is the last id that the engine will never
+  /// report (TDR-15..17). Packets before it are complete, it retires as faulted, and newer packets
+  /// go back to their queues, paging first and with old ids. A pending preemption is over. The
+  /// caller fails the device of `context`, which is not selected until then. Nothing changes unless
   /// the result is in range. CHECKs that no paging packet is hit: that needs an adapter reset.
   EngineReset engine_was_reset(NodeOrdinal node, SubmissionFenceId last_aborted, int64_t now_ns);
-  /// Nothing is prepared or submitted anywhere until end_adapter_reset.
+  /// Nothing is prepared or submitted on any node until end_adapter_reset.
   void begin_adapter_reset();
-  /// Everything on hardware is gone: render packets retire as faulted, paging, queued paging too,
-  /// as cancelled, and each node's last completed id is its last submitted one (TDR-25). The caller
-  /// fails the contexts that hold memory.
+  /// Everything on hardware is gone. Render packets retire as faulted; paging packets, queued ones
+  /// included, as cancelled. Each node's last completed id becomes its last submitted one (TDR-25).
+  /// The caller fails the contexts that hold memory.
   void adapter_was_reset(int64_t now_ns);
   void end_adapter_reset();
   /// Contexts with packets on the node's hardware, oldest packet first, each once.
@@ -228,16 +242,16 @@ class Scheduler {
   /// Packets on the node's hardware with their fences, oldest first.
   std::vector<std::pair<PacketId, SubmissionFenceId>> packets_on(NodeOrdinal node) const;
 
-  /// Some packet of the context is on hardware.
+  /// True if a packet of the context is on hardware.
   bool on_hardware(ContextId id) const;
-  /// Queued and on hardware.
+  /// The number of packets, queued and on hardware.
   size_t packets_of(ContextId id) const;
   /// Calls back (on the lane) once the context has no packet; at once if it has none. For
   /// WaitForIdle and destruction.
   void when_idle(ContextId id, std::function<void()> then);
 
   // --- packets ---
-  /// Appends to the context's software queue; kDeviceRemoved for a failed context or after halt,
+  /// Appends to the context's software queue. kDeviceRemoved for a failed context or after halt,
   /// kInvalidParameter for kPaging outside a system context (state unchanged). A kSignal that
   /// breaks its object's limits when it takes effect retires as kFaulted. Cost: O(1), no allocation
   /// once the pools have grown.
@@ -247,24 +261,25 @@ class Scheduler {
   /// on nodes that are not preemptible no other context runs between them, as long as the next part
   /// can be brought in and the context is selected (REND-25).
   void insert_after(PacketId existing, PacketId packet);
-  /// The paging a kWaiting prepare started is done. May come before that prepare returns. Ignored
-  /// for packets gone meanwhile.
+  /// The paging that a kWaiting prepare started is done. May come before that prepare returns.
+  /// Ignored for packets that have retired meanwhile.
   void packet_ready(PacketId packet);
-  /// Memory was freed or unpinned by other means: kBusy packets are asked again.
+  /// Memory was freed or unpinned by other means, so kBusy packets are asked again.
   void retry_busy();
-  /// Drives selection: prepares heads, submits what is ready while hardware queues have room. Call
-  /// after anything changed (every mutating call here does it itself). Calls without a time do not
-  /// move the clock: work they start counts as started at the next call with one, unless a clock is
-  /// set; so pump(now) before reading `progress_ns`.
+  /// Drives selection: prepares heads, and submits ready packets while hardware queues have room.
+  /// Call it after any change; every mutating call here does so itself. Calls without a time do not
+  /// move the clock. Work that they start counts as started at the next call with a time, unless a
+  /// clock is set. So call pump(now) before you read `progress_ns`.
   void pump(int64_t now_ns);
-  /// Whether the time makes a difference to pump(): something on hardware has a quantum.
+  /// True if the time makes a difference to pump(): a packet on hardware has a quantum.
   bool minds_time() const;
-  /// pump() where it does not, or where a clock is set and no quantum has to be looked at now.
+  /// pump() for cases in which the time makes no difference, or a clock is set and no quantum needs
+  /// a check now.
   void pump();
-  /// When `pump` is due at the latest, because a quantum on a preemptible node is then used up
-  /// while an equal waits; nullopt: no such time. Cost: linear in nodes.
+  /// The latest time for the next `pump`: then a quantum on a preemptible node is used up while an
+  /// equal waits. nullopt: no such time. Cost: linear in nodes.
   std::optional<int64_t> quantum_deadline() const;
-  /// Gives calls without a time argument one. Optional.
+  /// Sets the clock for calls without a time argument. Optional.
   void set_clock(std::function<int64_t()> now_ns);
 
   // --- reports from the driver ---
@@ -272,31 +287,31 @@ class Scheduler {
                         int64_t now_ns);  // every id up to it (INT-10)
   FenceReport preempted(NodeOrdinal node, SubmissionFenceId preemption,
                         SubmissionFenceId last_completed, int64_t now_ns);
-  /// DMA_FAULTED: earlier ids are complete, this packet retires as faulted (its id goes to *packet,
-  /// which may be null). The caller fails the device; until then the context is not selected and
-  /// its signals do not fire (SCHED-17).
+  /// DMA_FAULTED: earlier ids are complete, and this packet retires as faulted (its id goes to
+  /// *packet, which may be null). The caller fails the device. Until then the context is not
+  /// selected and its signals do not fire (SCHED-17).
   FenceReport faulted(NodeOrdinal node, SubmissionFenceId fence, int64_t now_ns, PacketId* packet);
 
-  /// Asks for preemption if the node can and none is pending (PREEMPT-05). False if not asked.
-  /// Nothing is submitted to the node until the answer.
+  /// Requests preemption if the node can be preempted and no request is pending (PREEMPT-05).
+  /// Returns false if it made no request. Nothing is submitted to the node until the answer.
   bool request_preemption(NodeOrdinal node);
-  /// Adapter stop or fatal finding: nothing more is submitted; everything queued or on hardware
-  /// retires as cancelled/faulted.
+  /// Adapter stop or fatal finding: nothing more is submitted. Packets that are queued or on
+  /// hardware retire as cancelled or faulted.
   void halt();
 
   // --- sync objects: see sync_objects.h ---
   SyncObjects& sync_objects();
-  /// Signals queued and not made yet, by context id and in stream order.
+  /// Signals that are queued and have not taken effect, by context id and in stream order.
   std::vector<QueuedSignal> queued_signals() const;
 
   NodeStatus node_status(NodeOrdinal node) const;
-  /// Engines: without the hardware's own queues.
+  /// The number of engines, without hardware queues.
   size_t node_count() const;
-  /// Some packet is on hardware, in whatever queue.
+  /// True if a packet is on hardware, in any queue.
   bool anything_on_hardware() const;
   /// How many packets may be in a hardware queue that is empty now; >= 1.
   void set_depth(NodeOrdinal node, uint32_t depth);
-  /// On which node and with which fence a packet is on hardware; nullopt if it is not.
+  /// The node and the fence of a packet on hardware; nullopt if it is not on hardware.
   std::optional<std::pair<NodeOrdinal, SubmissionFenceId>> on_hardware(PacketId packet) const;
   bool validate() const;
 

@@ -111,7 +111,8 @@ TEST_F(SchedulerEdgesTest, ARefusedPacketHoldsBackThoseBelowWhenAskedAgain) {
   EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 10, 20));
 }
 
-// A packet that was refused eight times gets its memory before anybody, of whatever priority.
+// A packet that was refused eight times gets its memory before any other packet, of whatever
+// priority.
 TEST_F(SchedulerEdgesTest, TheEighthRefusalHoldsBackHigherPrioritiesToo) {
   DXGKIT_COVERS("SCHED-08");
   start(4, false);
@@ -172,7 +173,7 @@ TEST_F(SchedulerEdgesTest, WhileHeldSuspendedContextsWithoutMemoryStayWhereTheyA
   EXPECT_EQ(fence(), 4U);
 }
 
-// What is cancelled leaves where it stood in its stream, before what had completed behind it.
+// Cancelled packets retire in stream order, before packets behind them that had completed.
 TEST_F(SchedulerEdgesTest, CancelledPacketsLeaveInStreamOrder) {
   DXGKIT_COVERS("SCHED-06");
   start();

@@ -1,5 +1,5 @@
-// What power transitions ask of the scheduler: hold work, know when nothing is left, give up what
-// lost its power.
+// The scheduler in power transitions: it holds work, knows when nothing is left, and gives up
+// packets that lost their power.
 #include <gmock/gmock.h>
 
 #include "tests/support/covers.h"
@@ -60,8 +60,8 @@ TEST_F(SchedulerPowerTest, WhileHeldRefusedPacketsAreNotAskedAgain) {
   EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 2));
 }
 
-// What a suspended context has prepared holds memory until it has run: a hold lets it through, and
-// it is suspended again afterwards.
+// Prepared packets of a suspended context hold memory until they have run. So a hold lets the
+// context run, and suspends it again afterwards.
 TEST_F(SchedulerPowerTest, WhileHeldSuspendedContextsRunOutWhatTheyHold) {
   start(1);
   for (uint64_t p = 1; p <= 4; ++p) queue(kA, p);
@@ -103,7 +103,8 @@ TEST_F(SchedulerPowerTest, WhoIsSuspendedWhileHeldRunsOutWhatItHoldsToo) {
   EXPECT_EQ(scheduler_->packets_of(kA), 0U);
 }
 
-// Who is resumed, or suspended once more, while a hold lets it through is so when that ends.
+// A context that is resumed, or suspended once more, while a hold lets it run keeps that state when
+// the hold ends.
 TEST_F(SchedulerPowerTest, SuspensionAskedForWhileHeldCountsAfterwards) {
   for (const bool suspended : {false, true}) {
     engine_ = {};

@@ -1,4 +1,4 @@
-// What resets of an engine, or of the adapter, do to packets.
+// The effect of engine and adapter resets on packets.
 #include <algorithm>
 
 #include "base/check.h"

@@ -1,4 +1,4 @@
-// Resets: who is hit, who goes on, and with which ids.
+// Resets: which packets are hit, which go on, and with which ids.
 #include <gmock/gmock.h>
 
 #include "tests/support/covers.h"
@@ -53,7 +53,7 @@ class SchedulerResetTest : public ::testing::Test {
   size_t seen_ = 0;
 };
 
-// Fences 1 and 2 had finished when the reset came, 3 is the one that hung, 4 waited behind it.
+// Fences 1 and 2 had finished when the reset came, fence 3 hung, and fence 4 waited behind it.
 TEST_F(SchedulerResetTest, WhatIsNewerThanTheAbortedPacketIsSubmittedAgain) {
   DXGKIT_COVERS("TDR-16", "TDR-17");
   queue(kInnocent, 1);
@@ -309,7 +309,8 @@ TEST_F(SchedulerResetTest, AResetThatWasNotNeededLeavesThePreemptionPending) {
             FenceReport::kAccepted);
 }
 
-// What was refused memory before an adapter reset is asked again after it, when all is free.
+// A packet that was refused memory before an adapter reset is asked again after it, when all memory
+// is free.
 TEST_F(SchedulerResetTest, RefusedPacketsAreAskedAgainAfterAnAdapterReset) {
   engine_.answers[1] = EnginePort::Prepare::kBusy;
   queue(kInnocent, 1);

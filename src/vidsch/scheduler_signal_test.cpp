@@ -150,7 +150,7 @@ TEST_F(SchedulerSignalTest, SignalsThatAreStillToComeAreListed) {
   EXPECT_THAT(scheduler_->queued_signals(), IsEmpty());
 }
 
-// Nobody who hears of one signal that was cancelled counts on the others.
+// A cancelled signal no longer counts as one that is still to come.
 TEST_F(SchedulerSignalTest, CancelledSignalsAreNotStillToCome) {
   DXGKIT_COVERS("SCHED-06");
   start(1);

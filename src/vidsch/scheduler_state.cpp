@@ -86,7 +86,7 @@ void Scheduler::Impl::recycle(Packet* packet) {
   free_.push_front(packet);
 }
 
-/// `before`: a packet on the retirement list that must not leave earlier; null: the end of the
+/// `before`: a packet on the retirement list that must not retire earlier; null: the end of the
 /// list.
 void Scheduler::Impl::retire_later(Packet* packet, PacketOutcome outcome, Packet* before) {
   packet->outcome = outcome;
@@ -159,11 +159,11 @@ void Scheduler::Impl::unlist(Context& context) {
   set_active(context, false);
   if (context.busy_link.listed) {
     busy_.erase(&context);
-    work_ = ~uint64_t{0};  // whom it held back may go on, on any node
+    work_ = ~uint64_t{0};  // packets that it held back may go on, on any node
   }
 }
 
-/// Puts the context on the lists its head and its cursor call for.
+/// Puts the context on the lists that its head and its cursor call for.
 void Scheduler::Impl::refresh(Context& context) {
   while (context.cursor != nullptr) {
     const Packet& packet = *context.cursor;
@@ -189,7 +189,7 @@ void Scheduler::Impl::refresh(Context& context) {
   const Packet* cursor = context.cursor;
   const bool wants = selectable && cursor != nullptr && cursor->kind == PacketKind::kRender &&
                      cursor->state == PacketState::kQueued;
-  if (wants && !context.prepare_link.listed) {  // one that is asked, or unlisted, has left before
+  if (wants && !context.prepare_link.listed) {  // a busy or unlisted one is off that list already
     list_prepare(context);
     touch(context.node);
   }
@@ -201,10 +201,10 @@ void Scheduler::Impl::refresh(Context& context) {
     }
     busy_.insert_after(before, &context);
   }
-  // One that is busy no longer has left the list: in unlist() or in ask().
+  // A context that is no longer busy is off the list already: in unlist() or in ask().
 }
 
-/// A failed context: everything that is not on hardware leaves, in queue order.
+/// A failed context: all packets that are not on hardware retire, in queue order.
 void Scheduler::Impl::cancel_all(Context& context) {
   NodeState& node = nodes_[context.node];
   unlist(context);
@@ -228,7 +228,7 @@ void Scheduler::Impl::cancel_all(Context& context) {
   }
 }
 
-/// A signal's turn has come. What it calls runs after this, or inside: the packet is off the lists.
+/// A signal takes effect. Its callbacks run after this, or inside: the packet is off the lists.
 void Scheduler::Impl::fire(Packet& packet) {
   const std::shared_ptr<Broadcast> broadcast = std::move(packet.broadcast);
   if (broadcast != nullptr && --broadcast->missing != 0) return;
@@ -237,8 +237,8 @@ void Scheduler::Impl::fire(Packet& packet) {
   if (broadcast != nullptr && broadcast->event) broadcast->event();
 }
 
-/// Moves what needs no hardware: fires signals whose turn has come, starts waits, follows the head
-/// of the queue.
+/// Handles packets that need no hardware: fires signals whose turn has come, starts waits, follows
+/// the head of the queue.
 void Scheduler::Impl::process(Context& context) {
   if (context.failed) {
     cancel_all(context);
@@ -246,8 +246,8 @@ void Scheduler::Impl::process(Context& context) {
   }
   Packet* first = context.flight.front();
   if (first != nullptr && !on_hardware_side(*first) && !context.signals_held) {
-    // Everything before it in the context has retired, as completed: the flight list is in stream
-    // order.
+    // Everything before it in the context has retired as completed, because the flight list is in
+    // stream order.
     context.flight.erase(first);
     first->outcome = PacketOutcome::kCompleted;
     if (first->kind == PacketKind::kSignal) fire(*first);
@@ -324,7 +324,7 @@ void Scheduler::Impl::ask(Context& context) {
   packet.state = PacketState::kPreparing;
   packet.early_ready = false;
   const EnginePort::Prepare answer = port_.prepare(packet.id);
-  // Packets leave from the loop only, and the loop is here: `packet` is still alive.
+  // Packets retire from the loop only, and this is the loop, so `packet` is still alive.
   switch (answer) {
     case EnginePort::Prepare::kReady:
     case EnginePort::Prepare::kWaiting: {
@@ -339,9 +339,9 @@ void Scheduler::Impl::ask(Context& context) {
     }
     case EnginePort::Prepare::kBusy:
       packet.state = PacketState::kBusy;
-      // While an equal has its turn, this one waits for the turn to end, not for luck.
+      // While an equal has its turn, this packet waits for the end of that turn.
       if (!earlier_turn_at_work(context)) ++packet.refusals;
-      // Stays so until retry_busy: draining the hardware for it again and again would help nobody.
+      // Stays so until retry_busy: draining the hardware for it again and again would not help.
       if (!packet.hopeless && outstanding() == 0) {
         packet.hopeless = true;
         if (packet.continues) busy_retry_ = true;
@@ -390,8 +390,8 @@ bool Scheduler::Impl::retry_one() {
   return false;
 }
 
-/// What refused packets leave to a context below their gate: its turn on the node, if that is
-/// earlier than theirs.
+/// True if a packet of the context may be prepared below the gate of refused packets: the context's
+/// turn on the node is earlier than theirs.
 bool Scheduler::Impl::passes_gate(const Context& context) const {
   for (const Context* busy = busy_.front(); busy != nullptr;
        busy = IntrusiveList<Context, &Context::busy_link>::next(busy)) {
@@ -507,7 +507,8 @@ bool Scheduler::Impl::submit_one(size_t index) {
   return true;
 }
 
-/// Those at the front of the hardware queue that the driver refused: nothing before them is left.
+/// Retires packets at the front of the hardware queue that the driver refused, once none is before
+/// them.
 void Scheduler::Impl::retire_refused(NodeState& node) {
   while (!node.ring.empty() && node.ring.front()->refused) {
     Packet* packet = node.ring.front();
@@ -543,7 +544,8 @@ void Scheduler::Impl::complete_up_to(NodeState& node, size_t count) {
   retire_refused(node);
 }
 
-/// Preempted: what is left on hardware goes back to the front of its contexts' queues, in order.
+/// Preempted: the packets still on hardware go back to the front of their contexts' queues, in
+/// order.
 void Scheduler::Impl::requeue(NodeState& node) {
   if (!node.ring.empty()) {
     Packet& head = *node.ring.front();
@@ -555,7 +557,7 @@ void Scheduler::Impl::requeue(NodeState& node) {
   for (Packet* packet : node.ring) {
     note(trace::EventKind::kPacketPreempted, *packet, packet->fence.value);
     const bool dead = packet->context->failed;
-    // One that was refused has been there in name only (SUB-29).
+    // A refused packet was not really there (SUB-29).
     packet->given_back = !packet->refused;
     if (packet->kind == PacketKind::kPaging && !dead) node.resubmit.push_back(packet);
     if (dead) retire_later(packet, PacketOutcome::kFaulted);
@@ -616,15 +618,15 @@ void Scheduler::Impl::abandon_hardware() {
 
 // --- the loop ---
 
-/// One thing at a time, each leaving a consistent state, because each may call out and be called
-/// back.
+/// One action at a time, each with a consistent state afterwards, because each may call out and be
+/// called back.
 bool Scheduler::Impl::step() {
   if (Context* context = dirty_.pop_front()) {
     process(*context);
     return true;
   }
   if (Packet* packet = retiring_.pop_front()) {
-    // Taken from the flight list only now: a signal behind it must not fire before it has left.
+    // Taken from the flight list only now: a signal behind it must not fire before it has retired.
     if (packet->link.listed) packet->context->flight.erase(packet);
     leave(packet);
     return true;
@@ -687,7 +689,7 @@ bool Scheduler::Impl::validate_context(const Context& context) const {
        packet = IntrusiveList<Packet, &Packet::retire_link>::next(packet)) {
     if (packet->context == &context && !packet->link.listed) ++packets;
   }
-  // Inside the loop one packet may be leaving: on no list, still counted.
+  // Inside the loop one packet may be retiring: on no list, but still counted.
   const bool counted = packets == context.packets || (running_ && packets + 1 == context.packets);
   return cursor_seen && counted && prepared == context.prepared;
 }

@@ -43,29 +43,30 @@ struct PacketRecord {
   PacketState state = PacketState::kQueued;
   PacketOutcome outcome = PacketOutcome::kCompleted;
   SubmissionFenceId fence;
-  uint64_t order = 0;     // of queueing, adapter-wide, from 1; parts of a split packet share it
+  // Order of queueing, adapter-wide, from 1; parts of a split packet share it.
+  uint64_t order = 0;
   uint32_t refusals = 0;  // kBusy answers
-  bool hopeless = false;  // refused although nothing was left to free memory: holds nobody back
+  bool hopeless = false;  // refused although no other packet could free memory: holds back nothing
   bool early_ready = false;
-  bool continues = false;  // a part of a DMA buffer, and not the first
+  bool continues = false;  // a part of a DMA buffer, but not the first
   bool pinned = false;
   bool reached_hardware = false;
-  bool given_back = false;   // since it was on hardware last
-  bool refused = false;      // by the driver: on hardware in name only (SUB-29)
-  bool boosted = false;      // selected out of turn (SCHED-15): not a reason to preempt
+  bool given_back = false;   // returned since it was on hardware last
+  bool refused = false;      // by the driver: counted as on hardware without being there (SUB-29)
+  bool boosted = false;      // selected out of turn (SCHED-15): no reason to preempt
   bool credited = false;     // kSignal, blocked kWait: known to `Inheritance`
-  uint32_t quanta_lost = 0;  // preempted so often for a used-up quantum
+  uint32_t quanta_lost = 0;  // how often it was preempted for a used-up quantum
   std::vector<SyncPoint> points;
   bool at_submission = false;
   std::shared_ptr<Broadcast> broadcast;
   ListLink<PacketRecord> link;         // the context's queue or flight list
   ListLink<PacketRecord> retire_link;  // the retirement list
 };
-/// Contexts of one process, for in-process priority.
+/// The contexts of one process, for in-process priority.
 struct ProcessState {
   size_t contexts = 0;
   std::vector<ContextState*> ahead = {};
-  uint32_t in_a_row = 0;  // turns that one of `ahead` took from another context
+  uint32_t in_a_row = 0;  // turns that a context of `ahead` took from another context
 };
 
 using Packet = PacketRecord;
@@ -82,22 +83,22 @@ struct ContextState {
   Packet* cursor = nullptr;  // first packet of `queue` that preparation has not passed
   Packet* blocked =
       nullptr;         // the wait registered with the sync objects; preempted packets may be ahead
-  size_t packets = 0;  // everything that has not retired
-  uint64_t turn = 0;   // place among equals: the lowest goes first; 0: had none yet
-  int64_t credit_ns = 0;  // what is left of its quantum; negative: a debt
-  uint64_t own_turn = 0;  // a turn it need not leave to one ahead in its process
+  size_t packets = 0;  // packets that have not retired
+  uint64_t turn = 0;   // place among equals: the lowest goes first; 0: none yet
+  int64_t credit_ns = 0;  // the rest of its quantum; negative: a debt
+  uint64_t own_turn = 0;  // a turn that it need not give to a context ahead in its process
   bool in_turn = false;   // has been given the quantum of its turn
   bool active = false;    // counted in NodeState::active_at
   size_t raised = 0;      // inherited level; 0: none
   ProcessState* process = nullptr;
   size_t prepared = 0;  // pinned render packets in `queue`
   bool failed = false;
-  bool faulted = false;       // a packet faulted; waits for fail_context
-  bool signals_held = false;  // the faulted packet has left: signals behind it never fire
+  bool faulted = false;       // a packet faulted; fail_context must follow
+  bool signals_held = false;  // the faulted packet has retired: signals behind it never fire
   bool suspended = false;
-  bool resuspend = false;  // was suspended, and is let through until the scheduler is not held
+  bool resuspend = false;  // was suspended, but may run until the scheduler is no longer held
   bool destroyed = false;
-  bool draining = false;  // a wait that is not satisfied fails it
+  bool draining = false;  // an unsatisfied wait fails it
   std::vector<std::function<void()>> when_idle;
   ListLink<ContextState> ready_link;  // node's ready list of `level`: head is kReady
   ListLink<ContextState>
@@ -117,25 +118,27 @@ struct NodeState {
   std::deque<Packet*> resubmit;  // preempted paging packets, by fence
   std::array<IntrusiveList<Context, &Context::ready_link>, kLevels> ready;
   std::array<IntrusiveList<Context, &Context::prepare_link>, kLevels> prepare;
-  LevelSet ready_levels, prepare_levels, prepared_levels;  // where the next three hold something
+  // Levels at which the next three arrays are not empty.
+  LevelSet ready_levels, prepare_levels, prepared_levels;
   std::array<size_t, kLevels> prepared_at{};  // Context::prepared of selectable contexts, by level
   std::array<size_t, kLevels> active_at{};    // contexts with something to run, by level
-  std::array<Context*, kLevels> owner{};      // whose turn it is
-  Context* successor = nullptr;  // last prepared beyond the look-ahead, as its turn was next
+  std::array<Context*, kLevels> owner{};      // the context whose turn it is
+  // The last context prepared beyond the look-ahead, because its turn was next.
+  Context* successor = nullptr;
   std::array<uint64_t, kLevels> served_at{};
   uint64_t served = 0;
-  uint64_t turns = 0;  // handed out
-  int64_t owed = 0;    // percent-nanoseconds the levels below have coming (SCHED-15)
+  uint64_t turns = 0;  // number of turns given out
+  int64_t owed = 0;    // percent-nanoseconds that the levels below are owed (SCHED-15)
   SubmissionFenceId next_fence{1};
   SubmissionFenceId last_submitted;
   SubmissionFenceId last_completed;
   bool last_completed_refused = false;
   SubmissionFenceId preemption;
-  ContextId last_context;  // whose packet completed last
+  ContextId last_context;  // the context whose packet completed last
   bool held = false;
   bool resetting = false;
   bool preemption_pending = false;
-  bool preemption_unsent = false;  // the port is told from the loop
+  bool preemption_unsent = false;  // the loop still has to tell the port
   bool preempting_quantum = false;
   int64_t progress_ns = 0;
   bool progress_unstamped = false;
@@ -248,7 +251,7 @@ struct Scheduler::Impl {
   std::map<ContextId, std::unique_ptr<Context>> contexts_;
   IdTable<Context> context_table_;
   std::vector<std::unique_ptr<Context>>
-      graveyard_;  // destroyed while the loop may still look at them
+      graveyard_;  // destroyed contexts that the loop may still read
   std::vector<std::unique_ptr<std::array<Packet, 64>>> pool_;
   PacketList free_;
   IdTable<Packet> packet_table_;
@@ -260,7 +263,7 @@ struct Scheduler::Impl {
   uint64_t work_ = 0;  // nodes to look at, one bit each
   uint64_t next_order_ = 1;
   size_t pinned_ = 0;   // packets that hold memory
-  size_t stalled_ = 0;  // those of them that sit in queues of contexts that are not selected
+  size_t stalled_ = 0;  // those in queues of contexts that are not selected
   size_t paging_ = 0;   // paging packets that have not retired
   size_t parts_ = 0;    // packets that continue a DMA buffer
   bool busy_retry_ = false;
@@ -279,7 +282,7 @@ struct Scheduler::Impl {
 
 inline constexpr size_t kNoNode = static_cast<size_t>(-1);
 
-/// Applies a change to level or selectability with all sums and lists right before and after.
+/// Changes level or selectability, and keeps all sums and lists right.
 template <typename Change>
 void Scheduler::Impl::change_selection(Context& context, Change&& change) {
   const int prepared = static_cast<int>(context.prepared);

@@ -168,7 +168,7 @@ class World : public EnginePort {
     at.preemption = fence;
   }
 
-  // --- what happens ---
+  // --- events ---
 
   void step() {
     switch (below(26)) {
@@ -214,7 +214,7 @@ class World : public EnginePort {
         break;
       case 19: {
         const uint64_t context = any_context();
-        // Equals are what turns are about: mostly the priority everybody has.
+        // Turns are for equals, so most contexts have the same priority.
         const int32_t priority = below(3) == 0 ? static_cast<int32_t>(below(15)) - 7 : 0;
         EXPECT_EQ(scheduler_->set_priority(ContextId{context}, priority), Status::kSuccess);
         break;
@@ -254,8 +254,8 @@ class World : public EnginePort {
   }
   size_t quanta_used() const { return quanta_used_; }
 
-  /// Everything that was queued leaves if the hardware goes on and nobody holds a context up: no
-  /// deadlock whatever happened.
+  /// All queued packets retire if the hardware goes on and no context is held up: there is no
+  /// deadlock in any case.
   void drain() {
     std::vector<uint64_t> ids;
     for (const auto& [id, context] : contexts_) ids.push_back(id);
@@ -396,7 +396,7 @@ class World : public EnginePort {
     const std::vector<SyncPoint> points{{kFence, value}};
     EXPECT_EQ(scheduler_->sync_objects().signal(points), Status::kSuccess);
   }
-  /// Now and then to the very moment a quantum ends; then somebody else is owed the node.
+  /// Sometimes exactly to the moment when a quantum ends; then the node belongs to another context.
   void pass_time() {
     const std::optional<int64_t> end = scheduler_->quantum_deadline();
     if (!end) {
@@ -579,7 +579,7 @@ class World : public EnginePort {
   std::vector<Node> nodes_;
   uint32_t used_ = 0;
   bool adapter_resetting_ = false;
-  bool calm_ = false;  // nobody is suspended, no engine reset
+  bool calm_ = false;  // no context is suspended, no engine reset
   uint64_t next_packet_ = 1, next_context_ = 2, signalled_ = 0;
   size_t queued_ = 0, retirements_ = 0, quanta_used_ = 0;
   int64_t now_ = 0;

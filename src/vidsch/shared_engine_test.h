@@ -1,5 +1,5 @@
 // Engines that take their time: contexts with work of given lengths, hardware that runs it in order
-// and may be preempted, and an account of who had it for how long.
+// and may be preempted, and an account of the time that each context had.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -91,8 +91,8 @@ TEST_F(SyncCountedTest, AbandoningFreesEveryMutexOfTheOwnerAndOfNobodyElse) {
   EXPECT_TRUE(sync_.validate());
 }
 
-// A mutex that was signalled belongs to nobody: its last owner's death changes nothing for the one
-// created owned, or taken by a CPU.
+// A signalled mutex has no owner: the death of its last owner has no effect, whether the mutex was
+// created owned or taken by a CPU.
 TEST_F(SyncCountedTest, AMutexTakenByACpuOutlivesItsFormerOwner) {
   DXGKIT_COVERS("SYNC-27");
   make(kMutex, SyncKind::kMutex);

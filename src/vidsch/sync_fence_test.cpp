@@ -1,5 +1,5 @@
-// Fences whose value lives in memory the GPU writes: half-width storage, objects that want to know
-// who waits, stores done by somebody else, and what is read again.
+// Fences whose value is in memory that the GPU writes: half-width storage, objects that hear of
+// their waiters, stores by other code, and values that are read again.
 #include <gmock/gmock.h>
 
 #include <optional>
@@ -69,7 +69,7 @@ TEST_F(SyncFenceTest, HalfWidthStorageGetsTheLowHalfOfASignal) {
   EXPECT_THAT(ended_, ElementsAre(1));
 }
 
-// What the GPU wrote before the CPU signals counts, although nobody has read it yet.
+// A write of the GPU before the CPU's signal counts, although it was not read yet.
 TEST_F(SyncFenceTest, ASignalBelowWhatTheGpuWroteChangesNothing) {
   DXGKIT_COVERS("SYNC-08", "SYNC-17");
   make_narrow(0);
@@ -104,7 +104,7 @@ TEST_F(SyncFenceTest, HalfWidthStorageIsRead) {
   EXPECT_THAT(woken_, ElementsAre(10));
 }
 
-// --- objects that are told who waits ---
+// --- objects that hear of their waiters ---
 
 TEST_F(SyncFenceTest, TheLeastWaitedValueIsToldWhenItChanges) {
   DXGKIT_COVERS("SYNC-30");
@@ -129,7 +129,7 @@ TEST_F(SyncFenceTest, TheLeastWaitedValueIsToldWhenItChanges) {
   EXPECT_THAT(ended_, ElementsAre(3, 8));
 }
 
-// The signal goes by just before the hardware hears that somebody waits: no interrupt will come.
+// The signal comes just before the hardware hears of the waiter, so no interrupt will come.
 TEST_F(SyncFenceTest, ASignalThatWentByWhileTellingIsNotLost) {
   DXGKIT_COVERS("SYNC-30");
   make_watched();
@@ -143,7 +143,7 @@ TEST_F(SyncFenceTest, ASignalThatWentByWhileTellingIsNotLost) {
   EXPECT_THAT(sync_.waits(), IsEmpty());
 }
 
-// It may go by when the mark moves up, too: whom that satisfies is woken at once.
+// It may come when the mark moves up, too: a satisfied waiter is woken at once.
 TEST_F(SyncFenceTest, ASignalThatWentByWhenTheMarkRoseIsNotLost) {
   DXGKIT_COVERS("SYNC-30");
   make_watched();
@@ -191,7 +191,7 @@ TEST_F(SyncFenceTest, AnObjectThatIsGoneIsToldNothing) {
   EXPECT_FALSE(gpu_wait(12, {{kX, 5}, {kY, 2}}));
 }
 
-// --- stores done by somebody else ---
+// --- stores by other code ---
 
 TEST_F(SyncFenceTest, AStoreOfItsOwnGetsWhatIsHigherOrMayRewind) {
   DXGKIT_COVERS("SYNC-08");

@@ -1,4 +1,4 @@
-// What tests of sync objects share. For tests only.
+// Helpers of the tests of sync objects.
 #pragma once
 
 #include <gmock/gmock.h>

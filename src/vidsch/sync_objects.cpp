@@ -15,7 +15,7 @@ namespace {
 struct Object;
 struct Wait;
 
-/// Least value of an object nobody waits for.
+/// The least value of an object without waiters.
 constexpr uint64_t kNobody = std::numeric_limits<uint64_t>::max();
 
 /// One point of one wait, on the list of the object it waits for.
@@ -33,7 +33,7 @@ struct Object {
   SyncDesc desc;
   uint64_t value = 0;  // where there is no storage: fence value, semaphore count, mutex 1 = owned,
                        // notification count
-  uint64_t awaited = kNobody;  // what `watched` was last told
+  uint64_t awaited = kNobody;  // the last argument of `watched`
   ContextId owner;             // mutex: the context that waited for it; 0: none known
   WaiterList waiters;
   ListLink<Object> waited_link;
@@ -44,7 +44,7 @@ struct Object {
   }
   bool published() const { return desc.storage != nullptr || desc.storage32 != nullptr; }
   uint64_t current() {
-    // Acquire: what the signaller wrote before the value is visible to whoever we wake.
+    // Acquire: the signaller's writes before the value are visible to the waiters we wake.
     if (desc.storage32 != nullptr) extend(desc.storage32->load(std::memory_order_acquire));
     return desc.storage == nullptr ? value : desc.storage->load(std::memory_order_acquire);
   }
@@ -153,8 +153,8 @@ struct SyncObjects::Impl {
     }
   }
 
-  /// True if the wait is satisfied now; what it takes is taken then, all of it or (kAny) the first
-  /// point, or nothing.
+  /// True if the wait is satisfied now. It then takes all points or (kAny) the first one; otherwise
+  /// it takes nothing.
   static bool try_satisfy(Wait& wait) {
     if (wait.mode == WaitMode::kAny) {
       for (Waiter& point : wait.points) {
@@ -164,13 +164,13 @@ struct SyncObjects::Impl {
       }
       return wait.points.empty();
     }
-    // Every fence point is looked at even when an earlier point fails, so that all that is reached
-    // now is latched.
+    // Every fence point is checked even if an earlier point fails, so that all points reached now
+    // are latched.
     bool all = true;
     for (Waiter& point : wait.points) all = available(point) && all;
     if (!all) return false;
     // A point may name one semaphore twice: take them one by one and undo if the second is not
-    // there.
+    // available.
     for (size_t i = 0; i < wait.points.size(); ++i) {
       if (!available(wait.points[i])) {
         while (i-- > 0) give_back(wait.points[i]);
@@ -205,8 +205,8 @@ struct SyncObjects::Impl {
     point.object = nullptr;
   }
 
-  /// Objects hear of a wait that is about to be enlisted. True: one did, and what it stands at has
-  /// to be read again.
+  /// Tells objects of a wait that is about to be enlisted. True: one was told, and its value must
+  /// be read again.
   static bool announce(const Wait& wait) {
     bool told = false;
     for (const Waiter& point : wait.points) {
@@ -219,7 +219,7 @@ struct SyncObjects::Impl {
     return told;
   }
 
-  /// The wait is satisfied after all, and never was enlisted.
+  /// The wait is satisfied after all, and was never enlisted.
   void withdraw(const Wait& wait) {
     for (const Waiter& point : wait.points) {
       if (point.object != nullptr && point.object->desc.watched)
@@ -228,8 +228,9 @@ struct SyncObjects::Impl {
     settle(/*read_again=*/false);
   }
 
-  /// Objects that lost waiters hear what the others wait for. Where nobody can be woken now,
-  /// nothing is read again: what is above the new mark was above the old one too, and is told of.
+  /// Tells objects that lost waiters what the remaining waiters wait for. Where no waiter can be
+  /// woken now, nothing is read again: a value above the new mark was above the old one too, and is
+  /// reported.
   void settle(bool read_again) {
     while (!unsettled.empty()) {
       Object* const object = get(unsettled.back());
@@ -273,7 +274,7 @@ struct SyncObjects::Impl {
   }
 
   /// Gives waiters of the object, oldest first, what they can have. A wait that needs more than
-  /// this object holds up nobody.
+  /// this object holds back no other waiter.
   void evaluate(Object& object) {
     Waiter* point = object.waiters.front();
     while (point != nullptr) {
@@ -312,7 +313,7 @@ struct SyncObjects::Impl {
   }
 
   Wait* make_wait(std::span<const SyncPoint> points) {
-    Wait* wait = new Wait;  // owned by `waits` once enlisted, else by the caller
+    Wait* wait = new Wait;  // owned by `waits` once enlisted, by the caller until then
     wait->id = next_wait++;
     wait->points.resize(points.size());
     for (size_t i = 0; i < points.size(); ++i) {
@@ -331,7 +332,7 @@ struct SyncObjects::Impl {
   IntrusiveList<Wait, &Wait::link> waits;
   IdTable<Wait> cpu_waits;
   IdTable<Wait> gpu_waits;              // by context: a context waits at its head only
-  std::vector<SyncObjectId> unsettled;  // watched objects whose waiters left
+  std::vector<SyncObjectId> unsettled;  // watched objects that lost waiters
   std::deque<Fired> fired;
   CpuWaitId next_wait = 1;
   bool dispatching = false;
@@ -416,8 +417,7 @@ bool SyncObjects::in_reach(const SyncPoint& point) const {
 }
 
 Status SyncObjects::signal(std::span<const SyncPoint> points, ContextId from) {
-  // Counted objects first, one after the other, so that a refusal can be undone without a trace of
-  // it.
+  // Counted objects first, one after the other, so that a refusal can be undone without a trace.
   Status status = Status::kSuccess;
   size_t applied = 0;
   for (; applied < points.size() && is_success(status); ++applied) {
@@ -600,7 +600,7 @@ bool SyncObjects::validate() const {
     if (object->desc.kind == SyncKind::kMutex && object->value > 1) return false;
     if (object->waiters.empty() != !object->waited_link.listed) return false;
     if (!object->waiters.empty()) ++waited;
-    // A counted object never sits available in front of a waiter that wants nothing else.
+    // A counted object is never available while a waiter wants nothing but it.
     for (const Waiter* point = object->waiters.front(); point != nullptr;
          point = WaiterList::next(point)) {
       if (point->object != object.get()) return false;

@@ -18,7 +18,7 @@ void Heartbeat::beat() {
 ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_ms) {
   int line[2];
   if (pipe(line) != 0) return {ChildEnd::Kind::kNotStarted, errno};
-  std::fflush(nullptr);  // else the child would print what is buffered again
+  std::fflush(nullptr);  // otherwise the child would print buffered text again
   const pid_t child = fork();
   if (child < 0) {
     close(line[0]);
@@ -27,7 +27,7 @@ ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_m
   }
   if (child == 0) {
     close(line[0]);
-    // A parent that is gone ends the child at its next beat, by SIGPIPE.
+    // If the parent has ended, the child ends at its next beat, by SIGPIPE.
     Heartbeat heartbeat(line[1]);
     const int code = body(heartbeat);
     std::fflush(nullptr);

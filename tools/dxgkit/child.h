@@ -5,11 +5,11 @@
 
 namespace dxgkit::tool {
 
-/// The child's end of the line to its parent. Copies nothing, owns nothing.
+/// The child's end of the pipe to its parent. Copies share it, and it owns nothing.
 class Heartbeat {
  public:
   explicit Heartbeat(int fd) : fd_(fd) {}
-  /// Tells the parent that things go on: its patience begins anew. Any thread.
+  /// Tells the parent that the child makes progress: the parent's patience begins anew. Any thread.
   void beat();
 
  private:
@@ -28,7 +28,7 @@ struct ChildEnd {
 };
 
 /// Runs `body` in a forked child that shares stdout and stderr, and waits for it. The body's value
-/// is 0..255. Call with one thread only, nothing buffered is printed twice.
+/// is 0..255. Call it with one thread only. Buffered output is not printed twice.
 /// @param patience_ms  longest time between two beats, and from the last beat to the end; > 0.
 ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_ms);
 

@@ -11,7 +11,7 @@
 namespace dxgkit::tool {
 namespace {
 
-/// Success class, STATUS_PENDING included (THUNK-06); else an error that names the function.
+/// Success class, STATUS_PENDING included (THUNK-06); otherwise an error that names the function.
 ClientResult<void> check(const char* function, NTSTATUS status) {
   if (is_success(from_ntstatus(status))) return {};
   const std::string_view name = status_name(from_ntstatus(status));
@@ -185,7 +185,7 @@ ClientResult<void> ClientContext::make_resident(const std::vector<D3DKMT_HANDLE>
   resident.AllocationList = list.data();
   NTSTATUS status = D3DKMTMakeResident(&resident);
   if (from_ntstatus(status) == Status::kNoMemory) {
-    // All that can be trimmed is given back already: this one submission needs it.
+    // Everything that can be trimmed is evicted already: this submission needs the rest.
     resident.NumAllocations = static_cast<UINT>(list.size());
     resident.Flags.CantTrimFurther = 1;
     status = D3DKMTMakeResident(&resident);
@@ -222,7 +222,7 @@ ClientResult<void> ClientContext::submit() {
 }
 
 ClientResult<void> ClientContext::submit_command() {
-  // The submission that used the slot last must be through.
+  // The previous submission of the slot must have completed.
   if (submissions_ >= kCommandSlots) {
     const uint64_t value = submissions_ - kCommandSlots + 1;
     D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
@@ -326,8 +326,8 @@ ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter) {
   }
   device.adapter_ = open.hAdapter;
 
-  // A driver that does not speak our private language is not softgpu: say so before anything else
-  // fails oddly.
+  // A driver without our private language is not softgpu: report that before another call fails in
+  // an odd way.
   SgpuUmdAdapterInfo info{};
   D3DKMT_QUERYADAPTERINFO query{};
   query.hAdapter = device.adapter_;
@@ -367,7 +367,7 @@ ClientResult<ClientContext> ClientDevice::create_context_virtual(uint32_t node) 
     return std::unexpected(done.error());
   contexts_.push_back(create.hContext);
 
-  // Commands stay resident and in the CPU's view as long as the device lives.
+  // Commands stay resident and mapped for the CPU as long as the device lives.
   SgpuUmdAllocation wanted{};
   wanted.kind = SGPU_UMD_KIND_BUFFER;
   wanted.placement = SGPU_UMD_PLACE_STAGING;

@@ -1,4 +1,4 @@
-// A user-mode driver's worth of D3DKMT calls: what a client process does to use the softgpu
+// The D3DKMT calls that a user-mode driver would make: how a client process uses the softgpu
 // adapter.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace dxgkit::tool {
 
-/// A D3DKMT call that was refused, or an answer that makes no sense.
+/// A D3DKMT call that was refused, or an answer without sense.
 struct ClientError {
   std::string text;
 };
@@ -28,18 +28,19 @@ struct ClientAllocation {
   uint64_t size_bytes = 0;
   uint32_t pitch_bytes = 0;
   bool primary = false;  // may be on the screen
-  // With GPU virtual addresses: where it is mapped, and the value of the paging queue's fence from
-  // which on the GPU may go there.
+  // With GPU virtual addresses: its address, and the value of the paging queue's fence from which
+  // on the GPU may access it.
   uint64_t address = 0, mapped_fence = 0;
 };
 
-/// How a context of a WDDM 2.0 device gets what its submissions name. None of it below 2.0.
+/// How a context of a WDDM 2.0 device makes the allocations of its submissions resident. Empty
+/// below 2.0.
 struct ClientResidency {
   D3DKMT_HANDLE device = 0, queue = 0, fence = 0;
 };
 
-/// What a context with GPU virtual addresses keeps its commands in: slots that are used one after
-/// the other, again when `progress` says that the GPU is through with them.
+/// Where a context with GPU virtual addresses keeps its commands. Slots are used one after the
+/// other. A slot is used again when `progress` says that the GPU has finished with it.
 struct ClientCommands {
   ClientAllocation memory;
   std::byte* bytes = nullptr;  // the CPU's view
@@ -60,16 +61,16 @@ class ClientContext {
  public:
   enum class Access { kRead, kWrite };
 
-  /// Takes what D3DKMTCreateContext answered.
+  /// Takes over the answer of D3DKMTCreateContext.
   explicit ClientContext(const D3DKMT_CREATECONTEXT& created,
                          const ClientResidency& residency = {});
-  /// One with GPU virtual addresses.
+  /// A context with GPU virtual addresses.
   ClientContext(D3DKMT_HANDLE context, const ClientResidency& residency,
                 const ClientCommands& commands);
 
   D3DKMT_HANDLE handle() const { return handle_; }
-  /// Index of the allocation in the list of this submission; the same allocation twice gives one
-  /// entry.
+  /// The index of the allocation in the list of this submission. The same allocation twice gives
+  /// one entry.
   uint32_t use(const ClientAllocation& allocation, Access access);
   void copy(SgpuUmdReference source, SgpuUmdReference destination, uint64_t size_bytes);
   void blit(SgpuUmdReference source, uint32_t source_pitch, SgpuUmdReference destination,
@@ -85,28 +86,30 @@ class ClientContext {
   void checksum(SgpuUmdReference source, uint32_t pitch, uint32_t width_bytes, uint32_t height,
                 SgpuUmdReference result);
 
-  /// D3DKMTRender or D3DKMTSubmitCommand of what was added; empty again afterwards. An error leaves
-  /// the context empty too. Blocks while all slots for commands are in use.
+  /// Submits the added commands with D3DKMTRender or D3DKMTSubmitCommand. The context is empty
+  /// again afterwards, also after an error. Blocks while all slots for commands are in use.
   ClientResult<void> submit();
-  /// The context signals or waits after everything submitted so far.
+  /// The context signals or waits after all earlier submissions.
   ClientResult<void> signal(D3DKMT_HANDLE fence, uint64_t value);
   ClientResult<void> wait(D3DKMT_HANDLE fence, uint64_t value);
-  /// D3DKMTPresent of a primary of source 0, behind everything submitted so far; what is submitted
-  /// after it waits for the vertical sync that takes it.
+  /// D3DKMTPresent of a primary of source 0, behind all earlier submissions. Later submissions wait
+  /// for the vertical sync that shows it.
   ClientResult<void> flip(const ClientAllocation& primary, uint32_t interval);
 
  private:
   bool has_addresses() const { return commands_.bytes != nullptr; }
   template <typename Command>
   void add(const Command& command);
-  /// What a command of this model holds for a place in an allocation of the submission.
+  /// The value that a command of this model holds for a place in an allocation of the submission.
   SgpuUmdReference place(SgpuUmdReference reference) const;
   void reset();
   ClientResult<void> render();
   ClientResult<void> submit_command();
-  /// Lists what the submission names, and lets the context wait until it is there and mapped.
+  /// Makes the allocations of the submission resident, and lets the context wait until they are
+  /// there and mapped.
   ClientResult<void> make_resident(const std::vector<D3DKMT_HANDLE>& list);
-  /// Gives it back: it stays for what is queued, and after that while nobody needs the room.
+  /// Evicts them again. They stay for queued work, and after that while no other work needs the
+  /// room.
   ClientResult<void> evict(const std::vector<D3DKMT_HANDLE>& list);
 
   D3DKMT_HANDLE handle_;
@@ -116,18 +119,19 @@ class ClientContext {
   uint32_t buffer_bytes_ = 0;
   D3DDDI_ALLOCATIONLIST* list_ = nullptr;
   uint32_t list_size_ = 0;
-  std::vector<ClientAllocation> used_;            // of this submission, with addresses
-  std::vector<D3DKMT_HANDLE> written_primaries_;  // the same: the GPU waits until they are off
-  std::vector<std::byte> added_;                  // commands, with addresses
-  uint64_t submissions_ = 0;                      // with addresses
-  uint64_t waited_ = 0;  // the latest value of the paging fence it waits for
+  std::vector<ClientAllocation> used_;  // of this submission, with addresses
+  // The written primaries of this submission: the GPU waits until they are off the screen.
+  std::vector<D3DKMT_HANDLE> written_primaries_;
+  std::vector<std::byte> added_;  // commands, with addresses
+  uint64_t submissions_ = 0;      // with addresses
+  uint64_t waited_ = 0;           // the latest value of the paging fence that it waits for
   uint32_t used_bytes_ = 0;
   uint32_t used_entries_ = 0;
-  bool overflow_ = false;  // more was added than the buffers hold: submit() refuses
+  bool overflow_ = false;  // more was added than the buffers hold, so submit() refuses
 };
 
-/// One device of one process. All objects it made are destroyed by close(), in an order a tidy
-/// client would use.
+/// One device of one process. close() destroys all objects that it made, in the order of a tidy
+/// client.
 class ClientDevice {
  public:
   static ClientResult<ClientDevice> open(dxgk::Luid adapter);
@@ -140,7 +144,7 @@ class ClientDevice {
   ClientResult<D3DKMT_HANDLE> create_fence();
   // --- source 0, on an adapter that has it
   ClientResult<ClientAllocation> create_primary(uint32_t width, uint32_t height);
-  /// Exclusively; given up with the device.
+  /// Takes source 0 exclusively; the device releases it at its end.
   ClientResult<void> own_screen();
   ClientResult<void> set_display_mode(const ClientAllocation& primary);
   ClientResult<std::byte*> lock(const ClientAllocation& allocation);

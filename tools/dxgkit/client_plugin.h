@@ -1,10 +1,10 @@
-/* dxgkit/client_plugin.h: what a driver's author adds so that `dxgkit verify DRIVER --client
- * FILE.so` can give the driver real work.
+/* dxgkit/client_plugin.h: the interface of a client plug-in. With one, `dxgkit verify DRIVER
+ * --client FILE.so` gives the driver real work.
  *
- * The kernel-mode driver can be loaded and exercised without its user-mode half, but only that half
- * knows the private data of its allocations and its command language. A client plug-in is a small
- * shared object for Linux, in C or C++, that knows as much of it as one copy takes: it describes
- * allocations, records one command buffer, and checks the bytes that come out.
+ * The kernel-mode driver can be loaded and exercised without its user-mode half. But only the
+ * user-mode half knows the private data of allocations and the command language. A client plug-in
+ * is a small shared object for Linux, in C or C++, that knows enough of both for one copy. It
+ * describes allocations, records one command buffer, and checks the bytes that come out.
  *
  *     #include <dxgkit/client_plugin.h>
  *     static const char* record(void* client, DxgkitClientJob* job) { ...; return NULL; }
@@ -14,12 +14,12 @@
  *     cc -shared -fPIC -o my_client.so my_client.c
  *
  * Rules of the interface:
- * - Functions that can fail return NULL for success, else one sentence that says what is wrong; it
- *   must live until the next call. A failure ends the step, not the run.
- * - Pointers in arguments are the host's and last for the call only, unless said otherwise.
- * - Calls come from several threads at once, each with a job of its own; one job is on one thread
- * at a time. Stacks are 128 KiB at least.
- * - The same seed must give the same job: runs are repeated by their seed.
+ * - A function that can fail returns NULL for success. Otherwise it returns one sentence that says
+ *   what is wrong. The text must live until the next call. A failure ends the step, not the run.
+ * - Pointers in arguments are the host's, valid for the call only unless said otherwise.
+ * - The host calls from several threads at once, each with a job of its own. One job is on one
+ *   thread at a time. The stack of every call has at least 128 KiB.
+ * - The same seed must give the same job, because runs are repeated by their seed.
  * - The ABI of a plug-in is the host's (System V on x86-64), not the driver's.
  */
 #ifndef DXGKIT_CLIENT_H_
@@ -39,16 +39,16 @@ typedef struct DxgkitClientAdapter {
   uint32_t interface_version; /* DXGKDDI_INTERFACE_VERSION the driver declared */
   uint32_t node_count;
   uint32_t umd_private_bytes;
-  const void* umd_private;        /* what the driver answered to KMTQAITYPE_UMDRIVERPRIVATE */
-  uint32_t gpu_virtual_addresses; /* 1: contexts have them, and record_virtual is called */
+  const void* umd_private;        /* the driver's answer to KMTQAITYPE_UMDRIVERPRIVATE */
+  uint32_t gpu_virtual_addresses; /* 1: contexts use them, and the host calls record_virtual */
   uint32_t reserved;              /* 0 */
 } DxgkitClientAdapter;
 
-/* How an allocation of a job is used: pack_allocation turns it into private driver data. */
+/* How a job uses an allocation. pack_allocation turns this into private driver data. */
 #define DXGKIT_CLIENT_CPU_WRITES 0x1u /* the CPU fills it before the job */
 #define DXGKIT_CLIENT_CPU_READS 0x2u  /* the CPU checks it after the job */
-#define DXGKIT_CLIENT_GPU_WRITES 0x4u /* named as written in the allocation list */
-#define DXGKIT_CLIENT_COMMANDS 0x8u   /* holds commands that the GPU fetches; the CPU writes it */
+#define DXGKIT_CLIENT_GPU_WRITES 0x4u /* the allocation list marks it as written */
+#define DXGKIT_CLIENT_COMMANDS 0x8u   /* the CPU writes commands into it, the GPU fetches them */
 typedef struct DxgkitClientAllocation {
   uint64_t size_bytes;    /* > 0 */
   uint32_t width, height; /* pixels of four bytes, or 0 and 0 for plain bytes */
@@ -56,7 +56,7 @@ typedef struct DxgkitClientAllocation {
   uint32_t reserved;      /* 0 */
 } DxgkitClientAllocation;
 
-/* An allocation as the driver made it. */
+/* An allocation after the driver has made it. */
 typedef struct DxgkitClientHandle {
   DxgkitClientAllocation wanted;
   const void* private_data; /* as the driver left it: size, pitch ... */
@@ -81,8 +81,8 @@ typedef struct DxgkitClientJob {
   uint32_t node;
   uint32_t allocation_count;
   const DxgkitClientHandle* allocations;
-  /* 0; else the job should keep the engine busy about this long, in a way that can be preempted. A
-   * language without such a command ignores it. */
+  /* How long the job should keep the engine busy, about, in a way that can be preempted; 0: no such
+   * wish. A plug-in whose command language has no such command ignores it. */
   uint64_t busy_ns;
 
   void* commands; /* the context's command buffer */
@@ -95,59 +95,59 @@ typedef struct DxgkitClientJob {
   uint32_t patch_count_max;
   uint32_t patch_count; /* out; 0 if the driver's Render makes the patch list */
 
-  /* With GPU virtual addresses; else NULL and 0. There is no list of uses and no patch list then:
-   * all allocations of the job are resident, and mapped while it runs. */
-  const uint64_t* addresses; /* of each allocation: where it is mapped, writable */
-  uint64_t commands_address; /* where `commands` is mapped, executable */
-  void* private_data;        /* what goes with the submission, pPrivateDriverData */
+  /* For GPU virtual addresses; NULL and 0 without them. With them the job has no list of uses and
+   * no patch list: all its allocations are resident and mapped while it runs. */
+  const uint64_t* addresses; /* the address of each allocation, mapped writable */
+  uint64_t commands_address; /* the address of `commands`, mapped executable */
+  void* private_data;        /* pPrivateDriverData of the submission */
   uint32_t private_bytes_max;
   uint32_t private_bytes; /* out */
 } DxgkitClientJob;
 
-/* Every function is there unless it says optional. */
+/* Every function must be present unless its comment says optional. */
 typedef struct DxgkitClient {
-  uint32_t version;    /* DXGKIT_CLIENT_VERSION it was built with */
+  uint32_t version;    /* DXGKIT_CLIENT_VERSION that the plug-in was built with */
   uint32_t size_bytes; /* sizeof(DxgkitClient) */
   const char* name;    /* for messages; lives as long as the plug-in */
   /* Bytes of the KMTQAITYPE_UMDRIVERPRIVATE buffer; 0: do not ask. */
   uint32_t umd_private_bytes;
   uint32_t reserved; /* 0 */
 
-  /* Whether it speaks to this kind of adapter. Optional: to every. */
+  /* Nonzero if the plug-in knows this kind of adapter. Optional: without it, every kind. */
   int (*matches)(uint16_t vendor_id, uint16_t device_id);
-  /* Fills the UMDRIVERPRIVATE buffer before the driver gets it. Optional: zeroes. */
+  /* Fills the UMDRIVERPRIVATE buffer before the driver gets it. Optional: without it, zeros. */
   void (*fill_umd_private)(void* data, uint32_t bytes);
-  /* One instance per adapter: *client is handed to all that follows. */
+  /* Makes one instance per adapter. The host passes *client to all functions below. */
   const char* (*open)(const DxgkitClientAdapter* adapter, void** client);
   void (*close)(void* client);
 
-  /* Private driver data of D3DKMTCreateContext. Optional: none. *bytes <= capacity. */
+  /* Private driver data of D3DKMTCreateContext. *bytes <= capacity. Optional: without it, none. */
   const char* (*pack_context)(void* client, uint32_t node, void* data, uint32_t capacity,
                               uint32_t* bytes);
   /* Private driver data of one element of D3DKMTCreateAllocation2. *bytes <= capacity. */
   const char* (*pack_allocation)(void* client, const DxgkitClientAllocation* wanted, void* data,
                                  uint32_t capacity, uint32_t* bytes);
 
-  /* Which allocations the job with this seed needs on this node: at most `capacity`, at least one.
-   */
+  /* Says which allocations the job with this seed needs on this node: 1 to `capacity`. */
   const char* (*plan)(void* client, uint64_t seed, uint32_t node, DxgkitClientAllocation* wanted,
                       uint32_t capacity, uint32_t* count);
-  /* Writes what allocation `index` holds before the job; only for CPU_WRITES. */
+  /* Writes the content of allocation `index` before the job. Called for CPU_WRITES only. */
   const char* (*fill)(void* client, const DxgkitClientJob* job, uint32_t index, void* view,
                       uint64_t view_bytes);
-  /* Records the command buffer and lists; called again for the same job if it is to run twice. */
+  /* Records the command buffer and the lists. Called again for a job that runs a second time. */
   const char* (*record)(void* client, DxgkitClientJob* job);
-  /* Says whether allocation `index` holds what the job must have made; only for CPU_READS. */
+  /* Says whether allocation `index` holds the right result. Called for CPU_READS only. */
   const char* (*check)(void* client, const DxgkitClientJob* job, uint32_t index, const void* view,
                        uint64_t view_bytes);
 
-  /* As record, for a driver with GPU virtual addresses: what it needs is in the job's `addresses`.
-   * Optional: such a driver's work is not exercised without it. pack_allocation is asked for an
-   * allocation with DXGKIT_CLIENT_COMMANDS then, too. size_bytes may end before it. */
+  /* As record, for a driver with GPU virtual addresses, which are in the job's `addresses`. The
+   * host then calls pack_allocation also for an allocation with DXGKIT_CLIENT_COMMANDS. Optional:
+   * without it the host gives such a driver no work. size_bytes may end before this member. */
   const char* (*record_virtual)(void* client, DxgkitClientJob* job);
 } DxgkitClient;
 
-/* What the shared object exports. `version`: the host's DXGKIT_CLIENT_VERSION. Not NULL. */
+/* The shared object exports this function. `version` is the host's DXGKIT_CLIENT_VERSION. The
+ * result must not be NULL. */
 const DxgkitClient* dxgkit_client(uint32_t version);
 
 #ifdef __cplusplus

@@ -11,27 +11,27 @@ namespace dxgkit::tool {
 /// The main job, or many seeds of a small one.
 int run_command(const RunOptions& options);
 
-/// What a driver is, and whether it can be started; runs its DriverEntry. Not a driver:
-/// kExitBadInput.
+/// Facts about a driver, and whether it can be started. Runs its DriverEntry. kExitBadInput if the
+/// file is not a driver.
 int doctor_command(const std::string& driver, const std::optional<std::string>& registry,
                    bool json);
 
-/// Starts a driver, exercises every entry its kind must support, unloads it. Exit codes 3 and 4
-/// beside the usual ones: see verify/report.h.
+/// Starts a driver, calls every entry that its kind must support, and unloads it. Exit codes 3 and
+/// 4 beside the usual ones: see verify/report.h.
 int verify_command(const VerifyOptions& options);
 
-/// What a reference trace pages in by our eviction policy, by LRU, and at least; or prints a trace
-/// made from a seed.
+/// The bytes that a reference trace pages in under our eviction policy, under LRU, and at least. Or
+/// prints a trace made from a seed.
 int evict_bench_command(const EvictBenchOptions& options);
 
-/// What a recorded process's GPU virtual addresses showed: its map, or the walk and the history of
-/// one address. Nothing to show, or no trace as text: kExitBadInput.
+/// The GPU virtual addresses of a recorded process: its map, or the walk and the history of one
+/// address. kExitBadInput if there is nothing to show, or the file is not a trace in text form.
 int va_command(const VaOptions& options);
 
 /// The devices that --device names, with their options.
 int devices_command(bool json);
 
-/// Every DDI, callback, NT export and D3DKMT function with what we make of it.
+/// Every DDI, callback, NT export and D3DKMT function with its support state.
 int support_command(bool json);
 
 /// The rules of one area, or the list of areas when `area` is empty. Unknown area: kExitBadInput.

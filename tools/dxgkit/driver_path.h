@@ -1,4 +1,4 @@
-// Where drivers are found.
+// The places of drivers.
 #pragma once
 
 #include <expected>
@@ -9,7 +9,7 @@ namespace dxgkit::tool {
 /// The drivers that come with the project, by name: WDDM 1.3, and the same sources for 2.0.
 inline constexpr const char* kBuiltInDriver = "softgpu";
 inline constexpr const char* kBuiltInDriverWddm2 = "softgpu_wddm2";
-/// Each with a screen, where the registry gives it a size.
+/// The same drivers with a screen, if the registry gives it a size.
 inline constexpr const char* kBuiltInDriverScreen = "softgpu_screen";
 inline constexpr const char* kBuiltInDriverScreenWddm2 = "softgpu_screen_wddm2";
 inline bool is_built_in(const std::string& driver) {

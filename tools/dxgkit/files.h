@@ -14,8 +14,8 @@ std::expected<std::string, std::string> read_file(const std::string& path);
 /// On failure `path` is as it was and the temporary file is gone.
 std::expected<void, std::string> write_file(const std::string& path, std::string_view bytes);
 
-/// Whether write_file would have a chance: the folder exists and can be written. The error is one
-/// sentence that begins with the path.
+/// Checks that write_file can work: the folder exists and can be written. The error is one sentence
+/// that begins with the path.
 std::expected<void, std::string> check_writable(const std::string& path);
 
 }  // namespace dxgkit::tool

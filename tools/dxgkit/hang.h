@@ -1,4 +1,5 @@
-// What `--hang` tells: which packet, what was done about it, who was hurt and who was not.
+// The report of `--hang`: the packet, the recovery, the clients that lost work and those that did
+// not.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +15,8 @@ namespace dxgkit::tool {
 /// One line: "3d:40 hung and was recovered; client 1 lost its device; client 2: identical to CPU
 /// reference".
 std::string describe_hang(const Plan& plan, const SessionOutcome& outcome, const Picture& expected);
-/// It was recovered, and every client either lost its device or has the right picture.
+/// True if the engine was recovered, and every client either lost its device or has the right
+/// picture.
 bool hang_went_well(const Plan& plan, const SessionOutcome& outcome, const Picture& expected);
 /// Name and value of each line of a timeout's section, times since power-on.
 std::vector<std::pair<std::string, std::string>> hang_rows(const dxgk::TimeoutReport& report);

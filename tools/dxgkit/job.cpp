@@ -314,7 +314,7 @@ JobResult blank_result(const Plan& plan) {
   return result;
 }
 
-/// One process per place of `results`, which may name one result several times.
+/// One process per element of `results`, which may name one result several times.
 void run_processes(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter,
                    const Plan& plan, const Picture& source, bool whole,
                    const std::array<JobResult*, kProcesses>& results, const Progress& progress,
@@ -396,7 +396,7 @@ uint64_t page_table_bytes(const Plan& plan, MemoryModel model) {
   if (model != MemoryModel::kFourLevels) return 0;  // in system memory
   constexpr uint64_t kLeafCoverBytes = uint64_t{2} << 20;
   constexpr uint64_t kUpperTables = 3;
-  // Either process maps at most all; one more leaf because nothing need begin with one.
+  // Each process maps all at most. One more leaf, because an allocation need not begin with one.
   const uint64_t leaves = job_system_bytes(plan) / kLeafCoverBytes + 2;
   return kProcesses * (kUpperTables + leaves) * kPageBytes;
 }

@@ -1,4 +1,5 @@
-// dxgkit: runs display miniports in a process of their own kind of Windows graphics kernel.
+// dxgkit: runs display miniports in an ordinary process, on its own version of the Windows graphics
+// kernel.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

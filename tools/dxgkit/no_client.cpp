@@ -11,7 +11,7 @@
 namespace dxgkit::tool {
 namespace {
 
-/// Long enough for timers and worker threads of a driver to have their turn.
+/// Long enough for timers and worker threads of a driver to run.
 constexpr runtime::DurationNs kIdle = 200 * runtime::kMillisecond;
 
 std::string status_text(Status status) {

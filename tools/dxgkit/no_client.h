@@ -1,4 +1,4 @@
-// What `dxgkit run` does with a driver whose user mode nobody here knows.
+// `dxgkit run` with a driver whose user mode is unknown here.
 #pragma once
 
 #include <optional>
@@ -10,20 +10,20 @@
 
 namespace dxgkit::tool {
 
-/// What an adapter says in the private language of the main job's client.
+/// The answer of an adapter to the private language of the main job's client.
 struct SoftGpuTraits {
-  bool speaks = false;         // it does
+  bool speaks = false;         // it understands the language
   bool gpu_addresses = false;  // commands hold GPU virtual addresses
 };
 SoftGpuTraits softgpu_traits(dxgk::System& system, dxgk::Luid adapter);
 
 struct NoClientOutcome {
-  std::string error;              // empty, or what went wrong, a sentence without a full stop
-  std::string text;               // what was done
-  std::optional<Picture> screen;  // of the first source that shows something
+  std::string error;              // empty, or the problem in a sentence without a full stop
+  std::string text;               // a description of the run
+  std::optional<Picture> screen;  // the first source that shows a picture
 };
 
-/// Lets the adapter run for a while; if it is display-only and shows something, presents a drawn
+/// Lets the adapter run for a while. If it is display-only and shows a picture, presents a drawn
 /// picture there and compares. Inside the runtime of `system`.
 NoClientOutcome run_without_client(runtime::Runtime& runtime, dxgk::System& system,
                                    dxgk::Luid adapter);

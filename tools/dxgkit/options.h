@@ -1,4 +1,4 @@
-// What the command line asks for, and how its values are read.
+// The options of the command line, and the parsers of their values.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ struct SeedRange {
   uint64_t first = 0, last = 0;  // both included
 };
 
-/// What the driver finds on the bus.
+/// The devices that the driver finds on the bus.
 using bus::DeviceChoice;
-/// The device of commands that are given none, and the one whose user mode the picture job speaks.
+/// The default device, and the only one whose user mode the picture job knows.
 inline constexpr std::string_view kDefaultDevice = "softgpu";
 
-/// How GPU addresses get into commands: what a driver takes from the value `MemoryModel` of its
-/// service key (miniports/softgpu/README.md).
+/// How GPU addresses get into commands: the value `MemoryModel` of a driver's service key
+/// (miniports/softgpu/README.md).
 enum class MemoryModel : uint32_t {
   kPatch = 0,
   kTwoLevels = 1,   // GPU virtual addresses, tables written by the CPU
@@ -39,8 +39,8 @@ enum class MemoryModel : uint32_t {
   kLargePages = 3,  // GPU virtual addresses, 64 KiB pages in video memory
 };
 
-/// "3d:40": which engine of softgpu stops dead, and at which of the packets that clients' work
-/// brings it, from 1.
+/// "3d:40": the engine of softgpu that stops dead, and the packet of clients' work at which it
+/// does, from 1.
 struct HangChoice {
   uint32_t node = 0;
   uint32_t packet = 0;
@@ -53,7 +53,7 @@ struct SwitchChoice {
   std::string text;  // as given
 };
 
-/// What "softgpu" stands for.
+/// The drivers behind the name "softgpu".
 DeviceChoice default_device();
 
 struct VerifyOptions {
@@ -67,7 +67,7 @@ struct VerifyOptions {
   uint32_t ddi_timeout_s = 20;
   bool special_pool = false, trace_imports = false;
   bool list_steps = false, in_process = false;
-  bool mutate = false;        // one thing fails at a time, from the outside
+  bool mutate = false;        // in each run one thing fails from the outside
   uint32_t mutate_calls = 4;  // of each callback and routine, from the first on
   uint32_t jobs = 0;          // 0: as many as there are processors
 };
@@ -104,7 +104,8 @@ struct RunOptions {
   std::optional<std::string> power_plan;  // the plan, or the path of a file with it
   std::optional<HangChoice> hang;
   std::optional<SwitchChoice> verifier;
-  std::optional<std::string> scanout;  // PNG of what the screen shows; or a folder, of all it did
+  // PNG of the picture on the screen; or a folder, for all pictures.
+  std::optional<std::string> scanout;
   bool special_pool = false, trace_imports = false;
   bool json = false;
 };
@@ -118,15 +119,15 @@ std::expected<MemoryModel, std::string> parse_model(std::string_view text);
 /// "3d:N" or "copy:N", N from 1.
 std::expected<HangChoice, std::string> parse_hang(std::string_view text);
 /// Names of switches with commas between them, "all", or the value of
-/// D3DKMT_ADAPTER_VERIFIER_VIDMM_FLAGS as a number (0x for hexadecimal). The error names what is
-/// unknown, or known there and not here.
+/// D3DKMT_ADAPTER_VERIFIER_VIDMM_FLAGS as a number (0x for hexadecimal). The error names switches
+/// that are unknown, or known in Windows but not here.
 std::expected<SwitchChoice, std::string> parse_switches(std::string_view text);
-/// What parse_model reads.
+/// The text that parse_model reads.
 std::string model_name(MemoryModel model);
-/// "NAME[,OPTION=VALUE...]" or "FILE.so[,OPTION=VALUE...]", as `dxgkit devices` lists them. From
-/// then on a crash of a plug-in ends the process with kExitBadInput and one line.
+/// "NAME[,OPTION=VALUE...]" or "FILE.so[,OPTION=VALUE...]", as `dxgkit devices` lists them. After
+/// this call a crash of a plug-in ends the process with kExitBadInput and one line.
 std::expected<DeviceChoice, std::string> parse_device(std::string_view text);
-/// One line that says why devices cannot be in a run of that mode.
+/// One line that says why devices cannot be used in a run of that mode.
 std::expected<void, std::string> check_mode(const DeviceChoice& device, Mode mode);
 /// A decimal number below 2^64.
 std::expected<uint64_t, std::string> parse_seed(std::string_view text);

@@ -104,7 +104,7 @@ TEST(Options, Devices) {
   }
 }
 
-/// What lives in real time only is refused where time is simulated.
+/// A device that works in real time only is refused in simulation.
 TEST(Options, DevicesThatCannotBeSimulated) {
   bus::DeviceType type;
   type.name = "real";

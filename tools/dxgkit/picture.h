@@ -1,4 +1,4 @@
-// Pictures the tool works on: 8-bit RGBA in memory, PNG on disk, and one the tool draws itself.
+// The tool's pictures: 8-bit RGBA in memory, PNG on disk, and one that the tool draws itself.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 namespace dxgkit::tool {
 
 inline constexpr uint32_t kPixelBytes = 4;
-/// Largest width and height taken from outside: what the devices' image commands can name.
+/// The largest width and height accepted from outside: the limit of the devices' image commands.
 inline constexpr uint32_t kPictureSideMax = 32768;
-/// Largest number of pixels taken from outside (1 GiB of raw pixels).
+/// The largest number of pixels accepted from outside (1 GiB of raw pixels).
 inline constexpr uint64_t kPicturePixelsMax = uint64_t{1} << 28;
 
 /// Rows top to bottom without padding, four bytes per pixel: R, G, B, A.
@@ -29,12 +29,11 @@ struct Picture {
 /// a PNG, truncated or damaged, too large.
 std::expected<Picture, std::string> read_png(const std::string& path);
 
-/// Writes through a temporary file beside `path`, so that a failure leaves nothing behind under
-/// that name.
+/// Writes through a temporary file beside `path`, so that a failure leaves no file under that name.
 std::expected<void, std::string> write_png(const std::string& path, const Picture& picture);
 
-/// The picture used when the user gives none: a shaded landscape with contour lines. The same bytes
-/// for the same arguments on every machine (integer arithmetic only).
+/// The picture that is used if the user gives none: a shaded landscape with contour lines. The same
+/// arguments give the same bytes on every machine (integer arithmetic only).
 /// @param width, height  1..kPictureSideMax
 Picture draw_picture(uint32_t width, uint32_t height, uint64_t seed);
 

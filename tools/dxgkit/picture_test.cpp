@@ -29,7 +29,7 @@ class PictureFile : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-// What is written comes back, alpha and odd sizes included.
+// A written picture reads back the same, alpha and odd sizes included.
 TEST_F(PictureFile, ComesBackAsItWasWritten) {
   for (const auto& [width, height] :
        {std::pair(1U, 1U), std::pair(3U, 7U), std::pair(200U, 111U)}) {

@@ -1,4 +1,4 @@
-// How the main job cuts a picture: pure arithmetic, no GPU.
+// The tiles of the main job's picture: pure arithmetic, no GPU.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ struct Rect {
 };
 
 /// One tile of the picture on its way through the passes. Each pass needs a border of neighbours (a
-/// halo), cut off at the picture's edge, where the filters repeat the edge instead. So every pass
-/// of every tile gives the bytes the whole picture would give.
+/// halo). The halo is cut off at the picture's edge, where the filters repeat the edge instead. So
+/// every pass of every tile gives the bytes that the whole picture would give.
 ///
 ///     source  ⊇  blurred  ⊇  edges          all in pixels of the source picture
 ///      (2 more)    (1 more)    (the tile)
 struct Tile {
-  Rect source;   // what is uploaded
-  Rect blurred;  // what the blur produces
-  Rect edges;    // what the edge filter produces; x and y even
+  Rect source;   // the pixels to upload
+  Rect blurred;  // the output of the blur
+  Rect edges;    // the output of the edge filter; x and y even
   Rect result;   // the tile in the picture of half the size
 };
 
-/// Bytes a surface of this size takes, with the pitch the softgpu miniport chooses: a multiple of
-/// 64, whole pages.
+/// The bytes of a surface of this size, with the pitch that the softgpu miniport chooses: a
+/// multiple of 64, whole pages.
 uint64_t surface_bytes(uint32_t width, uint32_t height, uint64_t page_bytes = kPageBytes);
 
 struct Plan {
@@ -53,9 +53,9 @@ softgpu::reference::Filter blur_filter();
 softgpu::reference::Filter edge_filter();
 inline constexpr uint32_t kBlurHalo = 2, kEdgeHalo = 1;
 
-/// The chain on the whole picture at once, on the CPU: what the tiles must add up to.
+/// The passes on the whole picture at once, on the CPU: the tiles together must give the same.
 Picture reference_result(const Picture& source);
-/// The checksum the GPU computes of a tile's part of `result`.
+/// The checksum that the GPU computes for a tile's part of `result`.
 uint64_t reference_checksum(const Picture& result, const Rect& part);
 
 }  // namespace dxgkit::tool

@@ -14,7 +14,7 @@
 
 namespace dxgkit::tool {
 
-/// One step of a plan, done.
+/// One executed step of a plan.
 struct PowerDone {
   PlannedPower planned;
   uint64_t packets = 0;  // completed when it began
@@ -23,16 +23,16 @@ struct PowerDone {
   runtime::DurationNs time_ns = 0;  // down and up again
 };
 
-/// Made inside the runtime of `system`: starts a thread that waits for the adapter's packets. The
-/// job may end before the plan does; what is left then is not done.
+/// Made inside the runtime of `system`. Starts a thread that waits for the adapter's packets. The
+/// job may end before the plan does; the rest of the plan is then not executed.
 class PowerRunner {
  public:
   /// `unplug` pulls the device out of its slot.
   PowerRunner(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter, PowerPlan plan,
               std::function<void()> unplug);
-  /// Ends what is left of the plan and joins the thread. Call finish() first to know what was done.
+  /// Ends the rest of the plan and joins the thread. Call finish() first to get the executed steps.
   ~PowerRunner();
-  /// What was done; the adapter is awake or removed.
+  /// The executed steps. The adapter is awake or removed.
   std::vector<PowerDone> finish();
   /// The adapter's statistics right before it was removed.
   const std::optional<dxgk::AdapterStatistics>& last_statistics() const { return last_; }
@@ -44,8 +44,8 @@ class PowerRunner {
   const dxgk::Luid adapter_;
   const PowerPlan plan_;
   const std::function<void()> unplug_;
-  std::atomic<bool> cancelled_{false};  // read by the thread each time the adapter gets on
-  std::vector<PowerDone> done_;         // the thread's, until it is joined
+  std::atomic<bool> cancelled_{false};  // the thread reads it each time the adapter makes progress
+  std::vector<PowerDone> done_;         // used by the thread until it is joined
   std::optional<dxgk::AdapterStatistics> last_;
   std::unique_ptr<runtime::Thread> thread_;
 };

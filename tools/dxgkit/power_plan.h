@@ -1,4 +1,4 @@
-// When the power of a run goes which way: read from text, carried out beside the job.
+// The power transitions of a run: read from text, carried out beside the job.
 #pragma once
 
 #include <atomic>

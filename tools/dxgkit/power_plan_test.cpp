@@ -27,7 +27,7 @@ std::string error(std::string_view text) {
   return plan.has_value() ? "accepted" : plan.error();
 }
 
-// What is wrong is told with its place.
+// An error is reported with its place.
 TEST(PowerPlan, RefusesWithLineAndColumn) {
   EXPECT_EQ(error("on 5 standby"), "line 1, column 1: 'on' where 'at' is expected");
   EXPECT_EQ(error("at 5 standby;\n  at x d3"),

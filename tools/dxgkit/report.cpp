@@ -28,7 +28,8 @@ std::string make_report(const trace::Recording& recording, const nlohmann::order
   std::string page(report_page::kBeforeData);
   page += trace::to_report_json(recording);
   page += report_page::kBetween;
-  // Texts of a driver may hold any bytes: what is not UTF-8 is replaced, not thrown at.
+  // Texts of a driver may hold any bytes: bytes that are not UTF-8 are replaced and cause no
+  // exception.
   page += without_tags(run.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   page += report_page::kAfterRun;
   return page;

@@ -11,7 +11,8 @@ namespace dxgkit::tool {
 /// One self-contained HTML page. `run` as summary.h's to_report_run, or null.
 std::string make_report(const trace::Recording& recording, const nlohmann::ordered_json& run);
 
-/// What --trace writes to `path`: text if its name ends in .txt, else for Perfetto.
+/// Writes the recording for --trace to `path`: text if its name ends in .txt, otherwise for
+/// Perfetto.
 std::string trace_file(const std::string& path, const trace::Recording& recording);
 
 }  // namespace dxgkit::tool

@@ -36,7 +36,7 @@ constexpr uint64_t kLargePageBytes = uint64_t{64} << 10;  // of softgpu
 uint64_t least_vram_bytes(const Plan& plan, MemoryModel model) {
   return plan.vram_least_bytes + page_table_bytes(plan, model);
 }
-/// A quarter of what the job uses, but what it needs at least.
+/// A quarter of the memory that the job uses, but at least its need.
 uint64_t default_vram_bytes(const Plan& plan, MemoryModel model) {
   return align_up(std::max(plan.working_set_bytes / 4, least_vram_bytes(plan, model)),
                   model == MemoryModel::kLargePages ? kLargePageBytes : kPageBytes);
@@ -47,7 +47,7 @@ std::vector<DeviceChoice> devices_of(const RunOptions& options) {
   return options.devices;
 }
 
-/// The one device there is, is the one whose user mode the job speaks.
+/// There is one device, and the job knows its user mode.
 bool is_softgpu_alone(const RunOptions& options) {
   const std::vector<DeviceChoice> devices = devices_of(options);
   return devices.size() == 1 && devices.front().type->name == kDefaultDevice;
@@ -57,8 +57,8 @@ bool shows_softgpu(const RunOptions& options) {
   return options.scanout.has_value() && is_softgpu_alone(options);
 }
 
-/// What --driver and --model name together: the built-in driver speaks 2.0 for GPU virtual
-/// addresses.
+/// The driver that --driver and --model choose together: for GPU virtual addresses the built-in
+/// driver is the 2.0 one.
 std::string driver_of(const RunOptions& options) {
   const bool gpu_va = options.model.value_or(MemoryModel::kPatch) != MemoryModel::kPatch;
   if (shows_softgpu(options) && options.driver == kBuiltInDriver)
@@ -82,8 +82,7 @@ bool any_violation(const std::vector<verifier::Finding>& findings) {
   });
 }
 
-/// The line that tells a person that the run goes on: rewritten in place on a terminal, else a line
-/// each second.
+/// The progress line: rewritten in place on a terminal, otherwise a line each second.
 class ProgressLine {
  public:
   explicit ProgressLine(bool quiet)
@@ -99,7 +98,7 @@ class ProgressLine {
                on_terminal_ ? "" : "\n");
     shown_ = true;
   }
-  /// Says what goes on now, whatever was said last.
+  /// Prints the present activity, even right after another line.
   void note(const char* text) {
     if (quiet_ || (!on_terminal_ && !shown_)) return;
     fmt::print(stderr, "{}{:<40}{}", on_terminal_ ? "\r" : "", text, on_terminal_ ? "" : "\n");
@@ -131,13 +130,13 @@ bool power_went_well(const SessionOutcome& outcome) {
                              [](const PowerDone& done) { return is_success(done.status); });
 }
 
-/// Clients of an adapter that the plan removed got an error, and what they asked last says so.
+/// Clients of an adapter that the plan removed got an error; their last call says so.
 bool ended_by_removal(const SessionOutcome& outcome) {
   return outcome.removed && outcome.kind == SessionOutcome::Kind::kJobFailed &&
          outcome.message.ends_with("STATUS_DEVICE_REMOVED");
 }
 
-/// Everything that can be said to be wrong before anything runs.
+/// Reports every mistake that can be found before anything runs.
 std::expected<void, std::string> check_outputs(const RunOptions& options) {
   for (const std::optional<std::string>& path :
        {options.trace, options.report, options.output, options.scanout}) {
@@ -338,7 +337,8 @@ int run_command(const RunOptions& options) {
     fmt::print(stderr, "dxgkit: {}\n", outcome.message);
     summary.result = outcome.message;
     if (outcome.kind == Kind::kLoadRefused || outcome.kind == Kind::kStartFailed) {
-      // There was no run: nothing to sum up, but the trace shows how far the start came.
+      // There was no run, so there is nothing to sum up. But the trace shows how far the start
+      // came.
       return std::max(write_outputs(options, summary), kExitFailed);
     }
   }

@@ -73,7 +73,7 @@ ClientResult<void> present(dxgk::Luid adapter, const Picture& picture,
     const ClientAllocation& next = primaries[frame % primaries.size()];
     DXGKIT_CLIENT_TRY(upload(next));
     DXGKIT_CLIENT_TRY(context.flip(next, 1));
-    // The context goes on when the flip has been taken; then the staging memory is free, too.
+    // The context continues when the flip has taken effect; then the staging memory is free, too.
     DXGKIT_CLIENT_TRY(context.signal(fence, ++value));
     DXGKIT_CLIENT_TRY(device.wait(fence, value));
   }

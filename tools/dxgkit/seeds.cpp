@@ -37,7 +37,7 @@ std::string replay_command(const RunOptions& options, const Plan& plan, uint64_t
   return command;
 }
 
-/// One seed; empty if it passed, else why not.
+/// One seed. Empty if it passed, otherwise the reason.
 std::string run_seed(SessionConfig config, uint64_t seed, const Plan& plan, const Picture& source,
                      const Picture& expected) {
   config.seed = seed;

@@ -16,8 +16,8 @@
 namespace dxgkit::tool {
 namespace {
 
-/// Room for DMA and paging buffers, rings, and what drivers allocate, beside the job's own memory.
-/// Backed only where touched.
+/// Room for DMA and paging buffers, rings, and drivers' allocations, beside the job's own memory.
+/// Only touched pages cost memory.
 constexpr uint64_t kHostReserveBytes = uint64_t{256} << 20;
 
 std::string describe(Status status) {
@@ -26,7 +26,7 @@ std::string describe(Status status) {
                       : std::string(name);
 }
 
-/// The same on several adapters at once. `luids` are those of the world's slots.
+/// The same on several adapters at once. `luids` belong to the world's slots.
 void run_side_by_side(runtime::Runtime& runtime, const SessionConfig& config, const Plan& plan,
                       const Picture& source, const Progress& progress, const World& world,
                       dxgk::System& system, const std::vector<dxgk::Luid>& luids,
@@ -115,7 +115,7 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   dxgk::System system(runtime, machine, kernel, findings);
   dxgk::AdapterOptions adapter_options;
   if (config.verifier.has_value()) adapter_options.verifier.on = config.verifier->on;
-  // An engine that hangs on purpose is waited for as long as Windows would.
+  // The wait for an engine that hangs on purpose is as long as on Windows.
   if (config.mode == Mode::kOs && !config.hang.has_value())
     adapter_options.tdr_delay_ns = kBusyMachineTdrDelayNs;
   const bool several = (*world)->slots().size() > 1;
@@ -191,7 +191,7 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
     outcome.kind = Kind::kJobFailed;
     outcome.message = outcome.job.error;
   }
-  // Already stopped when the verifier stopped it; then this says so and that is fine.
+  // If the verifier has stopped the adapter already, this fails, which is fine.
   static_cast<void>(system.stop_adapter(*adapter));
 }
 

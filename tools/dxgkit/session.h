@@ -33,38 +33,41 @@ struct SessionConfig {
   bool show = false;                    // a client shows the result on the device's screen
 };
 
-/// What an adapter did where there are several, all at the same time.
+/// The outcome of one of several adapters, which all ran at the same time.
 struct AdapterOutcome {
   std::string device;   // as given
   bool speaks = false;  // it ran the job; else `no_client`
   JobResult job;
   NoClientOutcome no_client;
   dxgk::AdapterStatistics statistics;
-  /// Empty, or what was refused.
+  /// Empty, or the refused call.
   const std::string& error() const { return speaks ? job.error : no_client.error; }
 };
 
 struct SessionOutcome {
   enum class Kind {
-    kRan,          // the job ended; whether its result is right is the caller's to see
+    kRan,          // the job ended; the caller checks whether its result is right
     kNoClient,     // it ran, but its user mode is unknown here: see no_client
-    kNotADriver,   // the image cannot be loaded at all: bad input
-    kLoadRefused,  // DriverEntry or the table it gave: see findings
+    kNotADriver,   // the image cannot be loaded: bad input
+    kLoadRefused,  // DriverEntry failed, or its table was refused: see findings
     kStartFailed,  // see findings
     kJobFailed,    // a client call was refused: `message`
   };
   Kind kind = Kind::kRan;
-  std::string message;  // one sentence for everything but kRan
+  std::string message;  // one sentence, except for kRan
   JobResult job;
-  std::vector<AdapterOutcome> adapters;  // with several: all of them; `job` is the first's then
-  std::vector<JobResult> whole_jobs;     // with a hang: by client; `job` is of one that got through
+  std::vector<AdapterOutcome> adapters;  // with several: all of them; then `job` is the first one's
+  // With a hang: by client; then `job` is of a client that succeeded.
+  std::vector<JobResult> whole_jobs;
   std::vector<dxgk::TimeoutReport> timeouts;  // report events, oldest first
-  std::vector<PowerDone> power;               // what of the plan was done
-  bool removed = false;                       // by the plan: clients were told, and that is right
-  NoClientOutcome no_client;                  // kNoClient
-  std::optional<Picture> screen;  // what the first source showed before the stop, if anything
-  std::vector<Picture> frames;    // softgpu's screen: every picture it took, oldest first
-  std::string show_error;         // what of the show was refused
+  std::vector<PowerDone> power;               // the executed steps of the plan
+  // The plan removed the device: the clients got an error, which is right.
+  bool removed = false;
+  NoClientOutcome no_client;  // kNoClient
+  // The picture of the first source before the stop, if there was one.
+  std::optional<Picture> screen;
+  std::vector<Picture> frames;  // softgpu's screen: every picture that it showed, oldest first
+  std::string show_error;       // the refused call of the show
   dxgk::AdapterStatistics statistics;
   uint32_t interface_version = 0;
   std::vector<verifier::Finding> findings;

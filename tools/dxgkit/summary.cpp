@@ -28,8 +28,7 @@ std::string time_text(runtime::DurationNs ns) {
   return fmt::format("{:.1f} us", value / 1e3);
 }
 
-/// What it is of the working set, where that is not the quarter a run has if nothing else is asked
-/// for or needed, in whole pages.
+/// The size of video memory, with its share of the working set unless it is the default quarter.
 std::string video_memory_text(const Summary& summary) {
   const uint64_t vram = summary.config.vram_bytes;
   const uint64_t used = summary.plan.working_set_bytes;

@@ -1,4 +1,4 @@
-// What a run is reported as: lines for a person, JSON for a program, the head of the report page.
+// The report of a run: lines for a person, JSON for a program, the head of the report page.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,17 +8,17 @@
 
 namespace dxgkit::tool {
 
-/// "identical to CPU reference", or "DIFFERENT ..." with how many pixels, the first of them and its
-/// tile.
+/// "identical to CPU reference", or "DIFFERENT ..." with the number of wrong pixels, the first of
+/// them and its tile.
 std::string compare(const Plan& plan, const JobResult& job, const Picture& expected);
 
-/// By adapter, where there are several: from compare, what was done without a client, or what was
-/// refused.
+/// By adapter, if there are several: the result of compare, the run without a client, or the
+/// refused call.
 std::vector<std::string> compare_adapters(const Plan& plan, const SessionOutcome& outcome,
                                           const Picture& expected);
-/// One line of those.
+/// One line of these.
 std::string sum_up(const SessionOutcome& outcome, const std::vector<std::string>& results);
-/// Nothing was refused, and every picture is right.
+/// True if no call was refused and every picture is right.
 bool all_went_well(const SessionOutcome& outcome, const std::vector<std::string>& results);
 
 struct Summary {

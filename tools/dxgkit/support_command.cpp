@@ -21,7 +21,7 @@ struct Table {
   std::vector<Row> rows;
 };
 
-/// The modules have an enum each, with the same three names in the same order.
+/// Each module has an enum of its own, with the same three names in the same order.
 template <typename Support>
 std::string word(Support support) {
   switch (support) {

@@ -1,4 +1,4 @@
-// What testdata/tiny_driver.c imports, for tests; and what the system says about its pages.
+// The imports of testdata/tiny_driver.c, for tests; and the system's protection of its pages.
 #pragma once
 
 #include <cstdio>

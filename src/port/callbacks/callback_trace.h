@@ -1,4 +1,4 @@
-// How every callback of a driver begins and ends.
+// The common start and end of every callback of a driver.
 #pragma once
 
 #include <cstdint>
@@ -43,15 +43,15 @@ class CallbackTrace {
   uint64_t value_ = 0;
 };
 
-/// What a callback that is made to fail answers.
+/// The answer of a callback that is made to fail.
 template <typename T>
 T answer_instead(T refusal, Status status) {
   if constexpr (std::is_same_v<T, NTSTATUS>) return to_ntstatus(status);
   return refusal;
 }
 
-// Every callback begins alike: trace, find the adapter, check level and place, ask who makes
-// callbacks fail. `refusal` is the answer to a wrong handle.
+// The common start of every callback: trace, find the adapter, check level and place, ask the fault
+// injector. `refusal` is the answer to a wrong handle.
 #define DXGKIT_CALLBACK(name, handle, highest, legal_in_isr, refusal)      \
   CallbackTrace done(name);                                                \
   PortCore* const adapter = of_handle(name, handle);                       \

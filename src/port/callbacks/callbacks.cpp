@@ -111,7 +111,7 @@ NTSTATUS NTAPI synchronize_execution(HANDLE device, PKSYNCHRONIZE_ROUTINE routin
   Status status = Status::kInvalidParameter;
   {
     CallbackTrace done("DxgkCbSynchronizeExecution");
-    // Its page says what it answers while the interrupt is not connected (IRQL-10).
+    // Its page gives the answer while the interrupt is not connected (IRQL-10).
     PortCore* const adapter = known_handle("DxgkCbSynchronizeExecution", device);
     if (adapter == nullptr) return done(status);
     check_callback(*adapter, "DxgkCbSynchronizeExecution", nt::kDeviceLevel, false);
@@ -263,8 +263,9 @@ NTSTATUS NTAPI query_monitor_interface(const HANDLE device,
   return done(status);
 }
 
-/// What firmware or the driver before left. A function that is not the POST device: success with a
-/// width of 0, which drivers take for "no display came up here" (our choice).
+/// The frame buffer that firmware or the previous driver left. A function that is not the POST
+/// device gets success with a width of 0, which drivers take for "no display came up here" (our
+/// choice).
 Status read_post_display(const PortCore& adapter, DXGK_DISPLAY_INFORMATION* out) {
   *out = {};
   out->TargetId = D3DDDI_ID_UNINITIALIZED;
@@ -414,7 +415,7 @@ NTSTATUS NTAPI reserve_gpu_virtual_address_range(
   return done(Status::kSuccess);
 }
 
-/// RES-31, a wrong argument before anybody looks at what it names.
+/// RES-31: a wrong argument is refused before the objects are looked up.
 NTSTATUS refuse_context_allocation(PortCore& adapter, const char* callback, std::string actual,
                                    std::string expected) {
   return to_ntstatus(adapter.violation("RES-31", callback, std::move(actual), std::move(expected),
@@ -585,9 +586,9 @@ const Implemented* find_implemented(std::string_view name) {
 
 constexpr size_t kEntries = std::size(abi::kDxgkrnlInterface);
 
-/// What a callback without implementation is: STATUS_NOT_SUPPORTED for every signature, as the
-/// caller clears the arguments. (A driver that takes the value of such a callback for an address
-/// reads a non-canonical one and faults at once.)
+/// A callback without implementation: STATUS_NOT_SUPPORTED for every signature, because the caller
+/// clears the arguments. (A driver that takes the value of such a callback for an address reads a
+/// non-canonical one and faults at once.)
 template <size_t kIndex>
 NTSTATUS NTAPI refuse() {
   static const std::string name(abi::kDxgkrnlInterface[kIndex].name);
@@ -600,7 +601,7 @@ std::array<const void*, kEntries> make_refusals(std::index_sequence<kIndexes...>
   return {reinterpret_cast<const void*>(&refuse<kIndexes>)...};
 }
 
-/// The function behind each slot: the one table that is dispatched and reported.
+/// The function behind each slot. Both dispatch and the support report use this table.
 const std::array<const void*, kEntries>& slots() {
   static const std::array<const void*, kEntries> table = [] {
     std::array<const void*, kEntries> all = make_refusals(std::make_index_sequence<kEntries>());

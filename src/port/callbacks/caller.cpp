@@ -15,8 +15,8 @@ PortCore* of_frame() {
   for (const nt::CallFrame* frame = innermost; frame != nullptr; frame = frame->previous()) {
     if (frame->owner != nullptr) return static_cast<PortCore*>(frame->owner);
   }
-  // A thread of the driver's own: these callbacks name no adapter, so it is the only one, or the
-  // first.
+  // A thread of the driver's own. These callbacks name no adapter, so the adapter is the only one,
+  // or the first.
   return static_cast<PortCore*>(innermost->kernel().default_owner());
 }
 

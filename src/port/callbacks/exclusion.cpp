@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kCallback = "DxgkCbExcludeAdapterAccess";
 constexpr DdiInfo kRoutine{"DxgkProtectedCallback", nt::kPassiveLevel, DdiClass::kLevelTwo};
 constexpr DdiInfo kRoutineEvicted{"DxgkProtectedCallback", nt::kPassiveLevel, DdiClass::kExclusive};
-// Nothing is kept from anybody: beside whatever goes on, sleep included.
+// No protection: the routine may run beside any other call, sleep included.
 constexpr DdiInfo kRoutineUnprotected{"DxgkProtectedCallback", nt::kPassiveLevel,
                                       DdiClass::kLevelZeroBeside};
 
@@ -45,7 +45,7 @@ Status exclude_access(PortCore& core, ULONG attributes, DXGKDDI_PROTECTED_CALLBA
                   "Leave the eviction out, or let the routine be called later.");
   }
   if ((attributes & ~ULONG{DXGK_EXCLUDE_EVICT_ALL | DXGK_EXCLUDE_CALL_SYNCHRONOUS}) != 0)
-    return Status::kNotSupported;  // the root port, and what is not described
+    return Status::kNotSupported;  // the root port, and undocumented values
   if (!synchronous) {
     return core.host.exclude_access(
         evict, [&core, evict, routine, routine_context](Status protection) {

@@ -1,4 +1,4 @@
-// DxgkCbExcludeAdapterAccess: who may ask, and how the routine is called.
+// DxgkCbExcludeAdapterAccess: which callers may ask, and how the routine is called.
 #pragma once
 
 #include <dispmprt.h>
@@ -9,7 +9,7 @@ namespace dxgkit::port {
 
 struct PortCore;
 
-/// IRQL-11. Who may ask is judged here; AdapterHost::exclude_access makes it so.
+/// IRQL-11. Judges here whether the caller may ask; AdapterHost::exclude_access carries it out.
 Status exclude_access(PortCore& core, ULONG attributes, DXGKDDI_PROTECTED_CALLBACK routine,
                       void* routine_context);
 

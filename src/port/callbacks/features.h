@@ -1,18 +1,18 @@
-// What a driver asks before it reports a feature: DxgkCbQueryServices(DxgkServicesFeature) and the
-// older questions.
+// The questions of a driver before it reports a feature: DxgkCbQueryServices(DxgkServicesFeature)
+// and the older questions.
 #pragma once
 
 #include "port/core/port_core.h"
 
 namespace dxgkit::port {
 
-/// Version of a feature that this kernel has enabled for the adapter; 0: it has not. Enabled is
-/// what the kernel implements and the driver has the entries for:
+/// The version of a feature that this kernel has enabled for the adapter; 0 if it has not. A
+/// feature is enabled if the kernel implements it and the driver has its entries:
 ///
 /// | feature | from | entries |
 /// |---|---|---|
-/// | DXGK_FEATURE_HWSCH | 2.4 | those of hardware scheduling |
-/// | DXGK_FEATURE_NATIVE_FENCE | 3.2 | those of NativeFencePort |
+/// | DXGK_FEATURE_HWSCH | 2.4 | the entries of hardware scheduling |
+/// | DXGK_FEATURE_NATIVE_FENCE | 3.2 | the entries of NativeFencePort |
 ///
 /// Any thread.
 uint16_t enabled_feature(const PortCore& adapter, DXGK_FEATURE_ID feature);

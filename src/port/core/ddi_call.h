@@ -33,8 +33,8 @@ class DdiCall {
   DdiCall(const DdiCall&) = delete;
   DdiCall& operator=(const DdiCall&) = delete;
 
-  /// Calls the entry; kDeviceRemoved if the driver died inside (a finding was reported and the host
-  /// knows).
+  /// Calls the entry. kDeviceRemoved if the driver died inside; a finding was reported and the host
+  /// knows.
   template <typename Entry, typename... A>
   Status operator()(Entry entry, A... arguments) {
     if (core_.faults != nullptr) [[unlikely]] {
@@ -65,7 +65,8 @@ class DdiCall {
     }
     return done(Status::kSuccess);
   }
-  /// The same for an entry that returns a number; untouched unless kSuccess is answered.
+  /// The same for an entry that returns a number. The number is unchanged unless the result is
+  /// kSuccess.
   template <typename Entry, typename R, typename... A>
   Status value(Entry entry, R* result, A... arguments) {
     completed_ = frame_.call(entry, result, arguments...);
@@ -86,7 +87,7 @@ class DdiCall {
     }
     return status;
   }
-  /// Before this thread has a frame of this call.
+  /// Runs before this thread has a frame for this call.
   static PortCore& prepared(PortCore& core, const DdiInfo& info) {
     if (info.ddi_class == DdiClass::kLevelTwo) [[unlikely]]
       core.host.before_exclusive_ddi(info.name, AdapterHost::SyncLevel::kTwo);

@@ -1,4 +1,4 @@
-// What the rulebook's table says of a DDI.
+// The facts about a DDI from the rulebook's table.
 #pragma once
 
 #include "nt/kernel.h"
@@ -9,8 +9,8 @@ namespace dxgkit::port {
 enum class DdiClass {
   kLevelZero,        // fully reentrant
   kScheduler,        // level one, GPU scheduler class: never overlaps itself (IRQL-06)
-  kLevelTwo,         // inside enter_level_two(): nobody else but ISR, DPC and kLevelZeroBeside
-  kExclusive,        // level three: nobody else in the driver, but ISR, DPC and kLevelZeroBeside
+  kLevelTwo,         // inside enter_level_two(): overlaps with ISR, DPC and kLevelZeroBeside only
+  kExclusive,        // level three: overlaps with ISR, DPC and kLevelZeroBeside only
   kLevelZeroBeside,  // QueryAdapterInfo: level zero, may overlap level three (IRQL-09)
 };
 

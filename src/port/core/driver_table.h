@@ -1,4 +1,4 @@
-// What a driver gave to DxgkInitialize.
+// The table that a driver gave to DxgkInitialize.
 #pragma once
 
 #include <dispmprt.h>
@@ -10,13 +10,13 @@
 
 namespace dxgkit::port {
 
-/// The entries of a loaded driver, and the adapters it drives. A test may fill one by hand: nothing
-/// that uses it needs an image.
+/// The entries of a loaded driver, and the adapters that it drives. A test may fill one by hand:
+/// its users need no image.
 struct DriverTable {
-  /// Entries of the declared version; the rest null. A display-only driver's entries lie at their
-  /// full-WDDM places.
+  /// Entries of the declared version; the others are null. A display-only driver's entries lie at
+  /// their full-WDDM places.
   DRIVER_INITIALIZATION_DATA table{};
-  /// What only KMDDOD_INITIALIZATION_DATA has; null for full drivers.
+  /// The members that only KMDDOD_INITIALIZATION_DATA has; null for full drivers.
   struct DisplayOnlyTable {
     PDXGKDDI_PRESENTDISPLAYONLY DxgkDdiPresentDisplayOnly = nullptr;
   } display_only_ddi;

@@ -40,7 +40,8 @@ bool is_dma(DXGK_INTERRUPT_TYPE type) {
          type == DXGK_INTERRUPT_DMA_FAULTED || type == DXGK_INTERRUPT_DMA_PAGE_FAULTED;
 }
 
-/// The planes a vertical sync names, hostile: the driver's list, of at most kPlanesMost.
+/// The planes that a vertical sync names. The driver's list is hostile and has at most kPlanesMost
+/// elements.
 template <typename Info>
 void read_planes(const Info* infos, uint32_t count, InterruptReport* report) {
   constexpr uint32_t kPlanesMost = 64;
@@ -149,7 +150,7 @@ InterruptReport report_of(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data, uint32_t 
       report.engine = signaled.EngineOrdinal;
       report.legacy_fences_too = data.Flags.EvaluateLegacyMonitoredFences != 0;
       if (signaled.pSignaledNativeFenceArray == nullptr) break;
-      // A list nobody can mean is read as far as it may be true.
+      // An impossible list is read as far as it may be valid.
       const uint32_t count = std::min(signaled.SignaledNativeFenceCount, kSignaledFencesMost);
       report.handles.assign(signaled.pSignaledNativeFenceArray,
                             signaled.pSignaledNativeFenceArray + count);
@@ -183,8 +184,8 @@ uint32_t Interrupts::this_thread() const { return core_.kernel.runtime().thread_
 bool Interrupts::service() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   if (is_dead(core_) || core_.ddi.DxgkDdiInterruptRoutine == nullptr) return false;
   if (owner_.load(std::memory_order_relaxed) == this_thread()) {
-    // The thread that holds the interrupt lock touched the device and so raised the line: as on a
-    // processor at DIRQL, the interrupt stays pending until the lock is given up.
+    // The thread that holds the interrupt lock accessed the device and so raised the line. As on a
+    // processor at DIRQL, the interrupt stays pending until the lock is released.
     again_.store(true, std::memory_order_relaxed);
     return true;
   }
@@ -354,7 +355,7 @@ void NTAPI Interrupts::dpc_routine(nt::Kdpc*, void* interrupts, void*, void*) {
 }
 
 void Interrupts::run_driver_dpc() {
-  // Another thread may be in the routine: then that one runs it once more (INT-06).
+  // Another thread may be in the routine: then that thread runs it once more (INT-06).
   uint32_t state = dpc_state_.load(std::memory_order_acquire);
   for (;;) {
     if (state == 0) {
@@ -365,7 +366,7 @@ void Interrupts::run_driver_dpc() {
   }
   for (;;) {
     if (!is_dead(core_) && core_.ddi.DxgkDdiDpcRoutine != nullptr) {
-      // It may come late; there is nothing it could answer.
+      // It may come late; the return value does not matter.
       if (core_.faults != nullptr) [[unlikely]]
         static_cast<void>(core_.faults->before_ddi(kDpcName));
       nt::CallFrame frame(core_.kernel, kDpcName, nt::kDispatchLevel);
@@ -459,7 +460,8 @@ void Interrupts::mask(uint64_t nodes) {
 
 void Interrupts::unmask(uint64_t nodes, bool tell) {
   std::vector<InterruptReport> kept;
-  // What comes while the kept ones are told is kept as well: they are told in their order.
+  // A report that arrives while the kept ones are delivered is kept as well, so that all are
+  // delivered in order.
   do {
     kept.clear();
     at_device_level("interrupt mask", [&] {

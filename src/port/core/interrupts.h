@@ -1,4 +1,4 @@
-// From the line to the lane: ISR, synchronised routines, reports, DPC.
+// The path of an interrupt from the line to the lane: ISR, synchronised routines, reports, DPC.
 #pragma once
 
 #include <dispmprt.h>
@@ -21,12 +21,12 @@ struct PortCore;
 
 /// The interrupt of one adapter. The interrupt lock is the interrupt spin lock of WDDM: the ISR and
 /// synchronised routines hold it at DIRQL. A raise by the thread that holds it stays pending until
-/// it lets go. The DPC of an adapter never runs twice at once (INT-06).
+/// that thread releases it. The DPC of an adapter never runs twice at once (INT-06).
 ///
-/// Locks: the interrupt lock, then the lock of the reports. Threads: as each method says.
+/// Locks: the interrupt lock, then the lock of the reports. Each method's comment says its thread.
 class Interrupts {
  public:
-  /// The core outlives it, and is not used before it is complete.
+  /// The core must outlive it, and is not used before it is complete.
   explicit Interrupts(PortCore& core);
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
@@ -38,8 +38,8 @@ class Interrupts {
   /// InterruptMessageNumber of the caps (INT-02). Before the adapter runs.
   void set_message(uint32_t message) { message_ = message; }
 
-  /// As around a synchronised routine, for a DDI at device level. The caller does not hold the
-  /// lock, and its frame is at device level.
+  /// Holds the interrupt lock for a DDI at device level, as for a synchronised routine. The caller
+  /// does not hold the lock, and its frame is at device level.
   void enter_lock();
   void leave_lock();
 
@@ -49,24 +49,24 @@ class Interrupts {
   bool queue_dpc();
   Status synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routine_context, uint32_t message,
                      BOOLEAN* result);
-  /// This thread is inside the ISR.
+  /// True if this thread is inside the ISR.
   bool in_isr() const;
 
-  /// From now on DMA interrupts of these nodes are kept back; one step at interrupt level (TDR-09).
+  /// From now on DMA interrupts of these nodes are held back; one step at interrupt level (TDR-09).
   void mask(uint64_t nodes);
-  /// They come again. Those kept back are told now, or forgotten (INT-21).
+  /// Ends that. Interrupts that were held back are reported now, or dropped (INT-21).
   void unmask(uint64_t nodes, bool tell);
 
-  // Around DxgkDdiPreemptCommand, on the lane: reports made in between say so.
+  // Called around DxgkDdiPreemptCommand, on the lane. Reports made in between are marked.
   void begin_preempt();
   void end_preempt();
-  /// The last preemption the driver reported of the node (PREEMPT-07).
+  /// The last preemption of the node that the driver reported (PREEMPT-07).
   uint32_t last_preempted(NodeOrdinal node) const {
     return last_preempted_[node.value % 64].load();
   }
 
-  // Between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine interrupts of a node are unexpected
-  // (INT-21). The lane.
+  // Between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine, interrupts of the node are unexpected
+  // (INT-21). On the lane.
   void enter_engine_reset(NodeOrdinal node) {
     engines_in_reset_.fetch_or(uint64_t{1} << node.value);
   }
@@ -76,7 +76,7 @@ class Interrupts {
   void forget_engine_resets() { engines_in_reset_.store(0, std::memory_order_relaxed); }
 
  private:
-  /// One argument-free state change of the interrupt path is small enough to be recorded whole.
+  /// The effects of one ISR run. They are few enough to be recorded whole.
   struct IsrState {
     bool inside = false;         // an ISR runs (on owner_)
     bool reported = false;       // it called DxgkCbNotifyInterrupt
@@ -87,25 +87,26 @@ class Interrupts {
   bool service();
   void run_isr(nt::CallFrame& frame, bool* claimed);
   void end_isr_checks(bool claimed, const IsrState& seen);
-  /// The lock, its owner's number, and a fresh record of what the ISR does.
+  /// The lock, the number of its owner, and a fresh record of the ISR.
   void take_lock();
   void leave_lock(nt::CallFrame& frame);
   static void NTAPI dpc_routine(nt::Kdpc* dpc, void* interrupts, void*, void*);
   void run_driver_dpc();
-  /// Runs `work` at device level, as a routine of ours that excludes the ISR.
+  /// Runs `work` at device level, as a routine that excludes the ISR.
   void at_device_level(const char* what, const std::function<void()>& work);
 
   PortCore& core_;
   uint32_t message_ = 0;
   runtime::Mutex lock_;
   std::atomic<uint32_t> owner_{0};  // runtime thread number + 1, 0 when free
-  std::atomic<bool> again_{false};  // raised by the owner itself: service once more before leaving
+  // Raised by the owner itself: service once more before the release.
+  std::atomic<bool> again_{false};
   std::atomic<bool> connected_{false};
   IsrState isr_ DXGKIT_GUARDED_BY(lock_);
   uint32_t silent_claims_ = 0, refusals_ = 0;    // in a row, guarded by lock_ (INT-08)
-  std::atomic<uint32_t> preempt_thread_{0};      // the one inside DxgkDdiPreemptCommand, + 1
+  std::atomic<uint32_t> preempt_thread_{0};      // the thread inside DxgkDdiPreemptCommand, + 1
   uint64_t masked_nodes_ = 0;                    // guarded by lock_
-  std::vector<InterruptReport> masked_reports_;  // of those, guarded by lock_
+  std::vector<InterruptReport> masked_reports_;  // of these nodes, guarded by lock_
   runtime::Mutex reports_lock_;
   std::vector<InterruptReport> reports_ DXGKIT_GUARDED_BY(reports_lock_);
   std::vector<InterruptReport> spare_ DXGKIT_GUARDED_BY(reports_lock_);

@@ -1,4 +1,5 @@
-// What every family of DDIs and every callback of one adapter share, for this folder only.
+// The state that every family of DDIs and every callback of one adapter share. For this folder
+// only.
 #pragma once
 
 #include <dispmprt.h>
@@ -28,10 +29,10 @@
 
 namespace dxgkit::port {
 
-/// An adapter as its driver's table knows it: who is asked, who is called back, the levels, the
-/// interrupt, how findings are reported, and what the driver said that several families go by.
+/// An adapter as its driver's table knows it: the driver, the host, the levels, the interrupt, the
+/// reporting of findings, and facts from the driver that several families need.
 ///
-/// Its address is the DeviceHandle of the driver's callbacks. Any thread; members that are not
+/// Its address is the DeviceHandle of the driver's callbacks. Any thread. Members that are not
 /// atomic are written before the adapter runs, or where their comment says.
 struct PortCore {
   PortCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
@@ -66,7 +67,7 @@ struct PortCore {
   PhysicalDevice device;
   std::u16string registry_path;
   std::byte* guard_page =
-      nullptr;  // inaccessible: what a driver gets where it may not look (SUB-11)
+      nullptr;  // inaccessible memory for pointers that the driver may not follow (SUB-11)
 
   SyncLevels levels;
   Interrupts interrupts;
@@ -87,23 +88,23 @@ struct PortCore {
   std::vector<SegmentInfo> segments;  // by id - 1, as the driver described them
 
   HANDLE handle() const { return const_cast<PortCore*>(this); }
-  /// Whether the driver has filled that entry of its table ("DxgkDdiCommitVidPn"). False for names
-  /// its version does not know.
+  /// True if the driver has filled that entry of its table ("DxgkDdiCommitVidPn"). False for names
+  /// that its version does not know.
   bool has_entry(std::string_view name) const;
 
   // --- findings
   Status violation(const char* rule, const char* ddi_name, std::string actual, std::string expected,
                    std::string fix, Status answer);
-  /// A finding of kBugCheck; tells the host.
+  /// Reports a finding of kBugCheck and tells the host.
   void fatal(const char* rule, const char* ddi_name, uint32_t code, uint32_t parameter,
              std::string actual, std::string expected, std::string fix);
   void irql_violation(const DdiInfo& info, nt::Irql got);
-  /// NT-22: an answer that is no NTSTATUS at all.
+  /// Reports NT-22: an answer that is not an NTSTATUS.
   void check_answer(const DdiInfo& info, int32_t answer);
-  /// LIFE-22.
+  /// Reports LIFE-22.
   void report_lost_accesses(const char* ddi_name);
 
-  /// DxgkDdiQueryAdapterInfo.
+  /// Calls DxgkDdiQueryAdapterInfo.
   Status query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes, void* out,
                uint32_t out_bytes);
 };
@@ -111,12 +112,12 @@ struct PortCore {
 /// The status as findings show it: 0xc000000d.
 std::string hex(Status status);
 
-/// True once the driver must not be called any more: after a bug check of its own.
+/// True once the driver must not be called any more: after its own bug check.
 inline bool is_dead(const PortCore& core) { return core.kernel.driver_is_dead(); }
 
-/// The driver has the entries of hardware scheduling: 2.4 or later, and none missing.
+/// True if the driver has the entries of hardware scheduling: 2.4 or later, and none missing.
 bool has_hw_scheduling(const PortCore& core);
-/// The driver has all entries of native fences: 3.2 or later.
+/// True if the driver has all entries of native fences: 3.2 or later.
 bool has_native_fences(const PortCore& core);
 
 }  // namespace dxgkit::port

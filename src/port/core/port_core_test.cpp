@@ -8,7 +8,7 @@
 namespace dxgkit::port {
 namespace {
 
-/// What the fake driver saw, and what it does.
+/// The calls that the fake driver saw, and its answers.
 struct Seen {
   void* context = nullptr;
   DXGKARG_QUERYADAPTERINFO query{};
@@ -72,7 +72,7 @@ TEST(PortCore, KnowsTheEntriesOfItsVersion) {
       kInterfaceWddm20);
 }
 
-/// What stops the adapter is told to the host as well.
+/// A finding that stops the adapter is reported to the host as well.
 TEST(PortCore, TellsTheHostOfWhatIsFatal) {
   with_core([](CoreWorld& world) {
     EXPECT_EQ(
@@ -87,7 +87,7 @@ TEST(PortCore, TellsTheHostOfWhatIsFatal) {
   });
 }
 
-/// Callbacks find the adapter by its handle among those of the driver.
+/// Callbacks find the adapter by its handle among the adapters of the driver.
 TEST(PortCore, IsInTheDriversList) {
   with_core([](CoreWorld& world) {
     void* const handle = world.core().handle();

@@ -24,8 +24,8 @@ constexpr DdiInfo kCloseAllocation{"DxgkDdiCloseAllocation", nt::kPassiveLevel,
 constexpr DdiInfo kValidateUpdate{"DxgkDdiValidateUpdateAllocationProperty", nt::kPassiveLevel,
                                   DdiClass::kLevelZero};
 
-/// ALLOC-24: what DxgkDdiOpenAllocation may only read, as it was before the call. A driver that
-/// writes it is told; the next driver sees what it was given.
+/// ALLOC-24: the data that DxgkDdiOpenAllocation may only read, as it was before the call. A driver
+/// that writes it gets a finding; the next driver sees the original data.
 class PrivateDataBefore {
  public:
   PrivateDataBefore(std::span<const OpenInfo> infos, std::span<const std::byte> resource,
@@ -70,7 +70,7 @@ constexpr DdiInfo kGetStandardAllocation{"DxgkDdiGetStandardAllocationDriverData
                                          nt::kPassiveLevel, DdiClass::kLevelZero};
 constexpr uint32_t kPrivateDataMax = 1U << 20;
 
-/// Twice: the sizes, then the data. `fill` says what is described.
+/// Called twice: for the sizes, then for the data. `fill` describes the surface.
 template <typename Fill>
 Result<StandardAllocation> describe(PortCore& core, const Fill& fill) {
   if (is_dead(core)) return Error(Status::kDeviceRemoved);

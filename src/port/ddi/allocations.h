@@ -20,7 +20,7 @@ struct OpenInfo {
   void* device_specific = nullptr;  // out
 };
 
-/// Private data of an allocation that the driver made up itself.
+/// Private data of an allocation that the driver itself composed.
 struct StandardAllocation {
   std::vector<std::byte> allocation_data, resource_data;
 };
@@ -29,7 +29,7 @@ struct StandardAllocation {
 /// driver.
 class AllocationsPort {
  public:
-  /// The core outlives it.
+  /// The core must outlive it.
   explicit AllocationsPort(PortCore& core) : core_(core) {}
 
   /// One DxgkDdiCreateAllocation for the whole array (ALLOC-01). `resource` in/out: driver's
@@ -42,11 +42,11 @@ class AllocationsPort {
                           std::span<const std::byte> private_data, bool create,
                           uint32_t resource_handle, bool read_only = false);
   Status close_allocations(void* device, std::span<void* const> device_specific);
-  /// DxgkDdiValidateUpdateAllocationProperty, from WDDM 2.1 on: level zero. The driver's own
-  /// status; kNotSupported without the entry: nobody can vouch for the change.
+  /// DxgkDdiValidateUpdateAllocationProperty, from WDDM 2.1 on: level zero. Returns the driver's
+  /// own status. kNotSupported without the entry: then the change cannot be validated.
   Status validate_property_update(void* allocation, const PropertyUpdate& update);
-  /// DxgkDdiDescribeAllocation of a primary or a possible present source, and of nothing else
-  /// (ALLOC-31): level zero. The driver's own status; kNotSupported without the entry.
+  /// DxgkDdiDescribeAllocation of a primary or a possible present source only (ALLOC-31): level
+  /// zero. Returns the driver's own status; kNotSupported without the entry.
   Result<AllocationDescription> describe_allocation(void* allocation);
   /// DxgkDdiGetStandardAllocationDriverData for a shared primary: sizes, then data.
   Result<StandardAllocation> describe_shared_primary(const PrimarySurface& surface);

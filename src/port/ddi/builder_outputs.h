@@ -1,4 +1,4 @@
-// What DxgkDdiRender and DxgkDdiPresent say they have built.
+// The outputs of DxgkDdiRender and DxgkDdiPresent.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace dxgkit::port {
 struct PortCore;
 struct DdiInfo;
 
-/// Where what a driver builds was to go, and where it says it ended.
+/// The place for what a driver builds, and the end that it reports.
 struct BuilderOutputs {
   struct Span {
     const void* start = nullptr;
@@ -20,8 +20,8 @@ struct BuilderOutputs {
   Span dma, patches, private_data;
 };
 
-/// REND-08: how far Render or Present advanced what it was given, into `result`; fatal, and
-/// kUnsuccessful there, if that was further than there was room.
+/// REND-08: computes how far Render or Present advanced its pointers, into `result`. Fatal, with
+/// kUnsuccessful in `result`, if the driver advanced past the room.
 void measure_outputs(PortCore& core, const DdiInfo& info, const BuilderOutputs& outputs,
                      RenderResult* result);
 

@@ -22,7 +22,7 @@ constexpr uint32_t kMaxSegments =
     32;  // width of a segment set; more is refused by dxgk, and not worth reading
 constexpr size_t kMaxStrideBytes = 64 * 1024;
 
-/// Reports what differs from the poison in members that the first pass may not touch (SEG-04).
+/// Reports members that the first pass may not write (SEG-04) and that differ from the poison.
 template <typename Out>
 void check_first_pass(PortCore& core, const Out& out) {
   std::string touched;
@@ -120,7 +120,7 @@ Result<SegmentsInfo> query_segments_by_pointer(PortCore& core, DXGK_QUERYADAPTER
     in.AgpApertureBase.QuadPart = static_cast<LONGLONG>(agp->base.value);
     in.AgpApertureSize.QuadPart = static_cast<LONGLONG>(agp->size);
     in.AgpFlags.Agp = 1;
-  }  // SEG-11: else all zero
+  }  // SEG-11: otherwise all zero
   Out out;
   DXGKIT_ASSIGN_OR_RETURN(const uint32_t count, count_segments(core, type, in, &out));
   std::vector<Descriptor> descriptors(count);
@@ -155,7 +155,7 @@ Status query_invalid_ranges(PortCore& core, uint32_t id, SegmentInfo* segment) {
                            "overlap.")
         .error();
   }
-  // One more than asked for: a driver that writes behind its array is found by what stood there.
+  // One more element than asked for, so that a write behind the array is seen.
   std::vector<DXGK_MEMORYRANGE> ranges(count + 1);
   std::memset(ranges.data(), 0, count * sizeof(ranges[0]));
   std::memset(&ranges[count], kPoisonByte, sizeof(ranges[0]));
@@ -192,8 +192,8 @@ Result<SegmentsInfo> query_segments_by_stride(PortCore& core) {
   DXGK_QUERYSEGMENTOUT4 out;
   DXGKIT_ASSIGN_OR_RETURN(const uint32_t count,
                           count_segments(core, DXGKQAITYPE_QUERYSEGMENT4, in, &out));
-  // The kernel proposes the stride of the declared version and honours what comes back, as long as
-  // it fits the space given.
+  // The kernel proposes the stride of the declared version. It honours the driver's stride as long
+  // as it fits the space given.
   const uint32_t own_stride = abi::record_size("DXGK_SEGMENTDESCRIPTOR4", core.version);
   constexpr size_t kSpare = 4;  // room for a driver built against a wider descriptor
   std::vector<std::byte> buffer(count * size_t{own_stride} * kSpare);

@@ -21,7 +21,7 @@ constexpr uint32_t kChildrenMax = 4096;
 constexpr uint32_t kDescriptorBlock = 128;  // of an EDID
 constexpr uint32_t kDescriptorBlocksMax = 256;
 
-/// What a byte that the driver must write holds before: neither TRUE nor FALSE.
+/// The initial value of a byte that the driver must write: neither TRUE nor FALSE.
 constexpr BOOLEAN kPoisonBoolean = 0xA5;
 
 ChildInfo child_of(const DXGK_CHILD_DESCRIPTOR& descriptor) {

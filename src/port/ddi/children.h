@@ -12,17 +12,17 @@ namespace dxgkit::port {
 
 struct PortCore;
 
-/// The DDIs of child devices. PASSIVE_LEVEL; an entry the driver does not have answers
-/// kNotSupported, a dead driver kDeviceRemoved. The caller keeps calls of one class apart;
-/// query_child_relations: exclusively, as start.
+/// The DDIs of child devices. PASSIVE_LEVEL. An entry that the driver does not have answers
+/// kNotSupported, a dead driver kDeviceRemoved. The caller makes sure that calls of one class do
+/// not overlap. query_child_relations: exclusively, as start.
 class ChildPort {
  public:
-  /// The core outlives it.
+  /// The core must outlive it.
   explicit ChildPort(PortCore& core) : core_(core) {}
 
   /// `out`: the children the driver described, at most `children`.
   Status query_child_relations(uint32_t children, std::vector<ChildInfo>* out = nullptr);
-  /// Whether something is plugged in.
+  /// Says whether a monitor is plugged in.
   Result<bool> query_child_status(uint32_t child, bool non_destructive_only);
   /// The EDID with its extension blocks, as the driver read it: hostile bytes, a multiple of 128.
   Result<std::vector<std::byte>> query_device_descriptor(uint32_t child);

@@ -1,4 +1,4 @@
-// The CPU's ways into memory segments: swizzling ranges, CPU host apertures.
+// CPU access to memory segments: swizzling ranges, CPU host apertures.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@ struct SwizzlingRange {
   SegmentId segment;
   uint64_t size_bytes = 0;  // in/out with `size_may_change`
   bool size_may_change = false;
-  uint64_t address = 0;  // in: where the CPU sees it unswizzled; out: where it should map it
+  uint64_t address =
+      0;  // in: where the CPU sees it unswizzled; out: where the driver should map it
 };
 
-/// The DDIs of CPU access. Level one: made on the lane, which keeps calls of these classes apart
+/// The DDIs of CPU access. Level one: made on the lane, so calls of these classes do not overlap
 /// (IRQL-04). PASSIVE_LEVEL. kDeviceRemoved from a dead driver; else the driver's own status.
 class CpuAccessPort {
  public:
-  /// The core outlives it.
+  /// The core must outlive it.
   explicit CpuAccessPort(PortCore& core) : core_(core) {}
 
   /// DxgkDdiAcquireSwizzlingRange. kNotSupported: from WDDM 2.0 on, or without the entry. The
@@ -37,7 +38,7 @@ class CpuAccessPort {
   Status map_cpu_host_aperture(void* allocation, SegmentId segment,
                                std::span<const uint32_t> aperture_pages,
                                std::span<const uint64_t> segment_pages);
-  /// kNotSupported without the entry.
+  /// DxgkDdiUnmapCpuHostAperture. kNotSupported without the entry.
   Status unmap_cpu_host_aperture(SegmentId segment, std::span<const uint32_t> aperture_pages);
 
  private:

@@ -1,4 +1,4 @@
-// What displays and flips need of a driver's caps, of those that its version has.
+// The members of a driver's caps that displays and flips need, as far as its version has them.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace dxgkit::port {
 
-/// What displays need of the caps of a driver that declared `interface_version`.
+/// The caps for displays of a driver that declared `interface_version`.
 DisplayCaps display_caps_of(const DriverCaps& caps, uint32_t interface_version);
 FlipCaps flip_caps_of(const DriverCaps& caps, uint32_t interface_version);
-/// A feature that WDDM 1.2 asks for, as the caps say it (LIFE-13).
+/// A feature that WDDM 1.2 requires, as the caps report it (LIFE-13).
 struct FeatureCap {
   const char* name;  // of the member of DXGK_DRIVERCAPS
   bool set = false;
-  bool of_display = false;  // asked of drivers with video present sources only
+  bool of_display = false;  // required of drivers with video present sources only
   bool is_new = false;      // no earlier version has it
 };
-/// Empty where the declared interface has no room for them.
+/// Empty if the declared interface has no members for them.
 std::vector<FeatureCap> features_of_wddm12(const DriverCaps& caps, uint32_t interface_version);
 
 }  // namespace dxgkit::port

@@ -20,7 +20,7 @@ constexpr DdiInfo kGetRootPageTableSize{"DxgkDdiGetRootPageTableSize", nt::kPass
                                         DdiClass::kLevelZero};
 constexpr const char* kQueryName = "DxgkDdiQueryAdapterInfo";
 
-/// Asks with room behind the structure and tells when the driver wrote there.
+/// Queries with room behind the structure, and reports if the driver wrote there.
 template <typename Out, typename In>
 Status query_exactly(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type, In in, Out* out) {
   struct {
@@ -90,7 +90,7 @@ Result<GpuMmuCaps> GpuVaPort::query_gpu_mmu() {
                              .table_bytes = desc.PageTableSizeInBytes,
                              .table_alignment_bytes = desc.PageTableAlignmentInBytes});
   }
-  // A leaf that covers more than the address space has is refused by dxgk.
+  // dxgk refuses a leaf that covers more than the whole address space.
   const uint32_t leaf_bits = result.levels.front().index_bits;
   core_.leaf_coverage = leaf_bits < 40 ? kPageBytes << leaf_bits : 0;
   core_.va_bits = result.va_bits;

@@ -14,20 +14,20 @@ struct PortCore;
 /// driver.
 class GpuVaPort {
  public:
-  /// The core outlives it.
+  /// The core must outlive it.
   explicit GpuVaPort(PortCore& core) : core_(core) {}
 
-  /// GPUMMUCAPS, then PAGETABLELEVELDESC per level. Only what the wire says; meaning is checked by
-  /// dxgk. kNotSupported below WDDM 2.0; a driver that fails them, or writes past the structure,
-  /// has said nothing: its status, or kDeviceConfigurationError after a finding (LIFE-13). From its
-  /// success on the port knows what a reservation has to be a multiple of.
+  /// GPUMMUCAPS, then PAGETABLELEVELDESC per level. Checks the structure only; dxgk checks the
+  /// meaning. kNotSupported below WDDM 2.0. A driver that fails the query, or writes past the
+  /// structure, has answered nothing: then its status, or kDeviceConfigurationError after a finding
+  /// (LIFE-13). After success the port knows of what size a reservation must be a multiple.
   Result<GpuMmuCaps> query_gpu_mmu();
-  /// DxgkDdiSetRootPageTable (VA-06): lane, PASSIVE_LEVEL, nothing of the context runs or waits in
-  /// the hardware queue. kNotSupported without the entry.
+  /// DxgkDdiSetRootPageTable (VA-06): lane, PASSIVE_LEVEL, with no packet of the context running or
+  /// waiting in the hardware queue. kNotSupported without the entry.
   Status set_root_page_table(void* context, const RootPageTable& root);
-  /// DxgkDdiGetRootPageTableSize, with two levels only (VA-05): the bytes a root with at least
-  /// `entry_count` entries takes; a multiple of the page. kDeviceConfigurationError after a finding
-  /// when it is not, or is 0. kNotSupported without the entry. Any thread.
+  /// DxgkDdiGetRootPageTableSize, with two levels only (VA-05): the bytes of a root with at least
+  /// `entry_count` entries; a multiple of the page. kDeviceConfigurationError, after a finding, if
+  /// the answer is no multiple or 0. kNotSupported without the entry. Any thread.
   Result<uint64_t> get_root_page_table_size(uint32_t entry_count);
 
  private:

@@ -1,4 +1,4 @@
-// Paging operations of GPU virtual addresses, as DxgkDdiBuildPagingBuffer gets them.
+// Paging operations of GPU virtual addresses in the form for DxgkDdiBuildPagingBuffer.
 #pragma once
 
 #include <dispmprt.h>
@@ -9,7 +9,7 @@
 
 namespace dxgkit::port {
 
-/// What a virtual paging operation points to during the call.
+/// Memory that a virtual paging operation points to during the call.
 struct VirtualScratch {
   std::vector<DXGK_BUILDPAGINGBUFFER_COPY_RANGE> ranges;
 };

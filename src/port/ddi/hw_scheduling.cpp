@@ -96,7 +96,7 @@ Status HwSchedulingPort::reset_engine(NodeOrdinal node) {
 
 Status HwSchedulingPort::resume_engine(NodeOrdinal node) {
   DXGKIT_RETURN_IF_FAILED(callable(core_, core_.ddi.DxgkDdiResumeHwEngine));
-  // What the call itself starts may report before it returns.
+  // Work that the call starts may be reported before the call returns.
   core_.interrupts.leave_engine_reset(node);
   DXGKARG_RESUMEHWENGINE arguments;
   std::memset(&arguments, 0, sizeof(arguments));

@@ -1,5 +1,5 @@
-// Hardware scheduling (WDDM 2.4): the hardware chooses among contexts, the kernel says how, and
-// takes contexts off.
+// Hardware scheduling (WDDM 2.4): the hardware chooses among contexts, by properties that the
+// kernel sets. The kernel can suspend a context.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct PriorityBands {
   std::array<uint64_t, kPriorityBands> grace{};
   std::array<uint64_t, kPriorityBands> process_quantum{};
   std::array<uint64_t, kPriorityBands> process_grace{};
-  uint32_t normal_percentage = 10;  // what the normal band gets beside the focus band: 0 to 50
+  uint32_t normal_percentage = 10;  // share of the normal band beside the focus band: 0 to 50
 };
 
 /// DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES. Times in units of 100 ns.
@@ -38,18 +38,18 @@ struct SchedulingProperties {
 /// setup_priority_bands also during start.
 class HwSchedulingPort {
  public:
-  /// The core outlives it.
+  /// The core must outlive it.
   explicit HwSchedulingPort(PortCore& core) : core_(core) {}
 
-  /// The driver has the entries: 2.4 or later, and none missing.
+  /// True if the driver has the entries: 2.4 or later, and none missing.
   bool supported() const;
   Status setup_priority_bands(const PriorityBands& bands);
   Status set_context_properties(void* context, const SchedulingProperties& properties);
-  /// kSuccess: it is suspended; kPending: an interrupt will name `fence` (SCHED-19).
+  /// kSuccess: the context is suspended. kPending: an interrupt will name `fence` (SCHED-19).
   Status suspend(void* context, uint64_t fence);
   Status resume(void* context);
-  /// From its success until resume_engine is called, interrupts of the engine are unexpected
-  /// (INT-21): InterruptReport::in_engine_reset.
+  /// Between its success and resume_engine, interrupts of the engine are unexpected (INT-21):
+  /// InterruptReport::in_engine_reset.
   Status reset_engine(NodeOrdinal node);
   Status resume_engine(NodeOrdinal node);
 

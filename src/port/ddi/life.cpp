@@ -33,7 +33,7 @@ void build_resources(PortCore& core) {
     memory.Type = bar.kind == bus::BarKind::kPorts ? CmResourceTypePort : CmResourceTypeMemory;
     memory.ShareDisposition = 1;  // exclusive to the device
     if (bar.kind == bus::BarKind::kPorts) memory.Flags = kResourcePortIo;
-    // A range of ports lies where a range of memory does.
+    // A range of ports has the members of a memory range.
     memory.u.Memory.Start.QuadPart = static_cast<LONGLONG>(bar.base.value);
     memory.u.Memory.Length = static_cast<ULONG>(std::min<uint64_t>(bar.size, UINT32_MAX));
     if (bar.size > UINT32_MAX) {

@@ -1,4 +1,4 @@
-// A device of a driver: added, started, stopped, removed.
+// The life of a driver's device: added, started, stopped, removed.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace dxgkit::port {
 
 struct PortCore;
 
-/// What DxgkDdiStartDevice answers.
+/// The answer of DxgkDdiStartDevice.
 struct StartInfo {
   uint32_t video_present_sources = 0, children = 0;
 };
@@ -20,19 +20,20 @@ struct StartInfo {
 /// the driver's own status.
 class LifePort {
  public:
-  /// The core outlives it.
+  /// The core must outlive it.
   explicit LifePort(PortCore& core) : core_(core) {}
 
-  /// kNotSupported: the driver said "not mine" (success with a null context, LIFE-05).
+  /// kNotSupported: the driver refused the device (success with a null context, LIFE-05).
   Status add_device();
-  /// The interrupt is connected before the driver is called: it may expect interrupts from then on.
-  /// What it does not write of its two numbers is a finding and a failed start (LIFE-09).
+  /// Connects the interrupt before the driver is called, because the driver may expect interrupts
+  /// from then on. If the driver leaves one of its two numbers unwritten, that is a finding and a
+  /// failed start (LIFE-09).
   Result<StartInfo> start_device();
-  /// The interrupt is disconnected after the driver has returned (LIFE-08).
+  /// Disconnects the interrupt after the driver has returned (LIFE-08).
   Status stop_device();
   Status remove_device();
-  /// DxgkDdiStopDeviceAndReleasePostDisplayOwnership (LIFE-19). Failure, kNotSupported included:
-  /// the device runs on and stop_device() is owed.
+  /// DxgkDdiStopDeviceAndReleasePostDisplayOwnership (LIFE-19). On failure, kNotSupported included,
+  /// the device runs on, and the caller must call stop_device().
   Status stop_device_and_release(uint32_t target, DisplayInformation* out);
 
  private:

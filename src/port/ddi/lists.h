@@ -1,4 +1,4 @@
-// The lists of DMA buffers: ours have the layout of the ABI's.
+// The lists of DMA buffers. Our lists have the layout of the ABI's.
 #pragma once
 
 #include <dispmprt.h>

@@ -21,7 +21,7 @@ nt::Mdl* MdlPool::make(std::span<const uint64_t> pages) {
   constexpr size_t kHeaderWords = sizeof(nt::Mdl) / sizeof(uint64_t);
   storage.assign(kHeaderWords + pages.size(), 0);
   auto* mdl = reinterpret_cast<nt::Mdl*>(storage.data());
-  // Size is 16 bits: long lists wrap here as they do on Windows, whose drivers go by ByteCount.
+  // Size has 16 bits. Long lists wrap here as on Windows, where drivers use ByteCount.
   mdl->size = static_cast<int16_t>(static_cast<uint16_t>(storage.size() * sizeof(uint64_t)));
   mdl->flags = nt::kMdlPagesLocked;
   mdl->byte_count = static_cast<uint32_t>(

@@ -1,5 +1,5 @@
-// Native fences (WDDM 3.2): sync objects that engines wait for and signal by themselves, and that
-// interrupt only when the CPU waits for the value.
+// Native fences (WDDM 3.2): sync objects that engines wait for and signal by themselves. They
+// interrupt only if the CPU waits for the value.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +22,18 @@ struct NativeFenceCaps {
 /// Bytes of private data that user mode and driver exchange per fence.
 inline constexpr size_t kNativeFencePrivateBytes = 64;
 
-/// The DDIs of native fences of one adapter. Answers kNotSupported without the entry, which every
-/// driver below WDDM 3.2 is; else the driver's own status.
+/// The DDIs of native fences of one adapter. kNotSupported without the entry, as with every driver
+/// below WDDM 3.2; otherwise the driver's own status.
 ///
 /// Threads: any. create, destroy, open and close: PASSIVE_LEVEL, level zero, not on the lane. The
-/// updates run at device level, with the interrupt lock held, so that they exclude the ISR; the
-/// lane's.
+/// updates run on the lane at device level, with the interrupt lock held, so that they exclude the
+/// ISR.
 class NativeFencePort {
  public:
-  /// The core outlives it.
+  /// The core must outlive it.
   explicit NativeFencePort(PortCore& core) : core_(core) {}
 
-  /// The driver has all entries: 3.2 or later.
+  /// True if the driver has all entries: 3.2 or later.
   bool supported() const;
   /// DxgkDdiQueryAdapterInfo(NATIVE_FENCE_CAPS), during start.
   Result<NativeFenceCaps> query_caps();
@@ -48,11 +48,11 @@ class NativeFencePort {
                      uint64_t monitored_va);
   Status close(void* local);
 
-  /// DxgkDdiUpdateMonitoredValues: the driver stores `value`, and no engine goes by the old one any
-  /// more once it returns.
+  /// DxgkDdiUpdateMonitoredValues: the driver stores `value`. Once the call returns, no engine uses
+  /// the old value.
   Status update_monitored(void* global, uint64_t value, void* cpu);
-  /// DxgkDdiUpdateCurrentValuesFromCpu: the driver stores `value`, and looks which engines waited
-  /// for it.
+  /// DxgkDdiUpdateCurrentValuesFromCpu: the driver stores `value`, and finds the engines that
+  /// waited for it.
   Status update_current(void* global, uint64_t value, void* cpu);
 
  private:

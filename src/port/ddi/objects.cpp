@@ -20,8 +20,8 @@ constexpr DdiInfo kCreateContext{"DxgkDdiCreateContext", nt::kPassiveLevel, DdiC
 constexpr DdiInfo kDestroyContext{"DxgkDdiDestroyContext", nt::kPassiveLevel, DdiClass::kLevelZero};
 constexpr DdiInfo kEscape{"DxgkDdiEscape", nt::kPassiveLevel, DdiClass::kLevelZero};
 
-/// SCHED-05: only lack of memory excuses a refused device or context; or what the client's private
-/// data say (our choice).
+/// SCHED-05: only lack of memory, or the client's private data (our choice), excuses a refused
+/// device or context.
 Status check_refusal(PortCore& core, const char* ddi, Status status, bool private_data) {
   constexpr Status kInsufficientResources{0xC000009A};
   if (status == Status::kNoMemory || status == kInsufficientResources) return status;
@@ -74,7 +74,7 @@ Result<DeviceInfo> ObjectsPort::create_device(uint32_t device_handle, bool syste
   arguments.hDevice = handle_of(device_handle);
   arguments.Flags.SystemDevice = system ? 1 : 0;
   if (core_.version >= kInterfaceWddm20) arguments.hKmdProcess = process;
-  // Flags and pInfo share their place: what the driver left alone is not a pointer.
+  // Flags and pInfo share their place, so a value that the driver did not change is not a pointer.
   const DXGK_DEVICEINFO* const untouched = arguments.pInfo;
   DdiCall call(core_, kCreateDevice, device_handle);
   const Status status = call(core_.ddi.DxgkDdiCreateDevice, core_.context, &arguments);

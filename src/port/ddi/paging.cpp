@@ -21,7 +21,7 @@ MDL* make_mdl(MdlPool& mdls, std::span<const uint64_t> pages) {
   return reinterpret_cast<MDL*>(mdls.make(pages));
 }
 
-/// One side of a transfer: an MDL with segment id 0, else an address (PAGE-17).
+/// One side of a transfer: an MDL with segment id 0, otherwise an address (PAGE-17).
 template <typename Side>
 void fill_side(MdlPool& mdls, Side& out, const TransferSide& side) {
   out.SegmentId = side.segment.value;
@@ -215,7 +215,8 @@ BuildPagingResult PagingPort::build_paging(const BuildPagingArgs& args) {
   const WriteGuard behind(check && args.guarded ? args.buffer + args.buffer_bytes : nullptr);
   const WriteGuard behind_private(
       check && args.private_guarded ? args.private_data + args.private_bytes : nullptr);
-  // A driver that writes and does not say so: a sample of the buffer's first bytes shows it.
+  // A driver that writes without advancing its pointer: a sample of the buffer's first bytes shows
+  // it.
   std::array<std::byte, 256> before;
   const size_t sample = check ? std::min<size_t>(before.size(), args.buffer_bytes) : 0;
   if (sample != 0) std::memcpy(before.data(), args.buffer, sample);

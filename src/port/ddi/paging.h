@@ -1,4 +1,4 @@
-// DxgkDdiBuildPagingBuffer, and the MDLs it is given.
+// DxgkDdiBuildPagingBuffer and its MDLs.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@ namespace dxgkit::port {
 
 struct PortCore;
 
-/// The DDI of paging. Scheduler class: on the lane, PASSIVE_LEVEL. Paging cannot fail (PAGE-07):
-/// what the driver may not answer or write is fatal, and kUnsuccessful; kDeviceRemoved from a dead
-/// driver.
+/// The DDI of paging. Scheduler class: on the lane, PASSIVE_LEVEL. Paging cannot fail (PAGE-07): a
+/// forbidden answer or output of the driver is fatal, and gives kUnsuccessful. kDeviceRemoved from
+/// a dead driver.
 class PagingPort {
  public:
-  /// The core outlives it.
+  /// The core must outlive it.
   explicit PagingPort(PortCore& core);
 
   /// DxgkDdiBuildPagingBuffer for one operation. Lane.
   BuildPagingResult build_paging(const BuildPagingArgs& args);
-  /// MDLs given to the driver so far. What it got stays valid until it is released, because drivers
-  /// map an MDL while they build and use the mapping while the packet runs. Lane.
+  /// The number of MDLs given to the driver so far. An MDL stays valid until it is released,
+  /// because drivers map an MDL while they build and use the mapping while the packet runs. Lane.
   uint64_t paging_mdls_issued() const;
-  /// Unmaps and takes back the first `count` MDLs ever issued. Lane.
+  /// Unmaps and releases the first `count` MDLs ever issued. Lane.
   void release_paging_mdls(uint64_t count);
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr DdiInfo kSetPowerState{"DxgkDdiSetPowerState", nt::kPassiveLevel, DdiClass::kExclusive};
 
-// Comes whatever goes on: also while the adapter sleeps, and beside a level-three call.
+// May come at any time, also while the adapter sleeps, and beside a level-three call.
 constexpr DdiInfo kNotifySurpriseRemoval{"DxgkDdiNotifySurpriseRemoval", nt::kPassiveLevel,
                                          DdiClass::kLevelZeroBeside};
 
@@ -33,7 +33,7 @@ Status PowerPort::set_power_state(std::optional<uint32_t> child, PowerState stat
                                   PowerAction action) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiSetPowerState == nullptr) return Status::kNotSupported;
-  // PWR-04: on the way up the action means nothing; a driver that looks at it finds nonsense.
+  // PWR-04: on the way up the action has no meaning; a driver that reads it finds nonsense.
   const POWER_ACTION why = state == PowerState::kD0 ? kNoAction : static_cast<POWER_ACTION>(action);
   DdiCall call(core_, kSetPowerState, static_cast<uint64_t>(state));
   const Status status = call(core_.ddi.DxgkDdiSetPowerState, core_.context,
@@ -53,7 +53,7 @@ Status PowerPort::notify_surprise_removal(bool in_hibernation) {
   DdiCall call(core_, kNotifySurpriseRemoval, in_hibernation ? 0 : 1);
   const Status status = call(core_.ddi.DxgkDdiNotifySurpriseRemoval, core_.context,
                              in_hibernation ? DxgkRemovalHibernation : DxgkRemovalPnPNotify);
-  // Accesses until here are of drivers that did not know yet.
+  // Accesses until here do not count: the driver did not know of the removal yet.
   core_.lost_accesses_seen.store(core_.machine.lost_register_accesses());
   core_.removed.store(true);
   return status;

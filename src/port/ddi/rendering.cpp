@@ -36,7 +36,7 @@ constexpr std::array kPresentDocumented = {Status::kSuccess,
 
 RECT to_abi(const Rect& rect) { return {rect.left, rect.top, rect.right, rect.bottom}; }
 
-/// Kept apart from the arguments: it may not be const, the driver's changes go nowhere.
+/// A copy, because it may not be const. The driver's changes have no effect.
 struct PresentScratch {
   std::vector<RECT> sub_rects;
   std::vector<DXGK_PRESENTALLOCATIONINFO> surfaces;

@@ -23,7 +23,7 @@ constexpr DdiInfo kSystemDisplayEnable{"DxgkDdiSystemDisplayEnable", nt::kHighLe
 constexpr DdiInfo kSystemDisplayWrite{"DxgkDdiSystemDisplayWrite", nt::kHighLevel,
                                       DdiClass::kLevelZeroBeside};
 
-/// A driver's copy of what it is given: its changes go nowhere.
+/// The driver gets a copy, so its changes have no effect.
 template <typename To, typename From>
 std::vector<To> copy_of(std::span<const From> list) {
   static_assert(sizeof(To) == sizeof(From));
@@ -155,7 +155,7 @@ Status ScanoutPort::present_display_only(const PresentDisplayOnlyArgs& args) {
   DdiCall call(core_, kPresentDisplayOnly, args.source);
   const Status status = call(core_.driver.display_only_ddi.DxgkDdiPresentDisplayOnly, core_.context,
                              static_cast<const DXGKARG_PRESENT_DISPLAYONLY*>(&arguments));
-  // The lists belong to this call: a driver that answers STATUS_PENDING copies what it needs.
+  // The lists belong to this call: a driver that answers STATUS_PENDING copies the parts it needs.
   return status;
 }
 

@@ -1,4 +1,4 @@
-// What is on the screen: source addresses, vertical sync, pointers, display-only presents.
+// The picture on the screen: source addresses, vertical sync, pointers, display-only presents.
 #pragma once
 
 #include <cstddef>
@@ -12,31 +12,32 @@ namespace dxgkit::port {
 
 struct PortCore;
 
-/// The DDIs of scan-out. An entry the driver does not have answers kNotSupported, a dead driver
-/// kDeviceRemoved. PASSIVE_LEVEL and level zero where nothing else is said; the caller keeps calls
-/// of one class apart.
+/// The DDIs of scan-out. An entry that the driver does not have answers kNotSupported, a dead
+/// driver kDeviceRemoved. PASSIVE_LEVEL and level zero unless a comment says otherwise. The caller
+/// makes sure that calls of one class do not overlap.
 class ScanoutPort {
  public:
-  /// The core outlives it.
+  /// The core must outlive it.
   explicit ScanoutPort(PortCore& core) : core_(core) {}
 
-  /// Of a mode change; or of a flip of a driver without FlipOnVSyncMmIo (DISP-01). Inside level
+  /// For a mode change, or for a flip of a driver without FlipOnVSyncMmIo (DISP-01). Inside level
   /// two.
   Status set_source_address(const SourceAddressArgs& args);
-  /// Of a flip of a driver with FlipOnVSyncMmIo: at device level, beside no ISR (DISP-01). Lane.
+  /// For a flip of a driver with FlipOnVSyncMmIo: at device level, excluding the ISR (DISP-01).
+  /// Lane.
   Status flip(const SourceAddressArgs& args);
   /// DxgkDdiControlInterrupt, 2 or 3, for the vertical sync of `source` (INT-23): the newest entry
-  /// the driver has. Its own failure is a violation. kNotSupported without any: it reports always.
-  /// Inside level two.
+  /// that the driver has. A failure of the driver is a violation. kNotSupported without any entry:
+  /// then the driver always reports. Inside level two.
   Status control_vsync(uint32_t source, bool enabled);
   /// Level zero. kNotSupported without the entry.
   Status get_scan_line(uint32_t target, bool* in_vertical_blank, uint32_t* line);
-  /// DxgkDdiPresentDisplayOnly. kSuccess, or kPending: progress comes as an interrupt, and the
-  /// pixels stay until then.
+  /// DxgkDdiPresentDisplayOnly. kSuccess or kPending. After kPending, progress comes as an
+  /// interrupt, and the pixels must stay until then.
   Status present_display_only(const PresentDisplayOnlyArgs& args);
   Status set_pointer_position(uint32_t source, int32_t x, int32_t y, bool visible);
   Status set_pointer_shape(const PointerShape& shape);
-  // At HIGH_LEVEL, as in a bug check: the driver works alone, from whatever state it is in.
+  // At HIGH_LEVEL, as in a bug check: the driver works alone, from any state.
   Status system_display_enable(uint32_t target, uint32_t* width, uint32_t* height,
                                uint32_t* format);
   /// Pixels of four bytes, blue first.

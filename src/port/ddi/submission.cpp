@@ -44,7 +44,8 @@ Outside outside_of(const PatchArgs& arguments) {
                    arguments.buffer.size_bytes - arguments.slice.end)};
 }
 
-/// True, and said (FIELD-02), if `found` is where the CPU sees the allocation and not the engine.
+/// Returns true, and reports it (FIELD-02), if `found` is the CPU's address of the allocation and
+/// not the engine's.
 bool report_cpu_address(PortCore& core, uint32_t index, const PatchLocation& patch,
                         const AllocationListEntry& entry, uint64_t found) {
   const uint32_t id = entry.segment();
@@ -117,8 +118,7 @@ Status call_cancel(PortCore& core, const DXGKARG_CANCELCOMMAND& arguments, uint3
 constexpr DdiInfo kSubmitCommandVirtual{"DxgkDdiSubmitCommandVirtual", nt::kDispatchLevel,
                                         DdiClass::kScheduler};
 
-/// What DXGKARG_SUBMITCOMMAND and its virtual form say in the same words: fence, node, flags,
-/// flips.
+/// The members that DXGKARG_SUBMITCOMMAND and its virtual form share: fence, node, flags, flips.
 template <typename Args, typename Arguments>
 void fill_submission(const PortCore& core, const Args& args, Arguments* out) {
   Arguments& arguments = *out;
@@ -143,8 +143,8 @@ void fill_submission(const PortCore& core, const Args& args, Arguments* out) {
       static_cast<D3DDDI_FLIPINTERVAL_TYPE>(args.flags.flip ? args.flip_interval : 0);
 }
 
-/// The part of a DMA buffer that a call is about, as DXGKARG_PATCH and DXGKARG_CANCELCOMMAND both
-/// describe it.
+/// The part of a DMA buffer for a call. DXGKARG_PATCH and DXGKARG_CANCELCOMMAND both describe it
+/// so.
 template <typename Arguments>
 void fill_part(const PortCore& core, const PatchArgs& args, Arguments* arguments) {
   arguments->pDmaBuffer = args.buffer.cpu;

@@ -11,32 +11,34 @@ namespace dxgkit::port {
 
 struct PortCore;
 
-/// The DDIs of the GPU scheduler class (IRQL-06): on the lane only, at the level each says;
-/// query_current_fence: level zero. kDeviceRemoved from a dead driver. Where the driver may not
-/// fail (PATCH-31, SUB-27, PREEMPT-11, CANCEL-18) its failure is fatal, and kUnsuccessful if it was
-/// a success code.
+/// The DDIs of the GPU scheduler class (IRQL-06): on the lane only, at the level that each comment
+/// says; query_current_fence: level zero. kDeviceRemoved from a dead driver. If the driver fails
+/// where it may not (PATCH-31, SUB-27, PREEMPT-11, CANCEL-18), that is fatal; a wrong success code
+/// gives kUnsuccessful.
 class SubmissionPort {
  public:
-  /// The core outlives it.
+  /// The core must outlive it.
   explicit SubmissionPort(PortCore& core) : core_(core) {}
 
   bool has_patch() const;
   bool has_cancel() const;
-  /// DxgkDdiPatch. With reference checks on, what it wrote is compared (PATCH-13, PATCH-27). Lane.
+  /// DxgkDdiPatch. With reference checks on, the driver's patches are compared (PATCH-13,
+  /// PATCH-27). Lane.
   Status patch(const PatchArgs& args);
   /// DxgkDdiSubmitCommand: lane, DISPATCH_LEVEL.
   Status submit(const SubmitArgs& args);
   /// DxgkDdiSubmitCommandVirtual: lane, DISPATCH_LEVEL. kInvalidParameter is the driver's judgement
-  /// of the buffer (SUB-28): the packet did not start, SUB-29 says what follows; any other answer
-  /// but success was fatal and is kUnsuccessful.
+  /// of the buffer (SUB-28): the packet did not start, and SUB-29 says what follows. Any other
+  /// failure is fatal and gives kUnsuccessful.
   Status submit_virtual(const SubmitVirtualArgs& args);
   /// DxgkDdiPreemptCommand: lane, DISPATCH_LEVEL, or PASSIVE_LEVEL with LowIrqlPreemptCommand.
-  /// `idle`: all work of the node has been reported, so the driver reports the preemption before it
-  /// returns (PREEMPT-07).
+  /// `idle`: all work of the node has been reported, so the driver must report the preemption
+  /// before it returns (PREEMPT-07).
   Status preempt(NodeOrdinal node, SubmissionFenceId fence, bool idle = false);
   /// DxgkDdiCancelCommand. Lane.
   Status cancel(const PatchArgs& args);
-  /// Of a context with virtual addressing: no DMA buffer of ours, no lists (CANCEL-17). Lane.
+  /// The same for a context with virtual addressing, which has no DMA buffer of ours and no lists
+  /// (CANCEL-17). Lane.
   Status cancel(const SubmitVirtualArgs& args);
   /// DxgkDdiQueryCurrentFence: any thread.
   Result<uint32_t> query_current_fence(NodeOrdinal node);

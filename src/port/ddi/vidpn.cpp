@@ -25,7 +25,7 @@ constexpr DdiInfo kUpdateActiveVidPnPresentPath{"DxgkDdiUpdateActiveVidPnPresent
 constexpr DdiInfo kSetVidPnSourceVisibility{"DxgkDdiSetVidPnSourceVisibility", nt::kPassiveLevel,
                                             DdiClass::kLevelTwo};
 
-/// What a byte that the driver must write holds before: neither TRUE nor FALSE.
+/// The initial value of a byte that the driver must write: neither TRUE nor FALSE.
 constexpr BOOLEAN kPoisonBoolean = 0xA5;
 
 D3DKMDT_HVIDPN vidpn_of(void* handle) { return static_cast<D3DKMDT_HVIDPN>(handle); }

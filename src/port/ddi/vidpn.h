@@ -1,4 +1,4 @@
-// Video present networks: what a driver can show, and what it is to show.
+// Video present networks: what a driver can show, and what it should show.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,17 @@ namespace dxgkit::port {
 
 struct PortCore;
 
-/// The VidPN functions. PASSIVE_LEVEL. A VidPN is a handle of vidpn::Manager. An entry the driver
-/// does not have answers kNotSupported, a dead driver kDeviceRemoved; else the driver's own status.
+/// The VidPN functions. PASSIVE_LEVEL. A VidPN is a handle of vidpn::Manager. An entry that the
+/// driver does not have answers kNotSupported, a dead driver kDeviceRemoved; else the driver's own
+/// status.
 class VidPnPort {
  public:
-  /// The core outlives it.
+  /// The core must outlive it.
   explicit VidPnPort(PortCore& core) : core_(core) {}
 
-  // Level zero or one; the caller keeps calls of one class apart.
-  /// A driver that succeeds and does not say is in violation (CAPS-08), and taken for no.
+  // Level zero or one; the caller makes sure that calls of one class do not overlap.
+  /// A driver that succeeds without an answer is in violation (CAPS-08), and the answer counts as
+  /// no.
   Result<bool> is_supported_vidpn(void* vidpn);
   Status enum_cofunc_modality(void* vidpn, EnumPivot pivot, uint32_t source, uint32_t target);
   /// DXGKARG_QUERYVIDPNHWCAPABILITY::VidPnHWCaps.

@@ -1,4 +1,4 @@
-// Words of the wire that several families of DDIs use.
+// Constants and conversions of the ABI that several families of DDIs use.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace dxgkit::port {
 
-/// What outputs hold before a call that must write them, and members that must not be touched.
+/// The initial values of outputs that a call must write, and of members that must stay unchanged.
 inline constexpr uint32_t kPoison = 0xA5A5A5A5;
 inline constexpr int kPoisonByte = 0xA5;
 
-/// A D3DKMT handle where the ABI has a pointer.
+/// A D3DKMT handle in a member that is a pointer in the ABI.
 inline void* handle_of(uint32_t handle) { return reinterpret_cast<void*>(uint64_t{handle}); }
-/// Private data as the ABI has them: null for none, and never const.
+/// Private data in the form of the ABI: null for none, and never const.
 inline void* data_of(std::span<const std::byte> data) {
   return data.empty() ? nullptr : const_cast<std::byte*>(data.data());
 }

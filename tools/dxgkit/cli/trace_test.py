@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Holds the trace of runs with a seed against the one they gave before, to the last event. Arguments: support.py.
+"""Compares the trace of runs with a seed with the kept one, to the last event. Arguments: support.py.
 
-known_traces.txt has a line per run: its exit code, lines of its text trace, a hash of that, and the command, in which MINIPORTS is the folder of drivers.
-DXGKIT_KEEP_TRACES=1 writes it anew.
+known_traces.txt has a line per run: its exit code, the number of lines of its text trace, a hash of the trace, and the command. MINIPORTS in the
+command is the folder of drivers. DXGKIT_KEEP_TRACES=1 writes the file anew.
 """
 import hashlib
 import os

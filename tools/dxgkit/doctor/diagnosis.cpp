@@ -23,8 +23,8 @@ using State = EntryDiagnosis::State;
 
 constexpr uint64_t kMemoryBytes = uint64_t{256} << 20;
 
-/// Entries only an adapter with display outputs has a use for: a driver without any of them is a
-/// render-only one. By the DDI table of the rulebook.
+/// Entries that only an adapter with display outputs needs. A driver without any of them is
+/// render-only. By the DDI table of the rulebook.
 constexpr std::string_view kDisplayEntries[] = {
     "DxgkDdiQueryChildRelations",
     "DxgkDdiQueryChildStatus",
@@ -48,7 +48,7 @@ constexpr std::string_view kDisplayEntries[] = {
     "DxgkDdiSystemDisplayEnable",
     "DxgkDdiSystemDisplayWrite",
 };
-/// Those without which there is no picture: the test for "render-only".
+/// The entries without which there is no picture: the test for "render-only".
 constexpr std::string_view kPictureEntries[] = {"DxgkDdiCommitVidPn", "DxgkDdiIsSupportedVidPn",
                                                 "DxgkDdiEnumVidPnCofuncModality"};
 
@@ -56,7 +56,7 @@ bool is_display_entry(std::string_view name) {
   return std::ranges::find(kDisplayEntries, name) != std::end(kDisplayEntries);
 }
 
-/// The libraries a display miniport imports from on Windows; others do not resolve there.
+/// The libraries from which a display miniport imports on Windows; others do not resolve there.
 bool is_kernel_library(std::string_view library) {
   constexpr std::array<std::string_view, 12> kKnown{
       "ntoskrnl.exe", "hal.dll",         "displib.sys", "dxgkrnl.sys",

@@ -1,4 +1,4 @@
-// What `dxgkit doctor` finds out about a driver.
+// The diagnosis of a driver by `dxgkit doctor`.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ struct EntryDiagnosis {
     kFilled,
     kMissing,        // null, and no kernel can use the driver without it
     kEmpty,          // null, as it may be
-    kNotApplicable,  // newer than the driver's version, or of no use to its kind
+    kNotApplicable,  // newer than the driver's version, or without use for its kind
   };
   State state = State::kEmpty;
   bool mandatory = false;
-  std::string note;  // who calls it here, or why it does not apply
+  std::string note;  // the caller of the entry here, or why it does not apply
 };
 
 struct Diagnosis {
@@ -47,13 +47,13 @@ struct Diagnosis {
 
   size_t count(EntryDiagnosis::State state) const;
   size_t count_imports(std::string_view support) const;
-  /// It can be started: DriverEntry ran through and broke no rule.
+  /// True if it can be started: DriverEntry succeeded and broke no rule.
   bool can_start() const;
 };
 
-/// Reads the file and runs DriverEntry and Unload in a kernel made for the purpose. The error is
-/// one sentence with the path: no such file, not an image, not made for the kernel.
-/// Runs driver code in this process: see run_in_child. Not from inside a runtime.
+/// Reads the file, and runs DriverEntry and Unload in a kernel made for the purpose. The error is
+/// one sentence with the path: no such file, not an image, not made for the kernel. Runs driver
+/// code in this process: see run_in_child. Not from inside a runtime.
 std::expected<Diagnosis, std::string> diagnose(const std::string& path,
                                                const nt::KernelConfig& config);
 

@@ -12,7 +12,7 @@
 namespace dxgkit::tool {
 namespace {
 
-/// DriverEntry fills a table; nothing it does takes this long.
+/// DriverEntry fills a table, which never takes this long.
 constexpr int kEntryMsMax = 30'000;
 
 }  // namespace
@@ -55,7 +55,7 @@ int doctor_command(const std::string& driver, const std::optional<std::string>& 
                  kEntryMsMax / 1000);
       return kExitFailed;
     case ChildEnd::Kind::kKilled:
-      if (end.code == SIGPIPE) return kExitFailed;  // nobody reads what it says
+      if (end.code == SIGPIPE) return kExitFailed;  // the reader of the output has ended
       fmt::print(stderr, "dxgkit: {}: DriverEntry ended the process by signal {}\n", *path,
                  end.code);
       return kExitFailed;

@@ -1,4 +1,4 @@
-// What a driver's file says about itself, before anything of it runs.
+// Facts from a driver's file, before any of its code runs.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace dxgkit::tool {
 
-/// A function or variable a file asks for.
+/// A function or variable that a file imports.
 struct ImageImport {
   std::string library;   // as the file spells it; empty in an ELF twin
   std::string name;      // empty for an import by ordinal
-  uint16_t ordinal = 0;  // only then
+  uint16_t ordinal = 0;  // only if the name is empty
 };
 
 /// Facts of one image. Unknown texts are empty, unknown numbers 0.
@@ -37,12 +37,13 @@ struct ImageFacts {
   bool guarded = false;              // asks for control-flow guard
   uint32_t delay_imports = 0;        // libraries it would load late
   std::vector<ImageImport> imports;  // in the order of the file
-  /// What is odd about the file; each a full sentence. The loader may refuse what is named here.
+  /// Unusual properties of the file, each a full sentence. The loader may refuse the file for one
+  /// of them.
   std::vector<std::string> oddities;
 };
 
-/// Reads the facts. Pure; never reads outside `file`. The error is one sentence without a path: not
-/// a PE or ELF image at all, or headers that end early.
+/// Reads the facts. Pure; it never reads outside `file`. The error is one sentence without a path:
+/// not a PE or ELF image at all, or headers that end early.
 std::expected<ImageFacts, std::string> read_image_facts(std::span<const std::byte> file);
 
 }  // namespace dxgkit::tool

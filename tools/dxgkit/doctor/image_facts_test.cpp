@@ -1,5 +1,5 @@
-// What the doctor reads out of a file, on PE images written here byte by byte, and that damage
-// anywhere is an answer and never a crash.
+// The doctor's facts about a file, on PE images written here byte by byte. Damage anywhere gives an
+// answer and never a crash.
 #include "tools/dxgkit/doctor/image_facts.h"
 
 #include <gtest/gtest.h>

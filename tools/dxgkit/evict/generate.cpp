@@ -161,7 +161,7 @@ Trace zipf(uint64_t seed) {
 
 // --- held out ---
 
-/// A place that wanders; what is near it is used.
+/// A place that wanders; allocations near it are used.
 Trace walk(uint64_t seed) {
   Chance chance(seed);
   Builder builder;
@@ -174,7 +174,7 @@ Trace walk(uint64_t seed) {
   return builder.take();
 }
 
-/// An inner loop many times, then the outer one goes on.
+/// An inner loop many times, then a step of the outer loop.
 Trace nested(uint64_t seed) {
   Chance chance(seed);
   Builder builder;
@@ -244,7 +244,7 @@ Trace scans(uint64_t seed) {
   return builder.take();
 }
 
-/// What is popular changes altogether, again and again.
+/// The popular allocations change completely, again and again.
 Trace shifts(uint64_t seed) {
   Chance chance(seed);
   Builder builder;
@@ -387,7 +387,7 @@ Trace extremes(uint64_t seed) {
   return builder.take();
 }
 
-/// What LRU is best at: recency is all there is (stack distances fall off steeply).
+/// The best case of LRU: only recency matters (stack distances fall off steeply).
 Trace recency(uint64_t seed) {
   Chance chance(seed);
   Builder builder;

@@ -15,17 +15,17 @@ struct Family {
   std::string_view name;
   std::string_view what;
   Trace (*make)(uint64_t seed);
-  bool standard;  // one of the three that the figures are given for
+  bool standard;  // one of the three for which figures are published
 };
 
-/// frame, training and zipf first, then what they were not tuned on.
+/// frame, training and zipf first, then families that the policy was not tuned on.
 const std::vector<Family>& families();
 
 /// The trace of a family and a seed, always the same; empty for a name that is not in families().
 std::optional<Trace> generate(std::string_view family, uint64_t seed);
 
-/// `count` allocations and so much churn that nearly every reference needs a victim: what a
-/// decision costs.
+/// A trace of `count` allocations in which nearly every reference needs a victim. It measures the
+/// cost of a decision.
 Trace churn(uint32_t count, uint64_t references, uint64_t seed);
 
 }  // namespace dxgkit::tool::evict

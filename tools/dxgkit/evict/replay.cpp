@@ -44,7 +44,7 @@ uint64_t bound_bytes(const Trace& trace, uint64_t capacity_bytes) {
   std::vector<uint64_t> here(count, 0);
   std::vector<bool> used(count, false);
   std::vector<size_t> next_of(count, kNever);
-  // By next use, latest first; entries that are no longer true are dropped when met.
+  // By next use, latest first. Outdated entries are dropped when found.
   std::priority_queue<std::pair<size_t, uint32_t>> queue;
   uint64_t resident = 0;
   uint64_t paged_in = 0;
@@ -56,8 +56,8 @@ uint64_t bound_bytes(const Trace& trace, uint64_t capacity_bytes) {
       missing += bytes;
       if (used[a]) paged_in += bytes;
       used[a] = true;
-      // What is named now is its own next use: before all others, so it leaves last. Its entry is
-      // false from here on.
+      // The next use of an allocation named now is now, before all others, so it is evicted last.
+      // Its entry is invalid from here on.
       next_of[a] = s;
     }
     while (resident + missing > capacity_bytes) {
@@ -85,7 +85,8 @@ uint64_t bound_bytes(const Trace& trace, uint64_t capacity_bytes) {
 uint64_t lru_bytes(const Trace& trace, uint64_t capacity_bytes) {
   const size_t count = trace.bytes.size();
   const auto none = static_cast<uint32_t>(count);
-  // A ring through `none`: after it the oldest, before it the youngest. Out of it: own neighbour.
+  // A ring through `none`: the oldest comes after it, the youngest before it. An element outside
+  // the ring is its own neighbour.
   std::vector<uint32_t> after(count + 1);
   std::vector<uint32_t> before(count + 1);
   for (uint32_t a = 0; a <= none; ++a) after[a] = before[a] = a;
@@ -134,8 +135,8 @@ uint64_t lru_bytes(const Trace& trace, uint64_t capacity_bytes) {
 
 namespace {
 
-/// Whole allocations. `key(reference)`: how early what is named there leaves from then on, the
-/// largest first.
+/// Whole allocations. `key(reference)`: the eviction order of the named allocation from then on,
+/// the largest first.
 template <typename Key>
 uint64_t ordered_bytes(const Trace& trace, uint64_t capacity_bytes, Key key) {
   const size_t count = trace.bytes.size();
@@ -203,7 +204,7 @@ PolicyRun replay(const Trace& trace, uint64_t capacity_bytes,
   std::vector<size_t> named(count, kNever);
   PolicyRun run;
   uint64_t resident = 0;
-  // What reading the clock usually costs is no cost of the policy.
+  // The usual cost of reading the clock is not a cost of the policy.
   std::vector<uint64_t> reads(now_ns ? 1001 : 1);
   for (uint64_t& read : reads) {
     if (!now_ns) break;

@@ -25,9 +25,10 @@ TEST(EvictReplay, CapacityIsAShareOfAllBytesAndHoldsEverySubmission) {
   EXPECT_EQ(capacity_of(trace, 1e6), 150U);
 }
 
-// Three of one size in a loop, room for two. Each use of the third takes the place of one of two.
-// LRU always takes the one that is used next, so all nine later uses page in. Belady keeps that
-// one: A B C(for B) A B(for A) C A(for C) B C(for B) A B(for A) C, that is uses 5, 7, 9 and 11.
+// Three of one size in a loop, with room for two. Each use of the third takes the place of one of
+// the others. LRU always evicts the one that is used next, so all nine later uses page in. Belady
+// keeps that one: A B C(for B) A B(for A) C A(for C) B C(for B) A B(for A) C, that is uses 5, 7, 9
+// and 11.
 TEST(EvictReplay, ALoopByHand) {
   std::string text = "alloc 1 10\nalloc 2 10\nalloc 3 10\n";
   for (int i = 0; i < 4; ++i) text += "submit 0 1\nsubmit 0 2\nsubmit 0 3\n";
@@ -40,9 +41,9 @@ TEST(EvictReplay, ALoopByHand) {
   EXPECT_EQ(run_policy(trace, 30, {}).decisions, 0U);
 }
 
-// The same loop: whole ones that leave as Belady says reach the bound. All are equally popular, so
-// that the order of use does not matter: of two that may leave the one with the larger number does,
-// C or B, and A stays. B C C->B B->C ...: all but the first uses of B and C page in.
+// The same loop: whole allocations evicted in Belady's order reach the bound. All are equally
+// popular, so the order of use does not matter. Of two candidates the one with the larger number is
+// evicted, C or B, and A stays. B C C->B B->C ...: all but the first uses of B and C page in.
 TEST(EvictReplay, WhatKnowingMoreIsWorth) {
   std::string text = "alloc 1 10\nalloc 2 10\nalloc 3 10\n";
   for (int i = 0; i < 4; ++i) text += "submit 0 1\nsubmit 0 2\nsubmit 0 3\n";
@@ -67,7 +68,8 @@ TEST(EvictReplay, TheBoundMovesPartsOfAllocations) {
   EXPECT_EQ(run_policy(trace, 10, {}).decisions, 2U);
 }
 
-// What a submission names stays while its other allocations come in, though it is the oldest.
+// An allocation that a submission names stays while the submission's others are paged in, though it
+// is the oldest.
 TEST(EvictReplay, WhatASubmissionNamesDoesNotLeaveForIt) {
   const Trace trace = trace_of(
       "alloc 1 10\nalloc 2 10\nalloc 3 10\n"

@@ -1,4 +1,4 @@
-// A reference trace: which allocations each submission names. Read from text, hostile or not.
+// A reference trace: the allocations of each submission. Read from text, hostile or not.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Trace {
     size_t count = 0;
   };
   std::vector<uint64_t> bytes;  // by allocation; the sum fits in 63 bits
-  std::vector<uint64_t> ids;    // by allocation: what the text calls it
+  std::vector<uint64_t> ids;    // by allocation: its id in the text
   std::vector<Submission> submissions;
   std::vector<uint32_t> references;  // no allocation twice in one submission
   uint32_t processes = 0;
@@ -27,9 +27,9 @@ struct Trace {
   std::span<const uint32_t> of(const Submission& submission) const {
     return std::span(references).subspan(submission.first, submission.count);
   }
-  /// Of all allocations, named or not.
+  /// The bytes of all allocations, whether a submission names them or not.
   uint64_t total_bytes() const;
-  /// What the hungriest submission names.
+  /// The bytes of the largest submission.
   uint64_t largest_submission_bytes() const;
 };
 

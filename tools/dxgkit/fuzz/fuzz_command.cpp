@@ -111,7 +111,7 @@ std::string Fuzzer::options_text() const {
 }
 
 FuzzOutcome Fuzzer::run_apart(const FuzzPlan& plan, const std::string& log_path) {
-  static uint64_t number = uint64_t{1} << 63;  // apart from those of seeds
+  static uint64_t number = uint64_t{1} << 63;  // outside the range of seeds
   const uint64_t note = number++;
   FuzzOutcome outcome;
   sim::PoolJob job;
@@ -217,7 +217,7 @@ void Fuzzer::make_small(Group& group) {
   };
   const FuzzPlan whole = FuzzPlan::draw(group.first_seed, options_.steps);
   group.least = whole;
-  if (!still(whole)) return;  // it does not come again alone: the whole seed is what there is
+  if (!still(whole)) return;  // it does not repeat alone, so the whole seed is the reproducer
   const fuzz::Minimised least = fuzz::minimise(whole, still, options_.tries);
   group.least = least.plan;
   group.tries = least.tries + 1;

@@ -1,4 +1,4 @@
-// What `dxgkit fuzz` asks for.
+// The options of `dxgkit fuzz`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,12 +15,12 @@ struct FuzzOptions {
   DeviceChoice device = default_device();
   std::optional<std::string> registry, client;
   SeedRange seeds{1, 200};
-  std::optional<uint32_t> seconds;  // instead of a range of seeds: from 1 on, so long
+  std::optional<uint32_t> seconds;  // instead of a range of seeds: seeds from 1 on for so long
   uint32_t jobs = 0;                // 0: as many as there are processors
   uint32_t steps = 200;             // of each seed
   uint32_t timeout_s = 30;          // of a seed
   uint32_t tries = 400;             // to make a reproducer smaller, at most
-  std::string out = "dxgkit-fuzz";  // made when there is something to put there
+  std::string out = "dxgkit-fuzz";  // made when there is a file to put there
   std::optional<std::string> replay;
   std::optional<std::string> sarif, junit;  // a path, or "-" for stdout
   bool special_pool = false, in_process = false;
@@ -28,8 +28,8 @@ struct FuzzOptions {
 
 /// `options` lives as long as `app`.
 void add_fuzz(CLI::App& app, FuzzOptions& options);
-/// Hostile processes and a failing device around a driver: what goes wrong, grouped, with a small
-/// reproducer each. Exit codes as verify's.
+/// Runs hostile processes and a failing device against a driver. Problems are grouped, each with a
+/// small reproducer. Exit codes as verify's.
 int fuzz_command(const FuzzOptions& options);
 
 }  // namespace dxgkit::tool

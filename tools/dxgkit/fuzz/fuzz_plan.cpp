@@ -170,7 +170,8 @@ Minimised minimise(const FuzzPlan& plan, const std::function<bool(const FuzzPlan
       if (std::exchange(fewer.faults.hang_at[node], 0U) != 0) holds(fewer);
     }
   }
-  // What is behind the last step that matters goes first; then pieces, halved again and again.
+  // Leaves out the steps behind the last one that matters first; then pieces, halved again and
+  // again.
   for (size_t piece = std::max<size_t>(out.plan.steps.size() / 2, 1);;) {
     bool any = false;
     for (size_t end = out.plan.steps.size(); end > 0 && out.tries < tries_most;) {

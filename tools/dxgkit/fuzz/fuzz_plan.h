@@ -1,4 +1,4 @@
-// What one run of `dxgkit fuzz` does, small enough to be written down: the reproducer.
+// One run of `dxgkit fuzz`, small enough to be written down: the reproducer.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace dxgkit::tool::fuzz {
 
-/// What softgpu does wrong meanwhile; no effect on other devices.
+/// The faults of softgpu during the run; no effect on other devices.
 struct DeviceFaults {
   // Per million completions.
   uint32_t lost_interrupts = 0, double_interrupts = 0, late_interrupts = 0;
@@ -20,30 +20,30 @@ struct DeviceFaults {
   bool operator==(const DeviceFaults&) const = default;
 };
 
-/// Every decision of a step comes from the seed and the step's number, so that a step that is left
-/// out changes none of the others.
+/// The seed and the step's number decide everything in a step, so a step that is left out does not
+/// change the others.
 struct FuzzPlan {
   uint64_t seed = 1;
   std::vector<uint32_t> steps;  // numbers, rising
   DeviceFaults faults;
   bool operator==(const FuzzPlan&) const = default;
 
-  /// As the seed has it.
+  /// The plan of a seed.
   static FuzzPlan draw(uint64_t seed, uint32_t step_count);
 };
 inline constexpr uint32_t kStepsMost = 100'000;
 
-/// Lines of words; `#` begins a comment.
+/// The plan as lines of words; `#` begins a comment.
 std::string to_text(const FuzzPlan& plan);
-/// Any text. The error names the line.
+/// Reads any text. The error names the line.
 std::expected<FuzzPlan, std::string> parse_fuzz_plan(std::string_view text);
 
 struct Minimised {
   FuzzPlan plan;
   uint32_t tries = 0;
 };
-/// Fewest steps and faults with which `still` holds, as far as leaving out one after the other
-/// finds them; `still` holds of `plan`. At most `tries_most` tries.
+/// The fewest steps and faults for which `still` holds, as far as leaving out one after the other
+/// finds them. `still` holds for `plan`. At most `tries_most` tries.
 Minimised minimise(const FuzzPlan& plan, const std::function<bool(const FuzzPlan&)>& still,
                    uint32_t tries_most);
 

@@ -22,7 +22,7 @@ constexpr uint64_t kVramBytes = uint64_t{4} << 20;  // little: allocations push 
 constexpr uint64_t kAllocationBytes = 0x40000;
 constexpr runtime::TimeNs kTimeLimit = 3600 * runtime::kSecond;
 constexpr size_t kFramesInKey = 2;
-/// Rules that a client breaks by private data that belies the rest of its call: no driver sees
+/// Rules that a client breaks by private data that belies the rest of its call. No driver sees
 /// both.
 constexpr std::string_view kClientsFault[] = {"ALLOC-20"};
 
@@ -52,7 +52,7 @@ Problem problem_of(const verifier::Finding& finding) {
   return problem;
 }
 
-/// A promise of the kernel that hostile processes saw broken: no driver should manage that.
+/// A promise of the kernel that hostile processes saw broken. No driver should be able to break it.
 Problem broken_promise(const std::string& what, const std::string& where) {
   Problem problem;
   problem.key = "kernel: " + what;
@@ -73,7 +73,7 @@ Problem broken_promise(const std::string& what, const std::string& where) {
   return problem;
 }
 
-/// What the driver takes from its clients.
+/// The input that the driver accepts from its clients.
 void learn_language(const FuzzSetting& setting, dxgk::System& system, dxgk::Luid luid,
                     hostile::Ground* ground) {
   if (softgpu_traits(system, luid).speaks) {

@@ -1,4 +1,5 @@
-// One run of `dxgkit fuzz`: a machine, the driver, hostile processes; and what went wrong in it.
+// One run of `dxgkit fuzz`: a machine, the driver, hostile processes, and the problems that came
+// up.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +21,26 @@ struct FuzzSetting {
   std::string driver_path;
   DeviceChoice device = default_device();
   nt::KernelConfig kernel;
-  const verify::Plugin* plugin = nullptr;  // its pack_allocation, if there is one
-  uint32_t seconds_most = 30;              // of the processor's time, then the driver hangs
+  const verify::Plugin* plugin = nullptr;  // its pack_allocation is used, if there is one
+  // Seconds of processor time, after which the driver counts as hanging.
+  uint32_t seconds_most = 30;
 };
 
-/// Something wrong. Two with the same key are the same mistake.
+/// A problem. Two problems with the same key are the same mistake.
 struct Problem {
   std::string key;  // "PATCH-08 in DxgkDdiPatch at SgpuPatch"
   verifier::Finding finding;
-  /// Not empty: something broke that is not the driver, and nothing can be said of that. One
-  /// sentence.
+  /// Not empty if code other than the driver failed, so that the run says nothing about the driver.
+  /// One sentence.
   std::string broken_around_it = {};
 };
 struct FuzzOutcome {
-  std::string unusable;  // it is no driver, or does not start: no run at all
+  std::string unusable;  // the file is not a driver, or the driver does not start: there was no run
   std::vector<Problem> problems;
   hostile::Counts counts;
 };
 
-/// In this process, which the driver may take along. Outside any runtime. `log` hears each call and
+/// Runs in this process, which the driver may end. Outside any runtime. `log` gets each call and
 /// may be empty.
 FuzzOutcome run_plan(const FuzzSetting& setting, const FuzzPlan& plan,
                      const std::function<void(const std::string&)>& log);

@@ -50,7 +50,7 @@ namespace {
 
 Note* note_of_process;
 
-/// The process is at its end: what may go wrong here costs the note only.
+/// The process is ending, so a failure here costs the note only.
 void write_note(int signal, const void* context) {
   Note& note = *note_of_process;
   plugin::Crash crash;
@@ -61,7 +61,7 @@ void write_note(int signal, const void* context) {
   note.signal = signal;
   void* addresses[kFramesMost];
   const int count = backtrace(addresses, kFramesMost);
-  // The first are this function, the handler, and what the kernel puts below it.
+  // The first frames are this function, the handler, and the frames that the kernel puts below it.
   constexpr int kOwn = 3;
   for (int i = kOwn; i < count; ++i) {
     Dl_info info{};
@@ -91,7 +91,7 @@ void put_number(std::string* out, T value) {
   out->append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// Reads back; what is missing is zero or empty.
+/// Reads the bytes back; missing parts are zero or empty.
 class Packed {
  public:
   explicit Packed(std::string_view bytes) : bytes_(bytes) {}
@@ -166,7 +166,7 @@ LastWords::LastWords() {
   DXGKIT_CHECK(shared != MAP_FAILED);
   board_ = new (shared) Board;
   void* addresses[2];
-  backtrace(addresses, 2);  // loads what it needs, which a handler may not
+  backtrace(addresses, 2);  // loads its libraries now, which a handler may not do
 }
 
 LastWords::~LastWords() { munmap(board_, sizeof(Board)); }

@@ -1,6 +1,6 @@
-// The softgpu miniport with a fault, to see what the tool tells a driver's author. Which one says
-// the registry value "Mutant" of the driver's key; without it the driver is whole. The rest of the
-// driver is compiled with DxgkInitialize renamed to the function below.
+// The softgpu miniport with a fault, for tests of the tool's messages to a driver's author. The
+// registry value "Mutant" of the driver's key chooses the fault; without it the driver has none.
+// The rest of the driver is compiled with DxgkInitialize renamed to the function below.
 #undef DxgkInitialize
 #include <dispmprt.h>
 #include <ntddk.h>
@@ -16,7 +16,7 @@ NTSTATUS NTAPI fail_start(const PVOID, PDXGK_START_INFO, PDXGKRNL_INTERFACE, PUL
   return STATUS_NO_SUCH_DEVICE;
 }
 
-// Error paths of the start that are wrong, which nobody sees while nothing fails.
+// Wrong error paths of the start, which have no effect while nothing fails.
 NTSTATUS NTAPI leak_when_start_fails(const PVOID adapter, PDXGK_START_INFO start,
                                      PDXGKRNL_INTERFACE interface, PULONG sources,
                                      PULONG children) {
@@ -70,7 +70,7 @@ NTSTATUS NTAPI trust_user_mode(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER ar
   return whole.DxgkDdiRender(context, args);
 }
 NTSTATUS NTAPI fill_otherwise(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
-  // Another pattern than the client's: the commands run to completion and do something else.
+  // Another pattern than the client's: the commands run to completion and have another effect.
   auto* const bytes = static_cast<UCHAR*>(const_cast<PVOID>(args->pCommand));
   for (ULONG at = sizeof(SgpuUmdBufferHeader);
        args->MultipassOffset == 0 && at + sizeof(SgpuUmdFill) <= args->CommandLength;) {

@@ -19,7 +19,7 @@ struct SimArguments {
 };
 /// `arguments` lives as long as `app`.
 void add_simulation(CLI::App& app, SimArguments& arguments);
-/// Runs the command that was given; nothing if it is none of these.
+/// Runs the given command; does nothing if it is none of these.
 std::optional<int> run_simulation(const CLI::App& app, const SimArguments& arguments);
 
 }  // namespace dxgkit::tool

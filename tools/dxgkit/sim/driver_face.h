@@ -1,4 +1,4 @@
-// Which driver simulated worlds run.
+// The driver of simulated worlds.
 #pragma once
 
 #include <expected>
@@ -12,8 +12,9 @@ struct DriverOfWorlds {
   std::string path;  // empty: the built-in ones
   sim::DriverFace face = sim::DriverFace::kEither;
 };
-/// `driver` is empty or "softgpu" for the built-in ones, or the path of a driver for softgpu; loads
-/// it once in a child process to see which interface it declares. The error is one sentence.
+/// `driver` is empty or "softgpu" for the built-in drivers, or the path of a driver for softgpu. A
+/// child process loads that driver once to find the interface it declares. The error is one
+/// sentence.
 std::expected<DriverOfWorlds, std::string> driver_of(const std::string& driver);
 
 }  // namespace dxgkit::tool

@@ -59,8 +59,8 @@ uint64_t find_event(const sim::SeedOptions& options, const std::string& until) {
   const char* const end = until.data() + until.size();
   const auto [at, error] = std::from_chars(until.data(), end, number);
   if (error == std::errc{} && at == end) return number;
-  // Which line has the text? The run up to there is the same again. It may end its process, so in
-  // a child, which leaves the trace in a file.
+  // Finds the line with the text. The run up to there repeats. It may end its process, so it runs
+  // in a child, which leaves the trace in a file.
   char path[] = "/tmp/dxgkit-replay-XXXXXX";
   const int file = mkstemp(path);
   if (file < 0) return 0;
@@ -92,7 +92,8 @@ uint64_t find_event(const sim::SeedOptions& options, const std::string& until) {
   for (size_t i = first; i < lines.size(); ++i) fmt::print("{}\n", lines[i]);
   fmt::print("stopped before event {}\n", event);
   std::fflush(stdout);
-  if (trap) static_cast<void>(raise(SIGTRAP));  // the debugger shows who is about to emit it
+  // The debugger shows the code that is about to emit it.
+  if (trap) static_cast<void>(raise(SIGTRAP));
   _exit(kExitDone);
 }
 
@@ -169,7 +170,7 @@ int shrink_command(const ShrinkOptions& options) {
     fmt::print(stderr, "dxgkit: {}\n", driver.error());
     return kExitBadInput;
   }
-  // Each try in a process of its own; what failed comes back in shared memory.
+  // Each try runs in a process of its own; its failure comes back in shared memory.
   constexpr size_t kTextMost = 4096;
   void* const shared =
       mmap(nullptr, kTextMost, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -18,7 +18,7 @@ constexpr const char* kSchema =
     " ran_twice INTEGER NOT NULL, struck TEXT NOT NULL, failure TEXT NOT NULL,"
     " counters BLOB NOT NULL);";
 
-/// What the counters' bytes mean: another build may count other things.
+/// The layout of the counters' bytes: another build may count other events.
 std::string layout() {
   std::string text = fmt::format("{} bytes", sizeof(sim::Counters));
   for (const std::string_view kind : sim::kFaultNames) text += fmt::format(", {}", kind);

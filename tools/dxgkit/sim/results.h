@@ -13,23 +13,23 @@ struct sqlite3;
 
 namespace dxgkit::tool {
 
-/// Tables: `run` (key, value), what the seeds have in common; `seed`, a row each. Nothing in them
-/// depends on when, where or in which order seeds ran. One thread. Errors are sentences.
+/// Tables: `run` (key, value) for facts common to all seeds; `seed` with a row each. Their content
+/// does not depend on when, where or in which order seeds ran. One thread. Errors are sentences.
 class Results {
  public:
-  /// Opens or makes `path`. An error if it is none of ours, is of another version, or its worlds
-  /// are others than `worlds`.
+  /// Opens or makes `path`. An error if it is another kind of file, of another version, or has
+  /// worlds other than `worlds`.
   static std::expected<Results, std::string> open(const std::string& path,
                                                   const std::string& worlds);
-  /// One that exists, to read; any worlds.
+  /// Opens an existing file for reading, with any worlds.
   static std::expected<Results, std::string> open(const std::string& path);
 
   const std::string& worlds() const { return worlds_; }
-  /// In place of what is there for the seed.
+  /// Replaces the row of the seed.
   std::optional<std::string> put(const sim::SeedResult& result);
-  /// What was put is safe from here on.
+  /// After this, the rows put so far are safe.
   std::optional<std::string> flush();
-  /// By seed. What is wrong with the file, or nothing.
+  /// By seed. Returns the fault of the file, or nothing.
   std::optional<std::string> each(const std::function<void(const sim::SeedResult&)>& take) const;
 
  private:

@@ -34,7 +34,8 @@ Shrunk shrink(const sim::WorldPlan& plan, const sim::Changes& from,
   };
   const auto lower = [&](std::optional<uint32_t> sim::Changes::*member, uint32_t now,
                          uint32_t least, const char* name) {
-    // What fails with n need not fail with fewer: halves first, then one by one a few times.
+    // A world that fails with n need not fail with fewer: try halves first, then one by one a few
+    // times.
     uint32_t low = least;
     bool any = false;
     for (int patience = 24; low < now && patience > 0; --patience) {

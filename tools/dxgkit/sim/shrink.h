@@ -1,4 +1,4 @@
-// Makes what fails smaller, as long as it fails.
+// Makes a failing world smaller, as long as it fails.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ struct Shrunk {
   sim::Changes changes;
   uint32_t tries = 0, successes = 0;
 };
-/// Greedy, until nothing more can go: kinds of faults one by one, then clients, operations after
-/// the faults have healed, operations. `plan` is the world's as it fails with `from`.
-/// `still_fails` runs it; `said` hears of each step that held, in a sentence.
+/// Greedy, until nothing more can be left out: kinds of faults one by one, then clients, operations
+/// after the last fault, operations. `plan` is the plan of the world that fails with `from`.
+/// `still_fails` runs it. `said` gets a sentence for each step that succeeded.
 Shrunk shrink(const sim::WorldPlan& plan, const sim::Changes& from,
               const std::function<bool(const sim::Changes&)>& still_fails,
               const std::function<void(const std::string&)>& said);
 
-/// What two failures have in common if they are the same: the first line without its numbers.
+/// The key by which two failures are the same: the first line without its numbers.
 std::string shape_of(const std::string& failure);
 
 }  // namespace dxgkit::tool

@@ -1,4 +1,4 @@
-// What the commands around simulation ask for.
+// The options of the commands around simulation.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace dxgkit::tool {
 
-/// Which worlds: the driver, and what is not as seeds draw it.
+/// The worlds: the driver, and the overrides of the seeds' choices.
 struct Worlds {
   std::string driver;  // empty or "softgpu": the built-in ones
   sim::Changes changes;
@@ -36,7 +36,7 @@ struct ReplayOptions {
   uint64_t seed = 0;
   std::optional<std::string> trace;  // to FILE.pftrace: for Perfetto; else text
   std::optional<std::string> until;  // a number, or text of the line
-  std::optional<std::string> db;     // the hash must be the one kept there
+  std::optional<std::string> db;     // the trace's hash must equal the one kept there
   bool gdb = false, stop_here = false;
 };
 
@@ -47,13 +47,13 @@ struct ShrinkOptions {
 
 /// Many seeds; prints failures and the summary. kExitFailed if one failed.
 int sim_command(const SimOptions& options);
-/// One seed again, byte for byte.
+/// Runs one seed again, byte for byte.
 int replay_command(const ReplayOptions& options);
-/// Fewest faults, clients and operations with which the seed still fails.
+/// Finds the fewest faults, clients and operations with which the seed still fails.
 int shrink_command(const ShrinkOptions& options);
-/// Where two traces as text part. kExitFailed if they do.
+/// Shows where two traces in text form differ first. kExitFailed if they differ.
 int diff_command(const std::string& a, const std::string& b);
-/// Puts results of several runs of the same worlds together.
+/// Merges results of several runs of the same worlds.
 int merge_command(const std::string& out, const std::vector<std::string>& in);
 
 }  // namespace dxgkit::tool

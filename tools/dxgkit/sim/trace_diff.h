@@ -1,4 +1,4 @@
-// Where two traces part. Pure.
+// The first difference of two traces. Pure.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ struct Divergence {
   size_t line = 0;   // from 1: the first that differs
   std::string text;  // the lines before it, then both sides, marked as in a diff
 };
-/// Line by line; any text. Nothing: they are the same.
+/// Compares any text line by line. Nothing if the two are equal.
 std::optional<Divergence> diverge(std::string_view a, std::string_view b);
 
 }  // namespace dxgkit::tool

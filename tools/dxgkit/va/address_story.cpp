@@ -17,7 +17,8 @@ using trace::EventKind;
 constexpr uint64_t kUnknown = UINT64_MAX;
 constexpr uint64_t kAddressBitsMost = 63, kLevelsMost = 6;
 
-/// Ranges that replace what they overlap. A value is moved with `cut` when its front goes.
+/// Ranges that replace the parts they overlap. A value is moved with `cut` when its front is
+/// removed.
 template <typename Value>
 class RangeMap {
  public:
@@ -67,7 +68,7 @@ struct Shown {
   int64_t since_ns = 0;
   void cut(uint64_t bytes) { offset += bytes; }
 };
-/// Ranges that somebody reserved, and above them what is mapped.
+/// Reserved ranges, and above them mapped ones.
 struct Space {
   RangeMap<Shown> reserved, mapped;
   std::optional<uint64_t> last;  // address of a kGpuVaMapped whose kGpuVaView is still to come
@@ -174,7 +175,7 @@ AddressStory::AddressStory(const trace::Recording& recording) : recording_(recor
         uint64_t bits = 12;
         for (uint64_t level = 0; level < std::min(event.c, kLevelsMost); ++level)
           bits += event.d >> (8 * level) & 0xFF;
-        // What does not describe tables is not walked.
+        // A description that is not one of tables is not walked.
         if (event.c == 0 || event.c > kLevelsMost || bits > kAddressBitsMost) process.levels = 0;
         index_bits_[event.a] = event.d;
         break;
@@ -329,7 +330,7 @@ std::vector<Happening> AddressStory::history_of(uint64_t process, uint64_t addre
   WalkStep table;
   std::optional<uint32_t> bits;
   size_t fault = 0;
-  // `call`: somebody asked for it, rather than that its turn came on somebody's thread.
+  // `call`: a client's call caused it, and not a queued operation that ran on the client's thread.
   const auto add = [&](const Event& event, const char* what, std::string text, bool call = true) {
     if (const auto open = thunks.find(event.thread);
         call && open != thunks.end() && !open->second.empty()) {

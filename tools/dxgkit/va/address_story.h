@@ -1,5 +1,5 @@
-// GPU virtual addresses out of a recording: what a process's space shows at a moment, the walk of
-// an address through its page tables, and what ever happened to it. Pure; recordings are hostile.
+// GPU virtual addresses in a recording: the map of a process at a moment, the walk of an address
+// through its page tables, and its history. Pure; recordings are hostile.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace dxgkit::tool::va {
 
-/// What is at an address. Bytes.
+/// The content of an address range. Bytes.
 struct Range {
   enum class Kind : uint8_t { kReserved, kMapped, kZero };
   uint64_t address = 0, size = 0;
@@ -22,7 +22,7 @@ struct Range {
   int64_t since_ns = 0;
 };
 
-/// Where an allocation is.
+/// The place of an allocation.
 struct Place {
   uint64_t segment = 0, offset = 0, size = 0;
 };
@@ -30,7 +30,7 @@ struct Place {
 /// One level of a walk.
 struct WalkStep {
   uint64_t level = 0;
-  bool written = false;  // somebody wrote the entry; the rest holds only then
+  bool written = false;  // the entry was written; the members below are valid only then
   uint64_t table_segment = 0, table_offset = 0;
   uint64_t index = 0;            // of the entry in its table
   uint64_t flags = 0, page = 0;  // as the driver got them (DXGK_PTE)
@@ -58,8 +58,8 @@ struct Process {
   uint64_t number = 0;
   std::string name;
   uint64_t address_bits = 0, levels = 0;
-  uint64_t calls = 0;   // that changed its addresses
-  uint64_t faults = 0;  // of its contexts
+  uint64_t calls = 0;   // calls that changed its addresses
+  uint64_t faults = 0;  // faults of its contexts
 };
 
 /// Cost of each query: one pass over the events, with a logarithm of the ranges alive.
@@ -74,21 +74,23 @@ class AddressStory {
   int64_t begin_ns() const { return begin_ns_; }
   int64_t end_ns() const { return end_ns_; }
 
-  /// After all events up to `at_ns`, by address, none overlapping. Reserved ones only where nothing
-  /// is mapped.
+  /// The map after all events up to `at_ns`, by address, without overlaps. Reserved ranges appear
+  /// only where nothing is mapped.
   std::vector<Range> map_at(uint64_t process, int64_t at_ns) const;
   /// The same for one page.
   std::optional<Range> range_at(uint64_t process, uint64_t address, int64_t at_ns) const;
-  /// From the last entries handed to the driver up to `at_ns`; no steps: there were no tables.
+  /// The walk by the last entries handed to the driver up to `at_ns`. No steps: there were no
+  /// tables.
   Walk walk_at(uint64_t process, uint64_t address, int64_t at_ns) const;
   std::vector<Happening> history_of(uint64_t process, uint64_t address) const;
-  /// Nothing: in no segment.
+  /// Nothing if it is in no segment.
   std::optional<Place> place_at(uint64_t allocation, int64_t at_ns) const;
 
  private:
-  /// Pages of one entry of a level, in bits; nothing for a level the process does not have.
+  /// The number of pages that one entry of a level covers, in bits; nothing for a level that the
+  /// process does not have.
   std::optional<uint32_t> entry_bits(uint64_t process, uint64_t level) const;
-  /// visit(event) for those up to `at_ns`.
+  /// Calls visit(event) for the events up to `at_ns`.
   template <typename Visit>
   void until(int64_t at_ns, Visit visit) const;
 
@@ -100,7 +102,7 @@ class AddressStory {
   int64_t begin_ns_ = 0, end_ns_ = 0;
 };
 
-/// "1234", "1234ns", "5us", "2.5ms", "1s": nanoseconds. Nothing: it is not one.
+/// "1234", "1234ns", "5us", "2.5ms", "1s": nanoseconds. Nothing for other text.
 std::optional<int64_t> parse_time(std::string_view text);
 /// Decimal, or hexadecimal behind 0x.
 std::optional<uint64_t> parse_address(std::string_view text);

@@ -136,7 +136,7 @@ int show_map(const AddressStory& story, const Process& process, int64_t at_ns, b
   return kExitDone;
 }
 
-/// What the entries and the map say of each other; nothing: they agree.
+/// The difference between the entries and the map; nothing: they agree.
 std::string difference(const AddressStory& story, const std::optional<Range>& range,
                        const Walk& walk, uint64_t address, int64_t at_ns) {
   if (walk.steps.empty()) return {};
@@ -272,7 +272,7 @@ int va_command(const VaOptions& options) {
       return bad_input(fmt::format("{}: '{}' has no GPU virtual addresses in it", options.trace,
                                    shown(*options.process)));
   } else {
-    // The kernel's own are not what one looks for.
+    // The kernel's own process is not listed.
     const auto clients = std::ranges::count_if(story.processes(),
                                                [](const Process& one) { return one.number != 0; });
     if (clients != 1) {

@@ -16,8 +16,8 @@ constexpr size_t kRanges = 20;
 constexpr uint64_t kReservedBytes = uint64_t{4} << 20;
 constexpr uint64_t kLargestRangePages = 700;  // more than a table of 512 entries maps
 constexpr uint64_t kOwnPages = 37;            // of content of the kernel's
-// So many that the last one is not refused: fences of submissions that are, are counted by the
-// kernel, and drivers need not know them (SUB-29).
+// So many submissions that the last one is not refused. The kernel counts fences of refused
+// submissions, and drivers need not know them (SUB-29).
 constexpr size_t kHostileTries = 42;
 constexpr uint32_t kAperture = 1;  // DXGK_SEGMENTFLAGS.Aperture
 
@@ -45,7 +45,7 @@ struct Owner {
     context = *created;
     return {};
   }
-  /// Runs the job; what is wrong with the result, empty if nothing.
+  /// Runs the job. Returns the fault of the result; empty if there is none.
   Answer<std::string> run(Job& job) {
     DXGKIT_VERIFY_TRY(job.submit(context));
     if (const Answer<void> idle = client.wait_idle(device); !idle) {
@@ -65,14 +65,14 @@ struct Range {
   uint64_t base = 0, pages = 0;
 };
 
-/// Maps ranges of nothing all over the space; nullopt: the driver's entries cannot show zeros.
+/// Maps ranges of zeros all over the space. nullopt: the driver's entries cannot show zeros.
 Answer<std::optional<std::vector<Range>>> map_zeros(Bench& bench, Owner& owner) {
   std::vector<Range> ranges;
   const uint64_t space = bench.exercise().gpu_va_pages();
   for (size_t i = 0; i < kRanges; ++i) {
     MapWish wish;
     wish.pages = 1 + bench.random() % kLargestRangePages;
-    // Every second one wherever there is room, the others far apart.
+    // Every second range is wherever there is room; the others are far apart.
     if (i % 2 == 1) wish.minimum = bench.random() % (space / 2) * kPageBytes;
     const Answer<uint64_t> base = owner.client.map(owner.device, wish);
     if (!base && i == 0 && base.error().ends_with("STATUS_NOT_SUPPORTED")) return std::nullopt;
@@ -122,7 +122,8 @@ Answer<size_t> update_reserved(Owner& owner) {
   return operations.size() * value;
 }
 
-/// Ranges of two processes, freed in every order, half of one first, and with their process.
+/// Ranges of two processes, freed in every order, half of one process's first, and with their
+/// process.
 Outcome addresses(Bench& bench) {
   size_t mapped = 0;
   size_t updates = 0;
@@ -178,7 +179,7 @@ std::string compare_own(std::span<const std::byte> back, std::span<const std::by
                      static_cast<unsigned>(wanted.empty() ? std::byte{0} : wanted[first]));
 }
 
-/// Transfers and fills between addresses of the paging process, with nobody's allocation.
+/// Transfers and fills between addresses of the paging process, without an allocation.
 Outcome own_content(Bench& bench) {
   size_t moved = 0;
   size_t wrong = 0;
@@ -234,7 +235,7 @@ Outcome mappings(Bench& bench) {
       Owner owner(bench, "mappings");
       DXGKIT_VERIFY_TRY(owner.open(node));
       const uint64_t seed = bench.random();
-      // Two jobs alike: what the second one leaves in the first one's memory shows.
+      // Two equal jobs: bytes that the second one leaves in the first one's memory show.
       std::array<std::unique_ptr<Job>, 2> both;
       for (std::unique_ptr<Job>& job : both) {
         Answer<std::unique_ptr<Job>> made =
@@ -247,7 +248,7 @@ Outcome mappings(Bench& bench) {
         Job& job = *both[round % 2];
         Job& other = *both[(round + 1) % 2];
         if (round != 0) {
-          // Round 2 maps over what is mapped there; the others after a free.
+          // Round 2 maps over present mappings; the others after a free.
           DXGKIT_VERIFY_TRY(job.unmap());
           if (round != 2) DXGKIT_VERIFY_TRY(other.unmap());
           DXGKIT_VERIFY_TRY(job.map_at(bench, place));
@@ -351,7 +352,7 @@ Outcome null_rendering(Bench& bench) {
       if (!untouched) return std::unexpected(untouched.error());
       if (!*untouched) wrong = "it wrote memory all the same";
       if (!wrong.empty()) return {};
-      // And the context goes on.
+      // And the context continues.
       const Answer<std::string> said = owner.run(**job);
       if (!said) return std::unexpected(said.error());
       if (!said->empty()) return std::unexpected("after it: " + *said);
@@ -372,7 +373,8 @@ Outcome null_rendering(Bench& bench) {
   return Outcome::failed(wrong);
 }
 
-/// Submissions no user-mode driver would make. Each is refused, loses its device, or does no harm.
+/// Submissions that no user-mode driver would make. Each is refused, loses its device, or does no
+/// harm.
 Outcome hostile(Bench& bench) {
   size_t refused = 0;
   size_t accepted = 0;
@@ -435,7 +437,7 @@ Outcome hostile(Bench& bench) {
       fmt::format("{} refused, {} accepted, {} devices lost", refused, accepted, lost));
 }
 
-/// Work at addresses that have been freed ends with its device, and with nobody else's.
+/// Work at freed addresses costs its own device, and no other one.
 Outcome faults(Bench& bench) {
   size_t jobs = 0;
   std::string wrong;
@@ -461,7 +463,7 @@ Outcome faults(Bench& bench) {
       DXGKIT_VERIFY_TRY((*job)->spoil());
       DXGKIT_VERIFY_TRY((*job)->unmap());
       (*job)->assume_addresses(place);
-      // The engine may be faster than the calls that come behind the submission.
+      // The engine may be faster than the calls after the submission.
       const Answer<void> sent = (*job)->submit(guilty.context);
       if (!sent && guilty.client.active(guilty.device)) return sent;
       static_cast<void>(guilty.client.wait_idle(guilty.device));

@@ -1,4 +1,4 @@
-// Load, start, and what the driver says of itself.
+// Load, start, and the driver's description of itself.
 #include <fmt/format.h>
 
 #include <array>
@@ -23,7 +23,7 @@ Outcome ask_again(Bench& bench) {
   return Outcome::ok(fmt::format("caps, segments and nodes {} times more", kRepeats));
 }
 
-/// UMDRIVERPRIVATE with buffers of sizes nobody agreed on. The driver refuses or answers.
+/// UMDRIVERPRIVATE with buffers of unexpected sizes. The driver refuses or answers.
 Outcome ask_privately(Bench& bench) {
   Client client(bench, "umd private");
   if (const Answer<void> open = client.open_adapter(); !open) return Outcome::failed(open.error());

@@ -158,7 +158,7 @@ Answer<void> Bench::open_client() {
   client_refused_ = true;
   const Answer<Plugin::Instance*> code = client_code();
   if (!code.has_value()) return std::unexpected(code.error());
-  // What every later step would trip over is said once, here.
+  // A problem that would hit every later step is reported once, here.
   for (uint32_t node = 0; node < node_count(); ++node) {
     const Answer<std::vector<DxgkitClientAllocation>> wanted = (*code)->plan(options_.seed, node);
     if (!wanted) return std::unexpected(wanted.error());

@@ -34,10 +34,10 @@ using Answer = std::expected<T, std::string>;
 
 /// "STATUS_NO_MEMORY", or the number.
 std::string status_text(Status status);
-/// Success class, or "FUNCTION answered STATUS".
+/// Success for a success code, else the error "FUNCTION answered STATUS".
 Answer<void> check_answer(const char* function, NTSTATUS status);
 
-// The early return of what can be refused.
+// The early return of calls that can be refused.
 #define DXGKIT_VERIFY_TRY(expression)                            \
   do {                                                           \
     auto verify_try = (expression);                              \
@@ -61,19 +61,19 @@ class Bench {
   Outcome start();
   Outcome stop();
   Outcome unload();
-  /// After a bug check: everything goes, and a new machine with a new copy of the driver starts,
-  /// for the steps that are left. False if it does not come up again.
+  /// After a bug check: tears everything down, and starts a new machine with a new copy of the
+  /// driver for the remaining steps. False if it does not start.
   bool start_over();
 
-  /// Strikes in every machine that starts from here on; null: nobody.
+  /// Faults in every machine that starts from here on; null: none.
   void set_mutator(Mutator* mutator) { mutator_ = mutator; }
 
-  /// What follows provokes page faults, which the kernel tells as warnings (VA-28): they are not
-  /// the driver's. Until the step ends.
+  /// The rest of the step provokes page faults. The kernel reports them as warnings (VA-28); they
+  /// do not count against the driver.
   void expect_page_faults() { page_faults_expected_ = true; }
   bool take_page_faults_expected() { return std::exchange(page_faults_expected_, false); }
 
-  /// The driver has come back from something: the parent's patience begins anew. Any thread.
+  /// The driver has come back from a call: the parent's patience begins anew. Any thread.
   void came_back() {
     if (heartbeat_ != nullptr) heartbeat_->beat();
   }
@@ -86,26 +86,26 @@ class Bench {
     came_back();
     return *exercise_;
   }
-  /// The driver is not one at all: nothing to verify.
+  /// The file is not a driver at all: there is nothing to verify.
   bool not_a_driver() const { return not_a_driver_; }
   bool loaded() const { return driver_ != nullptr; }
   bool running() const { return exercise_.has_value() && exercise_->running(); }
   bool display_only() const { return driver_ != nullptr && driver_->display_only(); }
   uint32_t node_count() const;
-  /// Contexts have GPU virtual addresses; there is no D3DKMTRender then.
+  /// True if contexts have GPU virtual addresses; then there is no D3DKMTRender.
   bool gpu_addresses() const { return exercise_.has_value() && exercise_->gpu_va_pages() != 0; }
 
-  /// A number of the run's seed, the same in every run of it.
+  /// A number from the run's seed, the same in every run of it.
   uint64_t random();
-  /// 0..count-1 in an order of the seed.
+  /// 0..count-1 in an order from the seed.
   std::vector<size_t> shuffled(size_t count);
-  /// The three orders in which things are given back: as made, the other way round, any.
+  /// The three orders in which objects are destroyed: as made, reversed, any.
   std::vector<std::vector<size_t>> orders(size_t count);
 
-  /// Null without one, and when it could not be opened on this adapter.
+  /// Null without a plug-in, and if it could not be opened on this adapter.
   const Plugin* plugin() const { return client_refused_ ? nullptr : plugin_; }
   bool client_refused() const { return client_refused_; }
-  /// Opens the plug-in for the first time; without success the others do without it.
+  /// Opens the plug-in for the first time. If it fails, the other steps run without it.
   Answer<void> open_client();
   /// The plug-in, opened on the running adapter (the first time with UMDRIVERPRIVATE).
   Answer<Plugin::Instance*> client_code();
@@ -116,7 +116,7 @@ class Bench {
   /// Names of the entries in the driver's table, in its order.
   const std::vector<std::string>& filled_entries() const { return filled_entries_; }
   uint32_t interface_version() const { return interface_version_; }
-  /// Devices list what is resident (WDDM 2.0).
+  /// True if devices have residency lists (WDDM 2.0).
   bool explicit_residency() const {
     return interface_version_ >= kInterfaceWddm20 && exercise_->caps().wddm_version >= kModelWddm20;
   }
@@ -130,7 +130,7 @@ class Bench {
   const nt::KernelConfig& kernel_config_;
   const Plugin* plugin_;
   verifier::Findings& findings_;
-  Heartbeat* heartbeat_;  // null: nobody waits
+  Heartbeat* heartbeat_;  // null: no process waits
   Mutator* mutator_ = nullptr;
   uint64_t random_state_;
   bool not_a_driver_ = false, client_refused_ = false, page_faults_expected_ = false;
@@ -156,13 +156,13 @@ struct ClientContext {
   D3DKMT_HANDLE device = 0;
 };
 
-/// What a mapping is wanted like; pages are of 4 KiB.
+/// The wanted properties of a mapping; pages are of 4 KiB.
 struct MapWish {
-  D3DKMT_HANDLE allocation = 0;  // 0: nothing, Protection.Zero
+  D3DKMT_HANDLE allocation = 0;  // 0: no allocation, Protection.Zero
   uint64_t offset_pages = 0, pages = 0;
   uint64_t base = 0;     // bytes; 0: anywhere
   uint64_t minimum = 0;  // bytes; for base 0
-  bool execute = false;  // else written
+  bool execute = false;  // executable; else writable
 };
 
 struct ClientAllocation {
@@ -171,12 +171,12 @@ struct ClientAllocation {
   std::vector<std::byte> private_data;
 };
 
-/// One client process. Its functions may be called from any thread, one at a time; those without an
+/// One client process. Any thread may call its functions, one at a time. Functions without an
 /// Answer cannot be refused.
 class Client {
  public:
   Client(Bench& bench, std::string name);
-  /// Process exit: whatever is left is cleaned up by the kernel.
+  /// Process exit: the kernel cleans up the rest.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -198,17 +198,17 @@ class Client {
   Answer<void> destroy_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE resource);
   Answer<std::byte*> lock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation);
   Answer<void> unlock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation);
-  /// Commands, list and patches are in the context's buffers; they are replaced.
+  /// Submits the commands, list and patches in the context's buffers, and replaces the buffers.
   NTSTATUS try_render(ClientContext& context, uint32_t command_bytes, uint32_t list_count,
                       uint32_t patch_count);
   Answer<void> wait_idle(D3DKMT_HANDLE device);
 
   // --- GPU virtual addresses, on one paging queue per device that goes with it ---
-  /// Where it is mapped. The GPU may go there once wait_paging() is through.
+  /// The address where it is mapped. The GPU may access it once wait_paging() has returned.
   Answer<uint64_t> map(D3DKMT_HANDLE device, const MapWish& wish);
   Answer<uint64_t> reserve(D3DKMT_HANDLE device, uint64_t size_bytes);
   Answer<void> free_addresses(uint64_t base, uint64_t size_bytes);
-  /// Lists them and waits until they are there and everything asked for so far is mapped.
+  /// Makes them resident, and waits until they are there and all earlier mappings are done.
   Answer<void> make_resident(D3DKMT_HANDLE device, std::span<const D3DKMT_HANDLE> allocations);
   Answer<void> evict(D3DKMT_HANDLE device, std::span<const D3DKMT_HANDLE> allocations);
   Answer<void> wait_paging(D3DKMT_HANDLE device);
@@ -216,15 +216,15 @@ class Client {
                       std::span<std::byte> private_data, bool null_rendering = false);
   Answer<D3DKMT_HANDLE> create_fence(D3DKMT_HANDLE device);
   Answer<void> wait_fence(D3DKMT_HANDLE device, D3DKMT_HANDLE fence, uint64_t value);
-  /// All of them take effect together, then the fence has `value` + 1.
+  /// All updates take effect together; then the fence has `value` + 1.
   Answer<void> update(D3DKMT_HANDLE device, D3DKMT_HANDLE context, D3DKMT_HANDLE fence,
                       uint64_t value,
                       std::span<D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION> operations);
-  /// The device was lost to a page fault.
+  /// True if the device was lost to a page fault.
   bool page_faulted(D3DKMT_HANDLE device);
 
   Answer<void> query_umd_private(std::span<std::byte> data);
-  /// The device has not been lost.
+  /// Fails if the device has been lost.
   bool active(D3DKMT_HANDLE device);
 
   dxgk::Process& process() { return process_; }
@@ -232,7 +232,7 @@ class Client {
  private:
   struct PagingQueue {
     D3DKMT_HANDLE handle = 0, fence = 0;
-    uint64_t value = 0;  // the last that was given out
+    uint64_t value = 0;  // the last value that was given out
   };
   Answer<PagingQueue*> paging_queue(D3DKMT_HANDLE device);
 
@@ -242,9 +242,9 @@ class Client {
   std::map<D3DKMT_HANDLE, PagingQueue> paging_queues_;  // by device
 };
 
-/// A result that is wrong is a driver's violation, whichever DDI it was.
+/// A wrong result is a driver's violation, of any DDI.
 void report_result(Bench& bench, const std::string& actual);
-/// Why the device of right work is not there any more.
+/// Explains why a device with correct work is lost.
 std::string lost_text(Client& client, D3DKMT_HANDLE device);
 
 /// A job of the plug-in: its allocations on one device, filled; runs on a context; checked.
@@ -254,18 +254,17 @@ class Job {
   static Answer<std::unique_ptr<Job>> create(Bench& bench, Client& client, D3DKMT_HANDLE device,
                                              uint64_t seed, uint32_t node);
   Answer<void> fill();
-  /// Records and submits; does not wait.
+  /// Records and submits without waiting.
   Answer<void> submit(ClientContext& context, uint64_t busy_ns = 0);
-  /// With GPU virtual addresses: everything but execution (SUB-22).
+  /// With GPU virtual addresses: the same without execution (SUB-22).
   Answer<void> submit_null(const ClientContext& context) {
     return submit_virtual(context, 0, /*null_rendering=*/true);
   }
-  /// What the GPU writes and the CPU reads is as spoil() left it.
+  /// Checks that the memory which the GPU writes and the CPU reads is as spoil() left it.
   Answer<bool> spoilt();
-  /// Records only: what is in the context's buffers then.
-  /// Not for GPU virtual addresses.
+  /// Records only: the work is then in the context's buffers. Not for GPU virtual addresses.
   Answer<DxgkitClientJob> record(ClientContext& context, uint64_t busy_ns = 0);
-  /// After the work is done: what the plug-in says of the bytes.
+  /// After the work is done: the plug-in's check of the bytes.
   Answer<void> check();
   Answer<void> destroy();
   std::span<const ClientAllocation> allocations() const { return allocations_; }
@@ -275,19 +274,19 @@ class Job {
   uint64_t commands_address() const { return commands_address_; }
   /// Frees the addresses of its allocations; its commands stay mapped.
   Answer<void> unmap();
-  /// Maps its allocations at these addresses, which nobody has, or anywhere if there are none; each
-  /// in several pieces one after the other, in an order of the run's seed.
+  /// Maps its allocations at these free addresses, or anywhere if the list is empty. Each is mapped
+  /// in several pieces one after the other, in an order from the run's seed.
   Answer<void> map_at(Bench& bench, std::span<const uint64_t> addresses);
-  /// Others were mapped over them: nothing is left to free.
+  /// Other allocations were mapped over them: nothing is left to free.
   void forget_addresses() { addresses_.clear(); }
-  /// Records with these addresses, wherever they lead.
+  /// Records with these addresses, even if they lead nowhere.
   void assume_addresses(std::span<const uint64_t> addresses) {
     addresses_.assign(addresses.begin(), addresses.end());
   }
-  /// Submits commands with one of a few things wrong. What the call answered; the job's allocations
-  /// stay resident.
+  /// Submits commands with one mistake. Returns the answer of the call. The job's allocations stay
+  /// resident.
   Answer<NTSTATUS> submit_spoilt(Bench& bench, const ClientContext& context, size_t how);
-  /// Other bytes than any job leaves, in what the GPU writes and the CPU reads.
+  /// Fills the memory that the GPU writes and the CPU reads with bytes that no job leaves.
   Answer<void> spoil();
 
  private:

@@ -202,7 +202,7 @@ NTSTATUS Client::try_render(ClientContext& context, uint32_t command_bytes, uint
     resident.NumAllocations = static_cast<UINT>(named.size());
     resident.AllocationList = named.data();
     resident.Flags.CantTrimFurther = 1;
-    // Nobody waits for the fence: the device does not run before its list is there.
+    // No wait for the fence: the device does not run before its list is resident.
     listed = is_success(from_ntstatus(D3DKMTMakeResident(&resident)));
   }
   const NTSTATUS status = D3DKMTRender(&render);

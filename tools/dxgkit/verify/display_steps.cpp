@@ -1,4 +1,4 @@
-// Screens: modes, presents and what they show, blanking, the pointer, power, the last picture.
+// Screens: modes, presents and their pictures, blanking, the pointer, power, the last picture.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<std::byte> picture(const dxgk::DisplayMode& mode, uint64_t seed) {
   return pixels;
 }
 
-/// Where the screen differs from what was presented; empty if nowhere.
+/// The place where the screen differs from the presented picture; empty if there is none.
 std::string difference(const dxgk::Scanout& screen, const dxgk::DisplayMode& mode,
                        std::span<const std::byte> pixels) {
   if (screen.width != mode.width || screen.height != mode.height) {
@@ -152,7 +152,7 @@ Outcome presents(Bench& bench) {
         return Outcome::failed(fmt::format("present {}: {}", i, status_text(status)));
       ++done;
       const Result<dxgk::Scanout> screen = displays.scanout(bench.luid(), source.id);
-      if (!screen.has_value()) continue;  // nobody can look at this screen
+      if (!screen.has_value()) continue;  // this screen cannot be read
       ++compared;
       const std::string text = difference(*screen, mode, pixels);
       if (text.empty()) continue;

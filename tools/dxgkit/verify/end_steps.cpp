@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kOnScreen = "a primary is on the screen and cannot be evicted";
 
-/// A job whose allocations live across what `between` does; it runs afterwards and must be right.
+/// A job whose allocations must survive `between`. It runs afterwards and must be right.
 Answer<void> across(Bench& bench, const std::function<Status()>& between) {
   if (bench.plugin() == nullptr) {
     const Status status = between();
@@ -26,7 +26,7 @@ Answer<void> across(Bench& bench, const std::function<Status()>& between) {
     static_cast<void>(bench.exercise().page_in(client.process(), one.handle));
   if (const Status status = between(); !is_success(status))
     return std::unexpected(status_text(status));
-  // What was filled before must still be there for the job to come out right.
+  // The allocations filled before must keep their content, or the job comes out wrong.
   const Answer<Plugin::Instance*> code = bench.client_code();
   if (!code) return std::unexpected(code.error());
   const Answer<std::vector<std::byte>> data = (*code)->pack_context(0);
@@ -83,7 +83,7 @@ Outcome power(Bench& bench) {
 }
 
 Outcome restart(Bench& bench) {
-  // A client that holds on to its objects while the adapter goes.
+  // A client that keeps its objects while the adapter stops.
   auto client = std::make_unique<Client>(bench, "survivor");
   Answer<D3DKMT_HANDLE> device = std::unexpected(std::string());
   if (!bench.display_only() && client->open_adapter()) device = client->create_device();

@@ -1,4 +1,4 @@
-// Jobs of the exerciser: what a client plug-in plans, records and checks.
+// Jobs of the exerciser: a client plug-in plans, records and checks them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -231,7 +231,7 @@ Answer<void> Job::submit_virtual(const ClientContext& context, uint64_t busy_ns,
   const NTSTATUS status =
       client_.try_submit(context.handle, commands_address_, job->command_bytes,
                          std::span(private_data_).first(job->private_bytes), null_rendering);
-  DXGKIT_VERIFY_TRY(client_.evict(device_, named));  // it stays for what is queued
+  DXGKIT_VERIFY_TRY(client_.evict(device_, named));  // it stays for queued work
   return check_answer("D3DKMTSubmitCommand", status);
 }
 

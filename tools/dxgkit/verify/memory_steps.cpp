@@ -13,7 +13,7 @@ constexpr size_t kCopies = 3;  // of each allocation of a job
 constexpr size_t kHostileTries = 40;
 constexpr size_t kPressureBytesMax = size_t{192} << 20;
 
-/// An allocation anybody can make: what a plug-in's job needs.
+/// An allocation without special needs, as a plug-in's job uses it.
 struct Recipe {
   std::string name;
   uint64_t size_bytes = 0;
@@ -57,8 +57,8 @@ struct Owner {
   D3DKMT_HANDLE device = 0;
 };
 
-/// The byte every position of a test pattern has: depends on position and seed in all bits, so that
-/// moved, shifted or repeated pages show.
+/// The byte at each position of a test pattern. It depends on position and seed in all bits, so
+/// that moved, shifted or repeated pages show.
 std::byte pattern_byte(uint64_t seed, uint64_t at) {
   uint64_t x = seed + (at >> 3) * 0x9E3779B97F4A7C15ULL;
   x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93ULL;
@@ -69,7 +69,7 @@ void write_pattern(std::span<std::byte> view, uint64_t seed) {
   for (size_t i = 0; i < view.size(); ++i) view[i] = pattern_byte(seed, i);
 }
 
-/// Where the bytes differ, said so that it tells what kind of mistake it is; empty if nowhere.
+/// The place where the bytes differ, with a hint at the kind of mistake; empty if they are equal.
 std::string compare_bytes(std::span<const std::byte> view,
                           const std::function<std::byte(size_t)>& expected) {
   size_t wrong = 0;
@@ -108,7 +108,7 @@ Outcome orders(Bench& bench) {
     DXGKIT_VERIFY_TRY(owner.open());
     const size_t each = from->size() * kCopies;
     for (const std::vector<size_t>& order : bench.orders(each)) {
-      // One call for all, one for each; destroyed one by one.
+      // Made by one call for all, and by one call for each; destroyed one by one.
       std::vector<ClientAllocation> made = several(*from, kCopies);
       const Answer<D3DKMT_HANDLE> all =
           owner.client.create_allocations(owner.device, made, /*as_resource=*/false);
@@ -127,7 +127,7 @@ Outcome orders(Bench& bench) {
       count += made.size();
       if (by_resource) DXGKIT_VERIFY_TRY(owner.client.destroy_resource(owner.device, *resource));
     }
-    // The last resource goes with the device.
+    // The last resource is destroyed with the device.
     return owner.client.destroy_device(owner.device);
   };
   const Answer<void> done = run();
@@ -136,7 +136,7 @@ Outcome orders(Bench& bench) {
       fmt::format("{} allocations, by handle, by resource, with their device", count));
 }
 
-/// Private data is user-mode input: the driver refuses what it does not understand.
+/// Private data is user-mode input: the driver refuses data that it does not understand.
 Outcome hostile(Bench& bench) {
   size_t refused = 0;
   size_t accepted = 0;
@@ -186,7 +186,8 @@ Outcome hostile(Bench& bench) {
   return Outcome::ok(fmt::format("{} refused, {} accepted", refused, accepted));
 }
 
-/// Pattern in, to the segment, back, compare; with the backing pages spoilt in between.
+/// Writes a pattern, pages it in, pages it out, and compares; the backing pages are spoilt in
+/// between.
 Outcome round_trip(Bench& bench) {
   const Answer<std::vector<Recipe>> from = recipes(bench);
   if (!from) return Outcome::failed(from.error());
@@ -262,7 +263,7 @@ Outcome fills(Bench& bench) {
   const auto run = [&]() -> Answer<void> {
     Owner owner(bench);
     DXGKIT_VERIFY_TRY(owner.open());
-    // Leave something in the segments first, so that a fill that does nothing shows.
+    // Leaves other content in the segments first, so that a fill without effect shows.
     for (const bool dirty : {true, false}) {
       for (const Recipe& recipe : *from) {
         std::vector<ClientAllocation> made{{0, recipe.size_bytes, recipe.private_data}};
@@ -332,7 +333,7 @@ Outcome pressure(Bench& bench) {
   if (room == 0) return Outcome::skipped("there is no memory segment");
   if (room > kPressureBytesMax)
     return Outcome::skipped(fmt::format("a segment of {} MiB takes too long to fill", room >> 20));
-  // The largest of them, until a quarter more is wanted than there is.
+  // The largest allocations, until they need a quarter more memory than there is.
   const auto largest = std::ranges::max_element(*from, {}, &Recipe::size_bytes);
   const size_t count = (room + room / 4) / largest->size_bytes + 1;
   if (count > 4096) return Outcome::skipped("the client's allocations are too small for that");
@@ -403,7 +404,7 @@ Outcome pressure(Bench& bench) {
                                  largest->size_bytes >> 10, room >> 20));
 }
 
-/// Allocations that are in segments while their device, or their process, goes.
+/// Allocations that are in segments while their device, or their process, is destroyed.
 Outcome discards(Bench& bench) {
   const Answer<std::vector<Recipe>> from = recipes(bench);
   if (!from) return Outcome::failed(from.error());

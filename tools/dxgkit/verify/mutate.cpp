@@ -22,9 +22,9 @@
 namespace dxgkit::tool::verify {
 namespace {
 
-/// Callbacks that may fail, and how: the statuses their documentation names; where it says "an
-/// error code", those that are usual there. Callbacks that give something back do not fail, nor do
-/// those that answer no status.
+/// Callbacks that may fail, and the statuses that their documentation names. Where it says "an
+/// error code", the usual ones. Callbacks that release an object do not fail, nor do those without
+/// a status.
 struct MayFail {
   std::string_view callback;
   std::array<Status, 2> statuses;  // kSuccess: none
@@ -50,11 +50,11 @@ constexpr MayFail kMayFail[] = {
 };
 constexpr size_t kTextShown = 200;
 constexpr uint32_t kLostRates[] = {100'000, 1'000'000};  // per million
-/// What says that something was not given back.
+/// The rules that report leaks.
 constexpr std::string_view kLeakRules[] = {"LIFE-20", "NT-12", "NT-13", "NT-14"};
 constexpr std::string_view kHangRule = "NT-20";
 
-/// What a run came to.
+/// The outcome of a run.
 struct Result {
   std::string word;  // survived, leaked, crashed, hung, violated, not reached
   std::string text;
@@ -79,8 +79,8 @@ int gravity(std::string_view word) {
   return static_cast<int>(std::ranges::find(kOrder, word) - std::begin(kOrder));
 }
 
-/// Workers answer with text: what a finding's one line and its SARIF result are made of, the whole
-/// of which has to fit into a pipe.
+/// Workers answer with text: the parts of a finding's line and of its SARIF result. All of it must
+/// fit into a pipe.
 nlohmann::json to_answer(const verifier::Finding& finding) {
   constexpr size_t kText = 1000, kFrames = 8;
   const std::vector<std::string>& stack = finding.place.stack;
@@ -145,7 +145,7 @@ class Mutations {
   const nt::KernelConfig& kernel_config_;
   const Plugin* plugin_;
   fuzz::LastWords words_;
-  std::set<std::string> known_;   // what the driver does wrong with nothing wrong around it
+  std::set<std::string> known_;   // the driver's mistakes without any injected fault
   std::string broken_around_it_;  // not empty: that ends everything
   std::vector<Mutation> mutations_;
   std::vector<Result> results_;
@@ -274,7 +274,7 @@ void Mutations::plan(const nlohmann::json& baseline) {
     for (const uint32_t rate : kLostRates)
       mutations_.push_back({.kind = Mutation::Kind::kLostInterrupts, .name = {}, .nth = rate});
   }
-  // Each BAR that was asked for is missing once, with its content.
+  // In turn each requested BAR is missing, with its content.
   const auto is_bar = [](const std::string& option) {
     return option.size() == 4 && option.starts_with("bar");
   };

@@ -1,4 +1,4 @@
-// dxgkit verify --mutate: what a driver's error paths do.
+// dxgkit verify --mutate: exercises a driver's error paths.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace dxgkit::tool::verify {
 
-/// All steps in simulation once as they are, then again with one thing wrong each time, every run
-/// in a process of its own. Prints a line each; exit codes as without --mutate. The options were
+/// Runs all steps in simulation once unchanged, then again with one thing wrong each time, every
+/// run in a process of its own. Prints a line each. Exit codes as without --mutate. The options are
 /// checked.
 int mutate(const VerifyOptions& options, const std::string& driver_path,
            const nt::KernelConfig& kernel_config, const Plugin* plugin);

@@ -8,7 +8,7 @@
 namespace dxgkit::tool::verify {
 namespace {
 
-/// Of a call's virtual time while it waits, and of its processor time while it computes.
+/// The limit of a call: in virtual time while it waits, in processor time while it computes.
 constexpr runtime::DurationNs kHangLimit = 10 * runtime::kSecond;
 
 }  // namespace
@@ -52,7 +52,7 @@ bool Mutator::strikes(Mutation::Kind kind, std::string_view name,
 }
 
 std::optional<Status> Mutator::before_callback(std::string_view callback) {
-  // It may fail because the interrupt is not connected yet, and only then: in the start.
+  // It may fail only because the interrupt is not connected yet: during the start.
   const nt::CallFrame* const frame = nt::CallFrame::current_or_null();
   const bool in_start = frame != nullptr && std::string_view(frame->name()) == "DxgkDdiStartDevice";
   if (callback == "DxgkCbSynchronizeExecution" && !in_start) return std::nullopt;

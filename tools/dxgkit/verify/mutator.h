@@ -1,4 +1,4 @@
-// One thing that goes wrong around a driver, from the outside.
+// One injected fault around a driver, from the outside.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Mutation {
     kCallback,        // the n-th call of a DxgkCb* answers `status`
     kAllocation,      // the n-th call of a routine that gives memory answers null
     kLostInterrupts,  // the device loses `nth` of a million completions
-    kNoResources,     // the device has not what it should: see `name`
+    kNoResources,     // the device lacks a resource: see `name`
   };
   Kind kind = Kind::kNothing;
   std::string name;
@@ -29,15 +29,15 @@ struct Mutation {
   std::string text() const;
 };
 
-/// Makes it go wrong, and counts what could. Simulation only: one thread at a time.
+/// Injects the fault, and counts the calls that could fail. Simulation only: one thread at a time.
 class Mutator final : public port::FaultInjector {
  public:
   explicit Mutator(Mutation mutation) : mutation_(std::move(mutation)) {}
 
-  /// A machine that is about to start.
+  /// Attaches a machine that is about to start.
   void attach(World& world);
   bool struck() const { return struck_; }
-  /// Of the machine attached last: ids of the function the driver is for, and whether its device
+  /// The machine attached last: ids of the function that the driver is for, and whether its device
   /// can be made to fail.
   const bus::PciIdentity& identity() const { return identity_; }
   bool device_fails() const { return device_fails_; }

@@ -15,7 +15,7 @@ Outcome outcome(const Answer<void>& answer, std::string done) {
   return answer ? Outcome::ok(std::move(done)) : Outcome::failed(answer.error());
 }
 
-/// What the plug-in packs, or nothing: private data of a context.
+/// The private data of a context from the plug-in, or none.
 Answer<std::vector<std::byte>> context_data(Bench& bench, uint32_t node) {
   if (bench.plugin() == nullptr) return std::vector<std::byte>();
   const Answer<Plugin::Instance*> code = bench.client_code();
@@ -85,7 +85,7 @@ Outcome contexts(Bench& bench) {
           ++count;
         }
         for (const size_t i : order) DXGKIT_VERIFY_TRY(client.destroy_context(handles[i]));
-        // One goes with its device.
+        // One is destroyed with its device.
         const Answer<ClientContext> left = client.create_context(*device, node, *data);
         if (!left) return std::unexpected(left.error());
         ++count;

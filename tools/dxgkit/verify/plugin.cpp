@@ -60,7 +60,7 @@ std::expected<std::unique_ptr<Plugin>, std::string> Plugin::load(const std::stri
     return wrong(fmt::format("it speaks version {} of the interface, this tool version {}",
                              f->version, DXGKIT_CLIENT_VERSION));
   }
-  // What is optional at the end may be absent from an older header.
+  // Optional members at the end may be absent from an older header.
   constexpr size_t kLeastBytes = offsetof(DxgkitClient, record_virtual);
   if (f->size_bytes < kLeastBytes) {
     return wrong(

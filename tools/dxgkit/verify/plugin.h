@@ -1,4 +1,4 @@
-// A client plug-in (client_plugin.h) in this process, its answers checked.
+// A client plug-in (client_plugin.h) in this process. Its answers are checked.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace dxgkit::tool::verify {
 
-/// A loaded plug-in. Lives until the process ends: code of it may be on stacks.
+/// A loaded plug-in. It stays loaded until the process ends, because its code may be on stacks.
 class Plugin {
  public:
   /// The error is one sentence that begins with the path: not a shared object, no dxgkit_client,
@@ -23,7 +23,7 @@ class Plugin {
   const DxgkitClient& functions() const { return *functions_; }
   const std::string& name() const { return name_; }
   bool matches(uint16_t vendor_id, uint16_t device_id) const;
-  /// It has a record_virtual.
+  /// True if it has a record_virtual.
   bool knows_addresses() const;
 
   template <typename T>
@@ -40,8 +40,8 @@ class Plugin {
     Answer<std::vector<std::byte>> pack_allocation(const DxgkitClientAllocation& wanted) const;
     Answer<std::vector<DxgkitClientAllocation>> plan(uint64_t seed, uint32_t node) const;
     Answer<void> fill(const DxgkitClientJob& job, uint32_t index, std::span<std::byte> view) const;
-    /// The counts in `job` are checked against its limits. With `addresses` set it is
-    /// record_virtual: see knows_addresses().
+    /// Checks the counts in `job` against its limits. With `addresses` set it calls record_virtual:
+    /// see knows_addresses().
     Answer<void> record(DxgkitClientJob& job) const;
     Answer<void> check(const DxgkitClientJob& job, uint32_t index,
                        std::span<const std::byte> view) const;

@@ -25,7 +25,7 @@ const char* outcome_word(Outcome::Kind kind) {
   return "";
 }
 
-/// "AddDevice, QueryAdapterInfo x9": without the prefix, which says nothing here.
+/// "AddDevice, QueryAdapterInfo x9": without the common prefix.
 std::string calls_text(const std::map<std::string, uint64_t>& calls) {
   std::string out;
   for (const auto& [name, count] : calls) {

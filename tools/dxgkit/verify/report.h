@@ -1,4 +1,4 @@
-// What a run of the exerciser amounts to, and how it is written down.
+// The outcome of a run of the exerciser, and its written forms.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace dxgkit::tool::verify {
 struct StepResult {
   std::string name, title;
   Outcome outcome;
-  std::map<std::string, uint64_t> calls;  // driver entries called meanwhile
+  std::map<std::string, uint64_t> calls;  // driver entries called during the step
   std::vector<verifier::Finding> findings;
 };
 
@@ -25,7 +25,7 @@ struct VerifyReport {
   uint32_t interface_version = 0;
   bool display_only = false;
   std::vector<StepResult> steps;
-  std::vector<std::string> never_called;    // entries the driver has that nothing here called
+  std::vector<std::string> never_called;    // entries that the driver has and that no step called
   std::vector<verifier::Finding> findings;  // all, in order
 };
 
@@ -34,7 +34,7 @@ inline constexpr int kExitBugCheck = 3;  // Windows would have stopped
 inline constexpr int kExitHang = 4;      // the driver did not come back
 
 int exit_code(const VerifyReport& report);
-/// The last line: what came of it.
+/// The last line: the overall outcome.
 std::string verdict(const VerifyReport& report);
 
 /// One line of a step, for the terminal.

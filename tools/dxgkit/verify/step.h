@@ -1,4 +1,4 @@
-// What `dxgkit verify` does, as a table of steps.
+// The steps of `dxgkit verify`, as a table.
 #pragma once
 
 #include <span>
@@ -12,17 +12,18 @@ class Bench;
 struct Outcome {
   enum class Kind { kOk, kSkipped, kFailed };
   Kind kind = Kind::kOk;
-  std::string text;  // kOk: what was done, with numbers; else why, a sentence without a full stop
+  // kOk: a description with numbers; else the reason, a sentence without a full stop.
+  std::string text;
 
   static Outcome ok(std::string text = {}) { return {Kind::kOk, std::move(text)}; }
   static Outcome skipped(std::string why) { return {Kind::kSkipped, std::move(why)}; }
   static Outcome failed(std::string what) { return {Kind::kFailed, std::move(what)}; }
 };
 
-/// One thing that is tried. It leaves the adapter idle and owned by nobody, whatever happened.
+/// One step. It leaves the adapter idle and without an owner, whatever happened.
 struct Step {
   const char* name;   // on the command line
-  const char* title;  // what it does
+  const char* title;  // a description
   enum class Needs {
     kNothing,
     kDriver,         // DriverEntry succeeded

@@ -117,8 +117,7 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
           continue;
         const bool was_running = bench.running();
         run_step(bench, step, *runtime, recorder);
-        // A bug check ends the machine, not the verification: the other steps have one of their
-        // own.
+        // A bug check ends the machine, not the verification: the other steps get a new machine.
         if (was_running && !bench.running() && step.needs != Step::Needs::kDriver &&
             bench.start_over())
           fmt::print(out_, "{:<20}{}\n", "", "the machine was started again");

@@ -16,12 +16,12 @@
 
 namespace dxgkit::tool::verify {
 
-/// What parent and child share: which step is under way.
+/// Shared by parent and child: the step that is running.
 struct Board {
   char step[64] = {};
 };
 
-/// The command line that does it again.
+/// The command line that repeats the step.
 std::string command_line(const VerifyOptions& options);
 
 /// Runs the steps inside the runtime.
@@ -38,9 +38,9 @@ class Verification {
         heartbeat_(heartbeat),
         out_(out) {}
 
-  /// Strikes in every machine from here on.
+  /// The fault injector of every machine from here on.
   void set_mutator(Mutator* mutator) { mutator_ = mutator; }
-  /// The report; nullopt: not a driver, and why is in `message`.
+  /// The report. nullopt if the file is not a driver; then `message` says why.
   std::optional<VerifyReport> run(std::string* message);
 
  private:
@@ -56,7 +56,7 @@ class Verification {
   Heartbeat* heartbeat_;
   std::FILE* out_;
   verifier::Findings findings_;
-  std::set<size_t> dismissed_;  // by number: what steps provoked
+  std::set<size_t> dismissed_;  // by number: findings that steps provoked
   Mutator* mutator_ = nullptr;
   VerifyReport report_;
 };

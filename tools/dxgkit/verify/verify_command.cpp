@@ -61,7 +61,7 @@ int list_steps() {
   return kExitDone;
 }
 
-/// A run that did not end by itself, as a report: the outputs are written all the same.
+/// The report of a run that did not end by itself: the outputs are written all the same.
 int cut_short(const VerifyOptions& options, const Board& board, const ChildEnd& end,
               std::FILE* out) {
   VerifyReport report;
@@ -168,7 +168,7 @@ int verify_command(const VerifyOptions& options) {
   if (options.in_process) {
     code = work(nullptr);
   } else {
-    // A step is many calls: the patience is for one that makes no progress at all.
+    // A step has many calls. The patience is for one call that makes no progress.
     const ChildEnd end = run_in_child([&](Heartbeat& heartbeat) { return work(&heartbeat); },
                                       static_cast<int>(options.ddi_timeout_s) * 1000);
     switch (end.kind) {

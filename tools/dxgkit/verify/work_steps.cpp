@@ -45,7 +45,7 @@ struct Worker {
     }
     return client.create_context(device, node, data);
   }
-  /// Waits for its work. False: that lost the device, which `wrong` says then.
+  /// Waits for its work. False: the work lost the device, and `wrong` says so.
   Answer<bool> idle(std::string* wrong) {
     const Answer<void> done = client.wait_idle(device);
     if (done) return true;
@@ -129,7 +129,7 @@ Outcome render_together(Bench& bench) {
       fmt::format("{} processes with {} jobs in flight each", kThreads, kJobsAtOnce));
 }
 
-/// Command buffers no user-mode driver would write. Each is refused, or does no harm.
+/// Command buffers that no user-mode driver would write. Each is refused, or does no harm.
 Outcome hostile(Bench& bench) {
   size_t refused = 0;
   size_t accepted = 0;
@@ -197,7 +197,8 @@ Outcome hostile(Bench& bench) {
       const Answer<void> idle = worker.client.wait_idle(worker.device);
       if (job != nullptr) static_cast<void>(job->destroy());
       if (!idle || !worker.client.active(worker.device)) {
-        // The driver blamed this client for its commands: right, and it starts anew.
+        // The driver blamed this client for its commands, which is right, so the client gets a new
+        // device.
         ++lost;
         DXGKIT_VERIFY_TRY(worker.client.destroy_device(worker.device));
         DXGKIT_VERIFY_TRY(worker.open_device());
@@ -243,7 +244,7 @@ Outcome preempt_busy(Bench& bench) {
     DXGKIT_VERIFY_TRY(low.open());
     DXGKIT_VERIFY_TRY(high.open());
     for (uint32_t node = 0; node < bench.node_count(); ++node) {
-      // The other one stays at 0: above it takes a privilege.
+      // The other one stays at 0, because a higher priority needs a privilege.
       DXGKIT_VERIFY_TRY(low.client.set_priority(low.contexts[node].handle, -7));
       std::vector<std::unique_ptr<Job>> jobs;
       for (int i = 0; i < 3; ++i) {
