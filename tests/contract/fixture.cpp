@@ -60,7 +60,8 @@ dxgk::Adapter& Stack::adapter() {
 
 void Stack::settle() {
   if (system == nullptr) return;
-  for (const dxgk::Ref<dxgk::Adapter>& one : system->impl().running()) one->core().lane().run([] {});
+  for (const dxgk::Ref<dxgk::Adapter>& one : system->impl().running())
+    one->core().lane().run([] {});
 }
 
 size_t Stack::drive() {

@@ -1,5 +1,6 @@
 // Screens: modes, owners, flips and presents of a full driver; a display-only driver.
 #include "dxgk/displays.h"
+
 #include "tests/contract/flip_fixture.h"
 #include "tests/sweep/calls.h"
 #include "tests/sweep/story.h"

@@ -11,12 +11,12 @@
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/hang.h"
+#include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/report.h"
 #include "tools/dxgkit/screen.h"
 #include "tools/dxgkit/seeds.h"
 #include "tools/dxgkit/session.h"
 #include "tools/dxgkit/summary.h"
-#include "tools/dxgkit/kernel_config.h"
 
 namespace dxgkit::tool {
 namespace {

@@ -10,8 +10,8 @@
 #include "port/driver.h"
 #include "runtime/runtime.h"
 #include "runtime/sync.h"
-#include "tools/dxgkit/screen.h"
 #include "tools/dxgkit/kernel_config.h"
+#include "tools/dxgkit/screen.h"
 
 namespace dxgkit::tool {
 namespace {

@@ -15,7 +15,7 @@
 namespace dxgkit::dxgk {
 namespace {
 
-constexpr uint32_t kMaxNodes = 64;    // DXGK_MAX_ASYMETRICAL_PROCESSING_NODES
+constexpr uint32_t kMaxNodes = 64;  // DXGK_MAX_ASYMETRICAL_PROCESSING_NODES
 constexpr const char* kCapsQuery = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
 constexpr const char* kUserModeDriver = "UserModeDriverName";
 

@@ -181,6 +181,4 @@ EXPORTED ULONG64 OtherThreads(ULONG64 out) {
 }
 
 /// Calls whatever the test points at.
-EXPORTED ULONG64 CallPointer(ULONG64 pointer) {
-  return ((ULONG64(*)(void))(ULONG_PTR)pointer)();
-}
+EXPORTED ULONG64 CallPointer(ULONG64 pointer) { return ((ULONG64(*)(void))(ULONG_PTR)pointer)(); }

@@ -1,5 +1,5 @@
-/* The example of a client plug-in (dxgkit/client_plugin.h): as much of a user-mode driver for softgpu as
- * one copy takes.
+/* The example of a client plug-in (dxgkit/client_plugin.h): as much of a user-mode driver for
+ * softgpu as one copy takes.
  *
  * A job: the CPU fills an upload buffer, the GPU copies it to video memory, fills the second half
  * of that, copies it to a read-back buffer, and puts a checksum behind it; the CPU checks all of

@@ -17,8 +17,8 @@
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/fuzz/last_words.h"
-#include "tools/dxgkit/verify/report.h"
 #include "tools/dxgkit/kernel_config.h"
+#include "tools/dxgkit/verify/report.h"
 #include "verifier/formats.h"
 
 namespace dxgkit::tool {

@@ -11,8 +11,8 @@
 #include "miniports/softgpu/softgpu_umd.h"
 #include "port/driver.h"
 #include "sim/random.h"
-#include "tools/dxgkit/no_client.h"
 #include "tools/dxgkit/kernel_config.h"
+#include "tools/dxgkit/no_client.h"
 
 namespace dxgkit::tool::fuzz {
 namespace {

@@ -21,10 +21,10 @@
 #include "port/driver.h"
 #include "runtime/runtime.h"
 #include "tools/dxgkit/child.h"
+#include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/verify/mutator.h"
 #include "tools/dxgkit/verify/plugin.h"
 #include "tools/dxgkit/verify/step.h"
-#include "tools/dxgkit/kernel_config.h"
 #include "verifier/findings.h"
 
 namespace dxgkit::tool::verify {
