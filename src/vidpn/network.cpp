@@ -201,7 +201,6 @@ std::vector<std::string> differences(const Network& before, const Network& after
       out.push_back(fmt::format("path {} -> {} removed", path.source, path.target));
       continue;
     }
-    if (*same == path) continue;
     if (same->scaling_support != path.scaling_support)
       out.push_back(fmt::format("path {} -> {}: scaling support {:#x} -> {:#x}", path.source,
                                 path.target, path.scaling_support, same->scaling_support));

@@ -95,7 +95,6 @@ void Scheduler::Impl::to_the_back(Context& context) {
   context.in_turn = false;
   context.turn = ++nodes_[context.node].turns;
   relist(context);
-  touch(context.node);
 }
 
 void Scheduler::Impl::relist(Context& context) {

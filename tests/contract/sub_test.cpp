@@ -207,7 +207,6 @@ TEST_F(SubTest, TheDriverSaysHowDeepItsQueueIs) {
 }
 
 // --- preemption
-// -----------------------------------------------------------------------------------------------
 
 /// Low-priority work on hardware, then high: leaves one preemption request outstanding and returns
 /// it.
@@ -366,7 +365,6 @@ TEST_F(PreemptTest, TheHighestPriorityReadyContextGoesFirst) {
 }
 
 // --- cancellation
-// ---------------------------------------------------------------------------------------------
 
 /// One packet on hardware, two behind it that never get there; then the first one faults.
 struct Cancelled {

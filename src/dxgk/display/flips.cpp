@@ -256,6 +256,7 @@ void Flips::abandon(const FlipSubmission& flip) {
 }
 
 uint64_t Flips::queue(const FlipSubmission& flip, bool by_driver) {
+  core_.lane().assert_current();
   Source& source = *find(flip.source);
   if (!source.has_fence) {
     source.done_fence = core_.new_sync_object_id();
@@ -285,6 +286,7 @@ uint64_t Flips::queue(const FlipSubmission& flip, bool by_driver) {
 }
 
 void Flips::reached(uint32_t source_id, uint64_t id, bool completed) {
+  core_.lane().assert_current();
   Source* source = find(source_id);
   Record* record = source == nullptr ? nullptr : source->record(id);
   if (record == nullptr) return;
@@ -401,6 +403,7 @@ uint32_t Flips::pending(const Device& device) const {
 // --- vertical sync
 
 void Flips::on_vsync(const port::InterruptReport& report) {
+  core_.lane().assert_current();
   if (dropped_) return;
   if (report.planes != 0 && report.highest_plane >= planes_) {
     report_wrong_vsync(core_, "INT-20",

@@ -21,6 +21,7 @@ void set_aside(const Allocation& allocation) DXGKIT_REQUIRES(on_lane) {
 }  // namespace
 
 void Offers::begin(Allocation& allocation) {
+  core_.lane().assert_current();
   if (residency_.is_idle(allocation)) return take(allocation);
   if (allocation.offer_pending) return;
   allocation.offer_pending = true;
@@ -42,6 +43,7 @@ void Offers::take(Allocation& allocation) {
 }
 
 void Offers::advance() {
+  core_.lane().assert_current();
   std::erase_if(pending_, [&](AllocationId id) DXGKIT_REQUIRES(on_lane) {
     if (core_.failed() || !allocations_.contains(id)) return true;
     Allocation& allocation = allocations_.at(id);

@@ -91,6 +91,7 @@ Status Residency::check(DeviceMemory& device,
 
 Status Residency::make_resident(PagingQueue& queue, std::span<const Ref<OpenedAllocation>> openings,
                                 const MakeResidentFlags& flags, MakeResidentOutcome* outcome) {
+  core_.lane().assert_current();
   DeviceMemory& device = queue.device();
   DXGKIT_RETURN_IF_FAILED(check(device, openings));
   const Process& process = device.device().process();
@@ -337,6 +338,7 @@ void Residency::page(DeviceMemory& device, const vidmm::ResidencySet::Held& held
 
 Status Residency::evict(DeviceMemory& device, std::span<const Ref<OpenedAllocation>> openings,
                         const EvictFlags& flags, uint64_t* bytes_to_trim) {
+  core_.lane().assert_current();
   DXGKIT_RETURN_IF_FAILED(check(device, openings));
   std::unordered_map<const OpenedAllocation*, uint32_t> wanted;  // looked up only
   for (const Ref<OpenedAllocation>& opened : openings) {
@@ -418,6 +420,7 @@ void Residency::leave_now(OpenedAllocation& opened) {
 // --- scheduling ---
 
 void Residency::packet_queued(DeviceMemory& device, PacketResidency& packet) {
+  core_.lane().assert_current();
   DeviceResidency& mine = *device.residency;
   packet.epoch = mine.current_epoch();
   packet.request = mine.last_request;
@@ -436,6 +439,7 @@ void Residency::packet_split(DeviceMemory& device, const PacketResidency& packet
 }
 
 vidsch::EnginePort::Prepare Residency::acquire(DeviceMemory& device, PacketResidency& packet) {
+  core_.lane().assert_current();
   using Prepare = vidsch::EnginePort::Prepare;
   DeviceResidency& mine = *device.residency;
   for (const auto& request : blocked_) {
@@ -471,6 +475,7 @@ void Residency::give_back(DeviceMemory& device, PacketResidency& packet) {
 }
 
 void Residency::packet_retired(DeviceMemory& device, PacketResidency& packet) {
+  core_.lane().assert_current();
   ++changes_;
   give_back(device, packet);
   if (!packet.counts_in_epoch) return;
@@ -504,6 +509,7 @@ bool Residency::must_queue(const Request& request) {
 }
 
 void Residency::advance() {
+  core_.lane().assert_current();
   if (advancing_ || blocked_.empty() || core_.failed()) return;
   if (!core_.power_phase().awake()) return;  // nothing comes in on the way down
   advancing_ = true;

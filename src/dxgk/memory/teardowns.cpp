@@ -14,6 +14,7 @@ namespace dxgkit::dxgk {
 
 void Teardowns::begin(DeviceMemory& device, std::vector<Ref<OpenedAllocation>> openings,
                       Ref<Resource> resource) {
+  core_.lane().assert_current();
   auto teardown = std::make_unique<Teardown>();
   teardown->device = &device;
   teardown->openings = std::move(openings);
@@ -225,6 +226,7 @@ void Teardowns::free_internal(Allocation& allocation) {
 }
 
 void Teardowns::advance() {
+  core_.lane().assert_current();
   if (advancing_) return;  // the loop below looks at everything again
   if (core_.power_phase().off() && !core_.failed())
     return;  // no paging, no DDI: the release looks again

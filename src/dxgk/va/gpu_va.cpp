@@ -174,6 +174,7 @@ Status GpuVa::update_context(AllocationId allocation, std::vector<std::byte> dat
 // --- content that moves ---
 
 void GpuVa::before(const vidmm::PagingOp& op, Work* work) {
+  floor_.core.lane().assert_current();
   if (!takes_away(op.kind) || !places_.contains(op.allocation)) return;
   places_.leave(op.allocation, floor_.core.runtime().now());
   // Entries become invalid only, and the operations of this plan are not all queued yet: nobody
@@ -182,6 +183,7 @@ void GpuVa::before(const vidmm::PagingOp& op, Work* work) {
 }
 
 void GpuVa::behind(std::span<const vidmm::PagingOp> operations, Work* work) {
+  floor_.core.lane().assert_current();
   vidmm::MemoryManager& memory = floor_.core.memory();
   for (const vidmm::PagingOp& op : operations) {
     const AllocationId id = op.allocation;
@@ -253,6 +255,7 @@ void GpuVa::forget(AllocationId allocation, const Process& process) {
 // --- everything at once ---
 
 void GpuVa::rebuild() {
+  floor_.core.lane().assert_current();
   const std::vector<std::function<void()>> late = floor_.paging->abandon();
   plan_effects_.collect();
   tables_.begin_reuse();

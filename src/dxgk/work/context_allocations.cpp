@@ -158,6 +158,7 @@ bool ContextAllocations::Concerned::is(Context* current, bool current_is_paging)
 
 void ContextAllocations::before(const vidmm::PagingOp& op,
                                 std::vector<std::unique_ptr<PagingWork>>* work) {
+  core_.lane().assert_current();
   using Kind = vidmm::PagingOp::Kind;
   const bool leaves =
       op.kind == Kind::kTransferOut || op.kind == Kind::kDiscard || op.kind == Kind::kUnmapAperture;
@@ -244,6 +245,7 @@ void ContextAllocations::content_lost(AllocationId id) {
 }
 
 void ContextAllocations::advance() {
+  core_.lane().assert_current();
   if (advancing_) return;  // the loop below looks at everything again
   advancing_ = true;
   for (size_t i = 0; i < dying_.size();) {

@@ -39,6 +39,7 @@ void InterruptReports::drain() {
 }
 
 void InterruptReports::handle(const port::InterruptReport& report) {
+  core_.lane().assert_current();
   using Type = port::InterruptReport::Type;
   if (report.type == Type::kPresentProgress) {
     owner_.on_present_progress(report);
