@@ -732,7 +732,8 @@ TEST(AdapterPort, ReadsBankTables) {
 
 // --- caps
 
-/// The caps buffer has the size of the declared version, and writing past it is a finding.
+/// The caps buffer has the size of the declared version, and writing past it is a finding, also
+/// behind all that the newest version has.
 TEST(AdapterPort, SizesCapsByVersion) {
   in_both_modes([] {
     for (const auto& [version, size] :
@@ -743,12 +744,14 @@ TEST(AdapterPort, SizesCapsByVersion) {
       const auto queries = world.miniport.calls().queries;
       ASSERT_EQ(queries.size(), 1u);
       EXPECT_EQ(queries[0].args.OutputDataSize, size);
-      world.miniport.hooks.query_adapter_info = [](const DXGKARG_QUERYADAPTERINFO* args) {
-        static_cast<std::byte*>(args->pOutputData)[args->OutputDataSize] = std::byte{1};
-        return NTSTATUS{0};
-      };
-      EXPECT_EQ(world.adapter->caps().query_driver_caps().error(),
-                Status::kDeviceConfigurationError);
+      for (const size_t place : {size_t{size}, sizeof(DXGK_DRIVERCAPS) + 32}) {
+        world.miniport.hooks.query_adapter_info = [place](const DXGKARG_QUERYADAPTERINFO* args) {
+          static_cast<std::byte*>(args->pOutputData)[place] = std::byte{1};
+          return NTSTATUS{0};
+        };
+        EXPECT_EQ(world.adapter->caps().query_driver_caps().error(),
+                  Status::kDeviceConfigurationError);
+      }
       world.stop();
     }
   });

@@ -320,13 +320,14 @@ class CompactionLayouts : public Compaction {
   struct Part {
     uint64_t pages;
     char what;  // 'm'ovable, 'f'ree, 'p'inned
+    uint64_t alignment = 1;
   };
   /// The movable ones, in order.
   std::vector<AllocationId> lay_out(const std::vector<Part>& parts) {
     std::vector<AllocationId> all;
     std::vector<AllocationId> movable;
     for (const Part& part : parts) {
-      all.push_back(add(part.pages));
+      all.push_back(add(part.pages, kVram, part.alignment));
       use(all.back());
       if (part.what == 'm') movable.push_back(all.back());
       if (part.what != 'p') continue;
@@ -414,6 +415,40 @@ TEST_F(CompactionLayouts, WhoHasMovedComesBackIfTheNextFindsNoHole) {
   for (const AllocationId id : movable) EXPECT_EQ(memory_->placement(id), Placement{});
   EXPECT_EQ(memory_->statistics().moves, 0U);
   EXPECT_EQ(memory_->statistics().evictions, 2U);
+}
+
+// Where who is in the way finds no other hole, dearer places are tried, up to the fourth.
+TEST_F(CompactionLayouts, TheFourthCheapestPlaceIsTried) {
+  std::vector<SegmentDesc> segments(1);
+  segments[0] = {.id = kVram,
+                 .base_address = uint64_t{1} << 32,
+                 .size_bytes = 36 * kPage,
+                 .commit_limit_bytes = 36 * kPage,
+                 .bank_end_offsets = {}};
+  memory_ = std::make_unique<MemoryManager>(segments);
+  // The last eight pages cost four, from the start of one range or to the end of the other; from
+  // page 26 on eight cost six. But the aligned one of four fits in neither hole.
+  const auto movable = lay_out({{3, 'm', 8},
+                                {4, 'f'},
+                                {4, 'p'},
+                                {3, 'm'},
+                                {1, 'm'},
+                                {4, 'm'},
+                                {2, 'f'},
+                                {2, 'p'},
+                                {3, 'm'},
+                                {2, 'm'},
+                                {4, 'm', 4},
+                                {4, 'f'}});
+  ASSERT_EQ(page_of(movable[6]), 28U);
+  const AllocationId wide = add(8);
+  use(wide);
+  EXPECT_EQ(page_of(wide), 11U);
+  EXPECT_EQ(page_of(movable[3]), 3U);
+  EXPECT_EQ(page_of(movable[1]), 32U);
+  EXPECT_EQ(page_of(movable[2]), 19U);
+  EXPECT_EQ(memory_->statistics().moves, 3U);
+  EXPECT_EQ(memory_->statistics().evictions, 0U);
 }
 
 TEST_F(CompactionLayouts, APinBehindWhoCouldMoveIsInTheWay) {

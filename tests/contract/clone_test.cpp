@@ -13,24 +13,25 @@ struct Interfaces {
   const DXGK_VIDPN_INTERFACE* functions = nullptr;
 };
 
-void pin_source(const Interfaces& on) {
+void pin_source(const Interfaces& on, UINT source = 0, UINT size = kWidth,
+                D3DDDIFORMAT pixels = D3DDDIFMT_A8R8G8B8) {
   D3DKMDT_HVIDPNSOURCEMODESET set = nullptr;
   const DXGK_VIDPNSOURCEMODESET_INTERFACE* modes = nullptr;
-  ASSERT_EQ(on.functions->pfnCreateNewSourceModeSet(on.vidpn, 0, &set, &modes), 0);
+  ASSERT_EQ(on.functions->pfnCreateNewSourceModeSet(on.vidpn, source, &set, &modes), 0);
   D3DKMDT_VIDPN_SOURCE_MODE* mode = nullptr;
   ASSERT_EQ(modes->pfnCreateNewModeInfo(set, &mode), 0);
   mode->Type = D3DKMDT_RMT_GRAPHICS;
   D3DKMDT_GRAPHICS_RENDERING_FORMAT& format = mode->Format.Graphics;
-  format.PrimSurfSize.cx = format.VisibleRegionSize.cx = kWidth;
-  format.PrimSurfSize.cy = format.VisibleRegionSize.cy = kHeight;
-  format.Stride = kWidth * 4;
-  format.PixelFormat = D3DDDIFMT_A8R8G8B8;
+  format.PrimSurfSize.cx = format.VisibleRegionSize.cx = size;
+  format.PrimSurfSize.cy = format.VisibleRegionSize.cy = size;
+  format.Stride = size * 4;
+  format.PixelFormat = pixels;
   format.ColorBasis = D3DKMDT_CB_SCRGB;
   format.PixelValueAccessMode = D3DKMDT_PVAM_DIRECT;
   const auto id = mode->Id;
   ASSERT_EQ(modes->pfnAddMode(set, mode), 0);
   ASSERT_EQ(modes->pfnPinMode(set, id), 0);
-  ASSERT_EQ(on.functions->pfnAssignSourceModeSet(on.vidpn, 0, set), 0);
+  ASSERT_EQ(on.functions->pfnAssignSourceModeSet(on.vidpn, source, set), 0);
 }
 
 void pin_target(const Interfaces& on, UINT target) {
@@ -58,6 +59,9 @@ void pin_target(const Interfaces& on, UINT target) {
 class CloneTest : public FlipTest {
  protected:
   static inline ScriptedMiniport* driver_side = nullptr;
+  // What the driver recommends: one source on both outputs, or one for each, the second smaller.
+  static inline bool clones = true;
+  static inline D3DDDIFORMAT pixels = D3DDDIFMT_A8R8G8B8;
 
   static NTSTATUS NTAPI recommend(const HANDLE,
                                   const DXGKARG_RECOMMENDFUNCTIONALVIDPN* const args) {
@@ -71,7 +75,7 @@ class CloneTest : public FlipTest {
     for (const UINT target : {kTarget, kSecond}) {
       D3DKMDT_VIDPN_PRESENT_PATH* path = nullptr;
       EXPECT_EQ(paths->pfnCreateNewPathInfo(topology, &path), 0);
-      path->VidPnSourceId = 0;
+      path->VidPnSourceId = clones || target == kTarget ? 0 : 1;
       path->VidPnTargetId = target;
       path->ImportanceOrdinal = target == kTarget ? D3DKMDT_VPPI_PRIMARY : D3DKMDT_VPPI_SECONDARY;
       // What the driver leaves open on the second output the kernel pins.
@@ -88,7 +92,8 @@ class CloneTest : public FlipTest {
       path->GammaRamp.Type = D3DDDI_GAMMARAMP_DEFAULT;
       EXPECT_EQ(paths->pfnAddPath(topology, path), 0);
     }
-    pin_source(on);
+    pin_source(on, 0, kWidth, pixels);
+    if (!clones) pin_source(on, 1, kWidth / 2, pixels);
     pin_target(on, kTarget);
     pin_target(on, kSecond);
     return STATUS_SUCCESS;
@@ -201,6 +206,55 @@ TEST_F(CloneTest, AFlipAtOnceIsOneForAllOutputs) {
         EXPECT_EQ(driver.addresses().size(), calls + 1);
       },
       [](FlipDriver& driver) { driver.immediate_mmio = true; });
+}
+
+TEST_F(CloneTest, EachSourceOfTheDriversProposalHasItsOwnModes) {
+  DXGKIT_COVERS("VIDPN-20", "DOD-05");
+  bare([&](Stack& stack) {
+    driver_side = &stack.miniport;
+    clones = false;
+    FlipDriver driver(stack, 2);
+    stack.miniport.config.children = 2;
+    driver.display.config.children = {{.uid = kTarget}, {.uid = kSecond}};
+    driver.display.answers["DxgkDdiCommitVidPn"] = STATUS_SUCCESS;
+    driver.more_table = [](DRIVER_INITIALIZATION_DATA& table) {
+      table.DxgkDdiRecommendFunctionalVidPn = recommend;
+      table.DxgkDdiIsSupportedVidPn = supported;
+    };
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    const auto configuration = dxgk::Displays(*stack.system).configuration(stack.luid);
+    ASSERT_TRUE(configuration.has_value());
+    ASSERT_EQ(configuration->sources.size(), 2U);
+    for (uint32_t source = 0; source < 2; ++source) {
+      SCOPED_TRACE(source);
+      const uint32_t size = source == 0 ? kWidth : kWidth / 2;
+      EXPECT_EQ(configuration->sources[source].mode, (dxgk::DisplayMode{size, size}));
+      EXPECT_THAT(configuration->sources[source].modes, ElementsAre(dxgk::DisplayMode{size, size}));
+    }
+    clones = true;
+    driver_side = nullptr;
+  });
+}
+
+// With and without alpha, in the order of the screen's colours.
+TEST_F(CloneTest, AFlipHasTheColoursOfTheScreenInTheirOrder) {
+  DXGKIT_COVERS("DISP-03");
+  pixels = D3DDDIFMT_A8B8G8R8;
+  cloned([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    ASSERT_EQ(driver.format, D3DDDIFMT_A8B8G8R8);
+    for (const D3DDDIFORMAT format :
+         {D3DDDIFMT_A8R8G8B8, D3DDDIFMT_X8R8G8B8, D3DDDIFMT_A8B8G8R8, D3DDDIFMT_X8B8G8R8}) {
+      SCOPED_TRACE(format);
+      const bool twin = format == D3DDDIFMT_A8B8G8R8 || format == D3DDDIFMT_X8B8G8R8;
+      driver.format = format;
+      EXPECT_EQ(client.flip(client.primaries[1]),
+                twin ? 0 : nt_status(Status::kGraphicsAllocationInvalid));
+      stack.settle();
+      if (twin) driver.vsync();
+    }
+    driver.format = D3DDDIFMT_A8B8G8R8;
+  });
+  pixels = D3DDDIFMT_A8R8G8B8;
 }
 
 }  // namespace

@@ -389,5 +389,141 @@ TEST_F(FlipTest, WaitingForABlankTakesADeviceOfItsAdapter) {
   });
 }
 
+/// What the driver says it leaves on the screen, in place of the scripted display's answer.
+DXGK_DISPLAY_INFORMATION* g_left = nullptr;
+NTSTATUS NTAPI leave(void*, D3DDDI_VIDEO_PRESENT_TARGET_ID target, DXGK_DISPLAY_INFORMATION* left) {
+  *left = *g_left;
+  left->TargetId = target;
+  return STATUS_SUCCESS;
+}
+
+// The screen that a driver leaves is rows of pixels inside the BAR that firmware showed, up to its
+// last byte, whichever BAR that is.
+TEST_F(FlipTest, WhatIsLeftOnTheScreenLiesInItsBar) {
+  DXGKIT_COVERS("DOD-08", "LIFE-19");
+  struct Row {
+    const char* what;
+    UINT width, height, pitch;
+    int64_t from_start, from_end;  // one of them: of the first pixel
+    bool good;
+  };
+  const Row rows[] = {
+      {"all of a small screen", 16, 8, 64, 0x3000, 0, true},
+      {"one pixel", 1, 1, 4, 0, 0, true},
+      {"to the end", 16, 8, 64, 0, -512, true},
+      {"beyond the end", 16, 8, 64, 0, -508, false},
+      {"before the start", 16, 8, 64, -4, 0, false},
+      {"no width", 0, 8, 64, 0, 0, false},
+      {"no height", 16, 0, 64, 0, 0, false},
+      {"rows that overlap", 16, 8, 60, 0, 0, false},
+  };
+  constexpr uint32_t kBar = 1;
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    bare([&](Stack& stack) {
+      FlipDriver driver(stack);
+      driver.more_table = [](DRIVER_INITIALIZATION_DATA& table) {
+        table.DxgkDdiStopDeviceAndReleasePostDisplayOwnership = leave;
+      };
+      const auto caps = stack.miniport.config.caps;
+      stack.miniport.config.caps = [caps](DXGK_DRIVERCAPS& out) {
+        caps(out);
+        out.SupportNonVGA = TRUE;
+      };
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      bus::PciFunction& function = stack.miniport.function();
+      const bus::Bar& bar = function.bars()[kBar];
+      const bus::PostDisplay firmware{
+          .bar = kBar, .offset_bytes = 0x1000, .width = 8, .height = 8, .pitch_bytes = 32};
+      function.set_post_display(firmware);
+      DXGK_DISPLAY_INFORMATION left{};
+      left.Width = row.width;
+      left.Height = row.height;
+      left.Pitch = row.pitch;
+      left.ColorFormat = D3DDDIFMT_X8R8G8B8;
+      const int64_t offset =
+          row.from_end == 0 ? row.from_start : static_cast<int64_t>(bar.size) + row.from_end;
+      left.PhysicAddress.QuadPart = static_cast<int64_t>(bar.base.value) + offset;
+      g_left = &left;
+      stack.blocking([&] { EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess); });
+      g_left = nullptr;
+      const auto post = function.post_display();
+      ASSERT_TRUE(post.has_value());
+      if (row.good) {
+        EXPECT_EQ(post->bar, kBar);
+        EXPECT_EQ(static_cast<int64_t>(post->offset_bytes), offset);
+        EXPECT_EQ(post->width, row.width);
+        EXPECT_EQ(post->height, row.height);
+        EXPECT_EQ(post->pitch_bytes, row.pitch);
+        EXPECT_EQ(post->target_id, kTarget);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      } else {
+        EXPECT_EQ(*post, firmware) << "unchanged";
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{"DOD-08"});
+      }
+    });
+  }
+}
+
+// A primary that finds no place while the processor holds all memory is not shown: what was on the
+// screen is still there.
+TEST_F(FlipTest, AModeWhosePrimaryFindsNoPlaceIsNotSet) {
+  DXGKIT_COVERS("DISP-11", "DOD-03");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack);
+    stack.miniport.config.segments[0].size = kMebibyte;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      Client client(stack);
+      const uint64_t shown = driver.last_address();
+      const size_t told = driver.addresses().size();
+      const D3DKMT_HANDLE greedy = client.make_allocation({.size = kMebibyte - 16 * kKibibyte,
+                                                           .supported_read = 1,
+                                                           .supported_write = 1,
+                                                           .flags = 1});
+      ContextBuffers context = client.make_context();
+      ASSERT_EQ(client.render(context, work_on({greedy})), 0);
+      stack.drive();
+      void* address = nullptr;
+      ASSERT_EQ(client.lock(greedy, &address), 0);
+      driver.made = 32;
+      dxgk::Displays displays(*stack.system);
+      EXPECT_EQ(displays.set_mode(stack.luid, 0, {32, 32}), Status::kGraphicsAllocationBusy);
+      EXPECT_EQ(driver.addresses().size(), told);
+      EXPECT_EQ(driver.last_address(), shown);
+      EXPECT_EQ(client.unlock(greedy), 0);
+      EXPECT_EQ(displays.set_mode(stack.luid, 0, {32, 32}), Status::kSuccess);
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{"DOD-03"});
+  });
+}
+
+// The commit that takes a source off the screen names the primary that is still there.
+TEST_F(FlipTest, ACommitThatHidesASourceNamesItsPrimary) {
+  DXGKIT_COVERS("DOD-06", "DISP-03");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    const DXGKARG_COMMITVIDPN shown = driver.display.calls().commits.back();
+    ASSERT_NE(shown.hPrimaryAllocation, nullptr);
+    {
+      const DXGKRNL_INTERFACE& kernel = stack.miniport.callbacks();
+      DXGK_CHILD_STATUS gone{};
+      gone.Type = StatusConnection;
+      gone.ChildUid = kTarget;
+      const nt::CallFrame frame(stack.kernel, "host", nt::kPassiveLevel);
+      const auto indicate = kernel.DxgkCbIndicateChildStatus;
+      EXPECT_EQ(indicate(kernel.DeviceHandle, &gone), STATUS_SUCCESS);
+    }
+    dxgk::Displays displays(*stack.system);
+    stack.blocking([&] { EXPECT_EQ(displays.wait_for_hot_plug(stack.luid), Status::kSuccess); });
+    const DisplayCalls calls = driver.display.calls();
+    ASSERT_EQ(calls.commits.size(), 2U);
+    EXPECT_EQ(calls.shown.back().width, 0U);
+    EXPECT_EQ(calls.commits.back().AffectedVidPnSourceId, 0U);
+    EXPECT_EQ(calls.commits.back().hPrimaryAllocation, shown.hPrimaryAllocation);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

@@ -253,6 +253,44 @@ TEST_F(FlipTest, AFlipThatNeverComesLeavesNothingBehind) {
   });
 }
 
+// Power that fails again before the screen's turn: it stays dark, and comes with the next wake.
+TEST_F(FlipTest, AScreenIsNotLitWhilePowerHasFailed) {
+  DXGKIT_COVERS("PWR-03", "PWR-10", "DISP-11");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack);
+    stack.miniport.config.paging_buffer_segment = 3;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    FlipClient client(stack, driver);
+    ASSERT_EQ(client.flip(client.primaries[1]), 0);
+    stack.settle();
+    driver.vsync();
+    stack.blocking([&] {
+      EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD3).has_value());
+    });
+    const size_t seen = driver.display.calls().visibilities.size();
+    const size_t addresses = driver.addresses().size();
+    Status status = Status::kSuccess;
+    Stack::Background wakes(stack, [&] {
+      const auto woken = stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0);
+      status = woken.has_value() ? Status::kSuccess : woken.error();
+    });
+    ASSERT_FALSE(wakes.finished()) << "paging buffers come first";
+    stack.miniport.forget_outstanding();
+    EXPECT_EQ(stack.system->power_failed(stack.luid, dxgk::PowerTarget::kD3), Status::kSuccess);
+    wakes.finish();
+    EXPECT_EQ(status, Status::kRetry);
+    EXPECT_EQ(driver.display.calls().visibilities.size(), seen);
+    EXPECT_EQ(driver.addresses().size(), addresses);
+    stack.blocking([&] {
+      EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+    });
+    const auto visibilities = driver.display.calls().visibilities;
+    ASSERT_EQ(visibilities.size(), seen + 1);
+    EXPECT_EQ(visibilities.back().Visible, TRUE);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 TEST_F(FlipTest, AClientsPrimaryIsBackAfterASleep) {
   DXGKIT_COVERS("DISP-11", "PWR-03", "PWR-04");
   flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {

@@ -186,6 +186,43 @@ TEST_F(OfferTest, AnOfferThatHasNotBegunEndsWithItsAllocation) {
       four_places);
 }
 
+// Offers begin in the order in which they were made, and a reclaimed one has no turn any more.
+TEST_F(OfferTest, OffersBeginInTheirOrder) {
+  DXGKIT_COVERS("ALLOC-44", "REND-28");
+  bare([](Stack& stack) {
+    four_places(stack.miniport);
+    stack.options.verifier.set(dxgk::VerifierSwitch::kAlwaysDiscardOffer);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    Client client(stack);
+    ContextBuffers context = client.make_context(0), beside = client.make_context(1);
+    const D3DKMT_HANDLE low = client.make_allocation(described()),
+                        high = client.make_allocation(described());
+    const uint64_t at_low = use(stack, client, context, low);
+    const uint64_t at_high = use(stack, client, context, high);
+    ASSERT_LT(at_low, at_high);
+    ASSERT_EQ(client.render(context, work_on({low, high})), 0);
+    ASSERT_EQ(client.render(beside, work_on({})), 0);
+    stack.settle();
+    ASSERT_EQ(offer(client, low), 0);
+    EXPECT_EQ(reclaim(client, low), 0);
+    ASSERT_TRUE(stack.miniport.complete_next(1));  // everybody looks whether it is time
+    stack.settle();
+    ASSERT_EQ(offer(client, high), 0);
+    ASSERT_EQ(offer(client, low), 0);
+    stack.miniport.clear_calls();
+    stack.drive();
+    std::vector<uint64_t> gone;
+    for (const auto& call : stack.miniport.calls().paging) {
+      if (call.args.Operation == DXGK_OPERATION_DISCARD_CONTENT)
+        gone.push_back(static_cast<uint64_t>(call.args.DiscardContent.SegmentAddress.QuadPart));
+    }
+    ASSERT_EQ(gone.size(), 2U);
+    EXPECT_GT(gone[0], gone[1]) << "the later allocation was offered first";
+    EXPECT_EQ(reclaim(client, high), 1);
+    EXPECT_EQ(reclaim(client, low), 1);
+  });
+}
+
 TEST_F(OfferTest, ReclaimedInTimeNothingIsLost) {
   DXGKIT_COVERS("ALLOC-46", "ALLOC-36", "ALLOC-44");
   with_client(

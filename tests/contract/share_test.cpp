@@ -758,6 +758,43 @@ TEST_F(ShareTest, OnlyOneResourceMadeForItIsShared) {
   });
 }
 
+// Sharing beside destruction, in many orders: who is given a descriptor holds the resource with it.
+TEST_F(ShareTest, ADescriptorHoldsWhatItNamesOrIsNotMade) {
+  DXGKIT_COVERS("THUNK-23", "THUNK-05");
+  size_t made_it = 0, refused = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    running(
+        [&](Stack& stack) {
+          Client maker(stack, "maker"), user(stack, "user");
+          const Made made = create(maker, kNt);
+          ASSERT_EQ(made.status, 0);
+          HANDLE handle = nullptr;
+          NTSTATUS shared = 1, destroyed = 1;
+          {
+            Stack::Background shares(stack, [&] { shared = share(maker, made.resource, &handle); });
+            Stack::Background destroys(stack,
+                                       [&] { destroyed = destroy_resource(maker, made.resource); });
+            shares.finish();
+            destroys.finish();
+          }
+          EXPECT_EQ(destroyed, 0);
+          if (shared != 0) {
+            EXPECT_EQ(shared, kInvalid);
+            ++refused;
+            return;
+          }
+          ++made_it;
+          Opening opening(user);
+          EXPECT_EQ(opening.by_nt(handle), 0);
+          EXPECT_EQ(close(fd_of(handle)), 0);
+        },
+        nullptr, seed);
+  }
+  EXPECT_GT(made_it, 0U);
+  EXPECT_GT(refused, 0U);
+}
+
 TEST_F(ShareTest, AStoppedAdapterTakesItsResourcesWhoeverHoldsThem) {
   DXGKIT_COVERS("THUNK-07", "ALLOC-26");
   running([](Stack& stack) {

@@ -213,6 +213,54 @@ TEST_F(VaOrderTest, AnOfferWaitsForWorkBehindAListThatWaitsForRoom) {
       [](GpuVaStack& stack) { stack.miniport.config.segments[0].size = kMemoryUnits * kUnit; });
 }
 
+// A request may be done before an older one of its queue, which waits: the fence says so only
+// when all before it are done.
+TEST_F(VaOrderTest, AMapDoesNotPassAListThatWaitsForRoom) {
+  DXGKIT_COVERS("RES-06", "VA-30");
+  // The GPU writes these tables, so that a map takes its time.
+  running(
+      GpuVaConfig::gpu_physical_four_level(),
+      [](GpuVaStack& stack) {
+        VaClient client(stack), holder(stack, "holder");
+        const D3DKMT_HANDLE data = client.make(2);
+        const D3DKMT_HANDLE wide = holder.make(kMemoryUnits - 1);
+        const D3DKMT_HANDLE theirs = holder.make_allocation(kPage, kApertureSet);
+        EXPECT_GE(holder.make_resident({wide, theirs}, cant_trim()), 0);
+        stack.drive();
+        const uint64_t at_theirs = holder.make_mapping(theirs, 1);
+        // Tables are there already; what is mapped below needs room for none.
+        const uint64_t place = client.make_reservation(kUnit);
+        const D3DKMT_HANDLE small = client.make_allocation(2 * kPage, kApertureSet);
+        client.list({small});
+        stack.drive();
+        client.make_mapping(small, 1, place);
+        const uint64_t before = client.queue.value();
+        ASSERT_EQ(holder.submit(holder.context, at_theirs, 24), 0);
+        stack.settle();  // on the hardware from here on
+
+        NTSTATUS status = 0;
+        const D3DDDI_MAKERESIDENT waits = client.make_resident({data}, &status, cant_trim());
+        ASSERT_EQ(status, kPendingStatus);
+        stack.settle();
+        ASSERT_FALSE(client.in_memory(data));
+        D3DDDI_MAPGPUVIRTUALADDRESS map = client.map_args(small, 1, place + 2 * kPage);
+        ASSERT_EQ(client.map(map), kPendingStatus);
+        EXPECT_EQ(map.PagingFenceValue, waits.PagingFenceValue + 1);
+        for (int i = 0; i < 20; ++i) {
+          static_cast<void>(stack.miniport.complete_next(1));  // paging
+          stack.settle();
+        }
+        EXPECT_FALSE(client.in_memory(data));
+        EXPECT_EQ(client.queue.value(), before) << "nobody is told of the map either";
+        stack.drive();
+        EXPECT_TRUE(client.walk(place + 2 * kPage).valid);
+        EXPECT_TRUE(client.in_memory(data));
+        EXPECT_EQ(client.queue.value(), map.PagingFenceValue);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](GpuVaStack& stack) { stack.miniport.config.segments[0].size = kMemoryUnits * kUnit; });
+}
+
 // A hole is freed in the middle of what work on the hardware uses on both sides: neither the work
 // nor what it finds there is touched, and the hole is nobody's before the call returns.
 TEST_F(VaOrderTest, AFreeBesideRunningWorkLeavesItAlone) {

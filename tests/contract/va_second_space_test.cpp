@@ -589,5 +589,31 @@ TEST_F(VaSecondSpaceTest, WithoutItsTablesEntriesAreWritten) {
   });
 }
 
+// Tables so large that a second space has no addresses for its slots: no batch could be carried out
+// in a reservation, and so there is none. Mappings need no second space.
+TEST_F(VaSecondSpaceTest, WithoutAddressesForItNothingIsReserved) {
+  DXGKIT_COVERS("VA-34", "PAGE-40");
+  GpuVaConfig config = GpuVaConfig::two_level(PageTableUpdateMode::kGpuPhysical, 2);
+  config.va_bits = 26;
+  for (port::PageTableLevelDesc& level : config.levels) level.paging_process_segment = 1;
+  config.levels[0].table_bytes = 2 * kMebibyte;
+  running(config, [](GpuVaStack& stack) {
+    Batches batches(stack);
+    VaClient& client = batches.client;
+    D3DDDI_RESERVEGPUVIRTUALADDRESS args{};
+    args.hPagingQueue = client.queue.handle;
+    args.Size = 4 * k64;
+    args.ReservationType = D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_ACCESS;
+    stack.drive();
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.reserve(args), nt_status(Status::kNoMemory));
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_FALSE(batches.has_second());
+    batches.mapped = client.make_mapping(batches.pool, 16);
+    EXPECT_TRUE(batches.of_pool(15).valid) << batches.of_pool(15).why;
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract
