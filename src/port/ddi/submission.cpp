@@ -196,7 +196,7 @@ Status SubmissionPort::patch(const PatchArgs& args) {
                   "STATUS_SUCCESS; there is no way back.",
                   "Validate in DxgkDdiRender; patching only writes addresses.");
     }
-    return call.completed() && is_success(status) ? Status::kUnsuccessful : status;
+    return is_success(status) ? Status::kUnsuccessful : status;
   }
   if (check) [[unlikely]] {
     const Outside after = outside_of(args);
@@ -243,7 +243,7 @@ Status SubmissionPort::submit(const SubmitArgs& args) {
                   "STATUS_SUCCESS; the packet is on its way.",
                   "Check everything that can fail before, in DxgkDdiRender.");
     }
-    return call.completed() && is_success(status) ? Status::kUnsuccessful : status;
+    return is_success(status) ? Status::kUnsuccessful : status;
   }
   return status;
 }
@@ -299,7 +299,7 @@ Status SubmissionPort::preempt(NodeOrdinal node, SubmissionFenceId fence, bool i
                   "STATUS_SUCCESS; the answer is a DMA_PREEMPTED interrupt.",
                   "Report the preemption through DxgkCbNotifyInterrupt.");
     }
-    return call.completed() && is_success(status) ? Status::kUnsuccessful : status;
+    return is_success(status) ? Status::kUnsuccessful : status;
   }
   if (idle && core_.interrupts.last_preempted(node) != fence.value) {
     return core_.violation(
