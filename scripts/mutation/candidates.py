@@ -29,6 +29,8 @@ INTEGERS = {TypeKind.BOOL, TypeKind.UCHAR, TypeKind.CHAR_U, TypeKind.SCHAR, Type
 SKIPPED = re.compile(
     r"\b(DXGKIT_\w+|CHECK\w*|trace\w*|emit\w*|fmt::\w+|format\w*|text|name_of|to_string|describe\w*|explain\w*|reserve|prefetch|__builtin_\w+|validate\w*|"
     r"interleave\w*|expect\w*|log\w*|assert\w*|shrink_to_fit|hint)\s*\(|\btrace_?(\.|->|::)|static_assert|std::string\b|std::(source_location|format)|\"|\bcounters(_|\(\))")
+# A statement that only tells the processor what will be read.
+HINT = re.compile(r"\s*(expect\w*|prefetch\w*|hint)\s*\(")
 MESSAGE = re.compile(r"text|describe|name|to_string|message|explain|trace|dump|print|summary|validate|why|hint|fix|title|digest|^expect$")
 CONSTANT = {Kind.STATIC_ASSERT, Kind.ENUM_CONSTANT_DECL, Kind.FIELD_DECL, Kind.ALIGNED_ATTR, Kind.TEMPLATE_NON_TYPE_PARAMETER}
 
@@ -61,6 +63,8 @@ class Walk:
         end = cursor.extent.end.offset if end is None else end
         line = self.data.count(b"\n", 0, start) + 1
         if line in self.checking or start >= end:
+            return
+        if HINT.match(self.data[self.line_of[line - 1]:end].decode(errors="replace")):
             return
         if SKIPPED.search(self.data[start:end].decode(errors="replace")):
             return
