@@ -148,8 +148,8 @@ typedef struct DxgkitDevice {
   /* Fills *out, which is zeroed, for one function. Everything that *out points to must live until
    * the device is closed. Called once for each function, right after open. */
   const char* (*describe)(void* device, uint32_t function, DxgkitDeviceFunction* out);
-  /* Tells the device where the memory of a BAR_MEMORY is. The view is valid until close. Called
-   * once for each BAR_MEMORY, after describe. Optional. */
+  /* Tells the device where the memory of a BAR_MEMORY is. The view is valid until
+   * close has returned. Called once for each BAR_MEMORY, after describe. Optional. */
   void (*memory)(void* device, uint32_t function, uint32_t bar, void* view, uint64_t bytes);
 
   /* Access to registers and ports: 1, 2, 4 or 8 bytes within the BAR, for ports 1, 2 or 4 bytes.

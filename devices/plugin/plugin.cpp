@@ -124,9 +124,9 @@ class PluginDevice final : public bus::Device {
   ~PluginDevice() override {
     alarm_.reset();
     functions_.clear();  // out of the machine before the device is closed
-    parts_.clear();
+    for (Part& part : parts_) part.function.reset();
     if (!opened_) return;
-    const Inside inside = in("close");
+    const Inside inside = in("close");  // it may read the memory of its BARs
     code_.functions->close(device_);
   }
 

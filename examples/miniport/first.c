@@ -1,7 +1,8 @@
 // A display miniport for a GPU that is a thread.
 #define DXGKDDI_INTERFACE_VERSION 0x4002  // WDDM 1.3: what follows speaks the patch model
-#include <dispmprt.h>
 #include <ntddk.h>
+
+#include <dispmprt.h>
 
 #define FIRST_TAG 0x74737246  // "Frst"
 #define GPU_BASE 0x100000000  // where the GPU sees its memory; never 0, so that a zero shows
@@ -10,12 +11,7 @@
 
 // What the GPU can do. A command names memory by GPU address, or, in paging buffers, system memory
 // by the kernel address it is mapped at.
-typedef enum _OPERATION {
-  OPERATION_FILL,
-  OPERATION_COPY,
-  OPERATION_PAGE_IN,
-  OPERATION_PAGE_OUT
-} OPERATION;
+typedef enum _OPERATION { OPERATION_FILL, OPERATION_COPY, OPERATION_PAGE_IN, OPERATION_PAGE_OUT } OPERATION;
 
 typedef struct _COMMAND {
   ULONG Operation;
@@ -39,8 +35,7 @@ typedef struct _ADAPTER {
 
   KSPIN_LOCK Lock;  // guards what follows
   JOB Jobs[QUEUE_SLOTS];
-  UINT First,
-      Next;  // jobs First up to, not including, Next; slots are the numbers modulo QUEUE_SLOTS
+  UINT First, Next;  // jobs First up to, not including, Next; slots are the numbers modulo QUEUE_SLOTS
   UINT LastCompleted;
   UINT Preemption;  // fence of a preemption that was asked for; 0: none
   BOOLEAN Stop;
@@ -101,7 +96,7 @@ static NTSTATUS NTAPI FirstStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_IN
                                        OUT_PULONG children) {
   ADAPTER* adapter = context;
   UNREFERENCED_PARAMETER(info);
-  adapter->Dxgk = *dxgk;     // the kernel's copy may go when this call returns
+  adapter->Dxgk = *dxgk;  // the kernel's copy may go when this call returns
   *sources = *children = 0;  // no display: render only
 
   PHYSICAL_ADDRESS highest;
@@ -314,7 +309,7 @@ static NTSTATUS NTAPI FirstRender(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER
   UINT done = args->MultipassOffset;
   for (; done < wanted && room != 0; ++done, --room) {
     CLIENT_FILL fill;  // user memory may change or go at any time: copied once, then checked
-#ifndef __ELF__        // the ELF form has no exception handling
+#ifndef __ELF__  // the ELF form has no exception handling
     __try {
       RtlCopyMemory(&fill, (const CLIENT_FILL*)args->pCommand + done, sizeof(fill));
     } __except (EXCEPTION_EXECUTE_HANDLER) {
@@ -337,7 +332,8 @@ static NTSTATUS NTAPI FirstRender(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER
     RtlZeroMemory(patch, sizeof(*patch));
     patch->AllocationIndex = fill.Allocation;
     patch->AllocationOffset = fill.Offset;
-    patch->PatchOffset = (UINT)((PUCHAR)&command->Destination - (PUCHAR)args->pDmaBuffer);
+    patch->PatchOffset =
+        (UINT)((PUCHAR)&command->Destination - (PUCHAR)args->pDmaBuffer);
     patch->SplitOffset = (UINT)((PUCHAR)command - (PUCHAR)args->pDmaBuffer);
     ++command;
     ++patch;
@@ -505,8 +501,8 @@ static VOID Execute(const ADAPTER* adapter, const COMMAND* command) {
       RtlFillMemory((PVOID)(command->Destination + toMemory), command->Bytes, command->Value);
       break;
     case OPERATION_COPY:
-      RtlMoveMemory((PVOID)(command->Destination + toMemory), (PVOID)(command->Source + toMemory),
-                    command->Bytes);
+      RtlMoveMemory((PVOID)(command->Destination + toMemory),
+                    (PVOID)(command->Source + toMemory), command->Bytes);
       break;
     case OPERATION_PAGE_IN:
       RtlCopyMemory((PVOID)(command->Destination + toMemory), (PVOID)command->Source,

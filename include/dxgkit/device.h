@@ -103,7 +103,8 @@ class Device {
   /// Fills `out`, which is zeroed, for one function; what it points to lives as long as the device.
   /// The answer is what is wrong, one sentence without a full stop; nullopt: nothing.
   virtual std::optional<std::string> describe(uint32_t function, DxgkitDeviceFunction& out) = 0;
-  /// Where the memory of a DXGKIT_DEVICE_BAR_MEMORY is, for the device itself.
+  /// Where the memory of a DXGKIT_DEVICE_BAR_MEMORY is, for the device itself. The view outlives
+  /// the device.
   virtual void memory(uint32_t function, uint32_t bar, std::span<std::byte> view);
   /// Registers and ports. By default all bits are one, and writes are ignored.
   virtual uint64_t read(const DeviceAccess& access);

@@ -57,8 +57,14 @@ std::string text_of(const verifier::Finding& finding) {
   std::string text = fmt::format("{} {}, {}", finding.rule,
                                  verifier::severity_text(finding.severity), finding.ddi);
   if (finding.bugcheck_code != 0) text += fmt::format(", bug check {:#x}", finding.bugcheck_code);
-  // Above it is half an address.
-  if (finding.bugcheck_parameter != 0 && finding.bugcheck_parameter <= 0xFFFF)
+  // Page faults have half the address as their parameter. Of an address of this process it can be
+  // any number, small ones too.
+  constexpr uint32_t kPageFaultInNonPagedArea = 0x50, kDriverIrqlNotLessOrEqual = 0xD1;
+  const bool is_fault = finding.bugcheck_code == kPageFaultInNonPagedArea ||
+                        finding.bugcheck_code == kDriverIrqlNotLessOrEqual;
+  const bool is_ours =
+      is_fault && without_addresses(finding.actual).find("touched (address)") != std::string::npos;
+  if (finding.bugcheck_parameter != 0 && finding.bugcheck_parameter <= 0xFFFF && !is_ours)
     text += fmt::format("/{:#x}", finding.bugcheck_parameter);
   text += fmt::format(", {}\n", verifier::confidence_text(finding.confidence));
   for (const auto& [name, value] : {std::pair{"actual", &finding.actual},
