@@ -1,5 +1,5 @@
 // A device model as a plug-in: a screen whose frame buffer is BAR 0. A display-only driver draws on
-// it, and this counts the pixels that are lit when the machine goes down.
+// it. When the machine goes down, it tells how many pixels the driver has left lit.
 //
 //     dxgkit run --driver framebuffer.sys --device ./screen.so,width=320
 #include <dxgkit/device.h>
@@ -30,7 +30,7 @@ class Screen final : public dxgkit::Device {
   ~Screen() override {
     size_t lit = 0;
     for (uint32_t i = 0; i < width_ * kRows; ++i) lit += pixels_[i] != 0;
-    std::printf("screen: %u x %u, %s\n", width_, kRows, lit == 0 ? "dark" : "lit");
+    std::printf("screen: %u x %u, %zu pixels are lit\n", width_, kRows, lit);
   }
 
   std::optional<std::string> describe(uint32_t, DxgkitDeviceFunction& out) override {
