@@ -19,7 +19,7 @@ void AddressSpaces::process_begins(uint32_t process) {
     if (process == 0) {
       paging_ = floor_.paging_space->space();
     } else {
-      spaces_[process] = std::make_shared<GpuSpace>(geometry_, process);
+      spaces_[{.process = process}] = std::make_shared<GpuSpace>(geometry_, process);
     }
     gpu_va_trace::space(*of(process));
   });
@@ -40,7 +40,7 @@ void AddressSpaces::process_ends(uint32_t process) {
       return;  // GpuVa::stop() frees what is left
     }
     TablePlanner::Work work;
-    for (const std::shared_ptr<GpuSpace>& one : {space, of(process | kSecond)}) {
+    for (const std::shared_ptr<GpuSpace>& one : {space, kernel_space_of(process)}) {
       if (!one) continue;
       gpuva::Plan plan;
       one->tables.destroy(&plan);
@@ -55,8 +55,8 @@ void AddressSpaces::process_ends(uint32_t process) {
   core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     floor_.plan_effects->collect();
     if (!done) return;
-    spaces_.erase(process);
-    spaces_.erase(process | kSecond);
+    spaces_.erase({.process = process});
+    spaces_.erase({.second = true, .process = process});
     seconds_.erase(process);
     trace::emit(trace::EventKind::kGpuVaSpaceEnded, process);
     core.progress();  // who waits for room may have it now
@@ -80,8 +80,11 @@ Result<uint64_t> AddressSpaces::reserve_for_driver(const port::GpuVaReservation&
 }
 
 std::shared_ptr<GpuSpace> AddressSpaces::of(uint32_t process) const {
-  if (process == 0) return paging_;
-  const auto found = spaces_.find(process);
+  return process == 0 ? paging_ : at({.process = process});
+}
+
+std::shared_ptr<GpuSpace> AddressSpaces::at(SpaceKey key) const {
+  const auto found = spaces_.find(key);
   return found == spaces_.end() ? nullptr : found->second;
 }
 
@@ -91,7 +94,7 @@ std::shared_ptr<SecondSpace> AddressSpaces::second_of(uint32_t process) const {
 }
 
 void AddressSpaces::add_second(uint32_t process, std::shared_ptr<SecondSpace> second) {
-  spaces_[process | kSecond] = second->space();
+  spaces_[{.second = true, .process = process}] = second->space();
   seconds_[process] = std::move(second);
 }
 
@@ -109,7 +112,7 @@ std::vector<UniqueRange> AddressSpaces::unique_ranges(AllocationId allocation) c
   std::vector<UniqueRange> found;
   if (!unique_seen_) return found;
   std::vector<gpuva::Mapping> mappings;
-  for (const auto& [number, space] : spaces_) space->addresses.mappings_of(allocation, &mappings);
+  for (const auto& [key, space] : spaces_) space->addresses.mappings_of(allocation, &mappings);
   for (const gpuva::Mapping& mapping : mappings) {
     if ((mapping.driver_protection & gpuva::kUniqueDriverProtection) == 0) continue;
     gpuva::for_each_stretch(mapping, [&](gpuva::PageSpan span, uint64_t page) {

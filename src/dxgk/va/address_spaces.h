@@ -1,6 +1,7 @@
 // The GPU virtual address spaces of an adapter, by process.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,6 +17,14 @@
 namespace dxgkit::dxgk {
 
 class SecondSpace;
+
+/// Which of a process's two address spaces: its own, or the one its privileged work runs in
+/// (VA-34). Own spaces come first, by process number.
+struct SpaceKey {
+  bool second = false;
+  uint32_t process = 0;
+  auto operator<=>(const SpaceKey&) const = default;
+};
 
 /// Pages of an allocation whose mappings all have this driver protection (VA-24, PAGE-36).
 struct UniqueRange {
@@ -48,11 +57,11 @@ class AddressSpaces {
   std::shared_ptr<SecondSpace> second_of(uint32_t process) const DXGKIT_REQUIRES(on_lane);
   /// The second space as others are; null likewise.
   std::shared_ptr<GpuSpace> kernel_space_of(uint32_t process) const DXGKIT_REQUIRES(on_lane) {
-    return of(process | kSecond);
+    return at({.second = true, .process = process});
   }
   void add_second(uint32_t process, std::shared_ptr<SecondSpace> second) DXGKIT_REQUIRES(on_lane);
-  /// By number, second spaces behind all others; without the paging process's.
-  const std::map<uint32_t, std::shared_ptr<GpuSpace>>& all() const DXGKIT_REQUIRES(on_lane) {
+  /// Without the paging process's.
+  const std::map<SpaceKey, std::shared_ptr<GpuSpace>>& all() const DXGKIT_REQUIRES(on_lane) {
     return spaces_;
   }
   const std::map<uint32_t, std::shared_ptr<SecondSpace>>& seconds() const DXGKIT_REQUIRES(on_lane) {
@@ -71,13 +80,12 @@ class AddressSpaces {
   std::vector<UniqueRange> unique_ranges(AllocationId allocation) const DXGKIT_REQUIRES(on_lane);
 
  private:
-  // Second spaces have this added to the process's number.
-  static constexpr uint32_t kSecond = uint32_t{1} << 31;
+  std::shared_ptr<GpuSpace> at(SpaceKey key) const DXGKIT_REQUIRES(on_lane);
 
   VaFloor& floor_;
   const gpuva::Geometry geometry_;
   std::shared_ptr<GpuSpace> paging_ DXGKIT_GUARDED_BY(on_lane);  // null before it begins
-  std::map<uint32_t, std::shared_ptr<GpuSpace>> spaces_ DXGKIT_GUARDED_BY(on_lane);
+  std::map<SpaceKey, std::shared_ptr<GpuSpace>> spaces_ DXGKIT_GUARDED_BY(on_lane);
   std::map<uint32_t, std::shared_ptr<SecondSpace>> seconds_ DXGKIT_GUARDED_BY(on_lane);
   bool unique_seen_ DXGKIT_GUARDED_BY(on_lane) = false;
 };

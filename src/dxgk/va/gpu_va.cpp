@@ -94,7 +94,7 @@ void GpuVa::stop() {
 
 void GpuVa::free_tables() {
   trace::emit(trace::EventKind::kPageTablesLost);
-  for (const auto& [number, space] : spaces_.all()) {
+  for (const auto& [key, space] : spaces_.all()) {
     gpuva::Plan unused;
     space->tables.destroy(&unused);
     ++space->version;
@@ -278,7 +278,7 @@ Status GpuVa::build_again() {
   std::vector<TablePlanner::Planned> all;
   std::deque<MappedPieces> sources;
   std::deque<gpuva::Plan> plans;
-  for (const auto& [number, space] : spaces_.all()) {
+  for (const auto& [key, space] : spaces_.all()) {
     if (space->ended) continue;
     space->owed.clear();
     space->evicted = false;

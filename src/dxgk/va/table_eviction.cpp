@@ -43,7 +43,7 @@ bool TableEviction::let_tables_go() {
   if (!any_level) return false;  // they are in nobody's way
   const auto evict_those = [&](Whose whose) DXGKIT_REQUIRES(on_lane) {
     bool any = false;
-    for (const auto& [number, space] : floor_.spaces->all()) {
+    for (const auto& [key, space] : floor_.spaces->all()) {
       if (!may_evict(*space, whose)) continue;
       evict_tables(*space);
       any = true;
@@ -101,7 +101,7 @@ TableEviction::TableRoom TableEviction::table_room(const Process& process) {
   floor_.tables->for_each([&](gpuva::TableId id, const TableMemory& table)
                               DXGKIT_REQUIRES(on_lane) {
                                 if (table.room.value == 0) return;
-                                for (const auto& [number, space] : floor_.spaces->all()) {
+                                for (const auto& [key, space] : floor_.spaces->all()) {
                                   if (ever_evicts(*space) && space->tables.find(id).has_value())
                                     return;
                                 }

@@ -222,7 +222,7 @@ void TablePlanner::follow(AllocationId id, Tables tables, Work* work) {
   std::vector<Planned> all;
   std::deque<MappedPieces> sources;
   std::deque<gpuva::Plan> plans;
-  for (const auto& [number, space] : floor_.spaces->all()) {
+  for (const auto& [key, space] : floor_.spaces->all()) {
     if (space->evicted || space->addresses.mapping_count(id) == 0) continue;
     std::vector<gpuva::Mapping> mappings;
     space->addresses.mappings_of(id, &mappings);
