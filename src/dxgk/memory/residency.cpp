@@ -420,7 +420,6 @@ void Residency::leave_now(OpenedAllocation& opened) {
 // --- scheduling ---
 
 void Residency::packet_queued(DeviceMemory& device, PacketResidency& packet) {
-  core_.lane().assert_current();
   DeviceResidency& mine = *device.residency;
   packet.epoch = mine.current_epoch();
   packet.request = mine.last_request;
@@ -439,7 +438,6 @@ void Residency::packet_split(DeviceMemory& device, const PacketResidency& packet
 }
 
 vidsch::EnginePort::Prepare Residency::acquire(DeviceMemory& device, PacketResidency& packet) {
-  core_.lane().assert_current();
   using Prepare = vidsch::EnginePort::Prepare;
   DeviceResidency& mine = *device.residency;
   for (const auto& request : blocked_) {
@@ -475,7 +473,6 @@ void Residency::give_back(DeviceMemory& device, PacketResidency& packet) {
 }
 
 void Residency::packet_retired(DeviceMemory& device, PacketResidency& packet) {
-  core_.lane().assert_current();
   ++changes_;
   give_back(device, packet);
   if (!packet.counts_in_epoch) return;

@@ -14,7 +14,6 @@ void Selection::start() {
 }
 
 void Selection::pump() {
-  core_.lane().assert_current();
   if (core_.failed() || !core_.has_scheduler() || holds_ != 0) return;
   if (core_.scheduler().minds_time()) {
     core_.scheduler().pump(core_.runtime().now());

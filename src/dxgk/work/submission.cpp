@@ -50,7 +50,6 @@ void Submission::queue_paging(Packet& packet) {
 }
 
 vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
-  core_.lane().assert_current();
   Packet& packet = packets_.at(id);
   const bool listed = core_.facts().explicit_residency && packet.context != nullptr;
   bool list_under_way = false;
@@ -339,7 +338,6 @@ Submission::Submit Submission::submit_context_switch(Packet& packet, NodeOrdinal
 
 Submission::Submit Submission::submit(PacketId id, NodeOrdinal node, SubmissionFenceId fence,
                                       bool resubmission) {
-  core_.lane().assert_current();
   Packet& packet = packets_.at(id);
   core_.counters().packets_resubmitted += resubmission ? 1 : 0;
   if (packet.flags.context_switch) return submit_context_switch(packet, node, fence, resubmission);
@@ -442,7 +440,6 @@ void Submission::cancel_packet(Packet& packet, vidsch::Reached reached) {
 }
 
 void Submission::retired(PacketId id, vidsch::PacketOutcome outcome, vidsch::Reached reached) {
-  core_.lane().assert_current();
   Packet& packet = packets_.at(id);
   const bool completed = outcome == vidsch::PacketOutcome::kCompleted;
   const bool reached_hardware = reached != vidsch::Reached::kQueue;
@@ -485,7 +482,6 @@ NodeOrdinal Submission::node_of(const Packet& packet) const {
 }
 
 void Submission::preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) {
-  core_.lane().assert_current();
   timeout_.preemption_asked(node, preemption_fence);
   const bool idle = core_.scheduler().node_status(node).hardware_queue_length == 0;
   const Status status = core_.port().submission().preempt(node, preemption_fence, idle);

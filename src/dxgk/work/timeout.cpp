@@ -115,7 +115,6 @@ std::optional<int64_t> Timeout::deadline(NodeOrdinal node) {
 }
 
 void Timeout::watch() {
-  core_.lane().assert_current();
   if (armed_ || recovering_ || stop_.load(std::memory_order_relaxed)) return;
   if (policy_.delay_ns <= 0 || policy_.level == 0 || policy_.debug_mode == 1) return;
   nodes_.resize(core_.scheduler().node_count());
