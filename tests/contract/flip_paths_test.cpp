@@ -168,7 +168,7 @@ TEST_F(FlipTest, APresentInPartsCountsUntilTheLastOneIsDone) {
 TEST_F(FlipTest, WaitingForAMonitorEndsHoweverOftenTheWorkerWasWoken) {
   DXGKIT_COVERS("DOD-06");
   flipping([](Stack& stack, FlipDriver&, FlipClient&) {
-    for (int i = 0; i < 3; ++i) stack.adapter().floor().display->set_again();
+    for (int i = 0; i < 3; ++i) stack.adapter().floor().display->worker().set_again();
     stack.settle();
     const auto plug = [&](bool connected) {
       const DXGKRNL_INTERFACE& kernel = stack.miniport.callbacks();
@@ -200,7 +200,7 @@ TEST_F(FlipTest, AModeSetWhileTheAdapterComesBackIsKept) {
     {
       Stack::Background mode(stack, [&] { status = client.set_display_mode(client.primaries[0]); });
       EXPECT_FALSE(mode.finished()) << "the kernel has not shown anything yet";
-      stack.adapter().floor().display->set_again();
+      stack.adapter().floor().display->worker().set_again();
       EXPECT_TRUE(mode.finished());
     }
     EXPECT_EQ(status, 0);

@@ -88,6 +88,8 @@ class Adapter : public Object,
   Status start_device();
   /// Children and what the driver needs for displays; null display_ for render-only adapters.
   Status describe_display(const char** step);
+  /// No part finds the display any more while it ends.
+  void end_display();
   Status query_nodes(std::vector<port::NodeMetadata>* metadata,
                      std::vector<vidsch::NodeDesc>* nodes);
   /// All parts of an adapter with memory.

@@ -77,10 +77,7 @@ void Adapter::undo_start() {
     core_.set_memory(nullptr);
     backing_pages_.return_kept();
   });
-  floor_.display = nullptr;
-  floor_.flips = nullptr;
-  floor_.powered_display = nullptr;
-  display_.reset();
+  end_display();
   core_.close_port();
 }
 
@@ -117,6 +114,13 @@ Status Adapter::describe_display(const char** step) {
   DXGKIT_RETURN_IF_FAILED(display_->describe());
   floor_.flips = display_->flips();
   return Status::kSuccess;
+}
+
+void Adapter::end_display() {
+  floor_.display = nullptr;
+  floor_.flips = nullptr;
+  floor_.powered_display = nullptr;
+  display_.reset();
 }
 
 Status Adapter::start_display_only(const char** step) {
@@ -388,10 +392,7 @@ void Adapter::stop() {
     trace::emit(trace::EventKind::kAdapterState, core_.luid().low, 0);
   });
   if (system_objects_) system_objects_->free_dummy_page();
-  floor_.display = nullptr;
-  floor_.flips = nullptr;
-  floor_.powered_display = nullptr;
-  display_.reset();
+  end_display();
   core_.close_port();
   core_.set_stopped();
 }

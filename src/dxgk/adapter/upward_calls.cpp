@@ -53,11 +53,12 @@ bool UpwardCalls::let_idle_go() {
 
 void UpwardCalls::before_destroy(DeviceMemory& device, const Ref<Resource>& resource,
                                  std::span<const Ref<OpenedAllocation>> targets) {
-  if (floor_.display != nullptr) floor_.display->before_destroy(device, resource, targets);
+  if (floor_.display != nullptr)
+    floor_.display->clients()->before_destroy(device, resource, targets);
 }
 
 void UpwardCalls::device_ends(Device& device) {
-  if (floor_.display != nullptr) floor_.display->device_ends(device);
+  if (floor_.display != nullptr) floor_.display->clients()->device_ends(device);
 }
 
 Result<uint64_t> UpwardCalls::map_system_page(uint32_t process, bus::PageFrame page,

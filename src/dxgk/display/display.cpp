@@ -60,8 +60,6 @@ Display::Display(DisplayFloor& floor, Primaries::Owner& owner,
 
 Display::~Display() = default;
 
-bool Display::is_kernels(const Process& process) { return Primaries::is_kernels(process); }
-
 Status Display::describe() {
   if (flips_) DXGKIT_RETURN_IF_FAILED(check_flip_depth(core_));
   DXGKIT_RETURN_IF_FAILED(monitors_.describe());
@@ -204,13 +202,6 @@ Status Display::scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* li
   if (!target.has_value()) return Status::kInvalidParameter;
   return core_.port().scanout().get_scan_line(*target, in_vertical_blank, line);
 }
-
-void Display::before_destroy(DeviceMemory& device, const Ref<Resource>& resource,
-                             std::span<const Ref<OpenedAllocation>> targets) {
-  clients_->before_destroy(device, resource, targets);
-}
-
-void Display::device_ends(Device& device) { clients_->device_ends(device); }
 
 void Display::suspend() {
   const DisplayLock lock(display_);

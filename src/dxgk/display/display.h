@@ -62,11 +62,6 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   void on_adapter_failed() DXGKIT_REQUIRES(on_lane);
   /// The adapter is being reset: it shows nothing, and flips that pend are over.
   void hardware_was_reset() DXGKIT_REQUIRES(on_lane);
-  /// The adapter runs again. The display worker commits the same VidPN once more, with new
-  /// primaries of the kernel's own, and makes its sources visible. Any thread.
-  void set_again() { worker_.set_again(); }
-  /// The process is the kernel's own, which owns its primaries and survives resets.
-  static bool is_kernels(const Process& process);
 
   // --- the parts
   /// Its post_target() is the one for StopDeviceAndReleasePostDisplayOwnership.
@@ -94,10 +89,6 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   Status wait_for_vblank(uint32_t source);
   Status scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line);
   Status show_bug_check(std::span<const std::byte> pixels, uint32_t width, uint32_t height);
-  /// See ClientPrimaries.
-  void before_destroy(DeviceMemory& device, const Ref<Resource>& resource,
-                      std::span<const Ref<OpenedAllocation>> targets);
-  void device_ends(Device& device);
 
   // PoweredDisplay
   void suspend() override;

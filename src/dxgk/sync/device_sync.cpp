@@ -101,6 +101,11 @@ void DeviceSync::finish_wait(CpuWait& wait, Status status) {
   core_.runtime().wake_all(wait.done);  // an address only: the waiter may be gone by now
 }
 
+Status DeviceSync::check(std::span<const vidsch::SyncPoint> points) const {
+  if (device_.lost()) return Status::kDeviceRemoved;
+  return sync_in_reach(core_, points) ? Status::kSuccess : Status::kInvalidParameter;
+}
+
 Status DeviceSync::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::WaitMode mode,
                                  int event_fd) {
   if (event_fd >= 0) {
@@ -108,13 +113,8 @@ Status DeviceSync::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vids
     if (ours < 0) return Status::kInvalidHandle;
     Status status = Status::kSuccess;
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (device_.lost()) {
-        status = Status::kDeviceRemoved;
-        close(ours);
-        return;
-      }
-      if (!sync_in_reach(core_, points)) {
-        status = Status::kInvalidParameter;
+      status = check(points);
+      if (!is_success(status)) {
         close(ours);
         return;
       }
@@ -134,14 +134,8 @@ Status DeviceSync::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vids
   CpuWait wait;
   Status status = Status::kSuccess;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (device_.lost()) {
-      status = Status::kDeviceRemoved;
-      return;
-    }
-    if (!sync_in_reach(core_, points)) {
-      status = Status::kInvalidParameter;
-      return;
-    }
+    status = check(points);
+    if (!is_success(status)) return;
     cpu_waits_.push_back(&wait);
     wait.id = core_.scheduler().sync_objects().wait_cpu(
         points, mode,
@@ -156,14 +150,8 @@ Status DeviceSync::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vids
 Status DeviceSync::signal_from_cpu(std::span<const vidsch::SyncPoint> points) {
   Status status = Status::kSuccess;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (device_.lost()) {
-      status = Status::kDeviceRemoved;
-      return;
-    }
-    if (!sync_in_reach(core_, points)) {
-      status = Status::kInvalidParameter;
-      return;
-    }
+    status = check(points);
+    if (!is_success(status)) return;
     status = core_.scheduler().sync_objects().signal(points);
     if (is_success(status)) ++core_.counters().sync_signals;
     core_.pump();

@@ -51,6 +51,9 @@ class DeviceSync {
 
  private:
   struct CpuWait;
+  /// kDeviceRemoved: the device is lost; kInvalidParameter: a point is out of reach
+  /// (sync_in_reach).
+  Status check(std::span<const vidsch::SyncPoint> points) const DXGKIT_REQUIRES(on_lane);
   void finish_wait(CpuWait& wait, Status status) DXGKIT_REQUIRES(on_lane);
   /// A sync object's GPU address, and clients may use its handle. On failure it is closed.
   Status complete(const Ref<SyncObject>& object);
