@@ -5,6 +5,7 @@
 #include "dxgk/core/process.h"
 #include "dxgk/exercise.h"
 #include "dxgk/va/gpu_va.h"
+#include "dxgk/va/table_eviction.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {
@@ -37,6 +38,17 @@ class VaTableEvictionTest : public GpuVaTest {
     }
   }
 };
+
+/// Whether those of a process that maps something in kLeaves places gave way.
+bool tables_are_away(GpuVaStack& stack) {
+  size_t tables = 0;
+  stack.adapter().core().lane().run([&] {
+    stack.adapter().floor().tables->for_each([&](gpuva::TableId, const dxgk::TableMemory& table) {
+      tables += table.room.value != 0 ? 1 : 0;
+    });
+  });
+  return tables < kLeaves;
+}
 
 /// A client whose few pages are mapped in many places, with content that can be told apart.
 struct Sparse {
@@ -72,17 +84,7 @@ struct Sparse {
     }
   }
   static uint64_t at(uint64_t i) { return (16 + i) * kLeaf; }
-  bool evicted() const {
-    bool gone = false;
-    stack.adapter().core().lane().run([&] {
-      size_t tables = 0;
-      stack.adapter().floor().tables->for_each([&](gpuva::TableId, const dxgk::TableMemory& table) {
-        tables += table.room.value != 0 ? 1 : 0;
-      });
-      gone = tables < kLeaves;
-    });
-    return gone;
-  }
+  bool evicted() const { return tables_are_away(stack); }
   /// Work of one read; what it finds comes through its tables.
   void run(uint64_t va) {
     ASSERT_TRUE(stack.gpu.root_of(client.process_handle()).has_value());
@@ -243,7 +245,7 @@ TEST_F(VaTableEvictionTest, TablesInUseStay) {
 
 /// Lists nearly all memory for work of `other` that is on the hardware: the tables of `one` are
 /// away.
-void crowd_out(GpuVaStack& stack, const Sparse& one, VaClient& other) {
+void crowd_out(GpuVaStack& stack, VaClient& other) {
   const D3DKMT_HANDLE code = other.make_allocation(kPage, kMemorySet);
   other.list({code});
   stack.drive();
@@ -252,7 +254,7 @@ void crowd_out(GpuVaStack& stack, const Sparse& one, VaClient& other) {
                               dxgkit::testing::gpu_commands({GpuCommand::read(va + 64)})));
   other.list({other.make_allocation(nearly_all(), kMemorySet)});
   stack.drive();
-  ASSERT_TRUE(one.evicted());
+  ASSERT_TRUE(tables_are_away(stack));
   stack.gpu.clear_calls();
   ASSERT_EQ(other.submit(other.context, va, 24), 0);
   stack.settle();
@@ -264,7 +266,7 @@ TEST_F(VaTableEvictionTest, WorkWaitsForMemoryForItsTables) {
   everywhere([](GpuVaStack& stack) {
     Sparse one(stack, "one");
     VaClient other(stack, "other");
-    ASSERT_NO_FATAL_FAILURE(crowd_out(stack, one, other));
+    ASSERT_NO_FATAL_FAILURE(crowd_out(stack, other));
     ASSERT_EQ(one.client.submit(one.client.context, one.at(2), Sparse::kReads * 24), 0);
     stack.settle();
     EXPECT_TRUE(one.evicted()) << "the other one's work is on the hardware, with all it lists";
@@ -289,7 +291,7 @@ TEST_F(VaTableEvictionTest, NoDeviceOfTheProcessRunsBeforeTheyAreBack) {
     const D3DKMT_HANDLE beside = client.make_context_virtual();
     client.device = first;
     VaClient other(stack, "other");
-    ASSERT_NO_FATAL_FAILURE(crowd_out(stack, one, other));
+    ASSERT_NO_FATAL_FAILURE(crowd_out(stack, other));
     // Both wait for the memory that the other one's work has, and are asked again together.
     ASSERT_EQ(client.submit(client.context, one.at(2), Sparse::kReads * 24), 0);
     ASSERT_EQ(client.submit(beside, one.at(2), Sparse::kReads * 24), 0);
@@ -477,6 +479,95 @@ TEST_F(VaTableEvictionTest, ARootIsToldOnceItsTablesSayEverything) {
       if (!any) break;
     }
     EXPECT_TRUE(ever);
+  });
+}
+
+/// A process that maps one page of an aperture in many places: content that is in reach of the
+/// engine needs no memory of the segment, and its tables do.
+struct Outside {
+  explicit Outside(GpuVaStack& stack_in) : stack(stack_in), client(stack_in, "outside") {
+    page = client.make_allocation(kPage, kApertureSet);
+    before = client.make_allocation(kPage, kApertureSet);
+    client.list({page});
+    stack.drive();
+    for (uint64_t i = 0; i < kLeaves; ++i) client.make_mapping(page, 1, Sparse::at(i));
+    EXPECT_TRUE(stack.gpu.write(
+        client.process_handle(), Sparse::at(0),
+        dxgkit::testing::gpu_commands({GpuCommand::read(Sparse::at(kLeaves - 1) + 64)})));
+    EXPECT_EQ(client.evict({page}), 0);
+    stack.drive();
+  }
+  /// Something is on the paging engine, and the page is behind it.
+  void come_back() {
+    EXPECT_EQ(client.make_resident({before}), kPendingStatus);
+    EXPECT_EQ(client.make_resident({page}), kPendingStatus);
+  }
+  void check() {
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    ASSERT_EQ(client.submit(client.context, Sparse::at(0), 24), 0);
+    stack.drive();
+    EXPECT_EQ(stack.gpu.reads().size(), 2U) << "its own, and that of the other process";
+    for (uint64_t i = 0; i < kLeaves; ++i) EXPECT_TRUE(client.walk(Sparse::at(i)).valid) << i;
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  }
+  GpuVaStack& stack;
+  VaClient client;
+  D3DKMT_HANDLE page = 0, before = 0;
+};
+
+// Content arrives while another's work has the memory that its tables need. Its device is not in
+// error, as work of the process waits for its tables.
+TEST_F(VaTableEvictionTest, ContentArrivesBeforeThereIsRoomForItsTables) {
+  DXGKIT_COVERS("VA-29");
+  everywhere([](GpuVaStack& stack) {
+    Outside one(stack);
+    VaClient other(stack, "other");
+    ASSERT_NO_FATAL_FAILURE(crowd_out(stack, other));
+    one.come_back();
+    for (int i = 0; i < 20 && stack.miniport.complete_next(1); ++i) stack.settle();
+    EXPECT_TRUE(tables_are_away(stack));
+    one.check();
+  });
+}
+
+// The same, and a context of the process asks for its root meanwhile, in vain and again.
+TEST_F(VaTableEvictionTest, AContextWaitsForRoomWhileContentComesIn) {
+  DXGKIT_COVERS("VA-29");
+  everywhere([](GpuVaStack& stack) {
+    Outside one(stack);
+    VaClient& client = one.client;
+    VaClient other(stack, "other");
+    const auto away = [&] {
+      bool gone = false;
+      stack.adapter().core().lane().run(
+          [&] { gone = stack.adapter().floor().table_eviction->tables_are_away(*client.process); });
+      return gone;
+    };
+    client.list({one.page});
+    stack.drive();
+    ASSERT_FALSE(tables_are_away(stack));
+    ASSERT_NO_FATAL_FAILURE(crowd_out(stack, other));
+    ASSERT_TRUE(away());
+    EXPECT_EQ(client.evict({one.page}), 0);
+    one.come_back();
+    D3DKMT_CREATECONTEXTVIRTUAL args{};
+    args.hDevice = client.device;
+    NTSTATUS status = -1;
+    {
+      Stack::Background making(
+          stack, [&] { status = client.call([&] { return D3DKMTCreateContextVirtual(&args); }); });
+      EXPECT_FALSE(making.finished());
+      for (int i = 0; i < 20 && stack.miniport.complete_next(1); ++i)
+        EXPECT_FALSE(making.finished());
+      EXPECT_TRUE(away());
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      making.finish();
+    }
+    EXPECT_EQ(status, 0);
+    client.context = args.hContext;
+    one.check();
   });
 }
 

@@ -154,6 +154,8 @@ class Residency {
   void packet_retired(DeviceMemory& device, PacketResidency& packet) DXGKIT_REQUIRES(on_lane);
   /// The same for what the CPU held: advance() may find room now.
   void room_changed() DXGKIT_REQUIRES(on_lane) { ++changes_; }
+  /// Counts what may leave more room than there was: who was refused need not ask before it rises.
+  uint64_t room_changes() const DXGKIT_REQUIRES(on_lane) { return changes_; }
   /// Something was freed or unpinned: requests that wait for room are tried again.
   void advance() DXGKIT_REQUIRES(on_lane);
   bool anybody_waits() const DXGKIT_REQUIRES(on_lane) { return !blocked_.empty(); }

@@ -1,6 +1,7 @@
 #include "dxgk/va/table_eviction.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -31,16 +32,24 @@ bool TableEviction::may_evict(const GpuSpace& space, Whose whose) const {
   });
 }
 
+bool TableEviction::in_segments() const {
+  const gpuva::Geometry& geometry = floor_.spaces->geometry();
+  return std::ranges::any_of(
+      std::span(geometry.levels).first(geometry.level_count),
+      [](const gpuva::TableLevel& level) { return level.segment != kSystemMemory; });
+}
+
+bool TableEviction::may_wait(const GpuSpace& space) const {
+  return in_segments() && ever_evicts(space) &&
+         std::ranges::none_of(space.contexts, [&](SpaceUser* context) DXGKIT_REQUIRES(on_lane) {
+           return floor_.core.scheduler().holds_memory(context->id());
+         });
+}
+
 bool TableEviction::let_tables_go() {
   const gpuva::Geometry& geometry = floor_.spaces->geometry();
   if (geometry.explicit_invalidation || floor_.core.failed()) return false;
-  const auto in_segment = [&](uint32_t level) {
-    return geometry.levels[level].segment != kSystemMemory;
-  };
-  bool any_level = false;
-  for (uint32_t level = 0; level < geometry.level_count; ++level)
-    any_level = any_level || in_segment(level);
-  if (!any_level) return false;  // they are in nobody's way
+  if (!in_segments()) return false;  // they are in nobody's way
   const auto evict_those = [&](Whose whose) DXGKIT_REQUIRES(on_lane) {
     bool any = false;
     for (const auto& [key, space] : floor_.spaces->all()) {
@@ -130,9 +139,19 @@ TableEviction::TableRoom TableEviction::table_room(const Process& process) {
 TableEviction::TablesThere TableEviction::bring_tables(const Process& process) {
   const std::shared_ptr<GpuSpace> space = floor_.spaces->of(process.number());
   if (!space) return TablesThere::kYes;  // its process is going
-  if (space->evicted) {
-    TablePlanner::Work work;
+  TablePlanner::Work work;
+  if (space->evicted && space->restoring == 0) {
     if (!is_success(restore_tables(space, &work))) return TablesThere::kNoMemory;
+  } else if (!space->evicted && !space->owed.empty() && in_segments() && ever_evicts(*space)) {
+    static_cast<void>(floor_.planner->replan(space, {}, &work));
+    if (!space->owed.empty()) {
+      // All tables together may fit where those that are missing do not.
+      if (may_evict(*space, Whose::kQueued)) evict_tables(*space);
+      return TablesThere::kNoMemory;
+    }
+    if (!work.empty()) ++space->restoring;
+  }
+  if (!work.empty()) {
     // Not from here: setting the root suspends contexts, and the scheduler is asking.
     const auto go = std::make_shared<bool>(false);
     work.insert(work.begin(), std::make_unique<CallWork>([go] { return *go; }));
@@ -163,13 +182,17 @@ Status TableEviction::restore_tables(const std::shared_ptr<GpuSpace>& space,
   // plan has said what is true.
   const MappedPieces pieces(floor_, *space);
   gpuva::Plan steps;
-  space->evicted = false;
-  const Status status =
-      planner.plan(space, all, AllThere(pieces, floor_.stand_ins->dummy_page().value), &steps,
-                   /*with_root=*/true);
-  space->evicted = !is_success(status);
-  if (space->evicted) return status;
+  // Making room for them may move what the space maps. As they count as evicted until all have
+  // their room, nobody plans those moves for a space whose root is not there; the second plan does.
   ++space->restoring;
+  const Status status = planner.plan_all_tables(
+      space, all, AllThere(pieces, floor_.stand_ins->dummy_page().value), &steps,
+      /*with_root=*/true);
+  if (!is_success(status)) {
+    --space->restoring;
+    return status;
+  }
+  space->evicted = false;
   planner.append(space, std::move(steps), work);
   gpuva::Plan truth;
   DXGKIT_CHECK(is_success(planner.plan(space, all, pieces, &truth)));

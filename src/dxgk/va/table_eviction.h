@@ -36,8 +36,12 @@ class TableEviction {
   /// O(mappings).
   using TableRoom = Residency::Owner::TableRoom;
   TableRoom table_room(const Process& process) DXGKIT_REQUIRES(on_lane);
+  /// Nothing of the process runs, and what is queued is prepared only once bring_tables() has
+  /// brought what its space owes (GpuSpace::owed).
+  bool may_wait(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
   enum class TablesThere { kYes, kSoon, kNoMemory };
-  /// Work of the process is about to run, so evicted tables are planned again. kSoon: what is
+  /// Work of the process is about to run, so evicted tables are planned again, and
+  /// those that were missing. kSoon: what is
   /// enqueued in the paging executor from now on runs after the tables are written.
   TablesThere bring_tables(const Process& process) DXGKIT_REQUIRES(on_lane);
   /// Plans evicted tables again and appends the work to `work`. GpuSpace::restoring is counted up;
@@ -48,6 +52,9 @@ class TableEviction {
  private:
   enum class Whose { kIdle, kQueued };
   bool may_evict(const GpuSpace& space, Whose whose) const DXGKIT_REQUIRES(on_lane);
+  /// Some level has its tables in a segment. Elsewhere they are in nobody's way, and there is no
+  /// room to wait for.
+  bool in_segments() const;
   /// The tables of the space may be evicted at some time.
   bool ever_evicts(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
   /// The tables that show all that is mapped, from none on.

@@ -12,6 +12,7 @@
 #include "dxgk/va/piece_sources.h"
 #include "dxgk/va/resident_places.h"
 #include "dxgk/va/space_user.h"
+#include "dxgk/va/table_eviction.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -115,16 +116,34 @@ void TablePlanner::plan_together(std::span<Planned> all, Tables tables) {
     one.space->tables.commit(std::move(one.draft), grants, one.plan);
     ++one.space->version;
   }
-  for (const Spare& one : spares) {
-    floor_.paging_space->hide(floor_.tables->at(one.grant.table));
-    floor_.tables->free(one.grant.table);
-  }
+  free_later(spares);
+}
+
+void TablePlanner::free_later(std::span<const Spare> spares) {
+  if (spares.empty()) return;
+  std::vector<gpuva::TableId> unused;
+  for (const Spare& one : spares) unused.push_back(one.grant.table);
+  floor_.core.lane().post([&floor = floor_, unused = std::move(unused)]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.gpu_va == nullptr) return;
+    for (const gpuva::TableId table : unused) {
+      if (!floor.tables->contains(table)) continue;  // power was lost
+      floor.paging_space->hide(floor.tables->at(table));
+      floor.tables->free(table);
+    }
+  });
 }
 
 Status TablePlanner::plan(const std::shared_ptr<GpuSpace>& space,
                           std::span<const gpuva::PageSpan> changed,
                           const gpuva::PieceSource& source, gpuva::Plan* plan, bool with_root) {
   if (space->evicted) return Status::kSuccess;  // written when they come back
+  return plan_all_tables(space, changed, source, plan, with_root);
+}
+
+Status TablePlanner::plan_all_tables(const std::shared_ptr<GpuSpace>& space,
+                                     std::span<const gpuva::PageSpan> changed,
+                                     const gpuva::PieceSource& source, gpuva::Plan* plan,
+                                     bool with_root) {
   Planned one;
   one.space = space;
   one.changed.assign(changed.begin(), changed.end());
@@ -199,7 +218,9 @@ Status TablePlanner::replan(const std::shared_ptr<GpuSpace>& space, const gpuva:
 
 void TablePlanner::replan_or_hide(const std::shared_ptr<GpuSpace>& space,
                                   const gpuva::PageSpans& changed, Work* work) {
-  if (!is_success(replan(space, changed, work))) hide(space, changed, work);
+  if (is_success(replan(space, changed, work))) return;
+  hide(space, changed, work);
+  fail_devices(space);
 }
 
 void TablePlanner::hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
@@ -210,6 +231,9 @@ void TablePlanner::hide(const std::shared_ptr<GpuSpace>& space, const gpuva::Pag
   DXGKIT_CHECK(is_success(plan(space, hidden, AllBut(pieces, hidden), &steps)));
   append(space, std::move(steps), work);
   space->owed.insert(space->owed.end(), hidden.begin(), hidden.end());
+}
+
+void TablePlanner::fail_devices(const std::shared_ptr<GpuSpace>& space) {
   // Later: losing a device pages, and what is planned here is not queued yet.
   floor_.core.lane().post([&floor = floor_, space]() DXGKIT_REQUIRES(on_lane) {
     if (floor.gpu_va == nullptr) return;
@@ -236,8 +260,9 @@ void TablePlanner::follow(AllocationId id, Tables tables, Work* work) {
   for (Planned& one : all) {
     if (is_success(one.status)) {
       append(one.space, std::move(*one.plan), work);
-    } else {  // whoever maps it faults instead of reaching something else
+    } else {
       hide(one.space, one.changed, work);
+      if (!floor_.table_eviction->may_wait(*one.space)) fail_devices(one.space);
     }
   }
 }

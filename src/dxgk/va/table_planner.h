@@ -54,6 +54,10 @@ class TablePlanner {
   Status plan(const std::shared_ptr<GpuSpace>& space, std::span<const gpuva::PageSpan> changed,
               const gpuva::PieceSource& source, gpuva::Plan* plan, bool with_root = false)
       DXGKIT_REQUIRES(on_lane);
+  /// The same for a space whose tables are evicted, of which plan() plans nothing.
+  Status plan_all_tables(const std::shared_ptr<GpuSpace>& space,
+                         std::span<const gpuva::PageSpan> changed, const gpuva::PieceSource& source,
+                         gpuva::Plan* plan, bool with_root) DXGKIT_REQUIRES(on_lane);
   /// One plan per space. None is made before all have their tables: making room for a table queues
   /// operations, which a plan that is made and not queued would come behind.
   void plan_together(std::span<Planned> all, Tables tables) DXGKIT_REQUIRES(on_lane);
@@ -69,14 +73,17 @@ class TablePlanner {
   Status replan(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed, Work* work,
                 const std::shared_ptr<CompanionContext>& companion = nullptr)
       DXGKIT_REQUIRES(on_lane);
-  /// The same for changes that cannot be undone: without memory for tables it hides them.
+  /// The same for changes that cannot be undone: without memory for tables it hides them, and the
+  /// devices with contexts in the space are in error.
   void replan_or_hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
                       Work* work) DXGKIT_REQUIRES(on_lane);
-  /// For want of memory for tables the entries concerned become invalid, which needs no table. The
-  /// devices with contexts in the space are in error, and the pages are owed (GpuSpace::owed).
+  /// For want of memory for tables the entries concerned become invalid, which needs no table, and
+  /// the pages are owed (GpuSpace::owed).
   void hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed, Work* work)
       DXGKIT_REQUIRES(on_lane);
-  /// Plans every mapping of the allocation again, for the place where the allocation is now.
+  /// Plans every mapping of the allocation again, for the place where the allocation is now. A
+  /// space without memory for tables hides them; where its work cannot wait until the memory is
+  /// there, the devices with contexts in it are in error.
   void follow(AllocationId allocation, Tables tables, Work* work) DXGKIT_REQUIRES(on_lane);
 
   /// Plans `changed` in a second space, with its root; appended to `work`. kNoMemory: nothing
@@ -90,6 +97,10 @@ class TablePlanner {
  private:
   Result<gpuva::TableGrant> grant(const GpuSpace& space, const gpuva::TableNeed& need)
       DXGKIT_REQUIRES(on_lane);
+  void fail_devices(const std::shared_ptr<GpuSpace>& space) DXGKIT_REQUIRES(on_lane);
+  /// Not from inside a plan: whoever gets the room plans too, and would queue that before this plan
+  /// is queued.
+  void free_later(std::span<const Spare> spares) DXGKIT_REQUIRES(on_lane);
 
   VaFloor& floor_;
 };

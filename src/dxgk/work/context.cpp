@@ -78,16 +78,22 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
     status = context->rendering_.allocate();
   }
   if (is_success(status)) {
+    // Its page tables wait for the memory of what runs. An attempt that fails wakes those who wait,
+    // so this asks again only once there may be more room.
+    std::optional<uint64_t> refused_at;
     const bool asked = floor.core.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
       if (device.lost()) {
         status = Status::kDeviceRemoved;
         return true;
       }
-      status = context->enter(context->node_);
-      // Its page tables wait for the memory of what runs.
-      if (status == Status::kNoMemory && context->virtual_ &&
-          floor.core.scheduler().anything_on_hardware())
+      const bool running = floor.core.scheduler().anything_on_hardware();
+      if (refused_at.has_value() && running && *refused_at == floor.residency->room_changes())
         return false;
+      status = context->enter(context->node_);
+      if (status == Status::kNoMemory && context->virtual_ && running) {
+        refused_at = floor.residency->room_changes();
+        return false;
+      }
       if (!is_success(status)) return true;
       if (!context->virtual_) context->rendering_.open_pool();
       device.contexts.push_back(context.get());
