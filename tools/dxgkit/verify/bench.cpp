@@ -92,10 +92,12 @@ Outcome Bench::load() {
                                  filled_entries_.size()));
 }
 
-Outcome Bench::start() {
+Outcome Bench::start(const StartChanges& changes) {
   dxgk::AdapterOptions options;
   if (options_.mode == Mode::kOs) options.tdr_delay_ns = kBusyMachineTdrDelayNs;
-  options.faults = mutator_;
+  options.faults = changes.faults != nullptr ? changes.faults : mutator_;
+  options.verifier = changes.verifier;
+  options.transfer_chunk_bytes = changes.transfer_chunk_bytes;
   const Result<dxgk::Luid> luid = system_->start_adapter(*driver_, world_->function(), options);
   if (!luid.has_value())
     return Outcome::failed(fmt::format("the adapter did not start: {}", status_text(luid.error())));

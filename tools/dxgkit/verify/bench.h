@@ -58,7 +58,14 @@ class Bench {
 
   // --- for the first and last steps ---
   Outcome load();
-  Outcome start();
+  /// What a start has beside what it always has.
+  struct StartChanges {
+    port::FaultInjector* faults = nullptr;  // outlives the adapter; null: the mutator, if any
+    dxgk::VerifierSwitches verifier = {};
+    uint64_t transfer_chunk_bytes = dxgk::AdapterOptions{}.transfer_chunk_bytes;
+  };
+  Outcome start() { return start(StartChanges{}); }
+  Outcome start(const StartChanges& changes);
   Outcome stop();
   Outcome unload();
   /// After a bug check: tears everything down, and starts a new machine with a new copy of the

@@ -121,7 +121,7 @@ std::vector<Step> all_steps() {
   std::vector<Step> all;
   for (const std::span<const Step> group :
        {begin_steps(), object_steps(), memory_steps(), work_steps(), address_steps(),
-        display_steps(), end_steps()})
+        transfer_steps(), world_steps(), display_steps(), end_steps()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

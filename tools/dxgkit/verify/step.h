@@ -44,6 +44,8 @@ std::span<const Step> object_steps();
 std::span<const Step> memory_steps();
 std::span<const Step> work_steps();
 std::span<const Step> address_steps();
+std::span<const Step> transfer_steps();
+std::span<const Step> world_steps();
 std::span<const Step> display_steps();
 std::span<const Step> end_steps();
 std::vector<Step> all_steps();

@@ -1,0 +1,51 @@
+#include "tools/dxgkit/verify/scarcity.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/arithmetic.h"
+#include "dxgk/core/segment_flags.h"
+
+namespace dxgkit::tool::verify {
+
+uint64_t Scarcity::random() {
+  // SplitMix64, as Bench::random, with one step per number whoever asks.
+  uint64_t z = numbers_.fetch_add(0x9E3779B97F4A7C15ULL, std::memory_order_relaxed);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
+std::optional<Status> Scarcity::before_paging(const port::PagingOperation&, uint32_t buffer_bytes) {
+  uint32_t seen = whole_buffer_bytes_.load(std::memory_order_relaxed);
+  while (seen < buffer_bytes && !whole_buffer_bytes_.compare_exchange_weak(seen, buffer_bytes)) {
+  }
+  return std::nullopt;
+}
+
+uint32_t Scarcity::room(std::string_view ddi, uint32_t bytes) {
+  if (ddi != "DxgkDdiBuildPagingBuffer") return bytes;
+  // A driver may rely on a whole buffer where the buffer is new.
+  if (bytes >= whole_buffer_bytes_.load(std::memory_order_relaxed)) return bytes;
+  const uint64_t number = random();
+  if (number % 3 != 0) return bytes;
+  cuts_.fetch_add(1, std::memory_order_relaxed);
+  // Of every magnitude, as a few bytes more or less matter where there are few.
+  const auto digits = static_cast<uint32_t>(std::bit_width(bytes));
+  const uint32_t most = std::max(bytes >> ((number >> 8) % digits), 1U);
+  return static_cast<uint32_t>(1 + (number >> 16) % most);
+}
+
+void Scarcity::shape(port::SegmentsInfo* segments) {
+  if (segment_bytes_ == 0) return;
+  for (port::SegmentInfo& segment : segments->segments) {
+    if ((segment.flags & dxgk::kSegmentAperture) != 0 || segment.size <= segment_bytes_) continue;
+    // What has a structure of its own inside is left alone.
+    if (segment.bank_count != 0 || !segment.invalid_ranges.empty() || segment.reserved != 0)
+      continue;
+    segment.size = segment_bytes_;
+    segment.commit_limit = std::min(segment.commit_limit, segment.size);
+  }
+}
+
+}  // namespace dxgkit::tool::verify
