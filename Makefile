@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl coverage mutate traces known clean bootstrap
+.PHONY: run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl coverage mutate mutate-drivers traces known clean bootstrap
 
 run: bootstrap
 	@mkdir -p build
@@ -82,6 +82,13 @@ SAMPLE ?= 60
 mutate:
 	@scripts/bootstrap python3-clang-19
 	@scripts/mutate --jobs $(JOBS) --sample $(SAMPLE) $(if $(filter command line environment,$(origin SEED)),--seed $(SEED))
+
+# Small changes of the reference drivers that `dxgkit verify` should find, SAMPLE of them for each driver and memory model.
+mutate-drivers:
+	@scripts/bootstrap python3-clang-19
+	@mkdir -p build
+	@$(call build,dev) --target dxgkit_tool
+	@scripts/mutate_drivers --jobs $(JOBS) --sample $(SAMPLE) $(if $(filter command line environment,$(origin SEED)),--seed $(SEED))
 
 # The traces that simulated worlds and runs with a seed are held against: after a change that is meant to alter what happens.
 traces: bootstrap

@@ -38,6 +38,9 @@ CONSTANT = {Kind.STATIC_ASSERT, Kind.ENUM_CONSTANT_DECL, Kind.FIELD_DECL, Kind.A
 class Walk:
     """The candidates of one file."""
 
+    skipped = SKIPPED  # text that no rule speaks of
+    messages = MESSAGE  # functions that no rule speaks of
+
     def __init__(self, name):
         self.name = name
         self.data = (ROOT / name).read_bytes()
@@ -66,7 +69,7 @@ class Walk:
             return
         if HINT.match(self.data[self.line_of[line - 1]:end].decode(errors="replace")):
             return
-        if SKIPPED.search(self.data[start:end].decode(errors="replace")):
+        if self.skipped.search(self.data[start:end].decode(errors="replace")):
             return
         self.found[(operator, start, end, text)] = {
             "file": self.name, "function": self.function, "line": line, "operator": operator, "start": start, "end": end, "text": text,
@@ -141,7 +144,7 @@ class Walk:
             owner = cursor.semantic_parent
             self.function = (owner.spelling + "::" if owner is not None and owner.kind in (Kind.CLASS_DECL, Kind.STRUCT_DECL, Kind.CLASS_TEMPLATE) else "") + \
                 cursor.spelling
-            if not MESSAGE.search(cursor.spelling):
+            if not self.messages.search(cursor.spelling):
                 for child in children:
                     if child.kind not in (Kind.PARM_DECL, Kind.TYPE_REF, Kind.NAMESPACE_REF):
                         self.walk(child)
@@ -219,7 +222,7 @@ class Walk:
         if name in ("front", "back") and text.endswith(f"{name}()"):
             other = "back" if name == "front" else "front"
             self.add("last for first", cursor, re.sub(r"[{}]", lambda m: m.group(0) * 2, text[:-len(name) - 2] + other + "()"), [])
-        if SKIPPED.search(text[:80]):
+        if self.skipped.search(text[:80]):
             return
         for argument in cursor.get_arguments():
             if argument is not None and argument.extent.start.offset > cursor.extent.start.offset:
@@ -241,8 +244,11 @@ def parsed(command):
 
 def of_unit(command, wanted):
     """File -> candidates, for each wanted file that this unit reads."""
+    return of_parsed(parsed(command), wanted, Walk)
+
+
+def of_parsed(unit, wanted, kind_of_walk):
     walks = {}
-    unit = parsed(command)
     prefix = str(ROOT) + "/"
 
     def top(cursor):
@@ -258,7 +264,7 @@ def of_unit(command, wanted):
             for child in cursor.get_children():
                 top(child)
         elif cursor.kind in FUNCTIONS:
-            walks.setdefault(name, Walk(name)).walk(cursor)
+            walks.setdefault(name, kind_of_walk(name)).walk(cursor)
 
     for cursor in unit.cursor.get_children():
         top(cursor)

@@ -12,23 +12,33 @@ class Written:
 BOOLEAN = ("condition", "first clause", "second clause")
 
 
-def expression(group, original, data):
+@dataclasses.dataclass
+class Asking:
+    """How a source asks whether a mutant is chosen, and how it makes a truth value of an expression."""
+    question: bytes
+    truth: bytes
+
+
+CORE = Asking(b"::dxgkit_mutation::on(%d)", b"static_cast<bool>(%s)")
+
+
+def expression(group, original, data, asking):
     """One expression that is the original or one of the mutants."""
     out = original
     if any(one["operator"].startswith(BOOLEAN) for one in group):
-        out = b"static_cast<bool>(" + out + b")"
+        out = asking.truth % out
     for one in reversed(group):
         parts = [data[start:end].decode() for start, end in one["parts"]]
         mutant = one["text"].format(*parts).encode()
-        out = b"(::dxgkit_mutation::on(%d) ? (%s) : (%s))" % (one["id"], mutant, out)
+        out = b"(%s ? (%s) : (%s))" % (asking.question % one["id"], mutant, out)
     return out
 
 
-def statement(one, original):
-    return b"{ if (!::dxgkit_mutation::on(%d)) { %s } }" % (one["id"], original)
+def statement(one, original, asking):
+    return b"{ if (!%s) { %s } }" % (asking.question % one["id"], original)
 
 
-def write(data, chosen):
+def write(data, chosen, asking=CORE):
     """`chosen`: candidates of one file, each with an id; ranges nest."""
     ranges = {}
     for one in chosen:
@@ -54,9 +64,9 @@ def write(data, chosen):
             left_out = [one for one in group if one["operator"] == "statement left out"]
             inner = render(low, high, nested, base + len(out))
             others = [one for one in group if one not in left_out]
-            piece = expression(others, inner, data) if others else inner
+            piece = expression(others, inner, data, asking) if others else inner
             for one in left_out:
-                piece = statement(one, piece)
+                piece = statement(one, piece, asking)
             for one in group:
                 places[one["id"]] = (base + len(out), base + len(out) + len(piece))
             out += piece

@@ -1,0 +1,42 @@
+"""Names mutants, draws a sample of them, and knows which of them are equivalent. For `mutate` and `mutate_drivers`."""
+import hashlib
+
+import candidates
+
+
+def original(mutant):
+    return (candidates.ROOT / mutant["file"]).read_bytes()[mutant["start"]:mutant["end"]].decode()
+
+
+def changed(mutant):
+    data = (candidates.ROOT / mutant["file"]).read_bytes()
+    return mutant["text"].format(*(data[start:end].decode() for start, end in mutant["parts"]))
+
+
+def numbered(everything):
+    """Gives each mutant a name that stays while its function's other lines change."""
+    seen = {}
+    for mutant in everything:
+        name = "\0".join((mutant["file"], mutant["function"], mutant["operator"], " ".join(original(mutant).split()), " ".join(changed(mutant).split())))
+        seen[name] = seen.get(name, 0) + 1
+        mutant["name"] = f"{name}\0{seen[name]}"
+
+
+def draw(some, count, seed):
+    """The `count` lowest by a hash of seed and name: an edit of the sources changes few of them, where a shuffle would draw all anew."""
+    return sorted(some, key=lambda one: hashlib.sha256(f"{seed}\0{one['name']}".encode()).digest())[:count]
+
+
+def one_line(text):
+    text = " ".join(text.split())
+    return text if len(text) <= 110 else text[:107] + "..."
+
+
+def equivalent(mutant, known):
+    """The sentence that says why nobody could see it, or None. An entry without a text means its whole function."""
+    for one in known:
+        if one["file"] != mutant["file"] or one.get("function", mutant["function"]) != mutant["function"]:
+            continue
+        if "text" not in one or one["operator"] == mutant["operator"] and " ".join(one["text"].split()) == " ".join(original(mutant).split()):
+            return one["why"]
+    return None
