@@ -286,6 +286,14 @@ class Job {
   /// Submits commands with one mistake. Returns the answer of the call. The job's allocations stay
   /// resident.
   Answer<NTSTATUS> submit_spoilt(Bench& bench, const ClientContext& context, size_t how);
+  /// A variant of the plug-in's record_overreach, and the answer of the call that submitted it.
+  struct Overreach {
+    DxgkitClientOverreach variant;
+    NTSTATUS status;
+  };
+  /// In both memory models. nullopt: there is no variant with this number. Its memory stays
+  /// resident.
+  Answer<std::optional<Overreach>> submit_overreach(ClientContext& context, uint32_t variant);
   /// Fills the memory that the GPU writes and the CPU reads with bytes that no job leaves.
   Answer<void> spoil();
 
@@ -293,6 +301,10 @@ class Job {
   Job(Client& client, D3DKMT_HANDLE device) : client_(client), device_(device) {}
   DxgkitClientJob description() const;
   Answer<void> create_commands();
+  using Recorder = std::function<Answer<void>(DxgkitClientJob& job)>;
+  Answer<DxgkitClientJob> record_with(ClientContext& context, uint64_t busy_ns,
+                                      const Recorder& recorder);
+  Answer<DxgkitClientJob> record_virtual_with(uint64_t busy_ns, const Recorder& recorder);
   /// The caller submits the commands' address.
   Answer<DxgkitClientJob> record_virtual(uint64_t busy_ns);
   Answer<void> submit_virtual(const ClientContext& context, uint64_t busy_ns, bool null_rendering);

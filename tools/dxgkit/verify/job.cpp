@@ -179,6 +179,12 @@ Answer<void> Job::fill() {
 }
 
 Answer<DxgkitClientJob> Job::record(ClientContext& context, uint64_t busy_ns) {
+  return record_with(context, busy_ns,
+                     [&](DxgkitClientJob& job) -> Answer<void> { return code_->record(job); });
+}
+
+Answer<DxgkitClientJob> Job::record_with(ClientContext& context, uint64_t busy_ns,
+                                         const Recorder& recorder) {
   std::vector<DxgkitClientUse> uses(context.list_size);
   std::vector<DxgkitClientPatch> patches(context.patches_size);
   DxgkitClientJob job = description();
@@ -189,10 +195,12 @@ Answer<DxgkitClientJob> Job::record(ClientContext& context, uint64_t busy_ns) {
   job.use_count_max = context.list_size;
   job.patches = patches.data();
   job.patch_count_max = context.patches_size;
-  DXGKIT_VERIFY_TRY(code_->record(job));
+  DXGKIT_VERIFY_TRY(recorder(job));
   for (uint32_t i = 0; i < job.use_count; ++i) {
     context.list[i] = {};
-    context.list[i].hAllocation = allocations_[uses[i].allocation].handle;
+    const uint32_t named = uses[i].allocation;
+    if (named != DXGKIT_CLIENT_NO_ALLOCATION)
+      context.list[i].hAllocation = allocations_[named].handle;
     context.list[i].WriteOperation = uses[i].write != 0;
   }
   static_assert(sizeof(DxgkitClientPatch) == sizeof(D3DDDI_PATCHLOCATIONLIST));
@@ -204,6 +212,11 @@ Answer<DxgkitClientJob> Job::record(ClientContext& context, uint64_t busy_ns) {
 }
 
 Answer<DxgkitClientJob> Job::record_virtual(uint64_t busy_ns) {
+  return record_virtual_with(
+      busy_ns, [&](DxgkitClientJob& job) -> Answer<void> { return code_->record(job); });
+}
+
+Answer<DxgkitClientJob> Job::record_virtual_with(uint64_t busy_ns, const Recorder& recorder) {
   const Answer<std::byte*> view = client_.lock(device_, commands_.handle);
   if (!view.has_value()) return std::unexpected(view.error());
   DxgkitClientJob job = description();
@@ -214,7 +227,7 @@ Answer<DxgkitClientJob> Job::record_virtual(uint64_t busy_ns) {
   job.commands_address = commands_address_;
   job.private_data = private_data_.data();
   job.private_bytes_max = static_cast<uint32_t>(private_data_.size());
-  const Answer<void> recorded = code_->record(job);
+  const Answer<void> recorded = recorder(job);
   DXGKIT_VERIFY_TRY(client_.unlock(device_, commands_.handle));
   if (!recorded.has_value()) return std::unexpected(recorded.error());
   job.commands = nullptr;
@@ -233,6 +246,32 @@ Answer<void> Job::submit_virtual(const ClientContext& context, uint64_t busy_ns,
                          std::span(private_data_).first(job->private_bytes), null_rendering);
   DXGKIT_VERIFY_TRY(client_.evict(device_, named));  // it stays for queued work
   return check_answer("D3DKMTSubmitCommand", status);
+}
+
+Answer<std::optional<Job::Overreach>> Job::submit_overreach(ClientContext& context,
+                                                            uint32_t variant) {
+  std::optional<DxgkitClientOverreach> made;
+  const auto recorder = [&](DxgkitClientJob& job) -> Answer<void> {
+    auto answer = code_->record_overreach(job, variant);
+    if (!answer.has_value()) return std::unexpected(answer.error());
+    made = *answer;
+    return {};
+  };
+  const bool addresses = commands_address_ != 0;
+  const Answer<DxgkitClientJob> job =
+      addresses ? record_virtual_with(0, recorder) : record_with(context, 0, recorder);
+  if (!job.has_value()) return std::unexpected(job.error());
+  if (!made) return std::nullopt;
+  if (!addresses) {
+    return Overreach{*made, client_.try_render(context, job->command_bytes, job->use_count,
+                                               job->patch_count)};
+  }
+  std::vector<D3DKMT_HANDLE> named{commands_.handle};
+  for (const ClientAllocation& one : allocations_) named.push_back(one.handle);
+  DXGKIT_VERIFY_TRY(client_.make_resident(device_, named));
+  return Overreach{*made,
+                   client_.try_submit(context.handle, commands_address_, job->command_bytes,
+                                      std::span(private_data_).first(job->private_bytes))};
 }
 
 Answer<NTSTATUS> Job::submit_spoilt(Bench& bench, const ClientContext& context, size_t how) {
