@@ -263,15 +263,14 @@ Answer<std::optional<Job::Overreach>> Job::submit_overreach(ClientContext& conte
   if (!job.has_value()) return std::unexpected(job.error());
   if (!made) return std::nullopt;
   if (!addresses) {
-    return Overreach{*made, client_.try_render(context, job->command_bytes, job->use_count,
-                                               job->patch_count)};
+    return Overreach{
+        *made, client_.try_render(context, job->command_bytes, job->use_count, job->patch_count)};
   }
   std::vector<D3DKMT_HANDLE> named{commands_.handle};
   for (const ClientAllocation& one : allocations_) named.push_back(one.handle);
   DXGKIT_VERIFY_TRY(client_.make_resident(device_, named));
-  return Overreach{*made,
-                   client_.try_submit(context.handle, commands_address_, job->command_bytes,
-                                      std::span(private_data_).first(job->private_bytes))};
+  return Overreach{*made, client_.try_submit(context.handle, commands_address_, job->command_bytes,
+                                             std::span(private_data_).first(job->private_bytes))};
 }
 
 Answer<NTSTATUS> Job::submit_spoilt(Bench& bench, const ClientContext& context, size_t how) {
