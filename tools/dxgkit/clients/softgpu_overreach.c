@@ -93,6 +93,8 @@ typedef struct Row {
 #define NO_FIELD 0, 0, 0
 #define RIGHT(command, place, what) {command, place, kBoth, kNothing, NO_FIELD, what " at its limits"}
 
+/* So much behind the end of an allocation is another one. */
+#define TWO_PAGES 8192
 /* Rows for each reference. `align`: of the offset; the first multiple of it beyond the end. */
 #define REFERENCE(command, place, type, member, align, what)                                       \
   {command, kInside, kPatching, kNoSuchEntry, FIELD(type, member.allocation), 0,                   \
@@ -103,6 +105,8 @@ typedef struct Row {
        what ": the index of an entry without an allocation"},                                      \
       {command, place, kPatching, kAdd, FIELD(type, member.offset), align,                         \
        what ": an offset just too large"},                                                         \
+      {command, place, kPatching, kAdd, FIELD(type, member.offset), TWO_PAGES,                     \
+       what ": an offset in the memory behind"},                                                   \
       {command, kInside, kPatching, kSet, FIELD(type, member.offset), 0x80000000,                  \
        what ": an offset far beyond the end"},                                                     \
       {command, kInside, kPatching, kSet, FIELD(type, member.offset), -(align),                    \
@@ -185,6 +189,7 @@ static const Row kRows[] = {
     HEADER(kCopy, sizeof(SgpuUmdCopy), "COPY"),
     FURTHER(kCopy, kFirstAtEnd, SgpuUmdCopy, size_bytes, 1, "COPY: a size that leaves the source"),
     FURTHER(kCopy, kSecondAtEnd, SgpuUmdCopy, size_bytes, 1, "COPY: a size that leaves the destination"),
+    FURTHER(kCopy, kSecondAtEnd, SgpuUmdCopy, size_bytes, TWO_PAGES, "COPY: a size into the memory behind"),
     FURTHER(kCopy, kInside, SgpuUmdCopy, size_bytes, (int64_t)1 << 32, "COPY: a size of 32 bits and more"),
     WRONG(kCopy, SgpuUmdCopy, size_bytes, -1, "COPY: a size that wraps"),
 
@@ -194,6 +199,7 @@ static const Row kRows[] = {
     HEADER(kFill, sizeof(SgpuUmdFill), "FILL"),
     MISALIGNED(kFill, SgpuUmdFill, destination, 2, "FILL"),
     FURTHER(kFill, kFirstAtEnd, SgpuUmdFill, size_bytes, 4, "FILL: a size just too large"),
+    FURTHER(kFill, kFirstAtEnd, SgpuUmdFill, size_bytes, TWO_PAGES, "FILL: a size into the memory behind"),
     {kFill, kInside, kBoth, kAdd, FIELD(SgpuUmdFill, size_bytes), 1, "FILL: a size that is no multiple of 4"},
     {kFill, kInside, kBoth, kAdd, FIELD(SgpuUmdFill, size_bytes), (int64_t)1 << 40, "FILL: a size beyond everything"},
     WRONG(kFill, SgpuUmdFill, size_bytes, -4, "FILL: a size that wraps"),
@@ -223,6 +229,8 @@ static const Row kRows[] = {
     WRONG(kConvolve, SgpuUmdConvolve, output_height, 0, "CONVOLVE: no output height"),
     WRONG(kConvolve, SgpuUmdConvolve, output_width, kOutputWidth + 1, "CONVOLVE: an output column more than the source has"),
     WRONG(kConvolve, SgpuUmdConvolve, output_height, kOutputHeight + 1, "CONVOLVE: an output row more than the source has"),
+    WRONG(kConvolve, SgpuUmdConvolve, output_width, kWidth + 1, "CONVOLVE: an output wider than the source"),
+    WRONG(kConvolve, SgpuUmdConvolve, output_height, kHeight + 1, "CONVOLVE: an output higher than the source"),
     WRONG(kConvolve, SgpuUmdConvolve, output_x, kOutputX + 1, "CONVOLVE: an output one column too far right"),
     WRONG(kConvolve, SgpuUmdConvolve, output_y, kOutputY + 1, "CONVOLVE: an output one row too far down"),
     WRONG(kConvolve, SgpuUmdConvolve, output_x, -1, "CONVOLVE: an output column that wraps"),
@@ -360,11 +368,11 @@ static Command right_command(const SoftgpuJob* job, const Row* row) {
     case kSameMemory: {
       SgpuUmdConvolve* v = &c.convolve;
       const uint32_t from = extent(4 * (kWidth + 3), 4 * kWidth, kHeight);
-      const uint32_t to = extent(4 * (kOutputWidth + 1), 4 * kOutputWidth, kOutputHeight);
+      const uint32_t to = extent(4 * (kWidth + 2), 4 * kOutputWidth, kOutputHeight);
       v->header.opcode = SGPU_UMD_OP_CONVOLVE;
       v->header.size_bytes = sizeof(*v);
       v->source_pitch = 4 * (kWidth + 3);
-      v->destination_pitch = 4 * (kOutputWidth + 1);
+      v->destination_pitch = 4 * (kWidth + 2); /* room for rows that are too long */
       v->source_width = kWidth;
       v->source_height = kHeight;
       v->output_x = kOutputX;
@@ -430,7 +438,7 @@ static void put_over_source(Command* command, const Row* row) {
   const int convolve = command->header.opcode == SGPU_UMD_OP_CONVOLVE;
   const uint32_t from = convolve ? extent(4 * (kWidth + 3), 4 * kWidth, kHeight)
                                  : extent(4 * (kWidth + 2), 4 * kWidth, kHeight);
-  const uint32_t to = convolve ? extent(4 * (kOutputWidth + 1), 4 * kOutputWidth, kOutputHeight)
+  const uint32_t to = convolve ? extent(4 * (kWidth + 2), 4 * kOutputWidth, kOutputHeight)
                                : extent(4 * (kWidth / 2 + 2), 4 * (kWidth / 2 + 1), kHeight / 2 + 1);
   SgpuUmdReference* destination = &command->convolve.destination;
   command->convolve.source.offset += 2048;

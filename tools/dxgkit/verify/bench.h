@@ -244,6 +244,9 @@ class Client {
 
 /// A wrong result is a driver's violation, of any DDI.
 void report_result(Bench& bench, const std::string& actual);
+/// D3DKMTRender failed for work that the plug-in calls right, on a device that is not lost. A
+/// status by which drivers refuse commands is the driver's violation.
+void report_refusal(Bench& bench, Status status);
 /// Explains why a device with correct work is lost.
 std::string lost_text(Client& client, D3DKMT_HANDLE device);
 
@@ -298,7 +301,8 @@ class Job {
   Answer<void> spoil();
 
  private:
-  Job(Client& client, D3DKMT_HANDLE device) : client_(client), device_(device) {}
+  Job(Bench& bench, Client& client, D3DKMT_HANDLE device)
+      : bench_(bench), client_(client), device_(device) {}
   DxgkitClientJob description() const;
   Answer<void> create_commands();
   using Recorder = std::function<Answer<void>(DxgkitClientJob& job)>;
@@ -309,6 +313,7 @@ class Job {
   Answer<DxgkitClientJob> record_virtual(uint64_t busy_ns);
   Answer<void> submit_virtual(const ClientContext& context, uint64_t busy_ns, bool null_rendering);
 
+  Bench& bench_;
   Client& client_;
   D3DKMT_HANDLE device_;
   uint64_t seed_ = 0;

@@ -40,6 +40,25 @@ void report_result(Bench& bench, const std::string& actual) {
        .windows = addresses ? "Wrong pictures, or lost devices." : "Wrong pictures."});
 }
 
+void report_refusal(Bench& bench, Status status) {
+  // What a driver says of commands it does not like (REND-16), and no lack of anything.
+  constexpr Status kRefusals[] = {Status::kPrivilegedInstruction, Status::kIllegalInstruction,
+                                  Status::kInvalidParameter,      Status::kInvalidUserBuffer,
+                                  Status::kInvalidHandle,         Status::kGraphicsDriverMismatch};
+  if (std::ranges::find(kRefusals, status) == std::end(kRefusals)) return;
+  bench.findings().report(
+      {.rule = "REND-31",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiRender",
+       .actual =
+           fmt::format("A job of the client plug-in was refused with {}.", status_text(status)),
+       .expected = "Commands within the limits of the driver's user-mode interface are accepted.",
+       .fix = "Find the check that refuses it, and compare it with the command the plug-in "
+              "recorded.",
+       .why = "The plug-in records nothing else than what its driver documents.",
+       .windows = "Applications fail."});
+}
+
 std::string lost_text(Client& client, D3DKMT_HANDLE device) {
   return client.page_faulted(device) ? "the device was lost to a page fault, though all its "
                                        "addresses were mapped and its memory resident"
@@ -48,7 +67,7 @@ std::string lost_text(Client& client, D3DKMT_HANDLE device) {
 
 Answer<std::unique_ptr<Job>> Job::create(Bench& bench, Client& client, D3DKMT_HANDLE device,
                                          uint64_t seed, uint32_t node) {
-  std::unique_ptr<Job> job(new Job(client, device));
+  std::unique_ptr<Job> job(new Job(bench, client, device));
   job->seed_ = seed;
   job->node_ = node;
   const Answer<Plugin::Instance*> code = bench.client_code();
@@ -312,8 +331,12 @@ Answer<void> Job::submit(ClientContext& context, uint64_t busy_ns) {
   if (commands_address_ != 0) return submit_virtual(context, busy_ns, false);
   const Answer<DxgkitClientJob> job = record(context, busy_ns);
   if (!job.has_value()) return std::unexpected(job.error());
-  return check_answer("D3DKMTRender", client_.try_render(context, job->command_bytes,
-                                                         job->use_count, job->patch_count));
+  const NTSTATUS status =
+      client_.try_render(context, job->command_bytes, job->use_count, job->patch_count);
+  // A device that is lost refuses everything.
+  if (!is_success(from_ntstatus(status)) && bench_.running() && client_.active(device_))
+    report_refusal(bench_, from_ntstatus(status));
+  return check_answer("D3DKMTRender", status);
 }
 
 Answer<void> Job::check() {

@@ -135,6 +135,11 @@ struct Tally {
   std::vector<std::string> harmed;       // memory of the other process has changed
 };
 
+/// Once, though the same happens on each node.
+void add_once(std::vector<std::string>& all, const std::string& what) {
+  if (std::ranges::find(all, what) == all.end()) all.push_back(what);
+}
+
 std::string named(const std::vector<std::string>& all) {
   std::string text;
   for (size_t i = 0; i < std::min(all.size(), kNamedMax); ++i)
@@ -170,16 +175,16 @@ void judge(const Job::Overreach& made, bool lost, Tally& tally) {
     case DXGKIT_CLIENT_RIGHT:
       ++tally.right;
       if (!accepted)
-        tally.denied.push_back(
-            fmt::format("{} ({})", what, status_text(from_ntstatus(made.status))));
+        add_once(tally.denied,
+                 fmt::format("{} ({})", what, status_text(from_ntstatus(made.status))));
       else if (lost)
-        tally.denied.push_back(what + " (the device was lost)");
+        add_once(tally.denied, what + " (the device was lost)");
       break;
     case DXGKIT_CLIENT_REFUSED:
-      if (accepted) (lost ? tally.not_refused : tally.accepted).push_back(what);
+      if (accepted) add_once(lost ? tally.not_refused : tally.accepted, what);
       break;
     default:
-      if (accepted && !lost) tally.accepted.push_back(what);
+      if (accepted && !lost) add_once(tally.accepted, what);
       break;
   }
 }
@@ -299,7 +304,9 @@ Outcome overreach(Bench& bench) {
   if (!done) return Outcome::failed(done.error());
   const size_t wrong =
       tally.harmed.size() + tally.accepted.size() + tally.not_refused.size() + tally.denied.size();
-  if (wrong != 0) return Outcome::failed(fmt::format("{} buffers were judged wrongly", wrong));
+  if (wrong != 0)
+    return Outcome::failed(
+        fmt::format("{} mistakes, in what is accepted or in what it does", wrong));
   if (tally.right == 0 && tally.refused == 0 && tally.lost == 0)
     return Outcome::skipped("the client plug-in has no variants");
   return Outcome::ok(fmt::format(
