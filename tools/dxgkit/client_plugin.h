@@ -31,7 +31,8 @@
 extern "C" {
 #endif
 
-#define DXGKIT_CLIENT_VERSION 1u
+/* A plug-in of version 1 still works. Its table ends before record_overreach. */
+#define DXGKIT_CLIENT_VERSION 2u
 
 /* The adapter the jobs run on. */
 typedef struct DxgkitClientAdapter {
@@ -64,9 +65,10 @@ typedef struct DxgkitClientHandle {
   uint32_t reserved;
 } DxgkitClientHandle;
 
-/* One element of the allocation list of a submission. */
+/* One element of the allocation list of a submission. The same allocation may be in several. */
+#define DXGKIT_CLIENT_NO_ALLOCATION 0xFFFFFFFFu /* the element has no allocation: a handle of 0 */
 typedef struct DxgkitClientUse {
-  uint32_t allocation; /* index in DxgkitClientJob.allocations */
+  uint32_t allocation; /* index in DxgkitClientJob.allocations, or DXGKIT_CLIENT_NO_ALLOCATION */
   uint32_t write;      /* 1: the GPU writes it */
 } DxgkitClientUse;
 
@@ -103,6 +105,18 @@ typedef struct DxgkitClientJob {
   uint32_t private_bytes_max;
   uint32_t private_bytes; /* out */
 } DxgkitClientJob;
+
+/* What record_overreach has recorded. */
+#define DXGKIT_CLIENT_STOPPED 0u /* wrong: the driver refuses it, or it costs its device */
+#define DXGKIT_CLIENT_REFUSED 1u /* wrong: D3DKMTRender fails, and the device stays */
+#define DXGKIT_CLIENT_RIGHT 2u   /* right: the driver accepts it, and the device stays */
+typedef struct DxgkitClientOverreach {
+  /* Says where the mistake is: "COPY: an offset just too large". It ends up in messages, and lives
+   * as long as the plug-in. NULL: there is no variant with this number, nor one with a higher. */
+  const char* what;
+  uint32_t expected; /* DXGKIT_CLIENT_STOPPED, _REFUSED or _RIGHT */
+  uint32_t reserved; /* 0 */
+} DxgkitClientOverreach;
 
 /* Every function must be present unless its comment says optional. */
 typedef struct DxgkitClient {
@@ -144,6 +158,16 @@ typedef struct DxgkitClient {
    * host then calls pack_allocation also for an allocation with DXGKIT_CLIENT_COMMANDS. Optional:
    * without it the host gives such a driver no work. size_bytes may end before this member. */
   const char* (*record_virtual)(void* client, DxgkitClientJob* job);
+
+  /* Since version 2. As record, or as record_virtual if the job has addresses, but what it records
+   * is wrong in one field: an index, an offset, a size, a pitch, a flag, a reserved field. Variants
+   * are numbered from 0, and a number has the same mistake for every seed of a node. All fields of
+   * *overreach are 0 before the call. What a variant would do if it ran must not depend on its
+   * other commands. Variants that are right show that the others are wrong by their mistake alone;
+   * they belong at the limits of what the driver must accept. No result is checked, only that
+   * memory of others does not change. Optional: without it the step is skipped. */
+  const char* (*record_overreach)(void* client, DxgkitClientJob* job, uint32_t variant,
+                                  DxgkitClientOverreach* overreach);
 } DxgkitClient;
 
 /* The shared object exports this function. `version` is the host's DXGKIT_CLIENT_VERSION. The

@@ -112,6 +112,8 @@ class Verify(Cli):
                 ("fills_half", 1, "fills", "PAGE-51"),
                 ("patch_fails", 3, "paging", "PATCH-31"),
                 ("fills_otherwise", 1, "render", "REND-29"),
+                ("fill_unchecked", 1, "overreach", "REND-29"),
+                ("fill_unreserved", 1, "overreach", "REND-31"),
                 ("preempt_silent", 3, "preempt-idle", "PREEMPT-06"),
                 ("reset_fails", 3, "reset", "TDR-23"),
                 ("power_fails", 1, "power", "PWR-02"),
@@ -127,6 +129,32 @@ class Verify(Cli):
                 self.assertEqual(next(iter(rules)), step, "something else was found first")
                 proved.add(rule)
         self.proved(proved)
+
+    def test_buffers_with_one_wrong_field(self):
+        """What the finding of the step says: which buffers, and what became of them."""
+        for fault, text in (("fill_unchecked", "changed memory of another process: FILL: a size into the memory behind"),
+                            ("fill_unchecked", "the work went through: FILL: a size just too large"),
+                            ("fill_unreserved", "the work went through: FILL: reserved"),
+                            ("fill_little", "that is right: FILL at its limits (STATUS_INVALID_USER_BUFFER)")):
+            with self.subTest(fault=fault, text=text):
+                report, steps = self.report(*self.choose_fault(fault), "--mode", "sim", "--step", "overreach", driver=MUTANT, code=1)
+                told = " ".join(finding["actual"] for finding in steps["overreach"]["findings"])
+                self.assertIn(text, told)
+        report, steps = self.report("--step", "overreach", "--mode", "sim", code=0)
+        refused, lost, right, around = map(int, re.findall(r"\d+", steps["overreach"]["text"]))
+        self.assertGreater(refused, 300)
+        self.assertEqual(lost, 0)
+        self.assertGreater(right, 20)
+        self.assertEqual(around, 12)  # six allocations of a job on two nodes
+
+    def test_plugins_of_the_older_interface(self):
+        older = os.path.join(self.CLIENTS, "older_client.so")
+        for driver in ("softgpu", "softgpu_wddm2"):
+            arguments = self.choose_model(1) if driver == "softgpu_wddm2" else ()
+            report, steps = self.report("--client", older, "--mode", "sim", *arguments, driver=driver, client=False, code=0)
+            self.assertEqual(steps["render"]["outcome"], "ok")
+            self.assertEqual((steps["overreach"]["outcome"], steps["overreach"]["text"]),
+                             ("skipped", "the client plug-in has no record_overreach"))
 
     def test_user_mode_that_brings_the_driver_down(self):
         steps, rules = self.mutant("render_trusts", "--step", "hostile-render", code=3)
@@ -174,7 +202,7 @@ class Verify(Cli):
                 self.assertEqual(steps["presents"]["ddis"]["DxgkDdiPresentDisplayOnly"], 8)
 
     def test_clients_that_are_wrong(self):
-        for fault, text in (("version", "version 2"), ("size", "size_bytes"), ("null", "NULL"), ("function", "record"), ("symbol", "dxgkit_client")):
+        for fault, text in (("version", "version 3"), ("size", "size_bytes"), ("null", "NULL"), ("function", "record"), ("symbol", "dxgkit_client")):
             name = os.path.join(self.CLIENTS, f"hostile_{fault}_client.so")
             done = self.run_tool("verify", "softgpu", "--client", name)
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), fault)

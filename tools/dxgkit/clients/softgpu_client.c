@@ -1,10 +1,11 @@
 /* The example of a client plug-in (dxgkit/client_plugin.h): as much of a user-mode driver for
- * softgpu as one copy takes.
+ * softgpu as its jobs take.
  *
- * A job: the CPU fills an upload buffer, the GPU copies it to video memory, fills the second half
- * of that, copies it to a read-back buffer, and puts a checksum behind it; the CPU checks all of
- * it. The commands are the same in both memory models: references to allocations where the driver
- * patches, addresses where it does not.
+ * A job uses every command that its node can run, again and again, at places and with sizes of its
+ * seed (softgpu_job.c). The CPU does the same commands on its own copy of the memory, and compares
+ * every byte of what it can see: also those that no command was to write. The commands are the
+ * same in both memory models: references to the allocation list where the driver patches,
+ * addresses where it does not.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -12,35 +13,12 @@
 
 #include "miniports/softgpu/softgpu_umd.h"
 #include "tools/dxgkit/client_plugin.h"
-
-enum { kUpload, kVideo, kReadBack, kAllocations };
-#define CHECKSUM_BYTES 4096u /* of the read-back buffer, behind the pixels */
+#include "tools/dxgkit/clients/softgpu_job.h"
+#include "tools/dxgkit/clients/softgpu_overreach.h"
 
 typedef struct Client {
   uint32_t node_count;
 } Client;
-
-static uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-  return x ^ (x >> 31);
-}
-
-/* 16 KiB to 1 MiB, whole pages. */
-static uint64_t data_bytes(uint64_t seed) { return ((mix(seed) % 64) + 1) * 16384u; }
-static uint64_t filled_from(uint64_t seed) { return data_bytes(seed) / 2; }
-static uint32_t fill_pattern(uint64_t seed) { return (uint32_t)mix(seed + 1); }
-
-/* Byte `at` of what the CPU uploads. */
-static uint8_t source_byte(uint64_t seed, uint64_t at) {
-  return (uint8_t)(mix(seed + (at >> 3)) >> (at % 8 * 8));
-}
-
-/* Byte `at` of what must come back. */
-static uint8_t result_byte(uint64_t seed, uint64_t at) {
-  if (at < filled_from(seed)) return source_byte(seed, at);
-  return (uint8_t)(fill_pattern(seed) >> ((at - filled_from(seed)) % 4 * 8));
-}
 
 static int matches(uint16_t vendor_id, uint16_t device_id) {
   (void)device_id;
@@ -74,14 +52,28 @@ static const char* pack_context(void* client, uint32_t node, void* data, uint32_
   return NULL;
 }
 
+/* Bytes that the CPU sees are for uploads and results. Images that it sees may be anywhere. What
+ * it does not see is in video memory. */
 static const char* pack_allocation(void* client, const DxgkitClientAllocation* wanted, void* data,
                                    uint32_t capacity, uint32_t* bytes) {
   (void)client;
   SgpuUmdAllocation request = {.magic = SGPU_UMD_ALLOCATION_MAGIC, .version = SGPU_UMD_VERSION};
   const uint32_t cpu = DXGKIT_CLIENT_CPU_READS | DXGKIT_CLIENT_CPU_WRITES | DXGKIT_CLIENT_COMMANDS;
-  request.placement = (wanted->usage & cpu) != 0 ? SGPU_UMD_PLACE_STAGING : SGPU_UMD_PLACE_VRAM;
-  request.kind = SGPU_UMD_KIND_BUFFER;
-  request.size_bytes = wanted->size_bytes;
+  const int image = wanted->height != 0;
+  request.placement = SGPU_UMD_PLACE_VRAM;
+  if ((wanted->usage & cpu) != 0)
+    request.placement = image ? SGPU_UMD_PLACE_ANY : SGPU_UMD_PLACE_STAGING;
+  if (image) {
+    request.kind = SGPU_UMD_KIND_SURFACE;
+    request.width = wanted->width;
+    request.height = wanted->height;
+    /* 0: the driver chooses. */
+    request.pitch_bytes = (uint32_t)(wanted->size_bytes / wanted->height);
+    if (request.pitch_bytes == chosen_pitch(wanted->width)) request.pitch_bytes = 0;
+  } else {
+    request.kind = SGPU_UMD_KIND_BUFFER;
+    request.size_bytes = wanted->size_bytes;
+  }
   if (capacity < sizeof(request)) return "too little room";
   memcpy(data, &request, sizeof(request));
   *bytes = sizeof(request);
@@ -90,16 +82,24 @@ static const char* pack_allocation(void* client, const DxgkitClientAllocation* w
 
 static const char* plan(void* client, uint64_t seed, uint32_t node, DxgkitClientAllocation* wanted,
                         uint32_t capacity, uint32_t* count) {
+  static const uint32_t kUsage[kAllocations] = {
+      [kBytes] = DXGKIT_CLIENT_CPU_WRITES | DXGKIT_CLIENT_CPU_READS,
+      [kImage] = DXGKIT_CLIENT_CPU_WRITES | DXGKIT_CLIENT_CPU_READS,
+      [kVideo] = DXGKIT_CLIENT_GPU_WRITES,
+      [kVideoImage] = DXGKIT_CLIENT_GPU_WRITES,
+      [kAnywhere] = DXGKIT_CLIENT_GPU_WRITES | DXGKIT_CLIENT_CPU_READS,
+      [kReadBack] = DXGKIT_CLIENT_GPU_WRITES | DXGKIT_CLIENT_CPU_READS};
   (void)client;
-  (void)node;
   if (capacity < kAllocations) return "too little room";
+  SoftgpuJob job;
+  make_job(&job, seed, node, 0);
   memset(wanted, 0, kAllocations * sizeof(*wanted));
-  wanted[kUpload].size_bytes = data_bytes(seed);
-  wanted[kUpload].usage = DXGKIT_CLIENT_CPU_WRITES;
-  wanted[kVideo].size_bytes = data_bytes(seed);
-  wanted[kVideo].usage = DXGKIT_CLIENT_GPU_WRITES;
-  wanted[kReadBack].size_bytes = data_bytes(seed) + CHECKSUM_BYTES;
-  wanted[kReadBack].usage = DXGKIT_CLIENT_CPU_READS | DXGKIT_CLIENT_GPU_WRITES;
+  for (uint32_t i = 0; i < kAllocations; ++i) {
+    wanted[i].size_bytes = job.shapes[i].size_bytes;
+    wanted[i].width = job.shapes[i].width;
+    wanted[i].height = job.shapes[i].height;
+    wanted[i].usage = kUsage[i];
+  }
   *count = kAllocations;
   return NULL;
 }
@@ -107,13 +107,14 @@ static const char* plan(void* client, uint64_t seed, uint32_t node, DxgkitClient
 static const char* fill(void* client, const DxgkitClientJob* job, uint32_t index, void* view,
                         uint64_t view_bytes) {
   (void)client;
-  (void)index;
-  uint8_t* bytes = view;
-  for (uint64_t at = 0; at < view_bytes; ++at) bytes[at] = source_byte(job->seed, at);
+  SoftgpuJob work;
+  make_job(&work, job->seed, job->node, 0);
+  if (view_bytes < work.shapes[index].size_bytes) return "the view is too short";
+  source_bytes(&work, index, view);
   return NULL;
 }
 
-/* Appends a command; job->command_bytes stays where it is when there is no room. */
+/* Appends; 0: there is no room. */
 static int add(DxgkitClientJob* job, const void* command, uint32_t bytes) {
   if (job->command_bytes_max - job->command_bytes < bytes) return 0;
   memcpy((uint8_t*)job->commands + job->command_bytes, command, bytes);
@@ -121,58 +122,22 @@ static int add(DxgkitClientJob* job, const void* command, uint32_t bytes) {
   return 1;
 }
 
-/* `at` bytes into an allocation, as a command of the adapter's model names them. */
-static SgpuUmdReference place(const DxgkitClientJob* job, uint32_t allocation, uint64_t at) {
-  if (job->addresses != NULL) return sgpu_umd_at(job->addresses[allocation] + at);
-  const SgpuUmdReference reference = {allocation, (uint32_t)at};
-  return reference;
-}
+static const char kNoRoom[] = "the command buffer is too short";
 
-/* 0: there is no room. */
-static int add_commands(DxgkitClientJob* job) {
-  const uint64_t size = data_bytes(job->seed);
-  const uint64_t half = filled_from(job->seed);
-  int room = 1;
-  if (job->busy_ns != 0) {
-    const SgpuUmdDelay delay = {.header = {SGPU_UMD_OP_DELAY, sizeof(delay)},
-                                .duration_ns = job->busy_ns,
-                                .flags = SGPU_UMD_DELAY_PREEMPTIBLE};
-    room = add(job, &delay, sizeof(delay));
-  }
-  const SgpuUmdCopy up = {.header = {SGPU_UMD_OP_COPY, sizeof(up)},
-                          .source = place(job, kUpload, 0),
-                          .destination = place(job, kVideo, 0),
-                          .size_bytes = size};
-  const SgpuUmdFill second_half = {.header = {SGPU_UMD_OP_FILL, sizeof(second_half)},
-                                   .destination = place(job, kVideo, half),
-                                   .size_bytes = size - half,
-                                   .pattern = fill_pattern(job->seed)};
-  const SgpuUmdCopy down = {.header = {SGPU_UMD_OP_COPY, sizeof(down)},
-                            .source = place(job, kVideo, 0),
-                            .destination = place(job, kReadBack, 0),
-                            .size_bytes = size};
-  const SgpuUmdChecksum sum = {.header = {SGPU_UMD_OP_CHECKSUM, sizeof(sum)},
-                               .source = place(job, kVideo, 0),
-                               .result = place(job, kReadBack, size),
-                               .pitch = (uint32_t)size,
-                               .width_bytes = (uint32_t)size,
-                               .height = 1,
-                               .kind = SGPU_UMD_CHECKSUM_FNV1A64};
-  return room && add(job, &up, sizeof(up)) && add(job, &second_half, sizeof(second_half)) &&
-         add(job, &down, sizeof(down)) && add(job, &sum, sizeof(sum));
-}
-
+/* Some entries of the list name an allocation again, and some name none. */
 static const char* record(void* client, DxgkitClientJob* job) {
   (void)client;
-  if (job->use_count_max < kAllocations) return "the allocation list is too short";
-  for (uint32_t i = 0; i < kAllocations; ++i) {
-    job->uses[i].allocation = i;
-    job->uses[i].write = i != kUpload;
-  }
-  job->use_count = kAllocations;
+  UseList list;
+  if (!make_use_list(job, &list)) return "the allocation list is too short";
   SgpuUmdBufferHeader header = {.magic = SGPU_UMD_BUFFER_MAGIC, .version = SGPU_UMD_VERSION};
-  if (!add(job, &header, sizeof(header)) || !add_commands(job))
-    return "the command buffer is too short";
+  if (!add(job, &header, sizeof(header))) return kNoRoom;
+  SoftgpuJob work;
+  Command command;
+  make_job(&work, job->seed, job->node, job->busy_ns);
+  while (next_command(&work, &command)) {
+    name_uses(&list, &command);
+    if (!add(job, &command, command.header.size_bytes)) return kNoRoom;
+  }
   header.size_bytes = job->command_bytes;
   memcpy(job->commands, &header, sizeof(header));
   return NULL;
@@ -182,30 +147,73 @@ static const char* record_virtual(void* client, DxgkitClientJob* job) {
   (void)client;
   const SgpuUmdSubmission submission = {.magic = SGPU_UMD_SUBMISSION_MAGIC,
                                         .version = SGPU_UMD_VERSION};
-  if (!add_commands(job)) return "the command buffer is too short";
+  const SgpuUmdCommand end = {SGPU_UMD_OP_END, sizeof(end)};
+  SoftgpuJob work;
+  Command command;
+  make_job(&work, job->seed, job->node, job->busy_ns);
+  while (next_command(&work, &command)) {
+    const SgpuUmdCommand nop = {SGPU_UMD_OP_NOP, 16};
+    if (command.header.opcode == SGPU_UMD_OP_DELAY &&
+        !(add(job, &nop, sizeof(nop)) && add(job, "ignored", 8)))
+      return kNoRoom;
+    name_addresses(job, &command);
+    if (!add(job, &command, command.header.size_bytes)) return kNoRoom;
+  }
+  /* What is behind an END must not run: here the last command with another destination. */
+  command.copy.destination = sgpu_umd_at(job->addresses[kReadBack]);
+  if (!add(job, &end, sizeof(end)) || !add(job, &command, command.header.size_bytes))
+    return kNoRoom;
+  /* The private data may be absent. */
+  if (job->seed % 3 == 0) return NULL;
   if (job->private_bytes_max < sizeof(submission)) return "too little room for private data";
   memcpy(job->private_data, &submission, sizeof(submission));
   job->private_bytes = sizeof(submission);
   return NULL;
 }
 
+/* The bytes that all allocations must have after the job. NULL: no memory. The first is the one to
+ * free. */
+static int make_expected(const DxgkitClientJob* job, SoftgpuJob* work,
+                         uint8_t* memory[kAllocations]) {
+  size_t bytes = 0;
+  make_job(work, job->seed, job->node, 0);
+  for (uint32_t i = 0; i < kAllocations; ++i) bytes += work->shapes[i].size_bytes;
+  memory[0] = malloc(bytes);
+  if (memory[0] == NULL) return 0;
+  for (uint32_t i = 1; i < kAllocations; ++i)
+    memory[i] = memory[i - 1] + work->shapes[i - 1].size_bytes;
+  source_bytes(work, kBytes, memory[kBytes]);
+  source_bytes(work, kImage, memory[kImage]);
+  Command command;
+  while (next_command(work, &command)) apply_command(&command, memory);
+  return 1;
+}
+
 static const char* check(void* client, const DxgkitClientJob* job, uint32_t index, const void* view,
                          uint64_t view_bytes) {
+  static const char* const kWrong[kAllocations] = {
+      [kBytes] = "a byte that the GPU only reads has changed",
+      [kImage] = "a byte of an image that the GPU only reads has changed",
+      [kAnywhere] = "a byte of an image that the GPU writes is wrong",
+      [kReadBack] = "a byte of the read-back buffer is wrong"};
   (void)client;
-  (void)index;
-  const uint8_t* bytes = view;
-  const uint64_t size = data_bytes(job->seed);
-  if (view_bytes < size + CHECKSUM_BYTES) return "the read-back buffer is too short";
-  uint64_t expected = 0xCBF29CE484222325ull; /* FNV-1a */
-  for (uint64_t at = 0; at < size; ++at) {
-    if (bytes[at] != result_byte(job->seed, at)) {
-      return at < filled_from(job->seed) ? "a copied byte is wrong" : "a filled byte is wrong";
-    }
-    expected = (expected ^ bytes[at]) * 0x100000001B3ull;
-  }
-  uint64_t sum = 0;
-  memcpy(&sum, bytes + size, sizeof(sum));
-  return sum == expected ? NULL : "the bytes are right, the checksum of the GPU is not";
+  SoftgpuJob work;
+  uint8_t* memory[kAllocations];
+  SgpuUmdAllocation made;
+  if (index >= kAllocations || kWrong[index] == NULL) return "there is nothing to check";
+  if (job->allocations[index].private_bytes < sizeof(made)) return "its private data is too short";
+  memcpy(&made, job->allocations[index].private_data, sizeof(made));
+  if (!make_expected(job, &work, memory)) return "no memory";
+  const Shape shape = work.shapes[index];
+  const char* wrong = NULL;
+  if (made.size_bytes != shape.size_bytes || made.pitch_bytes != shape.pitch)
+    wrong = "the driver says another size or pitch than was asked for";
+  else if (view_bytes < shape.size_bytes)
+    wrong = "the view is too short";
+  else if (memcmp(view, memory[index], shape.size_bytes) != 0)
+    wrong = kWrong[index];
+  free(memory[0]);
+  return wrong;
 }
 
 const DxgkitClient* dxgkit_client(uint32_t version) {
@@ -222,7 +230,8 @@ const DxgkitClient* dxgkit_client(uint32_t version) {
                                        .fill = fill,
                                        .record = record,
                                        .check = check,
-                                       .record_virtual = record_virtual};
+                                       .record_virtual = record_virtual,
+                                       .record_overreach = record_overreach};
   (void)version;
   return &kClient;
 }

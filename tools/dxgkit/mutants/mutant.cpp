@@ -69,17 +69,58 @@ NTSTATUS NTAPI trust_user_mode(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER ar
   static_cast<volatile UCHAR*>(args->pDmaBuffer)[offset] = 0;
   return whole.DxgkDdiRender(context, args);
 }
-NTSTATUS NTAPI fill_otherwise(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
-  // Another pattern than the client's: the commands run to completion and have another effect.
+/// The last FILL of a user's buffer that is seen for the first time; null without one.
+template <typename Change>
+SgpuUmdFill* each_fill(const DXGKARG_RENDER* args, ULONG* offset, Change change) {
   auto* const bytes = static_cast<UCHAR*>(const_cast<PVOID>(args->pCommand));
+  SgpuUmdFill* last = nullptr;
   for (ULONG at = sizeof(SgpuUmdBufferHeader);
        args->MultipassOffset == 0 && at + sizeof(SgpuUmdFill) <= args->CommandLength;) {
     auto* const fill = reinterpret_cast<SgpuUmdFill*>(bytes + at);
-    if (fill->header.opcode == SGPU_UMD_OP_FILL) fill->pattern ^= 1;
+    if (fill->header.opcode == SGPU_UMD_OP_FILL) {
+      change(fill);
+      last = fill;
+      *offset = at - sizeof(SgpuUmdBufferHeader);
+    }
     if (fill->header.size_bytes < sizeof(SgpuUmdCommand)) break;
     at += fill->header.size_bytes;
   }
+  return last;
+}
+NTSTATUS NTAPI fill_otherwise(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  // Another pattern than the client's: the commands run to completion and have another effect.
+  ULONG offset = 0;
+  each_fill(args, &offset, [](SgpuUmdFill* fill) { fill->pattern ^= 1; });
   return whole.DxgkDdiRender(context, args);
+}
+NTSTATUS NTAPI fill_unreserved(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  // What must be 0 is not looked at.
+  ULONG offset = 0;
+  each_fill(args, &offset, [](SgpuUmdFill* fill) { fill->reserved = 0; });
+  return whole.DxgkDdiRender(context, args);
+}
+NTSTATUS NTAPI fill_unchecked(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  // The size of the last FILL is never compared with its allocation, as it is put in afterwards.
+  ULONG offset = 0;
+  SgpuUmdFill* const fill = each_fill(args, &offset, [](SgpuUmdFill*) {});
+  if (fill == nullptr) return whole.DxgkDdiRender(context, args);
+  const UINT64 size_bytes = fill->size_bytes;
+  auto* const dma = static_cast<UCHAR*>(args->pDmaBuffer) + offset;
+  fill->size_bytes = 4;
+  const NTSTATUS status = whole.DxgkDdiRender(context, args);
+  fill->size_bytes = size_bytes;
+  // A user's command is as long as the hardware's.
+  if (static_cast<UCHAR*>(args->pDmaBuffer) >= dma + sizeof(*fill))
+    reinterpret_cast<SgpuUmdFill*>(dma)->size_bytes = size_bytes;
+  return status;
+}
+NTSTATUS NTAPI fill_little(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  // A size that is allowed is refused.
+  ULONG offset = 0;
+  bool refused = false;
+  each_fill(args, &offset,
+            [&](const SgpuUmdFill* fill) { refused = refused || fill->size_bytes == 100; });
+  return refused ? STATUS_INVALID_USER_BUFFER : whole.DxgkDdiRender(context, args);
 }
 NTSTATUS NTAPI ignore_preemption(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PREEMPTCOMMAND) {
   return STATUS_SUCCESS;
@@ -120,6 +161,9 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("render_trusts")) data->DxgkDdiRender = trust_user_mode;
   if (chosen("render_spins")) data->DxgkDdiRender = spin_in_render;
   if (chosen("fills_otherwise")) data->DxgkDdiRender = fill_otherwise;
+  if (chosen("fill_unreserved")) data->DxgkDdiRender = fill_unreserved;
+  if (chosen("fill_unchecked")) data->DxgkDdiRender = fill_unchecked;
+  if (chosen("fill_little")) data->DxgkDdiRender = fill_little;
   if (chosen("preempt_silent")) data->DxgkDdiPreemptCommand = ignore_preemption;
   if (chosen("reset_fails")) data->DxgkDdiResetFromTimeout = fail_reset;
   if (chosen("power_fails")) data->DxgkDdiSetPowerState = fail_power;

@@ -251,6 +251,9 @@ class Client {
 
 /// A wrong result is a driver's violation, of any DDI.
 void report_result(Bench& bench, const std::string& actual);
+/// D3DKMTRender failed for work that the plug-in calls right, on a device that is not lost. A
+/// status by which drivers refuse commands is the driver's violation.
+void report_refusal(Bench& bench, Status status);
 /// Explains why a device with correct work is lost.
 std::string lost_text(Client& client, D3DKMT_HANDLE device);
 
@@ -293,17 +296,31 @@ class Job {
   /// Submits commands with one mistake. Returns the answer of the call. The job's allocations stay
   /// resident.
   Answer<NTSTATUS> submit_spoilt(Bench& bench, const ClientContext& context, size_t how);
+  /// A variant of the plug-in's record_overreach, and the answer of the call that submitted it.
+  struct Overreach {
+    DxgkitClientOverreach variant;
+    NTSTATUS status;
+  };
+  /// In both memory models. nullopt: there is no variant with this number. Its memory stays
+  /// resident.
+  Answer<std::optional<Overreach>> submit_overreach(ClientContext& context, uint32_t variant);
   /// Fills the memory that the GPU writes and the CPU reads with bytes that no job leaves.
   Answer<void> spoil();
 
  private:
-  Job(Client& client, D3DKMT_HANDLE device) : client_(client), device_(device) {}
+  Job(Bench& bench, Client& client, D3DKMT_HANDLE device)
+      : bench_(bench), client_(client), device_(device) {}
   DxgkitClientJob description() const;
   Answer<void> create_commands();
+  using Recorder = std::function<Answer<void>(DxgkitClientJob& job)>;
+  Answer<DxgkitClientJob> record_with(ClientContext& context, uint64_t busy_ns,
+                                      const Recorder& recorder);
+  Answer<DxgkitClientJob> record_virtual_with(uint64_t busy_ns, const Recorder& recorder);
   /// The caller submits the commands' address.
   Answer<DxgkitClientJob> record_virtual(uint64_t busy_ns);
   Answer<void> submit_virtual(const ClientContext& context, uint64_t busy_ns, bool null_rendering);
 
+  Bench& bench_;
   Client& client_;
   D3DKMT_HANDLE device_;
   uint64_t seed_ = 0;

@@ -40,6 +40,25 @@ void report_result(Bench& bench, const std::string& actual) {
        .windows = addresses ? "Wrong pictures, or lost devices." : "Wrong pictures."});
 }
 
+void report_refusal(Bench& bench, Status status) {
+  // What a driver says of commands it does not like (REND-16), and no lack of anything.
+  constexpr Status kRefusals[] = {Status::kPrivilegedInstruction, Status::kIllegalInstruction,
+                                  Status::kInvalidParameter,      Status::kInvalidUserBuffer,
+                                  Status::kInvalidHandle,         Status::kGraphicsDriverMismatch};
+  if (std::ranges::find(kRefusals, status) == std::end(kRefusals)) return;
+  bench.findings().report(
+      {.rule = "REND-31",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiRender",
+       .actual =
+           fmt::format("A job of the client plug-in was refused with {}.", status_text(status)),
+       .expected = "Commands within the limits of the driver's user-mode interface are accepted.",
+       .fix = "Find the check that refuses it, and compare it with the command the plug-in "
+              "recorded.",
+       .why = "The plug-in records nothing else than what its driver documents.",
+       .windows = "Applications fail."});
+}
+
 std::string lost_text(Client& client, D3DKMT_HANDLE device) {
   return client.page_faulted(device) ? "the device was lost to a page fault, though all its "
                                        "addresses were mapped and its memory resident"
@@ -48,7 +67,7 @@ std::string lost_text(Client& client, D3DKMT_HANDLE device) {
 
 Answer<std::unique_ptr<Job>> Job::create(Bench& bench, Client& client, D3DKMT_HANDLE device,
                                          uint64_t seed, uint32_t node) {
-  std::unique_ptr<Job> job(new Job(client, device));
+  std::unique_ptr<Job> job(new Job(bench, client, device));
   job->seed_ = seed;
   job->node_ = node;
   const Answer<Plugin::Instance*> code = bench.client_code();
@@ -179,6 +198,12 @@ Answer<void> Job::fill() {
 }
 
 Answer<DxgkitClientJob> Job::record(ClientContext& context, uint64_t busy_ns) {
+  return record_with(context, busy_ns,
+                     [&](DxgkitClientJob& job) -> Answer<void> { return code_->record(job); });
+}
+
+Answer<DxgkitClientJob> Job::record_with(ClientContext& context, uint64_t busy_ns,
+                                         const Recorder& recorder) {
   std::vector<DxgkitClientUse> uses(context.list_size);
   std::vector<DxgkitClientPatch> patches(context.patches_size);
   DxgkitClientJob job = description();
@@ -189,10 +214,12 @@ Answer<DxgkitClientJob> Job::record(ClientContext& context, uint64_t busy_ns) {
   job.use_count_max = context.list_size;
   job.patches = patches.data();
   job.patch_count_max = context.patches_size;
-  DXGKIT_VERIFY_TRY(code_->record(job));
+  DXGKIT_VERIFY_TRY(recorder(job));
   for (uint32_t i = 0; i < job.use_count; ++i) {
     context.list[i] = {};
-    context.list[i].hAllocation = allocations_[uses[i].allocation].handle;
+    const uint32_t named = uses[i].allocation;
+    if (named != DXGKIT_CLIENT_NO_ALLOCATION)
+      context.list[i].hAllocation = allocations_[named].handle;
     context.list[i].WriteOperation = uses[i].write != 0;
   }
   static_assert(sizeof(DxgkitClientPatch) == sizeof(D3DDDI_PATCHLOCATIONLIST));
@@ -204,6 +231,11 @@ Answer<DxgkitClientJob> Job::record(ClientContext& context, uint64_t busy_ns) {
 }
 
 Answer<DxgkitClientJob> Job::record_virtual(uint64_t busy_ns) {
+  return record_virtual_with(
+      busy_ns, [&](DxgkitClientJob& job) -> Answer<void> { return code_->record(job); });
+}
+
+Answer<DxgkitClientJob> Job::record_virtual_with(uint64_t busy_ns, const Recorder& recorder) {
   const Answer<std::byte*> view = client_.lock(device_, commands_.handle);
   if (!view.has_value()) return std::unexpected(view.error());
   DxgkitClientJob job = description();
@@ -214,7 +246,7 @@ Answer<DxgkitClientJob> Job::record_virtual(uint64_t busy_ns) {
   job.commands_address = commands_address_;
   job.private_data = private_data_.data();
   job.private_bytes_max = static_cast<uint32_t>(private_data_.size());
-  const Answer<void> recorded = code_->record(job);
+  const Answer<void> recorded = recorder(job);
   DXGKIT_VERIFY_TRY(client_.unlock(device_, commands_.handle));
   if (!recorded.has_value()) return std::unexpected(recorded.error());
   job.commands = nullptr;
@@ -233,6 +265,31 @@ Answer<void> Job::submit_virtual(const ClientContext& context, uint64_t busy_ns,
                          std::span(private_data_).first(job->private_bytes), null_rendering);
   DXGKIT_VERIFY_TRY(client_.evict(device_, named));  // it stays for queued work
   return check_answer("D3DKMTSubmitCommand", status);
+}
+
+Answer<std::optional<Job::Overreach>> Job::submit_overreach(ClientContext& context,
+                                                            uint32_t variant) {
+  std::optional<DxgkitClientOverreach> made;
+  const auto recorder = [&](DxgkitClientJob& job) -> Answer<void> {
+    auto answer = code_->record_overreach(job, variant);
+    if (!answer.has_value()) return std::unexpected(answer.error());
+    made = *answer;
+    return {};
+  };
+  const bool addresses = commands_address_ != 0;
+  const Answer<DxgkitClientJob> job =
+      addresses ? record_virtual_with(0, recorder) : record_with(context, 0, recorder);
+  if (!job.has_value()) return std::unexpected(job.error());
+  if (!made) return std::nullopt;
+  if (!addresses) {
+    return Overreach{
+        *made, client_.try_render(context, job->command_bytes, job->use_count, job->patch_count)};
+  }
+  std::vector<D3DKMT_HANDLE> named{commands_.handle};
+  for (const ClientAllocation& one : allocations_) named.push_back(one.handle);
+  DXGKIT_VERIFY_TRY(client_.make_resident(device_, named));
+  return Overreach{*made, client_.try_submit(context.handle, commands_address_, job->command_bytes,
+                                             std::span(private_data_).first(job->private_bytes))};
 }
 
 Answer<NTSTATUS> Job::submit_spoilt(Bench& bench, const ClientContext& context, size_t how) {
@@ -274,8 +331,12 @@ Answer<void> Job::submit(ClientContext& context, uint64_t busy_ns) {
   if (commands_address_ != 0) return submit_virtual(context, busy_ns, false);
   const Answer<DxgkitClientJob> job = record(context, busy_ns);
   if (!job.has_value()) return std::unexpected(job.error());
-  return check_answer("D3DKMTRender", client_.try_render(context, job->command_bytes,
-                                                         job->use_count, job->patch_count));
+  const NTSTATUS status =
+      client_.try_render(context, job->command_bytes, job->use_count, job->patch_count);
+  // A device that is lost refuses everything.
+  if (!is_success(from_ntstatus(status)) && bench_.running() && client_.active(device_))
+    report_refusal(bench_, from_ntstatus(status));
+  return check_answer("D3DKMTRender", status);
 }
 
 Answer<void> Job::check() {

@@ -56,8 +56,8 @@ std::expected<std::unique_ptr<Plugin>, std::string> Plugin::load(const std::stri
   plugin->functions_ = entry(DXGKIT_CLIENT_VERSION);
   const DxgkitClient* const f = plugin->functions_;
   if (f == nullptr) return wrong("dxgkit_client returned NULL");
-  if (f->version != DXGKIT_CLIENT_VERSION) {
-    return wrong(fmt::format("it speaks version {} of the interface, this tool version {}",
+  if (f->version == 0 || f->version > DXGKIT_CLIENT_VERSION) {
+    return wrong(fmt::format("it speaks version {} of the interface, this tool versions 1 to {}",
                              f->version, DXGKIT_CLIENT_VERSION));
   }
   // Optional members at the end may be absent from an older header.
@@ -86,7 +86,13 @@ std::expected<std::unique_ptr<Plugin>, std::string> Plugin::load(const std::stri
 }
 
 bool Plugin::knows_addresses() const {
-  return functions_->size_bytes >= sizeof(DxgkitClient) && functions_->record_virtual != nullptr;
+  return functions_->size_bytes >= offsetof(DxgkitClient, record_overreach) &&
+         functions_->record_virtual != nullptr;
+}
+
+bool Plugin::knows_overreach() const {
+  return functions_->version >= 2 && functions_->size_bytes >= sizeof(DxgkitClient) &&
+         functions_->record_overreach != nullptr;
 }
 
 bool Plugin::matches(uint16_t vendor_id, uint16_t device_id) const {
@@ -157,13 +163,34 @@ Answer<void> Plugin::Instance::record(DxgkitClientJob& job) const {
   const char* error = addresses ? plugin_.functions().record_virtual(client_, &job)
                                 : plugin_.functions().record(client_, &job);
   if (error != nullptr) return refused(plugin_, name, error);
+  return check_recorded(name, job);
+}
+
+Answer<std::optional<DxgkitClientOverreach>> Plugin::Instance::record_overreach(
+    DxgkitClientJob& job, uint32_t variant) const {
+  job.command_bytes = job.use_count = job.patch_count = job.private_bytes = 0;
+  constexpr const char* kName = "record_overreach";
+  DxgkitClientOverreach made{};
+  const char* error = plugin_.functions().record_overreach(client_, &job, variant, &made);
+  if (error != nullptr) return refused(plugin_, kName, error);
+  if (made.what == nullptr) return std::nullopt;
+  if (made.expected > DXGKIT_CLIENT_RIGHT)
+    return refused(plugin_, kName, fmt::format("it expects {}", made.expected).c_str());
+  if (const Answer<void> fits = check_recorded(kName, job); !fits)
+    return std::unexpected(fits.error());
+  return made;
+}
+
+Answer<void> Plugin::Instance::check_recorded(const char* function,
+                                              const DxgkitClientJob& job) const {
   if (job.command_bytes > job.command_bytes_max || job.use_count > job.use_count_max ||
       job.patch_count > job.patch_count_max || job.private_bytes > job.private_bytes_max) {
-    return refused(plugin_, name, "it says it wrote more than the buffers hold");
+    return refused(plugin_, function, "it says it wrote more than the buffers hold");
   }
   for (uint32_t i = 0; i < job.use_count; ++i) {
-    if (job.uses[i].allocation >= job.allocation_count)
-      return refused(plugin_, "record", "a use names an allocation the job does not have");
+    const uint32_t allocation = job.uses[i].allocation;
+    if (allocation >= job.allocation_count && allocation != DXGKIT_CLIENT_NO_ALLOCATION)
+      return refused(plugin_, function, "a use names an allocation the job does not have");
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ class Plugin {
   bool matches(uint16_t vendor_id, uint16_t device_id) const;
   /// True if it has a record_virtual.
   bool knows_addresses() const;
+  /// True if it has a record_overreach.
+  bool knows_overreach() const;
 
   template <typename T>
   using Answer = std::expected<T, std::string>;
@@ -43,10 +46,15 @@ class Plugin {
     /// Checks the counts in `job` against its limits. With `addresses` set it calls record_virtual:
     /// see knows_addresses().
     Answer<void> record(DxgkitClientJob& job) const;
+    /// As record, with the mistake of that number. nullopt: there is none. See knows_overreach().
+    Answer<std::optional<DxgkitClientOverreach>> record_overreach(DxgkitClientJob& job,
+                                                                  uint32_t variant) const;
     Answer<void> check(const DxgkitClientJob& job, uint32_t index,
                        std::span<const std::byte> view) const;
 
    private:
+    /// The error of a recording that did not fail: it wrote more than there is room for.
+    Answer<void> check_recorded(const char* function, const DxgkitClientJob& job) const;
     const Plugin& plugin_;
     void* client_;
   };
