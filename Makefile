@@ -79,13 +79,11 @@ coverage: bootstrap
 
 # Small changes of the core that tests should notice, SAMPLE of them drawn by SEED: scripts/README.md.
 SAMPLE ?= 60
-mutate:
-	@scripts/bootstrap python3-clang-19
+mutate: bootstrap
 	@scripts/mutate --jobs $(JOBS) --sample $(SAMPLE) $(if $(filter command line environment,$(origin SEED)),--seed $(SEED))
 
 # Small changes of the reference drivers that `dxgkit verify` should find, SAMPLE of them for each driver and memory model.
-mutate-drivers:
-	@scripts/bootstrap python3-clang-19
+mutate-drivers: bootstrap
 	@mkdir -p build
 	@$(call build,dev) --target dxgkit_tool
 	@scripts/mutate_drivers --jobs $(JOBS) --sample $(SAMPLE) $(if $(filter command line environment,$(origin SEED)),--seed $(SEED))

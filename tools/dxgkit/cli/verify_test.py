@@ -110,6 +110,8 @@ class Verify(Cli):
                 ("caps_change", 1, "queries", "LIFE-17"),
                 ("transfers_nothing", 1, "paging", "PAGE-50"),
                 ("fills_half", 1, "fills", "PAGE-51"),
+                ("parts_overlap", 1, "transfers", "PAGE-50"),
+                ("first_part_only", 1, "worlds", "REND-29"),
                 ("patch_fails", 3, "paging", "PATCH-31"),
                 ("fills_otherwise", 1, "render", "REND-29"),
                 ("fill_unchecked", 1, "overreach", "REND-29"),

@@ -60,7 +60,18 @@ NTSTATUS NTAPI fill_half(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER 
   return whole.DxgkDdiBuildPagingBuffer(adapter, args);
 }
 
+/// Every part of a transfer begins where the first one does.
+NTSTATUS NTAPI transfer_from_start(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
+  if (args->Operation == DXGK_OPERATION_TRANSFER) args->Transfer.TransferOffset = 0;
+  return whole.DxgkDdiBuildPagingBuffer(adapter, args);
+}
+
 // --- work ---
+/// Of a DMA buffer that was cut at a split point only the first part is patched.
+NTSTATUS NTAPI patch_first_part(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_PATCH args) {
+  if (args->DmaBufferSubmissionStartOffset != 0) return STATUS_SUCCESS;
+  return whole.DxgkDdiPatch(adapter, args);
+}
 NTSTATUS NTAPI fail_patch(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PATCH) { return STATUS_UNSUCCESSFUL; }
 NTSTATUS NTAPI trust_user_mode(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
   // The first four bytes of the command as an offset, unchecked.
@@ -157,6 +168,8 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("devices_leak")) data->DxgkDdiDestroyDevice = keep_device;
   if (chosen("transfers_nothing")) data->DxgkDdiBuildPagingBuffer = transfer_nothing;
   if (chosen("fills_half")) data->DxgkDdiBuildPagingBuffer = fill_half;
+  if (chosen("parts_overlap")) data->DxgkDdiBuildPagingBuffer = transfer_from_start;
+  if (chosen("first_part_only")) data->DxgkDdiPatch = patch_first_part;
   if (chosen("patch_fails")) data->DxgkDdiPatch = fail_patch;
   if (chosen("render_trusts")) data->DxgkDdiRender = trust_user_mode;
   if (chosen("render_spins")) data->DxgkDdiRender = spin_in_render;
