@@ -4,7 +4,9 @@
  * The kernel-mode driver can be loaded and exercised without its user-mode half. But only the
  * user-mode half knows the private data of allocations and the command language. A client plug-in
  * is a small shared object for Linux, in C or C++, that knows enough of both for one copy. It
- * describes allocations, records one command buffer, and checks the bytes that come out.
+ * describes allocations, records one command buffer, and checks the bytes that come out. What it
+ * does not record is not verified: one that uses every command, each at several places and with
+ * sizes that are not round, finds most.
  *
  *     #include <dxgkit/client_plugin.h>
  *     static const char* record(void* client, DxgkitClientJob* job) { ...; return NULL; }

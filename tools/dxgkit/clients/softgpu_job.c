@@ -219,11 +219,10 @@ static void some_convolve(SoftgpuJob* job) {
     c->kernel[i] = (int16_t)one_of(job, 0, 1, -largest - 1, largest);
     c->kernel2[i] = (int16_t)one_of(job, 0, -1, -largest - 1, largest);
   }
-  two_places(job, &c->source,
-             extent(c->source_pitch, PIXEL_BYTES * c->source_width, c->source_height),
-             &c->destination,
-             extent(c->destination_pitch, PIXEL_BYTES * c->output_width, c->output_height),
-             PIXEL_BYTES);
+  two_places(
+      job, &c->source, extent(c->source_pitch, PIXEL_BYTES * c->source_width, c->source_height),
+      &c->destination,
+      extent(c->destination_pitch, PIXEL_BYTES * c->output_width, c->output_height), PIXEL_BYTES);
   put(job, command);
 }
 
@@ -235,10 +234,9 @@ static void some_downscale(SoftgpuJob* job) {
   const uint32_t width = (c->source_width + 1) / 2, height = (c->source_height + 1) / 2;
   c->source_pitch = PIXEL_BYTES * (c->source_width + any(job, 7));
   c->destination_pitch = PIXEL_BYTES * (width + any(job, 7));
-  two_places(job, &c->source,
-             extent(c->source_pitch, PIXEL_BYTES * c->source_width, c->source_height),
-             &c->destination, extent(c->destination_pitch, PIXEL_BYTES * width, height),
-             PIXEL_BYTES);
+  two_places(
+      job, &c->source, extent(c->source_pitch, PIXEL_BYTES * c->source_width, c->source_height),
+      &c->destination, extent(c->destination_pitch, PIXEL_BYTES * width, height), PIXEL_BYTES);
   put(job, command);
 }
 
@@ -330,9 +328,9 @@ enum { kFirstSteps = 3 };
 
 static void next_step(SoftgpuJob* job) {
   static void (*const kKinds[])(SoftgpuJob*) = {
-      some_copy,     some_blit2d,    some_fill, some_checksum, some_semaphore,
-      some_delay,    some_copy,      some_blit2d, /* node 3D only: */
-      some_convolve, some_downscale,
+      some_copy,      some_blit2d,    some_fill, some_checksum,
+      some_semaphore, some_delay,     some_copy, some_blit2d, /* node 3D only: */
+      some_convolve,  some_downscale,
   };
   const uint32_t kinds = job->node == SGPU_UMD_NODE_3D ? 10 : 8;
   job->queued = job->taken = 0;

@@ -41,8 +41,8 @@ void name_uses(UseList* list, Command* command) {
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t allocation = references[i]->allocation;
     list->random = mix(list->random + 1);
-    references[i]->allocation = written[i] || list->random % 2 == 0 ? list->full[allocation]
-                                                                    : list->reading[allocation];
+    references[i]->allocation =
+        written[i] || list->random % 2 == 0 ? list->full[allocation] : list->reading[allocation];
   }
 }
 
@@ -91,56 +91,108 @@ typedef struct Row {
 
 #define FIELD(type, member) offsetof(type, member), sizeof(((type*)0)->member)
 #define NO_FIELD 0, 0, 0
-#define RIGHT(command, place, what) {command, place, kBoth, kNothing, NO_FIELD, what " at its limits"}
+#define RIGHT(command, place, what) \
+  { command, place, kBoth, kNothing, NO_FIELD, what " at its limits" }
 
 /* So much behind the end of an allocation is another one. */
 #define TWO_PAGES 8192
 /* Rows for each reference. `align`: of the offset; the first multiple of it beyond the end. */
-#define REFERENCE(command, place, type, member, align, what)                                       \
-  {command, kInside, kPatching, kNoSuchEntry, FIELD(type, member.allocation), 0,                   \
-   what ": an index behind the allocation list"},                                                  \
-      {command, kInside, kPatching, kSet, FIELD(type, member.allocation), -1,                      \
-       what ": the index 0xffffffff"},                                                             \
-      {command, kInside, kPatching, kEmptyEntry, FIELD(type, member.allocation), 0,                \
-       what ": the index of an entry without an allocation"},                                      \
-      {command, place, kPatching, kAdd, FIELD(type, member.offset), align,                         \
-       what ": an offset just too large"},                                                         \
-      {command, place, kPatching, kAdd, FIELD(type, member.offset), TWO_PAGES,                     \
-       what ": an offset in the memory behind"},                                                   \
-      {command, kInside, kPatching, kSet, FIELD(type, member.offset), 0x80000000,                  \
-       what ": an offset far beyond the end"},                                                     \
-      {command, kInside, kPatching, kSet, FIELD(type, member.offset), -(align),                    \
-       what ": an offset that wraps with the size"},                                               \
-      {command, kInside, kAddresses, kSet, FIELD(type, member), 0, what ": the address 0"},        \
-      {command, kInside, kAddresses, kSet, FIELD(type, member), -4096,                             \
-       what ": an address at the end of all"},                                                     \
-      {command, kInside, kAddresses, kAdd, FIELD(type, member), (int64_t)1 << 46,                  \
-       what ": an address with one bit too many"}
-#define WRITTEN(command, type, member, what)                                                       \
-  {command, kInside, kPatching, kReadingEntry, FIELD(type, member.allocation), 0,                  \
-   what ": written by an entry without WriteOperation"},                                           \
-      {command, kInside, kAddresses, kCode, FIELD(type, member), 0,                                \
-       what ": an address that is mapped without the right to write"}
-#define WRONG(command, type, member, value, what)                                                  \
-  {command, kInside, kBoth, kSet, FIELD(type, member), value, what}
-#define FURTHER(command, place, type, member, value, what)                                         \
-  {command, place, kPatching, kAdd, FIELD(type, member), value, what}
-#define MISALIGNED(command, type, member, by, what)                                                \
-  {command, kInside, kPatching, kAdd, FIELD(type, member.offset), by, what ": misaligned"},        \
-      {command, kInside, kAddresses, kAdd, FIELD(type, member), by, what ": misaligned"}
-#define HEADER(command, bytes, what)                                                               \
-  WRONG(command, SgpuUmdCommand, size_bytes, bytes - 8, what ": 8 bytes too short"),               \
+#define REFERENCE(command, place, type, member, align, what)                                \
+  {command,                                                                                 \
+   kInside,                                                                                 \
+   kPatching,                                                                               \
+   kNoSuchEntry,                                                                            \
+   FIELD(type, member.allocation),                                                          \
+   0,                                                                                       \
+   what ": an index behind the allocation list"},                                           \
+      {command,                                                                             \
+       kInside,                                                                             \
+       kPatching,                                                                           \
+       kSet,                                                                                \
+       FIELD(type, member.allocation),                                                      \
+       -1,                                                                                  \
+       what ": the index 0xffffffff"},                                                      \
+      {command,                                                                             \
+       kInside,                                                                             \
+       kPatching,                                                                           \
+       kEmptyEntry,                                                                         \
+       FIELD(type, member.allocation),                                                      \
+       0,                                                                                   \
+       what ": the index of an entry without an allocation"},                               \
+      {command,                                                                             \
+       place,                                                                               \
+       kPatching,                                                                           \
+       kAdd,                                                                                \
+       FIELD(type, member.offset),                                                          \
+       align,                                                                               \
+       what ": an offset just too large"},                                                  \
+      {command,                                                                             \
+       place,                                                                               \
+       kPatching,                                                                           \
+       kAdd,                                                                                \
+       FIELD(type, member.offset),                                                          \
+       TWO_PAGES,                                                                           \
+       what ": an offset in the memory behind"},                                            \
+      {command,                                                                             \
+       kInside,                                                                             \
+       kPatching,                                                                           \
+       kSet,                                                                                \
+       FIELD(type, member.offset),                                                          \
+       0x80000000,                                                                          \
+       what ": an offset far beyond the end"},                                              \
+      {command,                                                                             \
+       kInside,                                                                             \
+       kPatching,                                                                           \
+       kSet,                                                                                \
+       FIELD(type, member.offset),                                                          \
+       -(align),                                                                            \
+       what ": an offset that wraps with the size"},                                        \
+      {command, kInside, kAddresses, kSet, FIELD(type, member), 0, what ": the address 0"}, \
+      {command,                                                                             \
+       kInside,                                                                             \
+       kAddresses,                                                                          \
+       kSet,                                                                                \
+       FIELD(type, member),                                                                 \
+       -4096,                                                                               \
+       what ": an address at the end of all"},                                              \
+  {                                                                                         \
+    command, kInside, kAddresses, kAdd, FIELD(type, member), (int64_t)1 << 46,              \
+        what ": an address with one bit too many"                                           \
+  }
+#define WRITTEN(command, type, member, what)                          \
+  {command,                                                           \
+   kInside,                                                           \
+   kPatching,                                                         \
+   kReadingEntry,                                                     \
+   FIELD(type, member.allocation),                                    \
+   0,                                                                 \
+   what ": written by an entry without WriteOperation"},              \
+  {                                                                   \
+    command, kInside, kAddresses, kCode, FIELD(type, member), 0,      \
+        what ": an address that is mapped without the right to write" \
+  }
+#define WRONG(command, type, member, value, what) \
+  { command, kInside, kBoth, kSet, FIELD(type, member), value, what }
+#define FURTHER(command, place, type, member, value, what) \
+  { command, place, kPatching, kAdd, FIELD(type, member), value, what }
+#define MISALIGNED(command, type, member, by, what)                                           \
+  {command, kInside, kPatching, kAdd, FIELD(type, member.offset), by, what ": misaligned"}, { \
+    command, kInside, kAddresses, kAdd, FIELD(type, member), by, what ": misaligned"          \
+  }
+#define HEADER(command, bytes, what)                                                 \
+  WRONG(command, SgpuUmdCommand, size_bytes, bytes - 8, what ": 8 bytes too short"), \
       WRONG(command, SgpuUmdCommand, size_bytes, bytes + 8, what ": 8 bytes too long")
 #define OPCODE(value, what) WRONG(kDelay, SgpuUmdCommand, opcode, value, what)
 
-#define FENCE_ROWS(command, what)                                                                  \
-  RIGHT(command, kFirstAtEnd, what), REFERENCE(command, kFirstAtEnd, SgpuUmdFence, memory, 8, what), \
-      HEADER(command, sizeof(SgpuUmdFence), what),                                                 \
-      MISALIGNED(command, SgpuUmdFence, memory, 4, what),        \
-      WRONG(command, SgpuUmdFence, width, 0, what ": no width"),                                   \
-      WRONG(command, SgpuUmdFence, width, 7, what ": a width of 7"),                               \
-      WRONG(command, SgpuUmdFence, width, 4, what ": a value too wide for its width"),             \
-      WRONG(command, SgpuUmdFence, width, 16, what ": a width of 16"),                             \
+#define FENCE_ROWS(command, what)                                                      \
+  RIGHT(command, kFirstAtEnd, what),                                                   \
+      REFERENCE(command, kFirstAtEnd, SgpuUmdFence, memory, 8, what),                  \
+      HEADER(command, sizeof(SgpuUmdFence), what),                                     \
+      MISALIGNED(command, SgpuUmdFence, memory, 4, what),                              \
+      WRONG(command, SgpuUmdFence, width, 0, what ": no width"),                       \
+      WRONG(command, SgpuUmdFence, width, 7, what ": a width of 7"),                   \
+      WRONG(command, SgpuUmdFence, width, 4, what ": a value too wide for its width"), \
+      WRONG(command, SgpuUmdFence, width, 16, what ": a width of 16"),                 \
       WRONG(command, SgpuUmdFence, reserved, 1, what ": reserved")
 
 #define IMAGE_ROWS(command, type, what)                                                            \
@@ -148,20 +200,46 @@ typedef struct Row {
       RIGHT(command, kSecondAtEnd, what),                                                          \
       REFERENCE(command, kFirstAtEnd, type, source, 4, what " source"),                            \
       REFERENCE(command, kSecondAtEnd, type, destination, 4, what " destination"),                 \
-      WRITTEN(command, type, destination, what " destination"), HEADER(command, sizeof(type), what), \
-      MISALIGNED(command, type, source, 2, what " source"),         \
-      MISALIGNED(command, type, destination, 2, what " destination"), \
-      {command, kInside, kBoth, kAdd, FIELD(type, source_pitch), 2, what ": a source pitch of pixels and a half"}, \
-      {command, kInside, kBoth, kAdd, FIELD(type, destination_pitch), 2, what ": a destination pitch of pixels and a half"}, \
-      {command, kInside, kBoth, kOutputOverInput, FIELD(type, destination), 0, what ": the output begins over the end of the source"}, \
-      {command, kInside, kBoth, kOutputOverInput, FIELD(type, destination), 1, what ": the output ends over the beginning of the source"}, \
+      WRITTEN(command, type, destination, what " destination"),                                    \
+      HEADER(command, sizeof(type), what), MISALIGNED(command, type, source, 2, what " source"),   \
+      MISALIGNED(command, type, destination, 2, what " destination"),                              \
+      {command,                                                                                    \
+       kInside,                                                                                    \
+       kBoth,                                                                                      \
+       kAdd,                                                                                       \
+       FIELD(type, source_pitch),                                                                  \
+       2,                                                                                          \
+       what ": a source pitch of pixels and a half"},                                              \
+      {command,                                                                                    \
+       kInside,                                                                                    \
+       kBoth,                                                                                      \
+       kAdd,                                                                                       \
+       FIELD(type, destination_pitch),                                                             \
+       2,                                                                                          \
+       what ": a destination pitch of pixels and a half"},                                         \
+      {command,                                                                                    \
+       kInside,                                                                                    \
+       kBoth,                                                                                      \
+       kOutputOverInput,                                                                           \
+       FIELD(type, destination),                                                                   \
+       0,                                                                                          \
+       what ": the output begins over the end of the source"},                                     \
+      {command,                                                                                    \
+       kInside,                                                                                    \
+       kBoth,                                                                                      \
+       kOutputOverInput,                                                                           \
+       FIELD(type, destination),                                                                   \
+       1,                                                                                          \
+       what ": the output ends over the beginning of the source"},                                 \
       FURTHER(command, kFirstAtEnd, type, source_pitch, 4, what ": a larger source pitch"),        \
-      FURTHER(command, kSecondAtEnd, type, destination_pitch, 4, what ": a larger destination pitch"), \
+      FURTHER(command, kSecondAtEnd, type, destination_pitch, 4,                                   \
+              what ": a larger destination pitch"),                                                \
       FURTHER(command, kFirstAtEnd, type, source_height, 1, what ": a source row more"),           \
       WRONG(command, type, source_pitch, 4 * (kWidth - 1), what ": source rows that overlap"),     \
       WRONG(command, type, destination_pitch, 4, what ": destination rows that overlap"),          \
       WRONG(command, type, source_pitch, 0xFFFFFFF0, what ": a source pitch without end"),         \
-      WRONG(command, type, destination_pitch, 0xFFFFFFF0, what ": a destination pitch without end"), \
+      WRONG(command, type, destination_pitch, 0xFFFFFFF0,                                          \
+            what ": a destination pitch without end"),                                             \
       WRONG(command, type, source_width, 0, what ": no source width"),                             \
       WRONG(command, type, source_height, 0, what ": no source height"),                           \
       WRONG(command, type, source_width, 0x40000000 + kWidth, what ": a source width that wraps"), \
@@ -170,7 +248,6 @@ typedef struct Row {
 /* Of the images in the rows. */
 enum { kWidth = 19, kHeight = 7, kOutputWidth = 9, kOutputHeight = 4, kOutputX = 10, kOutputY = 3 };
 
-/* clang-format off */
 static const Row kRows[] = {
     FENCE_ROWS(kFence, "FENCE_WRITE"),
     WRITTEN(kFence, SgpuUmdFence, memory, "FENCE_WRITE"),
@@ -182,15 +259,19 @@ static const Row kRows[] = {
     WRONG(kWait, SgpuUmdFence, width, 2, "SEM_WAIT: a width of 2"),
     WRONG(kWait, SgpuUmdFence, reserved, 1, "SEM_WAIT: reserved"),
 
-    RIGHT(kCopy, kFirstAtEnd, "COPY"), RIGHT(kCopy, kSecondAtEnd, "COPY"),
+    RIGHT(kCopy, kFirstAtEnd, "COPY"),
+    RIGHT(kCopy, kSecondAtEnd, "COPY"),
     REFERENCE(kCopy, kFirstAtEnd, SgpuUmdCopy, source, 1, "COPY source"),
     REFERENCE(kCopy, kSecondAtEnd, SgpuUmdCopy, destination, 1, "COPY destination"),
     WRITTEN(kCopy, SgpuUmdCopy, destination, "COPY destination"),
     HEADER(kCopy, sizeof(SgpuUmdCopy), "COPY"),
     FURTHER(kCopy, kFirstAtEnd, SgpuUmdCopy, size_bytes, 1, "COPY: a size that leaves the source"),
-    FURTHER(kCopy, kSecondAtEnd, SgpuUmdCopy, size_bytes, 1, "COPY: a size that leaves the destination"),
-    FURTHER(kCopy, kSecondAtEnd, SgpuUmdCopy, size_bytes, TWO_PAGES, "COPY: a size into the memory behind"),
-    FURTHER(kCopy, kInside, SgpuUmdCopy, size_bytes, (int64_t)1 << 32, "COPY: a size of 32 bits and more"),
+    FURTHER(kCopy, kSecondAtEnd, SgpuUmdCopy, size_bytes, 1,
+            "COPY: a size that leaves the destination"),
+    FURTHER(kCopy, kSecondAtEnd, SgpuUmdCopy, size_bytes, TWO_PAGES,
+            "COPY: a size into the memory behind"),
+    FURTHER(kCopy, kInside, SgpuUmdCopy, size_bytes, (int64_t)1 << 32,
+            "COPY: a size of 32 bits and more"),
     WRONG(kCopy, SgpuUmdCopy, size_bytes, -1, "COPY: a size that wraps"),
 
     RIGHT(kFill, kFirstAtEnd, "FILL"),
@@ -199,25 +280,35 @@ static const Row kRows[] = {
     HEADER(kFill, sizeof(SgpuUmdFill), "FILL"),
     MISALIGNED(kFill, SgpuUmdFill, destination, 2, "FILL"),
     FURTHER(kFill, kFirstAtEnd, SgpuUmdFill, size_bytes, 4, "FILL: a size just too large"),
-    FURTHER(kFill, kFirstAtEnd, SgpuUmdFill, size_bytes, TWO_PAGES, "FILL: a size into the memory behind"),
-    {kFill, kInside, kBoth, kAdd, FIELD(SgpuUmdFill, size_bytes), 1, "FILL: a size that is no multiple of 4"},
-    {kFill, kInside, kBoth, kAdd, FIELD(SgpuUmdFill, size_bytes), (int64_t)1 << 40, "FILL: a size beyond everything"},
+    FURTHER(kFill, kFirstAtEnd, SgpuUmdFill, size_bytes, TWO_PAGES,
+            "FILL: a size into the memory behind"),
+    {kFill, kInside, kBoth, kAdd, FIELD(SgpuUmdFill, size_bytes), 1,
+     "FILL: a size that is no multiple of 4"},
+    {kFill, kInside, kBoth, kAdd, FIELD(SgpuUmdFill, size_bytes), (int64_t)1 << 40,
+     "FILL: a size beyond everything"},
     WRONG(kFill, SgpuUmdFill, size_bytes, -4, "FILL: a size that wraps"),
     WRONG(kFill, SgpuUmdFill, reserved, 1, "FILL: reserved"),
 
-    RIGHT(kBlit2d, kFirstAtEnd, "BLIT2D"), RIGHT(kBlit2d, kSecondAtEnd, "BLIT2D"),
+    RIGHT(kBlit2d, kFirstAtEnd, "BLIT2D"),
+    RIGHT(kBlit2d, kSecondAtEnd, "BLIT2D"),
     REFERENCE(kBlit2d, kFirstAtEnd, SgpuUmdBlit2d, source, 1, "BLIT2D source"),
     REFERENCE(kBlit2d, kSecondAtEnd, SgpuUmdBlit2d, destination, 1, "BLIT2D destination"),
     WRITTEN(kBlit2d, SgpuUmdBlit2d, destination, "BLIT2D destination"),
     HEADER(kBlit2d, sizeof(SgpuUmdBlit2d), "BLIT2D"),
     FURTHER(kBlit2d, kFirstAtEnd, SgpuUmdBlit2d, source_pitch, 1, "BLIT2D: a larger source pitch"),
-    FURTHER(kBlit2d, kSecondAtEnd, SgpuUmdBlit2d, destination_pitch, 1, "BLIT2D: a larger destination pitch"),
-    FURTHER(kBlit2d, kFirstAtEnd, SgpuUmdBlit2d, width_bytes, 1, "BLIT2D: a row that leaves the source"),
-    FURTHER(kBlit2d, kSecondAtEnd, SgpuUmdBlit2d, width_bytes, 1, "BLIT2D: a row that leaves the destination"),
-    FURTHER(kBlit2d, kFirstAtEnd, SgpuUmdBlit2d, height, 1, "BLIT2D: a row more than the source has"),
-    FURTHER(kBlit2d, kSecondAtEnd, SgpuUmdBlit2d, height, 1, "BLIT2D: a row more than the destination has"),
+    FURTHER(kBlit2d, kSecondAtEnd, SgpuUmdBlit2d, destination_pitch, 1,
+            "BLIT2D: a larger destination pitch"),
+    FURTHER(kBlit2d, kFirstAtEnd, SgpuUmdBlit2d, width_bytes, 1,
+            "BLIT2D: a row that leaves the source"),
+    FURTHER(kBlit2d, kSecondAtEnd, SgpuUmdBlit2d, width_bytes, 1,
+            "BLIT2D: a row that leaves the destination"),
+    FURTHER(kBlit2d, kFirstAtEnd, SgpuUmdBlit2d, height, 1,
+            "BLIT2D: a row more than the source has"),
+    FURTHER(kBlit2d, kSecondAtEnd, SgpuUmdBlit2d, height, 1,
+            "BLIT2D: a row more than the destination has"),
     WRONG(kBlit2d, SgpuUmdBlit2d, source_pitch, kWidth - 1, "BLIT2D: source rows that overlap"),
-    WRONG(kBlit2d, SgpuUmdBlit2d, destination_pitch, kWidth - 1, "BLIT2D: destination rows that overlap"),
+    WRONG(kBlit2d, SgpuUmdBlit2d, destination_pitch, kWidth - 1,
+          "BLIT2D: destination rows that overlap"),
     WRONG(kBlit2d, SgpuUmdBlit2d, source_pitch, -1, "BLIT2D: a source pitch without end"),
     WRONG(kBlit2d, SgpuUmdBlit2d, width_bytes, 0, "BLIT2D: no width"),
     WRONG(kBlit2d, SgpuUmdBlit2d, height, 0, "BLIT2D: no height"),
@@ -227,12 +318,18 @@ static const Row kRows[] = {
     RIGHT(kSameMemory, kInside, "CONVOLVE beside its source"),
     WRONG(kConvolve, SgpuUmdConvolve, output_width, 0, "CONVOLVE: no output width"),
     WRONG(kConvolve, SgpuUmdConvolve, output_height, 0, "CONVOLVE: no output height"),
-    WRONG(kConvolve, SgpuUmdConvolve, output_width, kOutputWidth + 1, "CONVOLVE: an output column more than the source has"),
-    WRONG(kConvolve, SgpuUmdConvolve, output_height, kOutputHeight + 1, "CONVOLVE: an output row more than the source has"),
-    WRONG(kConvolve, SgpuUmdConvolve, output_width, kWidth + 1, "CONVOLVE: an output wider than the source"),
-    WRONG(kConvolve, SgpuUmdConvolve, output_height, kHeight + 1, "CONVOLVE: an output higher than the source"),
-    WRONG(kConvolve, SgpuUmdConvolve, output_x, kOutputX + 1, "CONVOLVE: an output one column too far right"),
-    WRONG(kConvolve, SgpuUmdConvolve, output_y, kOutputY + 1, "CONVOLVE: an output one row too far down"),
+    WRONG(kConvolve, SgpuUmdConvolve, output_width, kOutputWidth + 1,
+          "CONVOLVE: an output column more than the source has"),
+    WRONG(kConvolve, SgpuUmdConvolve, output_height, kOutputHeight + 1,
+          "CONVOLVE: an output row more than the source has"),
+    WRONG(kConvolve, SgpuUmdConvolve, output_width, kWidth + 1,
+          "CONVOLVE: an output wider than the source"),
+    WRONG(kConvolve, SgpuUmdConvolve, output_height, kHeight + 1,
+          "CONVOLVE: an output higher than the source"),
+    WRONG(kConvolve, SgpuUmdConvolve, output_x, kOutputX + 1,
+          "CONVOLVE: an output one column too far right"),
+    WRONG(kConvolve, SgpuUmdConvolve, output_y, kOutputY + 1,
+          "CONVOLVE: an output one row too far down"),
     WRONG(kConvolve, SgpuUmdConvolve, output_x, -1, "CONVOLVE: an output column that wraps"),
     WRONG(kConvolve, SgpuUmdConvolve, output_y, -1, "CONVOLVE: an output row that wraps"),
     WRONG(kConvolve, SgpuUmdConvolve, kernel_width, 0, "CONVOLVE: no kernel width"),
@@ -251,9 +348,11 @@ static const Row kRows[] = {
     WRONG(kConvolve, SgpuUmdConvolve, reserved2, 1, "CONVOLVE: reserved2"),
 
     IMAGE_ROWS(kDownscale, SgpuUmdDownscale, "DOWNSCALE"),
-    FURTHER(kDownscale, kSecondAtEnd, SgpuUmdDownscale, source_height, 2, "DOWNSCALE: an output row more"),
+    FURTHER(kDownscale, kSecondAtEnd, SgpuUmdDownscale, source_height, 2,
+            "DOWNSCALE: an output row more"),
 
-    RIGHT(kChecksum, kFirstAtEnd, "CHECKSUM"), RIGHT(kChecksum, kSecondAtEnd, "CHECKSUM"),
+    RIGHT(kChecksum, kFirstAtEnd, "CHECKSUM"),
+    RIGHT(kChecksum, kSecondAtEnd, "CHECKSUM"),
     REFERENCE(kChecksum, kFirstAtEnd, SgpuUmdChecksum, source, 1, "CHECKSUM source"),
     REFERENCE(kChecksum, kSecondAtEnd, SgpuUmdChecksum, result, 8, "CHECKSUM result"),
     WRITTEN(kChecksum, SgpuUmdChecksum, result, "CHECKSUM result"),
@@ -270,41 +369,64 @@ static const Row kRows[] = {
 
     RIGHT(kDelay, kInside, "DELAY"),
     HEADER(kDelay, sizeof(SgpuUmdDelay), "DELAY"),
-    WRONG(kDelay, SgpuUmdDelay, duration_ns, SGPU_UMD_DELAY_MAX_NS + 1, "DELAY: of more than an hour"),
+    WRONG(kDelay, SgpuUmdDelay, duration_ns, SGPU_UMD_DELAY_MAX_NS + 1,
+          "DELAY: of more than an hour"),
     WRONG(kDelay, SgpuUmdDelay, flags, 2, "DELAY: an unknown flag"),
     WRONG(kDelay, SgpuUmdDelay, reserved, 1, "DELAY: reserved"),
 
     /* The kernel's commands, and no commands at all. */
-    {kDelay, kInside, kPatching, kSet, FIELD(SgpuUmdCommand, opcode), 0x00, "NOP in the place of a command"},
-    {kDelay, kInside, kPatching, kSet, FIELD(SgpuUmdCommand, opcode), 0x01, "END in the place of a command"},
-    OPCODE(0x04, "the kernel's command 4"), OPCODE(0x0C, "the kernel's command 12"), OPCODE(0x0D, "the kernel's command 13"),
-    OPCODE(0x0F, "an opcode that is none"), OPCODE(0x12, "an opcode that is none"), OPCODE(0x20, "an opcode that is none"),
-    OPCODE(0xFF, "an opcode that is none"), OPCODE(-1, "an opcode that is none"), OPCODE(0x01000003, "an opcode that is none"),
+    {kDelay, kInside, kPatching, kSet, FIELD(SgpuUmdCommand, opcode), 0x00,
+     "NOP in the place of a command"},
+    {kDelay, kInside, kPatching, kSet, FIELD(SgpuUmdCommand, opcode), 0x01,
+     "END in the place of a command"},
+    OPCODE(0x04, "the kernel's command 4"),
+    OPCODE(0x0C, "the kernel's command 12"),
+    OPCODE(0x0D, "the kernel's command 13"),
+    OPCODE(0x0F, "an opcode that is none"),
+    OPCODE(0x12, "an opcode that is none"),
+    OPCODE(0x20, "an opcode that is none"),
+    OPCODE(0xFF, "an opcode that is none"),
+    OPCODE(-1, "an opcode that is none"),
+    OPCODE(0x01000003, "an opcode that is none"),
     WRONG(kDelay, SgpuUmdCommand, size_bytes, 0, "a command of no bytes"),
 
-    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, magic), 1, "another magic number"},
-    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, version), 1, "a version that nobody knows"},
-    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, flags), 1, "a flag of the buffer"},
-    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, size_bytes), 4, "a buffer that is half a word longer than submitted"},
-    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, size_bytes), 8, "a buffer longer than submitted"},
-    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, size_bytes), -4, "a buffer that ends in half a word"},
-    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, size_bytes), -8, "a buffer that ends in its last command"},
-    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, size_bytes), -16, "a buffer that ends in its last command"},
-    {kBuffer, kInside, kPatching, kSet, FIELD(SgpuUmdBufferHeader, size_bytes), 8, "a buffer shorter than its header"},
-    {kBuffer, kInside, kPatching, kSet, FIELD(SgpuUmdBufferHeader, size_bytes), 0, "a buffer of no bytes"},
-    {kBuffer, kInside, kPatching, kSet, FIELD(SgpuUmdBufferHeader, size_bytes), -8, "a buffer of 4 GiB"},
+    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, magic), 1,
+     "another magic number"},
+    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, version), 1,
+     "a version that nobody knows"},
+    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, flags), 1,
+     "a flag of the buffer"},
+    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, size_bytes), 4,
+     "a buffer that is half a word longer than submitted"},
+    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, size_bytes), 8,
+     "a buffer longer than submitted"},
+    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, size_bytes), -4,
+     "a buffer that ends in half a word"},
+    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, size_bytes), -8,
+     "a buffer that ends in its last command"},
+    {kBuffer, kInside, kPatching, kAdd, FIELD(SgpuUmdBufferHeader, size_bytes), -16,
+     "a buffer that ends in its last command"},
+    {kBuffer, kInside, kPatching, kSet, FIELD(SgpuUmdBufferHeader, size_bytes), 8,
+     "a buffer shorter than its header"},
+    {kBuffer, kInside, kPatching, kSet, FIELD(SgpuUmdBufferHeader, size_bytes), 0,
+     "a buffer of no bytes"},
+    {kBuffer, kInside, kPatching, kSet, FIELD(SgpuUmdBufferHeader, size_bytes), -8,
+     "a buffer of 4 GiB"},
     {kLength, kInside, kPatching, kSet, 0, 4, 8, "a submission of half a header"},
     {kLength, kInside, kPatching, kAdd, 0, 4, -8, "a submission that ends in the last command"},
 
     {kLength, kInside, kAddresses, kAdd, 0, 4, -8, "a submission that ends in the last command"},
     {kLength, kInside, kAddresses, kAdd, 0, 4, -4, "a submission that ends in half a word"},
-    {kSubmission, kInside, kAddresses, kAdd, FIELD(SgpuUmdSubmission, magic), 1, "another magic number"},
-    {kSubmission, kInside, kAddresses, kAdd, FIELD(SgpuUmdSubmission, version), 1, "a version that nobody knows"},
-    {kSubmission, kInside, kAddresses, kAdd, FIELD(SgpuUmdSubmission, flags), 1, "a flag of the submission"},
-    {kSubmission, kInside, kAddresses, kAdd, FIELD(SgpuUmdSubmission, reserved), 1, "the submission's reserved field"},
+    {kSubmission, kInside, kAddresses, kAdd, FIELD(SgpuUmdSubmission, magic), 1,
+     "another magic number"},
+    {kSubmission, kInside, kAddresses, kAdd, FIELD(SgpuUmdSubmission, version), 1,
+     "a version that nobody knows"},
+    {kSubmission, kInside, kAddresses, kAdd, FIELD(SgpuUmdSubmission, flags), 1,
+     "a flag of the submission"},
+    {kSubmission, kInside, kAddresses, kAdd, FIELD(SgpuUmdSubmission, reserved), 1,
+     "the submission's reserved field"},
     {kSubmissionBytes, kInside, kAddresses, kAdd, 0, 4, -8, "private data cut short"},
 };
-/* clang-format on */
 
 /* --- the commands --- */
 
@@ -438,8 +560,9 @@ static void put_over_source(Command* command, const Row* row) {
   const int convolve = command->header.opcode == SGPU_UMD_OP_CONVOLVE;
   const uint32_t from = convolve ? extent(4 * (kWidth + 3), 4 * kWidth, kHeight)
                                  : extent(4 * (kWidth + 2), 4 * kWidth, kHeight);
-  const uint32_t to = convolve ? extent(4 * (kWidth + 2), 4 * kOutputWidth, kOutputHeight)
-                               : extent(4 * (kWidth / 2 + 2), 4 * (kWidth / 2 + 1), kHeight / 2 + 1);
+  const uint32_t to = convolve
+                          ? extent(4 * (kWidth + 2), 4 * kOutputWidth, kOutputHeight)
+                          : extent(4 * (kWidth / 2 + 2), 4 * (kWidth / 2 + 1), kHeight / 2 + 1);
   SgpuUmdReference* destination = &command->convolve.destination;
   command->convolve.source.offset += 2048;
   destination->allocation = source.allocation;

@@ -80,7 +80,8 @@ NTSTATUS NTAPI trust_user_mode(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER ar
   static_cast<volatile UCHAR*>(args->pDmaBuffer)[offset] = 0;
   return whole.DxgkDdiRender(context, args);
 }
-/// The last FILL of a user's buffer that is seen for the first time; null without one.
+/// Changes each FILL of a user's buffer before its first pass. The last of them and where its
+/// command is in the DMA buffer; null without one.
 template <typename Change>
 SgpuUmdFill* each_fill(const DXGKARG_RENDER* args, ULONG* offset, Change change) {
   auto* const bytes = static_cast<UCHAR*>(const_cast<PVOID>(args->pCommand));
