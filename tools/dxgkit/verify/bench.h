@@ -99,6 +99,8 @@ class Bench {
   bool running() const { return exercise_.has_value() && exercise_->running(); }
   bool display_only() const { return driver_ != nullptr && driver_->display_only(); }
   uint32_t node_count() const;
+  /// Time is virtual, and one thread runs at a time.
+  bool simulated() const { return options_.mode == Mode::kSim; }
   /// True if contexts have GPU virtual addresses; then there is no D3DKMTRender.
   bool gpu_addresses() const { return exercise_.has_value() && exercise_->gpu_va_pages() != 0; }
 

@@ -60,10 +60,15 @@ Answer<void> trip(Bench& bench, uint64_t chunk_bytes, size_t* moved, size_t* wro
   if (!device) return std::unexpected(device.error());
   Answer<std::vector<Piece>> all = pieces(bench);
   if (!all) return std::unexpected(all.error());
+  uint64_t room = 0;  // of the largest segment
+  for (const port::SegmentInfo& segment : bench.exercise().segments())
+    room = std::max(room, segment.size);
+  std::erase_if(*all, [&](const Piece& piece) { return piece.allocation.size_bytes > room / 2; });
+  // A driver may have sizes that it does not make.
+  std::erase_if(*all, [&](Piece& piece) {
+    return !is_success(from_ntstatus(client.try_create_allocation(*device, piece.allocation)));
+  });
   for (Piece& piece : *all) {
-    const Answer<D3DKMT_HANDLE> made =
-        client.create_allocations(*device, {&piece.allocation, 1}, /*as_resource=*/false);
-    if (!made) return std::unexpected(made.error());
     if (piece.filled) continue;
     const Answer<std::byte*> view = client.lock(*device, piece.allocation.handle);
     if (!view) return std::unexpected(view.error());
