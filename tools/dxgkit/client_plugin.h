@@ -104,6 +104,22 @@ typedef struct DxgkitClientJob {
   uint32_t private_bytes; /* out */
 } DxgkitClientJob;
 
+/* The kinds of private data that user mode sends, for `example` and `judge`. */
+#define DXGKIT_CLIENT_DATA_ALLOCATION 0u /* of one element of D3DKMTCreateAllocation2 */
+#define DXGKIT_CLIENT_DATA_CONTEXT 1u    /* of D3DKMTCreateContext and CreateContextVirtual */
+#define DXGKIT_CLIENT_DATA_ESCAPE 2u     /* of D3DKMTEscape: DRIVERPRIVATE without flags */
+
+/* The driver's answer to private data. */
+typedef struct DxgkitClientAnswer {
+  uint32_t kind;  /* DXGKIT_CLIENT_DATA_* */
+  int32_t status; /* of the call: below 0 it failed */
+  /* 1: the call failed for want of memory. That says nothing of the data. */
+  uint32_t no_memory;
+  uint32_t bytes; /* of both of the following; they are not aligned */
+  const void* sent;
+  const void* returned; /* as the driver left it; of a context, and after a failure, as it was */
+} DxgkitClientAnswer;
+
 /* Every function must be present unless its comment says optional. */
 typedef struct DxgkitClient {
   uint32_t version;    /* DXGKIT_CLIENT_VERSION that the plug-in was built with */
@@ -144,6 +160,16 @@ typedef struct DxgkitClient {
    * host then calls pack_allocation also for an allocation with DXGKIT_CLIENT_COMMANDS. Optional:
    * without it the host gives such a driver no work. size_bytes may end before this member. */
   const char* (*record_virtual)(void* client, DxgkitClientJob* job);
+
+  /* Gives private data of this kind that no plan asks for, number `index` from 0. *bytes 0: there
+   * is no more. The host sends it as it is, and with one thing in it changed at a time. Escapes are
+   * called with nothing else. Optional; size_bytes may end before this member. */
+  const char* (*example)(void* client, uint32_t kind, uint32_t index, void* data, uint32_t capacity,
+                         uint32_t* bytes);
+  /* Says whether the driver's answer is right, by what the driver's interface with its user mode
+   * says. Without it the host only sees that the driver survives. Optional; size_bytes may end
+   * before this member. */
+  const char* (*judge)(void* client, const DxgkitClientAnswer* answer);
 } DxgkitClient;
 
 /* The shared object exports this function. `version` is the host's DXGKIT_CLIENT_VERSION. The
