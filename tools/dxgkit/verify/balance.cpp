@@ -42,10 +42,8 @@ void Balance::report(const std::string& what) {
          .severity = verifier::Severity::kViolation,
          .ddi = ddi.empty() ? "DxgkDdiUnload" : ddi,
          .actual =
-             fmt::format("It kept {} bytes of {}{}, of each of {} times.", leak.bytes, what,
-                         leak.first.empty() ? fmt::format(" ({})", kept)
-                                            : fmt::format(" ({}, taken by {})", kept, leak.first),
-                         rounds),
+             fmt::format("{} bytes of {} are left of each of {} rounds that made {}{}.", leak.bytes,
+                         kept, rounds, what, leak.first.empty() ? "" : "; taken by " + leak.first),
          .expected = "What is made for an object goes with the object, or when making it fails.",
          .fix = "Free it in the DDI that destroys the object, and on the way out of the DDI that "
                 "makes it once something after it has failed.",

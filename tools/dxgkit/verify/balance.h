@@ -19,8 +19,8 @@ class Balance {
   explicit Balance(Bench& bench);
   /// All that the round made is destroyed. The next begins.
   void end_round();
-  /// Reports what is left of every round, once per routine and run. `what` ends "It kept N bytes of
-  /// ...". Less than two rounds show nothing.
+  /// Reports what is left of every round, once per routine and run. `what` is what each round
+  /// made. Less than two rounds show nothing.
   void report(const std::string& what);
 
  private:

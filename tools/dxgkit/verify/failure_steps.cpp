@@ -28,11 +28,11 @@ bool says_no_memory(Status status) {
          status == Status::kGraphicsNoVideoMemory;
 }
 
-void report_refusal(Bench& bench, std::string actual) {
+void report_refusal(Bench& bench, std::string_view ddi, std::string actual) {
   bench.findings().report(
       {.rule = "LIFE-23",
        .severity = verifier::Severity::kViolation,
-       .ddi = "DxgkDdiCreate*",
+       .ddi = std::string(ddi),
        .actual = std::move(actual),
        .expected =
            "STATUS_NO_MEMORY, and success when the same is asked again and there is memory.",
@@ -74,7 +74,7 @@ class Shortages {
   /// Refuses the n-th request while the subject is made, for each n that there is.
   Answer<void> refuse_each(const Subject& subject, Kind kind) {
     for (uint32_t nth = 1; nth <= kRequestsMax; ++nth) {
-      std::string_view struck;
+      Shortage::Refused struck;
       Balance balance(bench_);
       for (int round = 0; round < kRounds; ++round) {
         const size_t findings = bench_.findings().total();
@@ -82,13 +82,13 @@ class Shortages {
                               : bench_.shortage().fail_callback(nth);
         const Status status = from_ntstatus(subject.make());
         struck = bench_.shortage().stop();
-        const std::string told = fmt::format("when call {} of {} got {}", nth, struck,
+        const std::string told = fmt::format("when call {} of {} got {}", nth, struck.routine,
                                              kind == Kind::kMemory ? "no memory" : "a failure");
         if (!bench_.running())
           return std::unexpected(fmt::format("the adapter ended {}, for {}", told, subject.name));
         if (is_success(status)) DXGKIT_VERIFY_TRY(subject.unmake());
         balance.end_round();
-        if (struck.empty()) return {};  // fewer than n are made
+        if (struck.routine.empty()) return {};  // fewer than n are made
         if (round != 0) continue;
         ++(kind == Kind::kCallback ? tally_.callbacks
            : is_success(status)    ? tally_.coped
@@ -96,18 +96,22 @@ class Shortages {
         // What the kernel has already said of the answer is not said again.
         if (kind == Kind::kMemory && !is_success(status) && !says_no_memory(status) &&
             bench_.findings().total() == findings) {
-          report_refusal(bench_, fmt::format("Making {} answered {} {}.", subject.name,
-                                             status_text(status), told));
+          report_refusal(
+              bench_, struck.ddi,
+              fmt::format("Making {} answered {} {}.", subject.name, status_text(status), told));
         }
         const Answer<void> again = once(subject);
         if (again) continue;
         if (bench_.running()) {
-          report_refusal(bench_, fmt::format("It failed once {}, and fails ever since: {}.", told,
-                                             again.error()));
+          report_refusal(
+              bench_, struck.ddi,
+              fmt::format("It failed once {}, and fails ever since: {}.", told, again.error()));
         }
         return again;
       }
-      balance.report(fmt::format("{} that was not made, or was made without", subject.name));
+      balance.report(fmt::format("{} {} in {}", subject.name,
+                                 kind == Kind::kMemory ? "without memory" : "after a failure",
+                                 struck.ddi));
     }
     return {};
   }

@@ -122,7 +122,7 @@ Outcome orders(Bench& bench) {
       count += each;
       balance.end_round();
     }
-    balance.report("allocations that are gone");
+    balance.report("allocations");
     for (const bool by_resource : {true, false}) {
       std::vector<ClientAllocation> made = several(*from, 1);
       const Answer<D3DKMT_HANDLE> resource =

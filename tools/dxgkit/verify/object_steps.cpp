@@ -48,7 +48,7 @@ Outcome processes(Bench& bench) {
     return {};
   };
   const Answer<void> done = run();
-  balance.report("processes that are gone");
+  balance.report("processes");
   return outcome(done, fmt::format("{} processes, exits in 3 orders", count));
 }
 
@@ -67,7 +67,7 @@ Outcome devices(Bench& bench) {
       for (const size_t i : order) DXGKIT_VERIFY_TRY(client.destroy_device(handles[i]));
       balance.end_round();
     }
-    balance.report("devices that are gone");
+    balance.report("devices");
     return client.close_adapter();
   };
   return outcome(run(), fmt::format("{} devices, destroyed in 3 orders", kDevices * 3));
@@ -100,7 +100,7 @@ Outcome contexts(Bench& bench) {
         DXGKIT_VERIFY_TRY(client.destroy_device(*device));
         balance.end_round();
       }
-      balance.report("devices with contexts that are gone");
+      balance.report("devices with contexts");
       // And one with its process.
       const Answer<D3DKMT_HANDLE> device = client.create_device();
       if (!device) return std::unexpected(device.error());

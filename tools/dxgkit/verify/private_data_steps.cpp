@@ -171,7 +171,7 @@ class Exchange {
       if (is_success(from_ntstatus(send(data)))) return;  // then it is not the same any more
       balance.end_round();
     }
-    balance.report(fmt::format("{} that it refused", kind_text(kind)));
+    balance.report(fmt::format("{} that was refused", kind_text(kind)));
   }
 
   Answer<void> allocations() {

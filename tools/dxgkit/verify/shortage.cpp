@@ -8,12 +8,13 @@
 namespace dxgkit::tool::verify {
 namespace {
 
-/// True in an entry that may answer that there is no memory.
-bool makes_an_object() {
+/// The running entry, if it may answer that there is no memory; else null.
+const char* entry_that_makes_an_object() {
   const nt::CallFrame* const frame = nt::CallFrame::current_or_null();
-  if (frame == nullptr) return false;
+  if (frame == nullptr) return nullptr;
   const std::string_view ddi = frame->name();
-  return ddi.starts_with("DxgkDdiCreate") || ddi == "DxgkDdiOpenAllocation";
+  const bool makes = ddi.starts_with("DxgkDdiCreate") || ddi == "DxgkDdiOpenAllocation";
+  return makes ? frame->name() : nullptr;
 }
 
 }  // namespace
@@ -27,27 +28,30 @@ void Shortage::attach(World& world) {
 
 void Shortage::deny_memory(uint32_t nth) {
   left_ = nth;
-  struck_ = nullptr;
+  routine_ = nullptr;
   what_ = What::kMemory;
 }
 
 void Shortage::fail_callback(uint32_t nth) {
   left_ = nth;
-  struck_ = nullptr;
+  routine_ = nullptr;
   what_ = What::kCallback;
 }
 
-std::string_view Shortage::stop() {
+Shortage::Refused Shortage::stop() {
   what_ = What::kNothing;
-  const char* const struck = struck_.exchange(nullptr);
-  return struck == nullptr ? std::string_view() : std::string_view(struck);
+  const char* const routine = routine_.exchange(nullptr);
+  if (routine == nullptr) return {};
+  return {routine, ddi_.load()};
 }
 
 bool Shortage::strikes(What what, std::string_view name) {
-  if (what_.load(std::memory_order_relaxed) != what || !makes_an_object()) return false;
-  if (left_.fetch_sub(1) != 1) return false;
+  if (what_.load(std::memory_order_relaxed) != what) return false;
+  const char* const ddi = entry_that_makes_an_object();
+  if (ddi == nullptr || left_.fetch_sub(1) != 1) return false;
   what_ = What::kNothing;
-  struck_ = name.data();
+  ddi_ = ddi;
+  routine_ = name.data();
   return true;
 }
 

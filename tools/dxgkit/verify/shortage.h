@@ -28,8 +28,12 @@ class Shortage final : public port::FaultInjector {
   void deny_memory(uint32_t nth);
   /// The n-th callback from here on that may fail fails with a status that it documents.
   void fail_callback(uint32_t nth);
-  /// Ends it. The routine or callback that failed; empty: fewer than n were asked.
-  std::string_view stop();
+  struct Refused {
+    std::string_view routine;  // or callback; empty: fewer than n were asked
+    std::string_view ddi;      // that asked
+  };
+  /// Ends it. What was refused.
+  Refused stop();
 
   std::optional<Status> before_ddi(std::string_view) override { return std::nullopt; }
   std::optional<Status> before_paging(const port::PagingOperation&, uint32_t) override {
@@ -46,7 +50,8 @@ class Shortage final : public port::FaultInjector {
   Mutator* const mutator_;
   std::atomic<What> what_{What::kNothing};
   std::atomic<uint32_t> left_{0};  // requests until the one that fails, that one included
-  std::atomic<const char*> struck_{nullptr};  // the names that come are literals
+  // Literals.
+  std::atomic<const char*> routine_{nullptr}, ddi_{nullptr};
 };
 
 }  // namespace dxgkit::tool::verify
