@@ -197,7 +197,7 @@ TEST(Leaks, AreCountedBetweenMarks) {
     EXPECT_EQ(taken[0].leak.what, "pool");
     EXPECT_EQ(taken[0].leak.count, 2U);
     EXPECT_EQ(taken[0].leak.bytes, 5024U);
-    EXPECT_EQ(taken[0].ddi, "Leak");
+    EXPECT_EQ(taken[0].ddi, "DxgkDdiTest");
     EXPECT_TRUE(memory_taken(world.kernel, 0, before).empty());
     EXPECT_TRUE(memory_taken(world.kernel, after, UINT64_MAX).empty());
     EXPECT_EQ(world.kernel.report_leaks("after DxgkDdiUnload"), 1U);
