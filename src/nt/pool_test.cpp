@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "nt/image_world_test.h"
+#include "nt/leaks.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -179,6 +180,27 @@ TEST(Leaks, NameWhoTookThem) {
     EXPECT_EQ(world.findings.count("NT-12"), 1U);
     EXPECT_TRUE(contains(world.findings_text(), "1 timer left; queued by KeSetTimer in FreeQueued"))
         << world.findings_text();
+  });
+}
+
+/// While the driver runs: what it took between two marks and still has.
+TEST(Leaks, AreCountedBetweenMarks) {
+  DXGKIT_COVERS("LIFE-20");
+  in_both_modes([] {
+    PoolWorld world(NT_DOOR_DRIVER, false);
+    const uint64_t before = memory_mark(world.kernel);
+    EXPECT_TRUE(world.run("Leak", 0));
+    const uint64_t after = memory_mark(world.kernel);
+    EXPECT_GT(after, before);
+    const std::vector<TakenMemory> taken = memory_taken(world.kernel, before, after);
+    ASSERT_EQ(taken.size(), 1U);
+    EXPECT_EQ(taken[0].leak.what, "pool");
+    EXPECT_EQ(taken[0].leak.count, 2U);
+    EXPECT_EQ(taken[0].leak.bytes, 5024U);
+    EXPECT_EQ(taken[0].ddi, "DxgkDdiTest");
+    EXPECT_TRUE(memory_taken(world.kernel, 0, before).empty());
+    EXPECT_TRUE(memory_taken(world.kernel, after, UINT64_MAX).empty());
+    EXPECT_EQ(world.kernel.report_leaks("after DxgkDdiUnload"), 1U);
   });
 }
 
