@@ -75,8 +75,17 @@ void change_numbers(const Data& from, std::vector<Spoilt>& out) {
   }
 }
 
+/// Shorter data first; what has the same length in the order of its bytes.
+struct DataOrder {
+  bool operator()(const Data& a, const Data& b) const {
+    if (a.size() != b.size()) return a.size() < b.size();
+    return !a.empty() && std::memcmp(a.data(), b.data(), a.size()) < 0;
+  }
+};
+using KnownData = std::set<Data, DataOrder>;
+
 /// The data as it is first, then with each change; no data twice.
-std::vector<Spoilt> spoil(const Data& from, std::set<Data>& known) {
+std::vector<Spoilt> spoil(const Data& from, KnownData& known) {
   std::vector<Spoilt> all{{from, "as the client makes it"}};
   change_numbers<uint32_t>(from, all);
   change_numbers<uint8_t>(from, all);
@@ -186,7 +195,7 @@ class Exchange {
     const Answer<std::vector<Data>> all =
         with_examples(DXGKIT_CLIENT_DATA_ALLOCATION, std::move(planned));
     if (!all) return std::unexpected(all.error());
-    std::set<Data> known;
+    KnownData known;
     for (const Data& data : *all) {
       if (data.empty()) continue;
       for (const Spoilt& one : spoil(data, known)) {
@@ -254,7 +263,7 @@ class Exchange {
     if (!packed) return std::unexpected(packed.error());
     const Answer<std::vector<Data>> all = with_examples(DXGKIT_CLIENT_DATA_CONTEXT, {*packed});
     if (!all) return std::unexpected(all.error());
-    std::set<Data> known;
+    KnownData known;
     for (const Data& data : *all) {
       if (data.empty()) continue;
       for (const Spoilt& one : spoil(data, known)) {
@@ -279,7 +288,7 @@ class Exchange {
   Answer<void> escapes() {
     const Answer<std::vector<Data>> all = with_examples(DXGKIT_CLIENT_DATA_ESCAPE, {});
     if (!all) return std::unexpected(all.error());
-    std::set<Data> known;
+    KnownData known;
     for (const Data& data : *all) {
       for (const Spoilt& one : spoil(data, known)) {
         const auto send = [&](Data& sent) { return client_.try_escape(device_, sent); };
