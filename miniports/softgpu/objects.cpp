@@ -26,12 +26,13 @@ NTSTATUS check_request(SgpuUmdAllocation* request) {
   constexpr UINT kMax = SGPU_UMD_SURFACE_PIXELS_MAX;
   bool valid = request->placement <= SGPU_UMD_PLACE_ANY && request->reserved == 0;
   if (request->kind == SGPU_UMD_KIND_SURFACE) {
-    valid = valid && request->size_bytes == 0 && request->width <= kMax && request->height <= kMax;
+    valid = valid && request->size_bytes == 0 && request->width != 0 && request->width <= kMax &&
+            request->height <= kMax;
     const UINT row = request->width * SGPU_PIXEL_BYTES;
     UINT& pitch = request->pitch_bytes;
     if (pitch == 0) pitch = (row + SGPU_UMD_PITCH_ALIGNMENT - 1) & ~(SGPU_UMD_PITCH_ALIGNMENT - 1);
     valid = valid && pitch >= row && pitch % SGPU_PIXEL_BYTES == 0;
-    request->size_bytes = UINT64{pitch} * request->height;  // 0 if one of them is: refused below
+    request->size_bytes = UINT64{pitch} * request->height;  // 0 is refused below
   } else {
     valid = valid && request->kind == SGPU_UMD_KIND_BUFFER && request->width == 0 &&
             request->height == 0 && request->pitch_bytes == 0;

@@ -1,4 +1,6 @@
 // Objects that a driver has not released when it is unloaded.
+#include "nt/leaks.h"
+
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -48,32 +50,49 @@ const LeakRule* rule_of(std::string_view what) {
   return nullptr;
 }
 
+/// Adds a leak for what was counted, if anything was.
+void add_total(const Kernel& kernel, const char* what, const std::string& tag, const Total& total,
+               std::vector<TakenMemory>& taken) {
+  if (total.count == 0) return;
+  taken.push_back(
+      {{what, tag, total.count, total.bytes,
+        total.first.ddi[0] == 0 ? "" : to_text(kernel, total.first), total.first.caller},
+       total.first.ddi});
+}
+
 }  // namespace
 
-std::vector<Leak> Kernel::leaks() const {
-  std::vector<Leak> result;
-  const auto add = [&](const char* what, const std::string& tag, const Total& total) {
-    if (total.count == 0) return;
-    result.push_back({what, tag, total.count, total.bytes,
-                      total.first.ddi[0] == 0 ? "" : to_text(*this, total.first),
-                      total.first.caller});
+uint64_t memory_mark(const Kernel& kernel) {
+  runtime::MutexLock lock(kernel.impl().memory_lock);
+  return kernel.impl().next_sequence;
+}
+
+std::vector<TakenMemory> memory_taken(const Kernel& kernel, uint64_t from, uint64_t to) {
+  const Kernel::Impl& state = kernel.impl();
+  std::vector<TakenMemory> result;
+  std::map<std::string, Total> by_tag;
+  Total contiguous, mdls, mappings;
+  const auto count = [&](Total& total, uint64_t bytes, uint64_t sequence, const Origin& taken) {
+    if (sequence >= from && sequence < to) total.add(bytes, sequence, taken);
   };
-  {
-    runtime::MutexLock lock(impl_->memory_lock);
-    std::map<std::string, Total> by_tag;
-    for (const auto& [address, block] : impl_->pool)
-      by_tag[tag_text(block.tag)].add(block.bytes, block.sequence, block.allocated);
-    for (const auto& [tag, total] : by_tag) add("pool", tag, total);
-    Total contiguous, mdls, mappings;
-    for (const auto& [address, block] : impl_->contiguous)
-      contiguous.add(block.page_count * kPageBytes, block.sequence, block.taken);
-    for (const auto& [address, mdl] : impl_->mdls) mdls.add(mdl.bytes, mdl.sequence, mdl.taken);
-    for (const auto& [address, mapping] : impl_->mappings)
-      mappings.add(mapping.bytes, mapping.sequence, mapping.taken);
-    add("contiguous memory", "", contiguous);
-    add("MDL", "", mdls);
-    add("mapping", "", mappings);
-  }
+  runtime::MutexLock lock(state.memory_lock);
+  for (const auto& [address, block] : state.pool)
+    count(by_tag[tag_text(block.tag)], block.bytes, block.sequence, block.allocated);
+  for (const auto& [address, block] : state.contiguous)
+    count(contiguous, block.page_count * kPageBytes, block.sequence, block.taken);
+  for (const auto& [address, mdl] : state.mdls) count(mdls, mdl.bytes, mdl.sequence, mdl.taken);
+  for (const auto& [address, mapping] : state.mappings)
+    count(mappings, mapping.bytes, mapping.sequence, mapping.taken);
+  for (const auto& [tag, total] : by_tag) add_total(kernel, "pool", tag, total, result);
+  add_total(kernel, "contiguous memory", "", contiguous, result);
+  add_total(kernel, "MDL", "", mdls, result);
+  add_total(kernel, "mapping", "", mappings, result);
+  return result;
+}
+
+std::vector<Leak> Kernel::leaks() const {
+  std::vector<TakenMemory> taken = memory_taken(*this, 0, UINT64_MAX);
+  std::vector<Leak> result;
   {
     runtime::MutexLock lock(impl_->dispatcher_lock);
     Total armed, running;
@@ -83,8 +102,9 @@ std::vector<Leak> Kernel::leaks() const {
     for (const auto& [address, thread] : impl_->threads) {
       if (!thread->ended) running.add(0, thread->sequence, thread->started_by);
     }
-    add("timer", "", armed);
-    add("thread", "", running);
+    add_total(*this, "timer", "", armed, taken);
+    add_total(*this, "thread", "", running, taken);
+    for (TakenMemory& one : taken) result.push_back(std::move(one.leak));
     if (!impl_->handles.empty())
       result.push_back({"handle", "", impl_->handles.size(), 0, "", nullptr});
   }

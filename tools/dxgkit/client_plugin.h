@@ -119,6 +119,21 @@ typedef struct DxgkitClientOverreach {
   uint32_t expected; /* DXGKIT_CLIENT_STOPPED, _REFUSED or _RIGHT */
   uint32_t reserved; /* 0 */
 } DxgkitClientOverreach;
+/* The kinds of private data that user mode sends, for `example` and `judge`. */
+#define DXGKIT_CLIENT_DATA_ALLOCATION 0u /* of one element of D3DKMTCreateAllocation2 */
+#define DXGKIT_CLIENT_DATA_CONTEXT 1u    /* of D3DKMTCreateContext and CreateContextVirtual */
+#define DXGKIT_CLIENT_DATA_ESCAPE 2u     /* of D3DKMTEscape: DRIVERPRIVATE without flags */
+
+/* The driver's answer to private data. */
+typedef struct DxgkitClientAnswer {
+  uint32_t kind;  /* DXGKIT_CLIENT_DATA_* */
+  int32_t status; /* of the call: below 0 it failed */
+  /* 1: the call failed for want of memory. That says nothing of the data. */
+  uint32_t no_memory;
+  uint32_t bytes; /* of both of the following; they are not aligned */
+  const void* sent;
+  const void* returned; /* as the driver left it; of a context, and after a failure, as it was */
+} DxgkitClientAnswer;
 
 /* Every function must be present unless its comment says optional. */
 typedef struct DxgkitClient {
@@ -170,6 +185,16 @@ typedef struct DxgkitClient {
    * memory of others does not change. Optional: without it the step is skipped. */
   const char* (*record_overreach)(void* client, DxgkitClientJob* job, uint32_t variant,
                                   DxgkitClientOverreach* overreach);
+
+  /* Since version 2. Gives private data of this kind that no plan asks for, number `index` from 0.
+   * *bytes 0: there is no more. The host sends it as it is, and with one thing in it changed at a
+   * time. Escapes are called with nothing else. Optional; size_bytes may end before this member. */
+  const char* (*example)(void* client, uint32_t kind, uint32_t index, void* data, uint32_t capacity,
+                         uint32_t* bytes);
+  /* Since version 2. Says whether the driver's answer is right, by what the driver's interface with
+   * its user mode says. Without it the host only sees that the driver survives. Optional;
+   * size_bytes may end before this member. */
+  const char* (*judge)(void* client, const DxgkitClientAnswer* answer);
 } DxgkitClient;
 
 /* The shared object exports this function. `version` is the host's DXGKIT_CLIENT_VERSION. The

@@ -9,6 +9,7 @@
 
 #include "port/core/ddi_call.h"
 #include "port/core/port_core.h"
+#include "port/ddi/guarded_data.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -113,8 +114,11 @@ Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
   std::vector<DXGK_ALLOCATIONINFO> elements(infos.size());
   if (!elements.empty())  // a resource may be empty
     std::memset(elements.data(), 0, elements.size() * sizeof(elements[0]));
+  std::vector<GuardedData> guarded;
+  guarded.reserve(infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
-    elements[i].pPrivateDriverData = data_of(infos[i].private_data);
+    guarded.emplace_back(infos[i].private_data);
+    elements[i].pPrivateDriverData = data_of(guarded[i].lent());
     elements[i].PrivateDriverDataSize = size_of(infos[i].private_data);
   }
   DXGKARG_CREATEALLOCATION arguments{};
@@ -127,6 +131,7 @@ Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
   DdiCall call(core_, kCreateAllocation, infos.size());
   const Status status = call(core_.ddi.DxgkDdiCreateAllocation, core_.context, &arguments);
   if (!call.completed()) return status;
+  for (GuardedData& data : guarded) data.take_back(core_, kCreateAllocation.name);
   constexpr std::array kDocumented = {Status::kSuccess, Status::kInvalidParameter,
                                       Status::kNoMemory, Status::kGraphicsDriverMismatch};
   if (std::ranges::find(kDocumented, status) == kDocumented.end()) {

@@ -9,6 +9,7 @@
 #include "dxgkit/abi_versions.h"
 #include "port/core/ddi_call.h"
 #include "port/core/port_core.h"
+#include "port/ddi/guarded_data.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -391,9 +392,12 @@ Status CapsPort::get_node_metadata(NodeOrdinal node, NodeMetadata* out) {
 }
 
 Status CapsPort::query_umd_private(std::span<const std::byte> in, std::span<std::byte> out) {
-  return core_.query(DXGKQAITYPE_UMDRIVERPRIVATE, in.empty() ? nullptr : in.data(),
-                     static_cast<uint32_t>(in.size()), out.empty() ? nullptr : out.data(),
-                     static_cast<uint32_t>(out.size()));
+  GuardedData guarded(out);
+  const Status status =
+      core_.query(DXGKQAITYPE_UMDRIVERPRIVATE, in.empty() ? nullptr : in.data(),
+                  static_cast<uint32_t>(in.size()), data_of(guarded.lent()), size_of(out));
+  guarded.take_back(core_, kQueryAdapterInfo.name);
+  return status;
 }
 
 }  // namespace dxgkit::port

@@ -7,6 +7,7 @@
 
 #include "port/core/ddi_call.h"
 #include "port/core/port_core.h"
+#include "port/ddi/guarded_data.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -147,11 +148,14 @@ Status ObjectsPort::escape(void* device, void* context, uint32_t flags, std::spa
   DXGKARG_ESCAPE arguments{};
   arguments.hDevice = device;
   std::memcpy(&arguments.Flags, &flags, sizeof(arguments.Flags));
-  arguments.pPrivateDriverData = data_of(data);
+  GuardedData guarded(data);
+  arguments.pPrivateDriverData = data_of(guarded.lent());
   arguments.PrivateDriverDataSize = size_of(data);
   arguments.hContext = context;
   DdiCall call(core_, kEscape);
-  return call(core_.ddi.DxgkDdiEscape, core_.context, &arguments);
+  const Status status = call(core_.ddi.DxgkDdiEscape, core_.context, &arguments);
+  guarded.take_back(core_, kEscape.name);
+  return status;
 }
 
 }  // namespace dxgkit::port

@@ -120,7 +120,12 @@ class Verify(Cli):
                 ("reset_fails", 3, "reset", "TDR-23"),
                 ("power_fails", 1, "power", "PWR-02"),
                 ("pool_leaks", 1, "unload", "LIFE-20"),
-                ("devices_leak", 1, "unload", "LIFE-20"),
+                ("devices_leak", 1, "processes", "LIFE-20"),
+                ("open_error_leaks", 1, "no-memory", "LIFE-20"),
+                ("no_memory_renamed", 1, "no-memory", "LIFE-23"),
+                ("data_overrun", 1, "private-queries", "LIFE-24"),
+                ("reserved_taken", 1, "nearly-right-data", "LIFE-25"),
+                ("escape_error_leaks", 1, "nearly-right-data", "LIFE-20"),
                 ("entry_missing", 1, "load", "LIFE-03"),
                 ("entry_faults", 3, "load", "NT-01")):
             with self.subTest(fault=fault):

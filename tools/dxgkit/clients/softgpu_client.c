@@ -18,6 +18,7 @@
 
 typedef struct Client {
   uint32_t node_count;
+  uint32_t allocation_bytes_max;
 } Client;
 
 static int matches(uint16_t vendor_id, uint16_t device_id) {
@@ -32,9 +33,17 @@ static const char* open_client(const DxgkitClientAdapter* adapter, void** client
   if (info.magic != SGPU_UMD_ADAPTER_MAGIC)
     return "the driver is not softgpu's: another magic number";
   if (info.version < SGPU_UMD_VERSION) return "the driver speaks an older version";
+  /* What it says of itself in two ways. */
+  if (info.size_bytes != sizeof(info)) return "the driver filled another structure";
+  if (info.node_count != adapter->node_count) return "the driver names another number of nodes";
+  const uint32_t addresses = adapter->gpu_virtual_addresses;
+  if (((info.flags & SGPU_UMD_ADAPTER_GPU_VA) != 0) != addresses ||
+      (info.va_bits != 0) != addresses)
+    return "the driver's flags and its contexts are of two memory models";
   Client* made = malloc(sizeof(*made));
   if (made == NULL) return "no memory";
   made->node_count = info.node_count;
+  made->allocation_bytes_max = info.allocation_bytes_max;
   *client = made;
   return NULL;
 }
@@ -216,6 +225,141 @@ static const char* check(void* client, const DxgkitClientJob* job, uint32_t inde
   return wrong;
 }
 
+/* More allocations than jobs use: surfaces, and the edges of what may be asked for. */
+static const SgpuUmdAllocation kAllocationExamples[] = {
+    {.kind = SGPU_UMD_KIND_SURFACE, .placement = SGPU_UMD_PLACE_VRAM, .width = 33, .height = 5},
+    {.kind = SGPU_UMD_KIND_SURFACE, .placement = SGPU_UMD_PLACE_STAGING, .width = 16, .height = 3},
+    {.kind = SGPU_UMD_KIND_SURFACE,
+     .placement = SGPU_UMD_PLACE_ANY,
+     .width = 100,
+     .height = 3,
+     .pitch_bytes = 400},
+    {.kind = SGPU_UMD_KIND_SURFACE,
+     .placement = SGPU_UMD_PLACE_VRAM,
+     .width = SGPU_UMD_SURFACE_PIXELS_MAX,
+     .height = 1},
+    {.kind = SGPU_UMD_KIND_SURFACE,
+     .placement = SGPU_UMD_PLACE_VRAM,
+     .width = 1,
+     .height = SGPU_UMD_SURFACE_PIXELS_MAX,
+     .pitch_bytes = 4},
+    {.kind = SGPU_UMD_KIND_BUFFER, .placement = SGPU_UMD_PLACE_ANY, .size_bytes = 1},
+    {.kind = SGPU_UMD_KIND_BUFFER,
+     .placement = SGPU_UMD_PLACE_STAGING,
+     .size_bytes = SGPU_UMD_ALLOCATION_BYTES_MAX},
+};
+
+static const char* example(void* client, uint32_t kind, uint32_t index, void* data,
+                           uint32_t capacity, uint32_t* bytes) {
+  (void)client;
+  *bytes = 0;
+  if (kind == DXGKIT_CLIENT_DATA_ALLOCATION &&
+      index < sizeof(kAllocationExamples) / sizeof(kAllocationExamples[0])) {
+    SgpuUmdAllocation request = kAllocationExamples[index];
+    request.magic = SGPU_UMD_ALLOCATION_MAGIC;
+    request.version = SGPU_UMD_VERSION;
+    if (capacity < sizeof(request)) return "too little room";
+    memcpy(data, &request, sizeof(request));
+    *bytes = sizeof(request);
+  } else if (kind == DXGKIT_CLIENT_DATA_ESCAPE && index == 0) {
+    const SgpuUmdEscape request = {.magic = SGPU_UMD_ESCAPE_MAGIC,
+                                   .version = SGPU_UMD_VERSION,
+                                   .operation = SGPU_UMD_ESCAPE_QUERY_STATE};
+    if (capacity < sizeof(request)) return "too little room";
+    memcpy(data, &request, sizeof(request));
+    *bytes = sizeof(request);
+  }
+  return NULL;
+}
+
+static int is_valid_allocation(const SgpuUmdAllocation* request) {
+  if (request->magic != SGPU_UMD_ALLOCATION_MAGIC || request->version != SGPU_UMD_VERSION) return 0;
+  if (request->placement > SGPU_UMD_PLACE_ANY || request->reserved != 0) return 0;
+  if (request->kind == SGPU_UMD_KIND_BUFFER) {
+    return request->width == 0 && request->height == 0 && request->pitch_bytes == 0 &&
+           request->size_bytes >= 1 && request->size_bytes <= SGPU_UMD_ALLOCATION_BYTES_MAX;
+  }
+  if (request->kind != SGPU_UMD_KIND_SURFACE || request->size_bytes != 0) return 0;
+  if (request->width == 0 || request->width > SGPU_UMD_SURFACE_PIXELS_MAX) return 0;
+  if (request->height == 0 || request->height > SGPU_UMD_SURFACE_PIXELS_MAX) return 0;
+  uint64_t pitch = request->pitch_bytes;
+  if (pitch == 0) {
+    const uint64_t unit = SGPU_UMD_PITCH_ALIGNMENT;
+    pitch = (4ull * request->width + unit - 1) / unit * unit;
+  }
+  return pitch % 4 == 0 && pitch >= 4ull * request->width &&
+         pitch * request->height <= SGPU_UMD_ALLOCATION_BYTES_MAX;
+}
+
+static const char* judge_allocation(const Client* self, const DxgkitClientAnswer* answer) {
+  SgpuUmdAllocation sent, returned;
+  if (answer->bytes < sizeof(sent)) return answer->status < 0 ? NULL : "it is too short";
+  memcpy(&sent, answer->sent, sizeof(sent));
+  memcpy(&returned, answer->returned, sizeof(returned));
+  if (!is_valid_allocation(&sent)) {
+    /* It is not for the kernel to find out that there is not so much memory. */
+    return answer->status < 0 && !answer->no_memory ? NULL : "it asks for what there is not";
+  }
+  if (sent.kind == SGPU_UMD_KIND_SURFACE) {
+    const uint32_t unit = SGPU_UMD_PITCH_ALIGNMENT;
+    if (sent.pitch_bytes == 0) sent.pitch_bytes = (sent.width + unit / 4 - 1) / (unit / 4) * unit;
+    sent.size_bytes = (uint64_t)sent.pitch_bytes * sent.height;
+  }
+  if (answer->status < 0) {
+    /* More than all video memory is the kernel's to refuse. */
+    const int fits = sent.size_bytes <= self->allocation_bytes_max;
+    return fits && !answer->no_memory ? "it is as the interface says" : NULL;
+  }
+  return memcmp(&sent, &returned, sizeof(sent)) == 0 ? NULL : "wrong size or pitch came back";
+}
+
+static const char* judge_context(const DxgkitClientAnswer* answer) {
+  SgpuUmdContext sent;
+  int valid = answer->bytes == 0;
+  if (answer->bytes >= sizeof(sent)) {
+    memcpy(&sent, answer->sent, sizeof(sent));
+    valid = sent.magic == SGPU_UMD_CONTEXT_MAGIC && sent.version == SGPU_UMD_VERSION &&
+            sent.flags == 0 && sent.reserved == 0;
+  }
+  if (valid) return answer->status < 0 && !answer->no_memory ? "it is as the interface says" : NULL;
+  return answer->status < 0 ? NULL : "it is not as the interface says";
+}
+
+static const char* judge_escape(const Client* self, const DxgkitClientAnswer* answer) {
+  SgpuUmdEscape sent, returned;
+  if (answer->bytes < sizeof(sent)) return answer->status < 0 ? NULL : "it is too short";
+  memcpy(&sent, answer->sent, sizeof(sent));
+  memcpy(&returned, answer->returned, sizeof(returned));
+  /* The doorbell takes the flag HardwareAccess. */
+  const int valid = sent.magic == SGPU_UMD_ESCAPE_MAGIC && sent.version == SGPU_UMD_VERSION &&
+                    sent.operation == SGPU_UMD_ESCAPE_QUERY_STATE;
+  if (!valid) return answer->status < 0 ? NULL : "there is no such request";
+  if (answer->status < 0) return "it is as the interface says";
+  if (returned.node_count != self->node_count) return "another number of nodes came back";
+  for (uint32_t i = 0; i < SGPU_UMD_NODES_MAX; ++i) {
+    const SgpuUmdNodeState* const node = &returned.node[i];
+    const SgpuUmdNodeState unused = {0};
+    if (node->hardware_status != 0) return "it looked at the hardware without permission";
+    if (i >= self->node_count && memcmp(node, &unused, sizeof(unused)) != 0)
+      return "a node that is not there has a state";
+    if (node->submitted_fence != node->completed_fence) return "an idle node has work";
+  }
+  return NULL;
+}
+
+static const char* judge(void* client, const DxgkitClientAnswer* answer) {
+  switch (answer->kind) {
+    case DXGKIT_CLIENT_DATA_ALLOCATION:
+      return judge_allocation(client, answer);
+    case DXGKIT_CLIENT_DATA_CONTEXT:
+      return judge_context(answer);
+    case DXGKIT_CLIENT_DATA_ESCAPE:
+      return judge_escape(client, answer);
+    default:
+      return NULL;
+  }
+}
+
 const DxgkitClient* dxgkit_client(uint32_t version) {
   static const DxgkitClient kClient = {.version = DXGKIT_CLIENT_VERSION,
                                        .size_bytes = sizeof(DxgkitClient),
@@ -231,7 +375,9 @@ const DxgkitClient* dxgkit_client(uint32_t version) {
                                        .record = record,
                                        .check = check,
                                        .record_virtual = record_virtual,
-                                       .record_overreach = record_overreach};
+                                       .record_overreach = record_overreach,
+                                       .example = example,
+                                       .judge = judge};
   (void)version;
   return &kClient;
 }

@@ -49,6 +49,41 @@ NTSTATUS NTAPI change_caps(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPT
 // --- objects ---
 NTSTATUS NTAPI keep_device(IN_CONST_HANDLE) { return STATUS_SUCCESS; }
 
+// Wrong error paths, which have no effect while there is memory.
+NTSTATUS NTAPI leak_when_open_fails(IN_CONST_HANDLE device, IN_CONST_PDXGKARG_OPENALLOCATION args) {
+  PVOID const scratch = ExAllocatePoolWithTag(NonPagedPoolNx, 100, 'nepO');
+  if (scratch == nullptr) return STATUS_NO_MEMORY;
+  const NTSTATUS status = whole.DxgkDdiOpenAllocation(device, args);
+  if (NT_SUCCESS(status)) ExFreePoolWithTag(scratch, 'nepO');
+  return status;
+}
+NTSTATUS NTAPI blame_user_mode(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEALLOCATION args) {
+  const NTSTATUS status = whole.DxgkDdiCreateAllocation(adapter, args);
+  return status == STATUS_NO_MEMORY ? STATUS_INVALID_PARAMETER : status;
+}
+
+// --- private data ---
+NTSTATUS NTAPI overrun_private_data(IN_CONST_HANDLE adapter,
+                                    IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  if (args->Type == DXGKQAITYPE_UMDRIVERPRIVATE)
+    RtlZeroMemory(args->pOutputData, sizeof(SgpuUmdAdapterInfo));
+  return whole.DxgkDdiQueryAdapterInfo(adapter, args);
+}
+NTSTATUS NTAPI take_reserved(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEALLOCATION args) {
+  for (UINT i = 0; i < args->NumAllocations; ++i) {
+    DXGK_ALLOCATIONINFO& info = args->pAllocationInfo[i];
+    if (info.PrivateDriverDataSize >= sizeof(SgpuUmdAllocation))
+      static_cast<SgpuUmdAllocation*>(info.pPrivateDriverData)->reserved = 0;
+  }
+  return whole.DxgkDdiCreateAllocation(adapter, args);
+}
+NTSTATUS NTAPI leak_when_escape_fails(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_ESCAPE args) {
+  PVOID const scratch = ExAllocatePoolWithTag(NonPagedPoolNx, 100, 'csEs');
+  const NTSTATUS status = whole.DxgkDdiEscape(adapter, args);
+  if (NT_SUCCESS(status) && scratch != nullptr) ExFreePoolWithTag(scratch, 'csEs');
+  return status;
+}
+
 // --- memory ---
 NTSTATUS NTAPI transfer_nothing(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
   if (args->Operation == DXGK_OPERATION_TRANSFER) return STATUS_SUCCESS;
@@ -167,6 +202,11 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("start_error_ignored")) data->DxgkDdiStartDevice = believe_device_information;
   if (chosen("caps_change")) data->DxgkDdiQueryAdapterInfo = change_caps;
   if (chosen("devices_leak")) data->DxgkDdiDestroyDevice = keep_device;
+  if (chosen("open_error_leaks")) data->DxgkDdiOpenAllocation = leak_when_open_fails;
+  if (chosen("no_memory_renamed")) data->DxgkDdiCreateAllocation = blame_user_mode;
+  if (chosen("data_overrun")) data->DxgkDdiQueryAdapterInfo = overrun_private_data;
+  if (chosen("reserved_taken")) data->DxgkDdiCreateAllocation = take_reserved;
+  if (chosen("escape_error_leaks")) data->DxgkDdiEscape = leak_when_escape_fails;
   if (chosen("transfers_nothing")) data->DxgkDdiBuildPagingBuffer = transfer_nothing;
   if (chosen("fills_half")) data->DxgkDdiBuildPagingBuffer = fill_half;
   if (chosen("parts_overlap")) data->DxgkDdiBuildPagingBuffer = transfer_from_start;

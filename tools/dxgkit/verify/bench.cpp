@@ -23,7 +23,8 @@ Answer<void> check_answer(const char* function, NTSTATUS status) {
 
 Bench::Bench(runtime::Runtime& runtime, const VerifyOptions& options,
              const std::string& driver_path, const nt::KernelConfig& kernel_config,
-             const Plugin* plugin, verifier::Findings& findings, Heartbeat* heartbeat)
+             const Plugin* plugin, verifier::Findings& findings, Heartbeat* heartbeat,
+             Mutator* mutator)
     : runtime_(runtime),
       options_(options),
       driver_path_(driver_path),
@@ -31,6 +32,8 @@ Bench::Bench(runtime::Runtime& runtime, const VerifyOptions& options,
       plugin_(plugin),
       findings_(findings),
       heartbeat_(heartbeat),
+      mutator_(mutator),
+      shortage_(mutator),
       random_state_(options.seed * 2 + 1) {}
 
 Bench::~Bench() { power_off(); }
@@ -42,6 +45,7 @@ void Bench::power_off() {
   system_.reset();
   driver_.reset();
   world_.reset();
+  known_leaks_.clear();
 }
 
 bool Bench::start_over() {
@@ -60,6 +64,7 @@ Outcome Bench::load() {
   if (!world.has_value()) return Outcome::failed(world.error());
   world_ = std::move(*world);
   if (mutator_ != nullptr) mutator_->attach(*world_);
+  shortage_.attach(*world_);
   port::DriverSource source;
   source.name = driver_path_.substr(driver_path_.rfind('/') + 1);
   source.path = driver_path_;
@@ -95,7 +100,7 @@ Outcome Bench::load() {
 Outcome Bench::start(const StartChanges& changes) {
   dxgk::AdapterOptions options;
   if (options_.mode == Mode::kOs) options.tdr_delay_ns = kBusyMachineTdrDelayNs;
-  options.faults = changes.faults != nullptr ? changes.faults : mutator_;
+  options.faults = changes.faults != nullptr ? changes.faults : &shortage_;
   options.verifier = changes.verifier;
   options.transfer_chunk_bytes = changes.transfer_chunk_bytes;
   const Result<dxgk::Luid> luid = system_->start_adapter(*driver_, world_->function(), options);

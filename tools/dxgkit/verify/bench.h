@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,12 +19,14 @@
 #include "base/interface_versions.h"
 #include "dxgk/exercise.h"
 #include "dxgk/system.h"
+#include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
 #include "tools/dxgkit/child.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/verify/mutator.h"
 #include "tools/dxgkit/verify/plugin.h"
+#include "tools/dxgkit/verify/shortage.h"
 #include "tools/dxgkit/verify/step.h"
 #include "verifier/findings.h"
 
@@ -49,9 +52,10 @@ class Client;
 /// Lives inside a runtime. Steps run on its main thread, one after the other.
 class Bench {
  public:
+  /// @param mutator  makes faults in every machine; null: none.
   Bench(runtime::Runtime& runtime, const VerifyOptions& options, const std::string& driver_path,
         const nt::KernelConfig& kernel_config, const Plugin* plugin, verifier::Findings& findings,
-        Heartbeat* heartbeat);
+        Heartbeat* heartbeat, Mutator* mutator);
   ~Bench();
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
@@ -60,7 +64,7 @@ class Bench {
   Outcome load();
   /// What a start has beside what it always has.
   struct StartChanges {
-    port::FaultInjector* faults = nullptr;  // outlives the adapter; null: the mutator, if any
+    port::FaultInjector* faults = nullptr;  // outlives the adapter; null: the shortage
     dxgk::VerifierSwitches verifier = {};
     uint64_t transfer_chunk_bytes = dxgk::AdapterOptions{}.transfer_chunk_bytes;
   };
@@ -71,9 +75,6 @@ class Bench {
   /// After a bug check: tears everything down, and starts a new machine with a new copy of the
   /// driver for the remaining steps. False if it does not start.
   bool start_over();
-
-  /// Faults in every machine that starts from here on; null: none.
-  void set_mutator(Mutator* mutator) { mutator_ = mutator; }
 
   /// The rest of the step provokes page faults. The kernel reports them as warnings (VA-28); they
   /// do not count against the driver.
@@ -86,6 +87,14 @@ class Bench {
   }
 
   runtime::Runtime& runtime() { return runtime_; }
+  /// The driver's kernel; a driver is loaded.
+  const nt::Kernel& kernel() const { return world_->kernel(); }
+  /// Makes requests of the driver fail.
+  Shortage& shortage() { return shortage_; }
+  /// False if memory of the same routine was reported before.
+  bool is_new_leak(const nt::Leak& leak) {
+    return known_leaks_.emplace(leak.what + leak.tag, leak.caller).second;
+  }
   verifier::Findings& findings() { return findings_; }
   dxgk::System& system() { return *system_; }
   dxgk::Luid luid() const { return *luid_; }
@@ -138,11 +147,13 @@ class Bench {
   const Plugin* plugin_;
   verifier::Findings& findings_;
   Heartbeat* heartbeat_;  // null: no process waits
-  Mutator* mutator_ = nullptr;
+  Mutator* const mutator_;
+  Shortage shortage_;
   uint64_t random_state_;
   bool not_a_driver_ = false, client_refused_ = false, page_faults_expected_ = false;
   std::vector<std::string> filled_entries_;
   uint32_t interface_version_ = 0;
+  std::set<std::pair<std::string, const void*>> known_leaks_;  // of this copy of the driver
   std::unique_ptr<World> world_;
   std::unique_ptr<port::Driver> driver_;
   std::unique_ptr<dxgk::System> system_;
@@ -233,6 +244,20 @@ class Client {
   Answer<void> query_umd_private(std::span<std::byte> data);
   /// Fails if the device has been lost.
   bool active(D3DKMT_HANDLE device);
+
+  // --- the same as above, with the answer of the call; outputs as they were unless it succeeds ---
+  NTSTATUS try_create_device(D3DKMT_HANDLE* device);
+  NTSTATUS try_create_context(D3DKMT_HANDLE device, uint32_t node,
+                              std::span<const std::byte> private_data, ClientContext* context);
+  enum class Grouping : uint8_t { kAlone, kResource, kSharedResource };
+  /// @param out  the handle of the resource, or, if it is shared, the global one; 0 without it.
+  NTSTATUS try_create_allocations(D3DKMT_HANDLE device, std::span<ClientAllocation> allocations,
+                                  Grouping grouping, D3DKMT_HANDLE* out);
+  /// Opens a shared resource of `count` allocations by its global handle.
+  NTSTATUS try_open_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE global, size_t count,
+                             D3DKMT_HANDLE* resource);
+  /// D3DKMT_ESCAPE_DRIVERPRIVATE, without flags; in/out data.
+  NTSTATUS try_escape(D3DKMT_HANDLE device, std::span<std::byte> data);
 
   dxgk::Process& process() { return process_; }
 

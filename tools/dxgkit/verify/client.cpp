@@ -34,12 +34,19 @@ Answer<void> Client::close_adapter() {
 }
 
 Answer<D3DKMT_HANDLE> Client::create_device() {
+  D3DKMT_HANDLE device = 0;
+  DXGKIT_VERIFY_TRY(check_answer("D3DKMTCreateDevice", try_create_device(&device)));
+  return device;
+}
+
+NTSTATUS Client::try_create_device(D3DKMT_HANDLE* device) {
   bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_CREATEDEVICE create{};
   create.hAdapter = adapter_;
-  DXGKIT_VERIFY_TRY(check_answer("D3DKMTCreateDevice", D3DKMTCreateDevice(&create)));
-  return create.hDevice;
+  const NTSTATUS status = D3DKMTCreateDevice(&create);
+  if (is_success(from_ntstatus(status))) *device = create.hDevice;
+  return status;
 }
 
 Answer<void> Client::destroy_device(D3DKMT_HANDLE device) {
@@ -52,11 +59,20 @@ Answer<void> Client::destroy_device(D3DKMT_HANDLE device) {
 
 Answer<ClientContext> Client::create_context(D3DKMT_HANDLE device, uint32_t node,
                                              std::span<const std::byte> private_data) {
+  ClientContext context;
+  const char* const function =
+      bench_.gpu_addresses() ? "D3DKMTCreateContextVirtual" : "D3DKMTCreateContext";
+  DXGKIT_VERIFY_TRY(
+      check_answer(function, try_create_context(device, node, private_data, &context)));
+  return context;
+}
+
+NTSTATUS Client::try_create_context(D3DKMT_HANDLE device, uint32_t node,
+                                    std::span<const std::byte> private_data,
+                                    ClientContext* context) {
   bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   std::vector<std::byte> data(private_data.begin(), private_data.end());
-  ClientContext context;
-  context.device = device;
   if (bench_.gpu_addresses()) {
     D3DKMT_CREATECONTEXTVIRTUAL create{};
     create.hDevice = device;
@@ -64,10 +80,13 @@ Answer<ClientContext> Client::create_context(D3DKMT_HANDLE device, uint32_t node
     create.pPrivateDriverData = data.empty() ? nullptr : data.data();
     create.PrivateDriverDataSize = static_cast<UINT>(data.size());
     create.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
-    DXGKIT_VERIFY_TRY(
-        check_answer("D3DKMTCreateContextVirtual", D3DKMTCreateContextVirtual(&create)));
-    context.handle = create.hContext;
-    return context;
+    const NTSTATUS status = D3DKMTCreateContextVirtual(&create);
+    if (is_success(from_ntstatus(status))) {
+      *context = {};
+      context->device = device;
+      context->handle = create.hContext;
+    }
+    return status;
   }
   D3DKMT_CREATECONTEXT create{};
   create.hDevice = device;
@@ -76,15 +95,18 @@ Answer<ClientContext> Client::create_context(D3DKMT_HANDLE device, uint32_t node
   create.pPrivateDriverData = data.empty() ? nullptr : data.data();
   create.PrivateDriverDataSize = static_cast<UINT>(data.size());
   create.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
-  DXGKIT_VERIFY_TRY(check_answer("D3DKMTCreateContext", D3DKMTCreateContext(&create)));
-  context.handle = create.hContext;
-  context.commands = static_cast<std::byte*>(create.pCommandBuffer);
-  context.command_bytes = create.CommandBufferSize;
-  context.list = create.pAllocationList;
-  context.list_size = create.AllocationListSize;
-  context.patches = create.pPatchLocationList;
-  context.patches_size = create.PatchLocationListSize;
-  return context;
+  const NTSTATUS status = D3DKMTCreateContext(&create);
+  if (is_success(from_ntstatus(status))) {
+    *context = {.handle = create.hContext,
+                .commands = static_cast<std::byte*>(create.pCommandBuffer),
+                .command_bytes = create.CommandBufferSize,
+                .list = create.pAllocationList,
+                .list_size = create.AllocationListSize,
+                .patches = create.pPatchLocationList,
+                .patches_size = create.PatchLocationListSize,
+                .device = device};
+  }
+  return status;
 }
 
 Answer<void> Client::destroy_context(D3DKMT_HANDLE context) {
@@ -107,6 +129,17 @@ Answer<void> Client::set_priority(D3DKMT_HANDLE context, int32_t priority) {
 Answer<D3DKMT_HANDLE> Client::create_allocations(D3DKMT_HANDLE device,
                                                  std::span<ClientAllocation> allocations,
                                                  bool as_resource) {
+  D3DKMT_HANDLE resource = 0;
+  DXGKIT_VERIFY_TRY(check_answer(
+      "D3DKMTCreateAllocation2",
+      try_create_allocations(device, allocations,
+                             as_resource ? Grouping::kResource : Grouping::kAlone, &resource)));
+  return resource;
+}
+
+NTSTATUS Client::try_create_allocations(D3DKMT_HANDLE device,
+                                        std::span<ClientAllocation> allocations, Grouping grouping,
+                                        D3DKMT_HANDLE* out) {
   bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   std::vector<D3DDDI_ALLOCATIONINFO2> infos(allocations.size());
@@ -119,10 +152,53 @@ Answer<D3DKMT_HANDLE> Client::create_allocations(D3DKMT_HANDLE device,
   create.hDevice = device;
   create.NumAllocations = static_cast<UINT>(infos.size());
   create.pAllocationInfo2 = infos.data();
-  create.Flags.CreateResource = as_resource;
-  DXGKIT_VERIFY_TRY(check_answer("D3DKMTCreateAllocation2", D3DKMTCreateAllocation2(&create)));
+  create.Flags.CreateResource = grouping != Grouping::kAlone;
+  create.Flags.CreateShared = grouping == Grouping::kSharedResource;
+  const NTSTATUS status = D3DKMTCreateAllocation2(&create);
+  if (!is_success(from_ntstatus(status))) return status;
   for (size_t i = 0; i < infos.size(); ++i) allocations[i].handle = infos[i].hAllocation;
-  return create.hResource;
+  *out = grouping == Grouping::kSharedResource ? create.hGlobalShare : create.hResource;
+  return status;
+}
+
+NTSTATUS Client::try_open_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE global, size_t count,
+                                   D3DKMT_HANDLE* resource) {
+  bench_.came_back();
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_QUERYRESOURCEINFO query{};
+  query.hDevice = device;
+  query.hGlobalShare = global;
+  if (const NTSTATUS status = D3DKMTQueryResourceInfo(&query); !is_success(from_ntstatus(status)))
+    return status;
+  std::vector<D3DDDI_OPENALLOCATIONINFO> infos(count);
+  std::vector<std::byte> all(query.TotalPrivateDriverDataSize),
+      own(query.ResourcePrivateDriverDataSize), runtime(query.PrivateRuntimeDataSize);
+  D3DKMT_OPENRESOURCE open{};
+  open.hDevice = device;
+  open.hGlobalShare = global;
+  open.NumAllocations = static_cast<UINT>(count);
+  open.pOpenAllocationInfo = infos.data();
+  open.pPrivateRuntimeData = runtime.data();
+  open.PrivateRuntimeDataSize = static_cast<UINT>(runtime.size());
+  open.pResourcePrivateDriverData = own.data();
+  open.ResourcePrivateDriverDataSize = static_cast<UINT>(own.size());
+  open.pTotalPrivateDriverDataBuffer = all.data();
+  open.TotalPrivateDriverDataBufferSize = static_cast<UINT>(all.size());
+  const NTSTATUS status = D3DKMTOpenResource(&open);
+  if (is_success(from_ntstatus(status))) *resource = open.hResource;
+  return status;
+}
+
+NTSTATUS Client::try_escape(D3DKMT_HANDLE device, std::span<std::byte> data) {
+  bench_.came_back();
+  const thunks::ClientScope scope(bench_.system(), process_);
+  D3DKMT_ESCAPE escape{};
+  escape.hAdapter = adapter_;
+  escape.hDevice = device;
+  escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+  escape.pPrivateDriverData = data.empty() ? nullptr : data.data();
+  escape.PrivateDriverDataSize = static_cast<UINT>(data.size());
+  return D3DKMTEscape(&escape);
 }
 
 NTSTATUS Client::try_create_allocation(D3DKMT_HANDLE device, ClientAllocation& allocation) {

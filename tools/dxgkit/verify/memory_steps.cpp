@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tools/dxgkit/verify/balance.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/pattern.h"
 
@@ -66,6 +67,7 @@ Outcome orders(Bench& bench) {
     Owner owner(bench);
     DXGKIT_VERIFY_TRY(owner.open());
     const size_t each = from->size() * kCopies;
+    Balance balance(bench);
     for (const std::vector<size_t>& order : bench.orders(each)) {
       // Made by one call for all, and by one call for each; destroyed one by one.
       std::vector<ClientAllocation> made = several(*from, kCopies);
@@ -77,7 +79,9 @@ Outcome orders(Bench& bench) {
         DXGKIT_VERIFY_TRY(owner.client.destroy_allocations(owner.device, {&handle, 1}));
       }
       count += each;
+      balance.end_round();
     }
+    balance.report("allocations");
     for (const bool by_resource : {true, false}) {
       std::vector<ClientAllocation> made = several(*from, 1);
       const Answer<D3DKMT_HANDLE> resource =

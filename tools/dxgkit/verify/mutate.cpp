@@ -22,32 +22,6 @@
 namespace dxgkit::tool::verify {
 namespace {
 
-/// Callbacks that may fail, and the statuses that their documentation names. Where it says "an
-/// error code", the usual ones. Callbacks that release an object do not fail, nor do those without
-/// a status.
-struct MayFail {
-  std::string_view callback;
-  std::array<Status, 2> statuses;  // kSuccess: none
-};
-constexpr MayFail kMayFail[] = {
-    {"DxgkCbGetDeviceInformation", {Status::kUnsuccessful, Status::kInsufficientResources}},
-    {"DxgkCbMapMemory", {Status::kInsufficientResources, Status::kUnsuccessful}},
-    {"DxgkCbReadDeviceSpace", {Status::kUnsuccessful, Status::kDeviceRemoved}},
-    {"DxgkCbWriteDeviceSpace", {Status::kUnsuccessful, Status::kDeviceRemoved}},
-    {"DxgkCbEvalAcpiMethod", {Status::kUnsuccessful, Status::kInsufficientResources}},
-    {"DxgkCbSynchronizeExecution", {Status::kUnsuccessful, Status::kSuccess}},
-    {"DxgkCbAcquirePostDisplayOwnership", {Status::kUnsuccessful, Status::kSuccess}},
-    {"DxgkCbAcquirePostDisplayOwnership2", {Status::kUnsuccessful, Status::kSuccess}},
-    {"DxgkCbExcludeAdapterAccess", {Status::kUnsuccessful, Status::kInsufficientResources}},
-    {"DxgkCbIsDevicePresent", {Status::kUnsuccessful, Status::kSuccess}},
-    {"DxgkCbIndicateChildStatus", {Status::kUnsuccessful, Status::kInvalidParameter}},
-    {"DxgkCbQueryMonitorInterface", {Status::kNotSupported, Status::kSuccess}},
-    {"DxgkCbCreateContextAllocation", {Status::kNoMemory, Status::kInvalidParameter}},
-    {"DxgkCbReserveGpuVirtualAddressRange", {Status::kNoMemory, Status::kInvalidParameter}},
-    {"DxgkCbQueryServices", {Status::kNotSupported, Status::kSuccess}},
-    {"DxgkCbIsFeatureEnabled", {Status::kInvalidParameter, Status::kSuccess}},
-    {"DxgkCbQueryFeatureSupport", {Status::kInvalidParameter, Status::kSuccess}},
-};
 constexpr size_t kTextShown = 200;
 constexpr uint32_t kLostRates[] = {100'000, 1'000'000};  // per million
 /// The rules that report leaks.
@@ -244,7 +218,7 @@ bool Mutations::begin() {
 
 void Mutations::plan(const nlohmann::json& baseline) {
   const auto callbacks = baseline.value("callbacks", std::map<std::string, uint32_t>());
-  for (const MayFail& row : kMayFail) {
+  for (const MayFail& row : callbacks_that_may_fail()) {
     const auto found = callbacks.find(std::string(row.callback));
     if (found == callbacks.end()) continue;
     for (uint32_t nth = 1; nth <= std::min(found->second, options_.mutate_calls); ++nth) {

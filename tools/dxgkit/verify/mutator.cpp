@@ -11,7 +11,29 @@ namespace {
 /// The limit of a call: in virtual time while it waits, in processor time while it computes.
 constexpr runtime::DurationNs kHangLimit = 10 * runtime::kSecond;
 
+constexpr MayFail kMayFail[] = {
+    {"DxgkCbGetDeviceInformation", {Status::kUnsuccessful, Status::kInsufficientResources}},
+    {"DxgkCbMapMemory", {Status::kInsufficientResources, Status::kUnsuccessful}},
+    {"DxgkCbReadDeviceSpace", {Status::kUnsuccessful, Status::kDeviceRemoved}},
+    {"DxgkCbWriteDeviceSpace", {Status::kUnsuccessful, Status::kDeviceRemoved}},
+    {"DxgkCbEvalAcpiMethod", {Status::kUnsuccessful, Status::kInsufficientResources}},
+    {"DxgkCbSynchronizeExecution", {Status::kUnsuccessful, Status::kSuccess}},
+    {"DxgkCbAcquirePostDisplayOwnership", {Status::kUnsuccessful, Status::kSuccess}},
+    {"DxgkCbAcquirePostDisplayOwnership2", {Status::kUnsuccessful, Status::kSuccess}},
+    {"DxgkCbExcludeAdapterAccess", {Status::kUnsuccessful, Status::kInsufficientResources}},
+    {"DxgkCbIsDevicePresent", {Status::kUnsuccessful, Status::kSuccess}},
+    {"DxgkCbIndicateChildStatus", {Status::kUnsuccessful, Status::kInvalidParameter}},
+    {"DxgkCbQueryMonitorInterface", {Status::kNotSupported, Status::kSuccess}},
+    {"DxgkCbCreateContextAllocation", {Status::kNoMemory, Status::kInvalidParameter}},
+    {"DxgkCbReserveGpuVirtualAddressRange", {Status::kNoMemory, Status::kInvalidParameter}},
+    {"DxgkCbQueryServices", {Status::kNotSupported, Status::kSuccess}},
+    {"DxgkCbIsFeatureEnabled", {Status::kInvalidParameter, Status::kSuccess}},
+    {"DxgkCbQueryFeatureSupport", {Status::kInvalidParameter, Status::kSuccess}},
+};
+
 }  // namespace
+
+std::span<const MayFail> callbacks_that_may_fail() { return kMayFail; }
 
 std::string Mutation::text() const {
   switch (kind) {
@@ -30,8 +52,6 @@ std::string Mutation::text() const {
 }
 
 void Mutator::attach(World& world) {
-  nt::set_allocation_fault(world.kernel(),
-                           [this](std::string_view routine) { return allocation_fails(routine); });
   world.kernel().set_hang_limit(kHangLimit);
   struck_ = struck_ || mutation_.kind == Mutation::Kind::kNoResources;
   identity_ = world.function().identity();

@@ -1,9 +1,11 @@
 // One injected fault around a driver, from the outside.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -29,6 +31,15 @@ struct Mutation {
   std::string text() const;
 };
 
+/// A callback that may fail, and the statuses that its documentation names. Where it says "an error
+/// code", the usual ones. Callbacks that release an object do not fail, nor do those without a
+/// status.
+struct MayFail {
+  std::string_view callback;
+  std::array<Status, 2> statuses;  // kSuccess: none
+};
+std::span<const MayFail> callbacks_that_may_fail();
+
 /// Injects the fault, and counts the calls that could fail. Simulation only: one thread at a time.
 class Mutator final : public port::FaultInjector {
  public:
@@ -52,9 +63,10 @@ class Mutator final : public port::FaultInjector {
   uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
   void shape(port::SegmentsInfo*) override {}
   std::optional<Status> before_callback(std::string_view callback) override;
+  /// For nt::set_allocation_fault.
+  bool allocation_fails(std::string_view routine);
 
  private:
-  bool allocation_fails(std::string_view routine);
   bool strikes(Mutation::Kind kind, std::string_view name,
                std::map<std::string, uint32_t, std::less<>>* calls);
 

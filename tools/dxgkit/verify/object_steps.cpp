@@ -1,6 +1,7 @@
 // Processes, devices and contexts: made and destroyed in every order, and side by side.
 #include <fmt/format.h>
 
+#include "tools/dxgkit/verify/balance.h"
 #include "tools/dxgkit/verify/bench.h"
 
 namespace dxgkit::tool::verify {
@@ -25,6 +26,7 @@ Answer<std::vector<std::byte>> context_data(Bench& bench, uint32_t node) {
 
 Outcome processes(Bench& bench) {
   size_t count = 0;
+  Balance balance(bench);
   const auto run = [&]() -> Answer<void> {
     for (const std::vector<size_t>& order : bench.orders(3)) {
       std::vector<std::unique_ptr<Client>> clients;
@@ -41,10 +43,12 @@ Outcome processes(Bench& bench) {
         }
       }
       for (const size_t i : order) clients[i].reset();
+      balance.end_round();
     }
     return {};
   };
   const Answer<void> done = run();
+  balance.report("processes");
   return outcome(done, fmt::format("{} processes, exits in 3 orders", count));
 }
 
@@ -52,6 +56,7 @@ Outcome devices(Bench& bench) {
   const auto run = [&]() -> Answer<void> {
     Client client(bench, "devices");
     DXGKIT_VERIFY_TRY(client.open_adapter());
+    Balance balance(bench);
     for (const std::vector<size_t>& order : bench.orders(kDevices)) {
       std::vector<D3DKMT_HANDLE> handles;
       for (size_t i = 0; i < kDevices; ++i) {
@@ -60,7 +65,9 @@ Outcome devices(Bench& bench) {
         handles.push_back(*device);
       }
       for (const size_t i : order) DXGKIT_VERIFY_TRY(client.destroy_device(handles[i]));
+      balance.end_round();
     }
+    balance.report("devices");
     return client.close_adapter();
   };
   return outcome(run(), fmt::format("{} devices, destroyed in 3 orders", kDevices * 3));
@@ -74,6 +81,7 @@ Outcome contexts(Bench& bench) {
       if (!data) return std::unexpected(data.error());
       Client client(bench, "contexts");
       DXGKIT_VERIFY_TRY(client.open_adapter());
+      Balance balance(bench);
       for (const std::vector<size_t>& order : bench.orders(kContextsPerNode)) {
         const Answer<D3DKMT_HANDLE> device = client.create_device();
         if (!device) return std::unexpected(device.error());
@@ -90,7 +98,9 @@ Outcome contexts(Bench& bench) {
         if (!left) return std::unexpected(left.error());
         ++count;
         DXGKIT_VERIFY_TRY(client.destroy_device(*device));
+        balance.end_round();
       }
+      balance.report("devices with contexts");
       // And one with its process.
       const Answer<D3DKMT_HANDLE> device = client.create_device();
       if (!device) return std::unexpected(device.error());

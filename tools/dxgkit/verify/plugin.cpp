@@ -91,8 +91,13 @@ bool Plugin::knows_addresses() const {
 }
 
 bool Plugin::knows_overreach() const {
-  return functions_->version >= 2 && functions_->size_bytes >= sizeof(DxgkitClient) &&
+  return functions_->version >= 2 && functions_->size_bytes >= offsetof(DxgkitClient, example) &&
          functions_->record_overreach != nullptr;
+}
+
+bool Plugin::judges() const {
+  return functions_->version >= 2 && functions_->size_bytes >= sizeof(DxgkitClient) &&
+         functions_->judge != nullptr;
 }
 
 bool Plugin::matches(uint16_t vendor_id, uint16_t device_id) const {
@@ -122,6 +127,23 @@ Answer<std::vector<std::byte>> Plugin::Instance::pack_allocation(
   const char* error =
       plugin_.functions().pack_allocation(client_, &wanted, data.data(), kPrivateBytesMax, &bytes);
   return packed(plugin_, "pack_allocation", error, std::move(data), bytes);
+}
+
+Answer<std::vector<std::byte>> Plugin::Instance::example(uint32_t kind, uint32_t index) const {
+  const DxgkitClient& functions = plugin_.functions();
+  if (functions.size_bytes < offsetof(DxgkitClient, judge) || functions.example == nullptr)
+    return std::vector<std::byte>();
+  std::vector<std::byte> data(kPrivateBytesMax);
+  uint32_t bytes = 0;
+  const char* error =
+      functions.example(client_, kind, index, data.data(), kPrivateBytesMax, &bytes);
+  return packed(plugin_, "example", error, std::move(data), bytes);
+}
+
+std::string Plugin::Instance::judge(const DxgkitClientAnswer& answer) const {
+  if (!plugin_.judges()) return {};
+  const char* const wrong = plugin_.functions().judge(client_, &answer);
+  return wrong == nullptr ? std::string() : std::string(wrong);
 }
 
 Answer<std::vector<DxgkitClientAllocation>> Plugin::Instance::plan(uint64_t seed,

@@ -28,6 +28,8 @@ class Plugin {
   bool knows_addresses() const;
   /// True if it has a record_overreach.
   bool knows_overreach() const;
+  /// True if it has a judge.
+  bool judges() const;
 
   template <typename T>
   using Answer = std::expected<T, std::string>;
@@ -42,6 +44,10 @@ class Plugin {
     Answer<std::vector<std::byte>> pack_context(uint32_t node) const;
     Answer<std::vector<std::byte>> pack_allocation(const DxgkitClientAllocation& wanted) const;
     Answer<std::vector<DxgkitClientAllocation>> plan(uint64_t seed, uint32_t node) const;
+    /// Private data of a kind (DXGKIT_CLIENT_DATA_*) beside that of plans; empty: no more.
+    Answer<std::vector<std::byte>> example(uint32_t kind, uint32_t index) const;
+    /// What is wrong with the driver's answer, as a sentence without a full stop; empty: nothing.
+    std::string judge(const DxgkitClientAnswer& answer) const;
     Answer<void> fill(const DxgkitClientJob& job, uint32_t index, std::span<std::byte> view) const;
     /// Checks the counts in `job` against its limits. With `addresses` set it calls record_virtual:
     /// see knows_addresses().

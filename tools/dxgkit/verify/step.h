@@ -42,6 +42,8 @@ struct Step {
 std::span<const Step> begin_steps();
 std::span<const Step> object_steps();
 std::span<const Step> memory_steps();
+std::span<const Step> failure_steps();
+std::span<const Step> private_data_steps();
 std::span<const Step> work_steps();
 std::span<const Step> overreach_steps();
 std::span<const Step> address_steps();

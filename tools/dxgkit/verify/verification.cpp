@@ -107,8 +107,8 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
   runtime->run_main([&] {
     trace::set_current(&recorder);
     {
-      Bench bench(*runtime, options_, driver_path_, kernel_config_, plugin_, findings_, heartbeat_);
-      bench.set_mutator(mutator_);
+      Bench bench(*runtime, options_, driver_path_, kernel_config_, plugin_, findings_, heartbeat_,
+                  mutator_);
       for (const Step& step : all_steps()) {
         const bool always = step.needs == Step::Needs::kNothing ||
                             step.needs == Step::Needs::kDriver;  // the frame of every run

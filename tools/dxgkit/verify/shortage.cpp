@@ -1,0 +1,68 @@
+#include "tools/dxgkit/verify/shortage.h"
+
+#include <algorithm>
+
+#include "nt/kernel.h"
+#include "nt/pool.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+/// The running entry, if it may answer that there is no memory; else null.
+const char* entry_that_makes_an_object() {
+  const nt::CallFrame* const frame = nt::CallFrame::current_or_null();
+  if (frame == nullptr) return nullptr;
+  const std::string_view ddi = frame->name();
+  const bool makes = ddi.starts_with("DxgkDdiCreate") || ddi == "DxgkDdiOpenAllocation";
+  return makes ? frame->name() : nullptr;
+}
+
+}  // namespace
+
+void Shortage::attach(World& world) {
+  nt::set_allocation_fault(world.kernel(), [this](std::string_view routine) {
+    return (mutator_ != nullptr && mutator_->allocation_fails(routine)) ||
+           strikes(What::kMemory, routine);
+  });
+}
+
+void Shortage::deny_memory(uint32_t nth) {
+  left_ = nth;
+  routine_ = nullptr;
+  what_ = What::kMemory;
+}
+
+void Shortage::fail_callback(uint32_t nth) {
+  left_ = nth;
+  routine_ = nullptr;
+  what_ = What::kCallback;
+}
+
+Shortage::Refused Shortage::stop() {
+  what_ = What::kNothing;
+  const char* const routine = routine_.exchange(nullptr);
+  if (routine == nullptr) return {};
+  return {routine, ddi_.load()};
+}
+
+bool Shortage::strikes(What what, std::string_view name) {
+  if (what_.load(std::memory_order_relaxed) != what) return false;
+  const char* const ddi = entry_that_makes_an_object();
+  if (ddi == nullptr || left_.fetch_sub(1) != 1) return false;
+  what_ = What::kNothing;
+  ddi_ = ddi;
+  routine_ = name.data();
+  return true;
+}
+
+std::optional<Status> Shortage::before_callback(std::string_view callback) {
+  if (mutator_ != nullptr) {
+    if (const std::optional<Status> status = mutator_->before_callback(callback)) return status;
+  }
+  const std::span<const MayFail> rows = callbacks_that_may_fail();
+  const auto row = std::ranges::find(rows, callback, &MayFail::callback);
+  if (row == rows.end() || !strikes(What::kCallback, callback)) return std::nullopt;
+  return row->statuses.front();
+}
+
+}  // namespace dxgkit::tool::verify

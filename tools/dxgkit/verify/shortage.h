@@ -1,0 +1,57 @@
+// Lack of memory, and callbacks that fail, while the driver of a running adapter makes objects.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/status.h"
+#include "port/fault_injector.h"
+#include "tools/dxgkit/kernel_config.h"
+#include "tools/dxgkit/verify/mutator.h"
+
+namespace dxgkit::tool::verify {
+
+/// Makes the n-th request fail that the driver makes inside the entries that create or open an
+/// object. Requests of other entries, of other threads too, are left alone: not all of those may
+/// fail. It stands in every machine, and does nothing until a step arms it. The mutation of `verify
+/// --mutate` goes on behind it. Any thread asks it, one at a time arms it.
+class Shortage final : public port::FaultInjector {
+ public:
+  /// @param mutator  may be null.
+  explicit Shortage(Mutator* mutator) : mutator_(mutator) {}
+
+  /// Attaches a machine that is about to start; once.
+  void attach(World& world);
+  /// The n-th allocation from here on fails; n counts from 1.
+  void deny_memory(uint32_t nth);
+  /// The n-th callback from here on that may fail fails with a status that it documents.
+  void fail_callback(uint32_t nth);
+  struct Refused {
+    std::string_view routine;  // or callback; empty: fewer than n were asked
+    std::string_view ddi;      // that asked
+  };
+  /// Ends it. What was refused.
+  Refused stop();
+
+  std::optional<Status> before_ddi(std::string_view) override { return std::nullopt; }
+  std::optional<Status> before_paging(const port::PagingOperation&, uint32_t) override {
+    return std::nullopt;
+  }
+  uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
+  void shape(port::SegmentsInfo*) override {}
+  std::optional<Status> before_callback(std::string_view callback) override;
+
+ private:
+  enum class What : uint8_t { kNothing, kMemory, kCallback };
+  bool strikes(What what, std::string_view name);
+
+  Mutator* const mutator_;
+  std::atomic<What> what_{What::kNothing};
+  std::atomic<uint32_t> left_{0};  // requests until the one that fails, that one included
+  // Literals.
+  std::atomic<const char*> routine_{nullptr}, ddi_{nullptr};
+};
+
+}  // namespace dxgkit::tool::verify
