@@ -6,13 +6,6 @@
 #include "nt/pool.h"
 
 namespace dxgkit::tool::verify {
-namespace {
-
-/// The limit of a call: in virtual time while it waits, in processor time while it computes.
-constexpr runtime::DurationNs kHangLimit = 10 * runtime::kSecond;
-
-}  // namespace
-
 std::string Mutation::text() const {
   switch (kind) {
     case Kind::kNothing:
@@ -32,7 +25,6 @@ std::string Mutation::text() const {
 void Mutator::attach(World& world) {
   nt::set_allocation_fault(world.kernel(),
                            [this](std::string_view routine) { return allocation_fails(routine); });
-  world.kernel().set_hang_limit(kHangLimit);
   struck_ = struck_ || mutation_.kind == Mutation::Kind::kNoResources;
   identity_ = world.function().identity();
   bus::FaultInjection* const faults = world.device().faults();
