@@ -140,7 +140,7 @@ class Verify(Cli):
     def test_buffers_with_one_wrong_field(self):
         """What the finding of the step says: which buffers, and what became of them."""
         for fault, text in (("fill_unchecked", "changed memory of another process: FILL: a size into the memory behind"),
-                            ("fill_unchecked", "the work went through: FILL: a size just too large"),
+                            ("fill_unchecked", "FILL: an offset just too large; FILL: a size just too large"),
                             ("fill_unreserved", "the work went through: FILL: reserved"),
                             ("fill_little", "that is right: FILL at its limits (STATUS_INVALID_USER_BUFFER)")):
             with self.subTest(fault=fault, text=text):
