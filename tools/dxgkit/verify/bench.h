@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -68,10 +69,10 @@ class Bench {
   /// Faults in every machine that starts from here on; null: none.
   void set_mutator(Mutator* mutator) { mutator_ = mutator; }
 
-  /// The rest of the step provokes page faults. The kernel reports them as warnings (VA-28); they
-  /// do not count against the driver.
-  void expect_page_faults() { page_faults_expected_ = true; }
-  bool take_page_faults_expected() { return std::exchange(page_faults_expected_, false); }
+  /// The rest of the step provokes what the kernel warns of by this rule. The warnings do not count
+  /// against the driver.
+  void expect_warnings(const char* rule) { expected_warnings_.emplace(rule); }
+  std::set<std::string> take_expected_warnings() { return std::exchange(expected_warnings_, {}); }
 
   /// The driver has come back from a call: the parent's patience begins anew. Any thread.
   void came_back() {
@@ -101,6 +102,11 @@ class Bench {
   std::vector<size_t> shuffled(size_t count);
   /// The three orders in which objects are destroyed: as made, reversed, any.
   std::vector<std::vector<size_t>> orders(size_t count);
+
+  /// Null if the device cannot be made to fail, or has something wrong with it already.
+  bus::FaultInjection* device_faults() {
+    return mutator_ == nullptr ? world_->device().faults() : nullptr;
+  }
 
   /// Null without a plug-in, and if it could not be opened on this adapter.
   const Plugin* plugin() const { return client_refused_ ? nullptr : plugin_; }
@@ -133,7 +139,8 @@ class Bench {
   Heartbeat* heartbeat_;  // null: no process waits
   Mutator* mutator_ = nullptr;
   uint64_t random_state_;
-  bool not_a_driver_ = false, client_refused_ = false, page_faults_expected_ = false;
+  bool not_a_driver_ = false, client_refused_ = false;
+  std::set<std::string> expected_warnings_;
   std::vector<std::string> filled_entries_;
   uint32_t interface_version_ = 0;
   std::unique_ptr<World> world_;
@@ -224,7 +231,7 @@ class Client {
   bool page_faulted(D3DKMT_HANDLE device);
 
   Answer<void> query_umd_private(std::span<std::byte> data);
-  /// Fails if the device has been lost.
+  /// False if the device has been lost.
   bool active(D3DKMT_HANDLE device);
 
   dxgk::Process& process() { return process_; }

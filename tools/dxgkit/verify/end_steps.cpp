@@ -120,7 +120,7 @@ std::span<const Step> end_steps() { return kSteps; }
 std::vector<Step> all_steps() {
   std::vector<Step> all;
   for (const std::span<const Step> group :
-       {begin_steps(), object_steps(), memory_steps(), work_steps(), address_steps(),
+       {begin_steps(), object_steps(), memory_steps(), work_steps(), timeout_steps(), address_steps(),
         display_steps(), end_steps()})
     all.insert(all.end(), group.begin(), group.end());
   return all;

@@ -43,6 +43,7 @@ std::span<const Step> begin_steps();
 std::span<const Step> object_steps();
 std::span<const Step> memory_steps();
 std::span<const Step> work_steps();
+std::span<const Step> timeout_steps();
 std::span<const Step> address_steps();
 std::span<const Step> display_steps();
 std::span<const Step> end_steps();
