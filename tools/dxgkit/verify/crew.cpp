@@ -54,8 +54,13 @@ Answer<void> Crew::prepare(const Wishes& wishes) {
     static_cast<void>(bench_.exercise().evict_all());
     return {};
   }
+  // Once for nothing: what is made when something is used first, page tables above all, is there
+  // then, and is not what fails.
+  DXGKIT_VERIFY_TRY(work());
   for (Member& member : members_) {
+    if (member.lost) return std::unexpected(member.worker.name + " lost its device to work alone");
     for (const std::unique_ptr<Job>& job : member.jobs) {
+      DXGKIT_VERIFY_TRY(job->fill());
       for (const ClientAllocation& one : job->allocations()) {
         static_cast<void>(bench_.exercise().page_in(member.worker.client.process(), one.handle));
       }

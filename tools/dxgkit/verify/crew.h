@@ -23,7 +23,7 @@ class Crew {
     bool evicted = false;  // all memory segments are empty, so that the work begins with paging
     uint64_t busy_ns = 0;  // how long each job is at work, beside its commands
   };
-  /// Makes clients, contexts and jobs; everything is idle afterwards.
+  /// Makes clients, contexts and jobs, and lets the jobs run once; everything is idle afterwards.
   Answer<void> prepare(const Wishes& wishes);
   /// Submits all jobs in an order from the run's seed, and waits until each client is idle or has
   /// lost its device.
