@@ -112,7 +112,8 @@ class Exercise {
   // --- timeouts ---
   /// What is done about timeouts (the registry may say), which are detected only at level 1 and 3.
   const TimeoutPolicy& timeout_policy() const;
-  /// Says what the timeouts from here on are. kNone puts it back.
+  /// Says what the next recovery is for. Those behind it are as usual again, so that a driver that
+  /// does not get on runs into the limits. kNone takes it back.
   void provoke_timeouts(ProvokedTimeouts provoked);
 
  private:

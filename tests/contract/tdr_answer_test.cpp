@@ -277,7 +277,6 @@ TEST_F(TdrAnswerTest, ProvokedTimeoutsCountForNothing) {
       dxgk::Exercise exercise = std::move(*dxgk::Exercise::on(*stack.system, stack.luid));
       const bool adapter = provoked == Provoked::kAdapterReset;
       const uint32_t limit = exercise.timeout_policy().limit_count;
-      exercise.provoke_timeouts(provoked);
       Client client(stack);
       const auto hang = [&] {
         const D3DKMT_HANDLE device = client.make_device();
@@ -287,7 +286,10 @@ TEST_F(TdrAnswerTest, ProvokedTimeoutsCountForNothing) {
         wait_out(stack);
         EXPECT_EQ(client.destroy_device(device), 0);
       };
-      for (uint32_t i = 0; i <= limit; ++i) hang();
+      for (uint32_t i = 0; i <= limit; ++i) {
+        exercise.provoke_timeouts(provoked);
+        hang();
+      }
       EXPECT_EQ(stack.statistics().engine_resets, adapter ? 0 : limit + 1);
       EXPECT_EQ(stack.statistics().adapter_resets, adapter ? limit + 1 : 0);
       EXPECT_EQ(stack.statistics().watch_preemptions, limit + 1);
@@ -297,8 +299,7 @@ TEST_F(TdrAnswerTest, ProvokedTimeoutsCountForNothing) {
         if (!adapter) EXPECT_EQ(report.aborted, report.fence);
         EXPECT_FALSE(report.granted);
       }
-      // From here on they count again.
-      exercise.provoke_timeouts(Provoked::kNone);
+      // The next one was not provoked.
       resets.status = [](DXGKARG_QUERYENGINESTATUS* args) {
         args->EngineStatus.Responsive = 1;
         return 0;

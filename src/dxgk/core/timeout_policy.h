@@ -17,7 +17,7 @@ struct TimeoutPolicy {
   int64_t limit_time_ns = 60'000'000'000;
 };
 
-/// Timeouts that somebody provokes to see the driver recover. They count against no limit (TDR-05,
+/// A timeout that somebody provokes to see the driver recover. It counts against no limit (TDR-05,
 /// TDR-06).
 enum class ProvokedTimeouts {
   kNone,

@@ -405,11 +405,13 @@ void Timeout::recover(const Request& request) {
     case EngineOutcome::kNotNeeded:
     case EngineOutcome::kGranted:
       log_.drop();
-      break;
+      return;
     case EngineOutcome::kOver:
       log_.end(false);
       break;
   }
+  // One was provoked. A driver that does not get on afterwards runs into the limits.
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { provoked_ = ProvokedTimeouts::kNone; });
 }
 
 std::optional<bool> Timeout::responsive(NodeOrdinal node) {

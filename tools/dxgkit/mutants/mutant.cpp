@@ -108,7 +108,14 @@ NTSTATUS NTAPI always_responsive(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYENGINESTAT
   args->EngineStatus.Responsive = 1;
   return STATUS_SUCCESS;
 }
-NTSTATUS NTAPI do_nothing(IN_CONST_HANDLE) { return STATUS_SUCCESS; }
+BOOLEAN deaf;  // to submissions, since the restart
+NTSTATUS NTAPI restart_deaf(IN_CONST_HANDLE adapter) {
+  deaf = TRUE;
+  return whole.DxgkDdiRestartFromTimeout(adapter);
+}
+NTSTATUS NTAPI drop_submission(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+  return deaf ? STATUS_SUCCESS : whole.DxgkDdiSubmitCommand(adapter, args);
+}
 VOID NTAPI note_report(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
   if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED)
     reported[data->DmaCompleted.NodeOrdinal % kNodes] = data->DmaCompleted.SubmissionFenceId;
@@ -171,7 +178,10 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
     data->DxgkDdiResetEngine = blame_newest;
   }
   if (chosen("responsive_for_ever")) data->DxgkDdiQueryEngineStatus = always_responsive;
-  if (chosen("restart_silent")) data->DxgkDdiRestartFromTimeout = do_nothing;
+  if (chosen("restart_deaf")) {
+    data->DxgkDdiRestartFromTimeout = restart_deaf;
+    data->DxgkDdiSubmitCommand = drop_submission;
+  }
   if (chosen("fence_from_memory")) {
     notify_instead = note_report;
     data->DxgkDdiStartDevice = start_between;
