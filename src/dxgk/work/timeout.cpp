@@ -185,7 +185,10 @@ void Timeout::look_at(NodeOrdinal node) {
     for (const auto& [packet, fence] : scheduler.packets_on(node))
       mine.asked_fences.push_back(fence.value);
     mine.by_watch = true;
-    if (scheduler.request_preemption(node)) return;
+    if (scheduler.request_preemption(node)) {
+      ++watch_preemptions_;
+      return;
+    }
     mine.by_watch = false;  // it cannot preempt
   }
   timed_out(node);
@@ -430,6 +433,7 @@ void Timeout::begin_log(const Request& request) {
   if (!request.required && core_.scheduler().node_status(request.node).preemption_pending)
     beginning.preemption = mine.preemption.value;
   log_.begin(beginning);
+  log_.current().granted = mine.granted;
 }
 
 void Timeout::recover(const Request& request) {
@@ -454,11 +458,13 @@ void Timeout::recover(const Request& request) {
     case EngineOutcome::kNotNeeded:
     case EngineOutcome::kGranted:
       log_.drop();
-      break;
+      return;
     case EngineOutcome::kOver:
       log_.end(false);
       break;
   }
+  // One was provoked. A driver that does not get on afterwards runs into the limits.
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { provoked_ = ProvokedTimeouts::kNone; });
 }
 
 std::optional<bool> Timeout::responsive(NodeOrdinal node) {
@@ -481,6 +487,13 @@ std::optional<bool> Timeout::responsive(NodeOrdinal node) {
 Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
   if (!core_.caps().support_per_engine_tdr || !core_.port().timeouts().has_engine_reset()) {
     log_.step("The driver has no per-engine recovery: the adapter is reset.");
+    return EngineOutcome::kPromote;
+  }
+  bool whole = false;
+  core_.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { whole = provoked_ == ProvokedTimeouts::kAdapterReset; });
+  if (whole) {
+    log_.step("A reset of the adapter is asked for.");
     return EngineOutcome::kPromote;
   }
   if (!request.required) {
@@ -585,6 +598,7 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
         "DxgkDdiResetEngine of node {}: LastAbortedFenceId {}; fence {} was the last completed, "
         "{} the last submitted.",
         node.value, *reset, before.last_completed.value, before.last_submitted.value));
+    if (hung) log_.current().aborted = *reset;
     // INT-21: what was kept back is of packets the reset ended. The engine goes on before this
     // step is over, and what it reports then counts.
     core_.port().timeouts().unmask_engines(bit, /*tell=*/false);
@@ -673,7 +687,7 @@ Timeout::EngineOutcome Timeout::judge(NodeOrdinal node, const vidsch::NodeStatus
         fmt::format("Fence {} was of {}, whose device is lost (hung); {} packets before it are "
                     "complete, {} behind it are submitted again.",
                     last_aborted.value, guilty->process().name(), found.finished, found.innocent));
-    limits_.note_engine_timeout(*guilty);
+    if (provoked_ == ProvokedTimeouts::kNone) limits_.note_engine_timeout(*guilty);
   } else {
     log_.note(fmt::format("Nobody is to blame; {} packets are submitted again.", found.innocent));
   }
@@ -684,7 +698,8 @@ void Timeout::recover_adapter(const Request& request) {
   bool past = false;
   if (!run_unless_failed(core_,
                          [&]() DXGKIT_REQUIRES(on_lane) {
-                           past = limits_.past_limit(request.cause);
+                           past = provoked_ == ProvokedTimeouts::kNone &&
+                                  limits_.past_limit(request.cause);
                            if (past) return;
                            log_.current().code = 0x117;
                            adapter_reset_.begin();

@@ -65,6 +65,11 @@ class Timeout {
   /// See AdapterReset::under_way.
   bool resetting_adapter() const DXGKIT_REQUIRES(on_lane) { return adapter_reset_.under_way(); }
   uint64_t engine_resets() const DXGKIT_REQUIRES(on_lane) { return engine_resets_; }
+  /// How often the watch asked for a preemption because a node did not get on.
+  uint64_t watch_preemptions() const DXGKIT_REQUIRES(on_lane) { return watch_preemptions_; }
+  void provoke(ProvokedTimeouts provoked) DXGKIT_REQUIRES(on_lane) { provoked_ = provoked; }
+  /// Constant after start().
+  const TimeoutPolicy& policy() const { return policy_; }
 
   /// What belongs to recoveries.
   const RecoveryLog& log() const { return log_; }
@@ -145,6 +150,8 @@ class Timeout {
   bool recovering_ DXGKIT_GUARDED_BY(on_lane) = false;
   std::deque<Request> requests_ DXGKIT_GUARDED_BY(on_lane);
   uint64_t engine_resets_ DXGKIT_GUARDED_BY(on_lane) = 0;
+  uint64_t watch_preemptions_ DXGKIT_GUARDED_BY(on_lane) = 0;
+  ProvokedTimeouts provoked_ DXGKIT_GUARDED_BY(on_lane) = ProvokedTimeouts::kNone;
 
   std::atomic<uint32_t> bell_{0};  // rises with each request; the thread waits on it
   std::atomic<bool> stop_{false};
