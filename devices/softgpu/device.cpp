@@ -41,6 +41,8 @@ class SoftGpuDevice final : public bus::Device,
       to.late_interrupt_per_million = faults[node].late_interrupt_per_million;
       if (faults[node].hang_at_entry != 0) to.hang_at_entry = faults[node].hang_at_entry;
       to.hangs_max = faults[node].hangs_max;
+      if (faults[node].memory_error_at_entry != 0)
+        to.memory_error_at_entry = faults[node].memory_error_at_entry;
     }
     gpu_.set_faults(plan);
   }

@@ -87,6 +87,12 @@ bool install() {
 
 }  // namespace
 
+bool in_guarded_copy(const void* instruction) {
+  const auto at = reinterpret_cast<uintptr_t>(instruction);
+  return at >= reinterpret_cast<uintptr_t>(dxgkit_guarded_copy_fault_here) &&
+         at < reinterpret_cast<uintptr_t>(dxgkit_guarded_copy_go_on_here);
+}
+
 bool guarded_copy(void* to, const void* from, size_t bytes) {
   static const bool installed = install();
   if (!installed) return false;

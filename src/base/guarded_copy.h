@@ -11,4 +11,7 @@ namespace dxgkit {
 /// that of `rep movsb`; a fault costs a signal.
 [[nodiscard]] bool guarded_copy(void* to, const void* from, size_t bytes);
 
+/// True for an instruction of guarded_copy that may fault: its own handler must get that fault.
+bool in_guarded_copy(const void* instruction);
+
 }  // namespace dxgkit

@@ -37,6 +37,10 @@ struct EngineFaults {
   uint32_t hang_at_entry = 0;
   /// The number of hangs after which the engine works again.
   uint32_t hangs_max = UINT32_MAX;
+  /// The n-th entry, counted as for hang_at_entry, meets memory whose content is lost, and the
+  /// engine stops with a fault before the entry has done anything; 0: never. Devices without such
+  /// faults take no notice.
+  uint32_t memory_error_at_entry = 0;
 };
 
 /// Optional interface of a device that can be made to fail. Any thread.

@@ -13,6 +13,7 @@
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/timeout.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -293,6 +294,12 @@ Status Exercise::power_cycle() {
         floor.core.port().power().set_power_state(std::nullopt, port::PowerState::kD3));
     return floor.core.port().power().set_power_state(std::nullopt, port::PowerState::kD0);
   });
+}
+
+const TimeoutPolicy& Exercise::timeout_policy() const { return floor().timeout->policy(); }
+
+void Exercise::provoke_timeouts(ProvokedTimeouts provoked) {
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { floor().timeout->provoke(provoked); });
 }
 
 Status Exercise::preempt_idle(NodeOrdinal node) {

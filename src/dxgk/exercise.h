@@ -13,6 +13,7 @@
 #include "bus/machine.h"
 #include "dxgk/core/handle_table.h"
 #include "dxgk/core/object.h"
+#include "dxgk/core/timeout_policy.h"
 #include "dxgk/system.h"
 #include "port/types.h"
 #include "vidmm/types.h"
@@ -107,6 +108,13 @@ class Exercise {
   /// node cannot be preempted. Blocks until the driver answers or the adapter fails for its
   /// silence.
   Status preempt_idle(NodeOrdinal node);
+
+  // --- timeouts ---
+  /// What is done about timeouts (the registry may say), which are detected only at level 1 and 3.
+  const TimeoutPolicy& timeout_policy() const;
+  /// Says what the next recovery is for. Those behind it are as usual again, so that a driver that
+  /// does not get on runs into the limits. kNone takes it back.
+  void provoke_timeouts(ProvokedTimeouts provoked);
 
  private:
   explicit Exercise(Ref<Adapter> adapter);

@@ -29,6 +29,8 @@ namespace dxgkit::nt {
 
 using Irql = uint8_t;
 
+struct DoorTarget;
+
 /// The part of a CallFrame that the assembly reads and writes. Not initialised as a whole: fields
 /// listed as "while inside" have no meaning otherwise.
 struct alignas(16) DoorFrame {
@@ -55,6 +57,10 @@ struct alignas(16) DoorFrame {
   // Its stack pointer at the call instruction is driver_sp + 16.
   uint64_t rbx, rbp, rsi, rdi, r12, r13, r14, r15, rip, unused;
   alignas(16) uint64_t xmm6_to_15[20];
+  // While inside a door: what the driver called, and its first four arguments. A fault that is
+  // being served clears `callee`.
+  const DoorTarget* callee;
+  uint64_t call_arguments[4];
 };
 static_assert(std::is_standard_layout_v<DoorFrame>);
 

@@ -21,6 +21,8 @@ static_assert(offsetof(DoorFrame, irql_reported) == 61);
 static_assert(offsetof(DoorFrame, rbx) == 64);
 static_assert(offsetof(DoorFrame, rip) == 128);
 static_assert(offsetof(DoorFrame, xmm6_to_15) == 144);
+static_assert(offsetof(DoorFrame, callee) == 304);
+static_assert(offsetof(DoorFrame, call_arguments) == 312);
 static_assert(offsetof(DoorTarget, function) == 0);
 static_assert(offsetof(DoorTarget, stack_arguments) == 16);
 static_assert(offsetof(DoorTarget, fast_irql_max) == 20);
@@ -183,6 +185,11 @@ dxgkit_nt_door:
   mov %r15, 120(%rax)
   mov 8(%rbp), %r10
   mov %r10, 128(%rax)
+  mov %r11, 304(%rax)
+  mov %rcx, 312(%rax)
+  mov %rdx, 320(%rax)
+  mov %r8, 328(%rax)
+  mov %r9, 336(%rax)
   movaps %xmm6, 144(%rax)
   movaps %xmm7, 160(%rax)
   movaps %xmm8, 176(%rax)

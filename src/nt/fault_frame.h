@@ -21,7 +21,12 @@ struct alignas(64) FaultFrame {
   uint64_t trap = 0, error = 0, address = 0;
   const FaultRange* guard = nullptr;
   uint64_t is_paged = 0;  // the address may be pageable, and the fault came at this level (paged.h)
-  uint64_t unused[15] = {};
+  // The fault is in host code that driver code of `caller` called: what it called, and with what.
+  // A null `call`: the fault is in driver code.
+  const DoorTarget* call = nullptr;
+  CallFrame* caller = nullptr;
+  uint64_t arguments[4] = {};
+  uint64_t unused[9] = {};
 
   std::byte* area() { return reinterpret_cast<std::byte*>(this + 1); }
   /// Makes XRSTOR load the x87 and SSE parts of the area even if they were in their initial state
@@ -36,5 +41,14 @@ struct alignas(64) FaultFrame {
 };
 static_assert(offsetof(FaultFrame, components) == 1232);
 static_assert(sizeof(FaultFrame) == 1408);
+
+/// Call it before the first fault: it finds what the next function needs.
+void prepare_call_faults();
+/// The frame whose driver code called the host code that failed at `instruction`; null if the fault
+/// does not come from that call, as far as one can tell. Safe in a signal handler.
+CallFrame* find_faulting_call(CallFrame& frame, uint64_t instruction, uint64_t trap,
+                              uint64_t address);
+/// The number of the argument that explains an access to `address`, from 1; 0: none does.
+uint32_t find_wrong_argument(const uint64_t (&arguments)[4], uint64_t trap, uint64_t address);
 
 }  // namespace dxgkit::nt

@@ -143,9 +143,15 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
                        (static_cast<uint64_t>(registers[REG_ERR]) & kPageFetch) != 0;
   const bool is_driver = is_wild || is_driver_code(state, instruction);
   const bool is_pool = is_memory && frame->kernel().is_special_pool(info->si_addr);
-  if (guard == nullptr && !is_driver && !is_pool) return pass_on(signal, info, context);
-  if (guard == nullptr && !is_pool && !is_wild && paged == nullptr && signal == SIGSEGV &&
-      emulate_quickly(*frame, registers, address))
+  const auto trap = static_cast<uint64_t>(registers[REG_TRAPNO]);
+  // Exports use the code lent to drivers too.
+  CallFrame* const caller = is_memory && (!is_driver || !is_on_driver_stack)
+                                ? find_faulting_call(*frame, instruction, trap, address)
+                                : nullptr;
+  if (guard == nullptr && !is_driver && !is_pool && caller == nullptr)
+    return pass_on(signal, info, context);
+  if (guard == nullptr && !is_pool && !is_wild && paged == nullptr && caller == nullptr &&
+      signal == SIGSEGV && emulate_quickly(*frame, registers, address))
     return;
 
   // The legacy area ends with the kernel's description of its XSAVE area: a magic number, the whole
@@ -188,7 +194,7 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   std::memcpy(fault->area(), saved, bytes);
   fault->components = components;
   fault->signal = signal;
-  fault->trap = static_cast<uint64_t>(registers[REG_TRAPNO]);
+  fault->trap = trap;
   fault->error = static_cast<uint64_t>(registers[REG_ERR]);
   fault->address = address;
   fault->guard = guard;
@@ -197,6 +203,12 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
   fault->is_paged = paged != nullptr ? 1 : 0;
   fault->overflow = overflow;
   fault->on_own_stack = on_own_stack;
+  if (caller != nullptr) {
+    fault->caller = caller;
+    fault->call = caller->door().callee;
+    std::ranges::copy(caller->door().call_arguments, fault->arguments);
+    caller->forget_call();
+  }
   registers[REG_RSP] = static_cast<greg_t>(at);
   registers[REG_RIP] = static_cast<greg_t>(reinterpret_cast<uint64_t>(dxgkit_nt_fault_entry));
   registers[REG_EFL] &= ~greg_t{0x500};  // direction and trap flag, which a driver may have set
@@ -331,6 +343,23 @@ ExceptionRecord describe_fault(const FaultFrame& fault) {
   return record;
 }
 
+bool is_beyond_handlers(const CallFrame& frame, const ExceptionRecord& record);
+
+/// A routine that the driver called met a bad pointer: its call raises.
+[[noreturn]] void raise_in_call(CallFrame& frame, const FaultFrame& fault,
+                                ExceptionRecord& record) {
+  const uint32_t wrong = find_wrong_argument(fault.arguments, fault.trap, fault.address);
+  record.parameters[14] = kCallMark;
+  record.parameters[13] = reinterpret_cast<uint64_t>(fault.call->name);
+  record.parameters[12] = wrong;
+  record.parameters[11] = wrong == 0 ? 0 : fault.arguments[wrong - 1];
+  if (fault.caller == &frame && !is_beyond_handlers(frame, record)) raise_at_door(record);
+  Context context;
+  context_at_door(fault.caller->door(), &context);
+  record.address = context.rip;
+  report_unhandled(frame, record, context);
+}
+
 /// A fault whose handlers are to be asked.
 struct Dispatch {
   CallFrame& frame;
@@ -395,11 +424,14 @@ thread_local SignalStack t_signal_stack;
 /// The rest of a fault, in ordinary code. Returns to continue at fault->context.
 extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
   CallFrame& frame = CallFrame::current();
+  // What the interrupted code holds is released, because that code does not go on.
+  if (fault->call != nullptr) runtime::MutexLock::release_below(fault->caller->host_stack());
   if (fault->is_paged != 0) report_paged(frame, *fault);
   if (fault->is_pool) report_pool(frame, *fault);
   if (fault->guard != nullptr) report_guard(frame, *fault);
   if (fault->overflow) report_overflow(frame, *fault);
   ExceptionRecord record = describe_fault(*fault);
+  if (fault->call != nullptr) raise_in_call(frame, *fault, record);
   if (fault->signal == SIGSEGV && !fault->is_wild && emulate(frame, *fault, &record)) return;
   if (record.code == kStatusBreakpoint) {
     // The processor is behind the instruction; handlers expect the instruction itself.
@@ -407,9 +439,6 @@ extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
     record.address = fault->context.rip;
   }
   if (is_beyond_handlers(frame, record)) report_unhandled(frame, record, fault->context);
-  // An export met a bad pointer of the driver in a copy: the call raises.
-  if (!fault->on_own_stack && in_lent_code(fault->context.rip) && frame.in_door())
-    raise_at_door(record);
   Dispatch dispatch{frame, record, fault->context, frame.host_stack(), Answer::kUnhandled};
   if (fault->on_own_stack) {
     const uint64_t stack = (fault->context.rsp - 128) & ~uint64_t{63};
@@ -477,19 +506,38 @@ void report(void* argument) {
     finding.rule = "NT-01";
     finding.expected = "A driver touches only memory that is there and that it was given.";
     finding.fix = "Look at the instruction in the driver's image with its debug information.";
+    std::string call = describe_lent_call(context);
+    if (record.parameters[14] == kCallMark) {
+      call = reinterpret_cast<const char*>(record.parameters[13]);
+      if (record.parameters[12] != 0) {
+        call += fmt::format(" with argument {} = {:#x}", record.parameters[12],
+                            record.parameters[11]);
+      } else {
+        finding.confidence = verifier::Confidence::kInferred;
+        finding.why =
+            "None of the first four arguments explains the address. It comes from what they lead "
+            "to, or dxgkit is wrong itself.";
+      }
+      finding.fix = "Look at the call in the driver's image with its debug information.";
+    }
+    if (!call.empty()) call = fmt::format(" called {}, which", call);
     finding.actual = address == UINT64_MAX
                          ? fmt::format(
-                               "{} touched an address that is not canonical, or not "
+                               "{}{} touched an address that is not canonical, or not "
                                "aligned as its instruction asks, at {}, at {}.",
-                               frame.name(), where, level)
-                         : fmt::format("{} touched {:#x} ({}), at {}, at {}.", frame.name(),
+                               frame.name(), call, where, level)
+                         : fmt::format("{}{} touched {:#x} ({}), at {}, at {}.", frame.name(), call,
                                        address, access_name(record.parameters[0]), where, level);
+    std::string().swap(call);  // a function that does not return frees nothing
     if (frame.irql() >= kDispatchLevel) {
       finding.bugcheck_code = 0xD1;
       finding.bugcheck_parameter = static_cast<uint32_t>(address);
-      finding.why = fmt::format(
-          "At {} ({}) nothing can be paged in and no handler is asked: the machine stops at once.",
-          level, frame.irql());
+      if (finding.why.empty()) {
+        finding.why = fmt::format(
+            "At {} ({}) nothing can be paged in and no handler is asked: the machine stops at "
+            "once.",
+            level, frame.irql());
+      }
     } else if (is_beyond_handlers(frame, record)) {
       finding.bugcheck_code = 0x50;
       finding.bugcheck_parameter = static_cast<uint32_t>(address);
@@ -600,6 +648,7 @@ void Kernel::remove_fault_range(const void* start) {
 
 void install_fault_handler() {
   static const bool installed = [] {
+    prepare_call_faults();
     // Below our frame in the chain, so that the handler may use it.
     uint64_t word = 0;
     DXGKIT_CHECK(guarded_copy(&word, &word, sizeof(word)));

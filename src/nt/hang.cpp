@@ -89,11 +89,90 @@ runtime::TimeNs hang_deadline(CallFrame& frame) {
   return frame.kernel().runtime().now() + limit;
 }
 
-void report_wait(CallFrame& frame, const char* function, const void* object) {
+bool wait_for_word(CallFrame& frame, const std::atomic<uint32_t>& word, uint32_t expected,
+                   runtime::TimeNs hangs) {
+  Kernel::Impl& state = frame.kernel().impl();
+  state.word_waiters.fetch_add(1);
+  const runtime::WaitResult result =
+      frame.kernel().runtime().wait_either(word, expected, state.ending, 0, hangs);
+  state.word_waiters.fetch_sub(1);
+  if (state.ending.load() != 0) frame.abandon();
+  return result != runtime::WaitResult::kTimedOut;
+}
+
+std::string owner_name(Kernel& kernel, uint64_t owner) {
+  if (owner == 0) return "nobody";
+  const std::vector<std::string> names = kernel.runtime().thread_names();
+  if (owner > names.size()) return fmt::format("thread number {}", owner - 1);
+  return fmt::format("thread \"{}\"", names[owner - 1]);
+}
+
+namespace {
+
+/// The object and, if it is a variable of an image, its name.
+std::string name_object(const Kernel& kernel, const char* kind, const void* object) {
+  const verifier::Place place = kernel.place_of(object);
+  if (place.image.empty()) return fmt::format("{} {}", kind, object);
+  return fmt::format("{} {} ({}+{:#x})", kind, object, place.image, place.rva);
+}
+
+const char* kind_of(const DispatcherHeader& object) {
+  switch (static_cast<ObjectType>(object.type)) {
+    case ObjectType::kNotificationEvent:
+    case ObjectType::kSynchronizationEvent:
+      return "event";
+    case ObjectType::kMutant:
+      return "mutex";
+    case ObjectType::kSemaphore:
+      return "semaphore";
+    case ObjectType::kThread:
+      return "thread";
+    case ObjectType::kNotificationTimer:
+    case ObjectType::kSynchronizationTimer:
+      return "timer";
+  }
+  return "object";
+}
+
+/// What the thread of that name waits for, or empty. Dispatcher lock held.
+std::string describe_wait_of(Kernel& kernel, const std::string& thread)
+    DXGKIT_REQUIRES(kernel.impl().dispatcher_lock) {
+  const std::vector<std::string> names = kernel.runtime().thread_names();
+  for (const Waiter* waiter : kernel.impl().waiters) {
+    if (waiter->thread == 0 || waiter->thread > names.size() ||
+        names[waiter->thread - 1] != thread || waiter->objects.empty())
+      continue;
+    const DispatcherHeader* const object = waiter->objects[0];
+    return ", which waits for " + name_object(kernel, kind_of(*object), object);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string describe_object(Kernel& kernel, const DispatcherHeader* object) {
+  const ObjectType type = static_cast<ObjectType>(object->type);
+  std::string text = name_object(kernel, kind_of(*object), object);
+  if (type == ObjectType::kMutant) {
+    const uint64_t owner = reinterpret_cast<const Kmutant*>(object)->owner;
+    text += ", held by " + owner_name(kernel, owner);
+  }
+  if (type != ObjectType::kThread) return text;
+  runtime::MutexLock lock(kernel.impl().dispatcher_lock);
+  const auto found = kernel.impl().threads.find(object);
+  if (found == kernel.impl().threads.end()) return text;
+  const ThreadObject& thread = *found->second;
+  return fmt::format("the end of \"{}\", started at {}{}", thread.name,
+                     to_text(kernel, thread.started_by), describe_wait_of(kernel, thread.name));
+}
+
+void report_wait(CallFrame& frame, const char* function, std::string object) {
+  std::string actual = fmt::format("{} has not returned: it waits for {} for more than {} ms.",
+                                   frame.name(), object,
+                                   frame.kernel().hang_limit() / runtime::kMillisecond);
+  std::string().swap(object);  // a function that does not return frees nothing
   frame.kernel().bug_check(
-      "NT-20", function, 0x133, 1,
-      fmt::format("{} waits for {} for more than {} ms.", frame.name(), object,
-                  frame.kernel().hang_limit() / runtime::kMillisecond),
+      "NT-20", function, 0x133, 1, std::move(actual),
       "DriverEntry and every DDI return.",
       "Wait with a timeout, and look at who should have signalled or released the object.");
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
@@ -78,9 +79,51 @@ void CallFrame::abandon() {
   frame->can_abandon_ = false;
   frame->dispatches = nullptr;
   if (frame->whole_host_stack_ != nullptr) frame->raise_host_stack(frame->whole_host_stack_);
+  frame->root_->held_count_ = frame->held_at_entry_;
   *frame->slot_ = frame;  // drops inner frames, which were only scopes of nt leaf functions
   forget_driver_stack(*frame);
+  runtime::MutexLock::release_below(frame->host_stack());
   dxgkit_nt_leave(frame);
+}
+
+void CallFrame::drop_spin_lock(const void* lock) {
+  uint32_t& count = root_->held_count_;
+  if (count > kHeldLocksMax) {  // one of those without room, as far as one can tell
+    --count;
+    return;
+  }
+  for (uint32_t i = count; i-- > 0;) {
+    if (root_->held_locks_[i].lock != lock) continue;
+    std::copy(root_->held_locks_.begin() + i + 1, root_->held_locks_.begin() + count,
+              root_->held_locks_.begin() + i);
+    --count;
+    return;
+  }
+}
+
+const CallFrame::HeldLock* CallFrame::held_lock(const void* lock) const {
+  const uint32_t count = std::min(root_->held_count_, kHeldLocksMax);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (root_->held_locks_[i].lock == lock) return &root_->held_locks_[i];
+  }
+  return nullptr;
+}
+
+void CallFrame::report_held_locks() {
+  const uint32_t count = std::exchange(root_->held_count_, held_at_entry_);
+  for (uint32_t i = held_at_entry_; i < std::min(count, kHeldLocksMax); ++i) {
+    const HeldLock held = root_->held_locks_[i];
+    kernel_.findings_.report(
+        {.rule = "NT-16",
+         .severity = verifier::Severity::kViolation,
+         .ddi = name_,
+         .actual = fmt::format("It returned and holds spin lock {}, acquired at {}.", held.lock,
+                               to_text(kernel_, {held.caller, held.ddi})),
+         .expected = "A driver releases each spin lock before the call ends in which it took it.",
+         .fix = "Release the lock on every path, error paths too.",
+         .windows = "The next acquire of the lock spins for ever: a hang, or bug check 0x133.",
+         .place = kernel_.place_of(held.caller)});
+  }
 }
 
 bool CallFrame::queue_dpc(Kdpc& dpc, void* argument1, void* argument2) {
@@ -161,6 +204,7 @@ Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findi
       config_(std::move(config)),
       impl_(std::make_unique<Impl>()) {
   impl_->executive = make_executive(config_);
+  set_hang_limit(config_.hang_limit);
   if (config_.special_pool) impl_->arena = make_special_arena();
   if (config_.catch_faults) install_fault_handler();
   make_paged_memory(*this);
@@ -186,7 +230,7 @@ void Kernel::quiesce() {
   stop_work(*this);
   impl_->threads.clear();
   impl_->handles.clear();
-  impl_->ending.store(false, std::memory_order_relaxed);
+  impl_->ending.store(0, std::memory_order_relaxed);
 }
 
 void Kernel::violation(const char* rule, const char* function, std::string actual,

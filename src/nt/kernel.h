@@ -1,6 +1,7 @@
 // The part of the NT executive that display miniports need: one Kernel per driver under test.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -60,6 +61,8 @@ struct KernelConfig {
   /// blocks of a page or more have a physical address and only canaries, like all blocks without
   /// this option.
   bool special_pool = false;
+  /// See Kernel::set_hang_limit.
+  runtime::DurationNs hang_limit = 0;
   /// Makes every call of an import by a driver image a trace event (kCallbackEnter).
   bool trace_imports = false;
 
@@ -172,6 +175,21 @@ class CallFrame : private DoorFrame {
   /// Leaves driver code for good: see the class comment. Does not return.
   [[noreturn]] void abandon();
 
+  /// The thread acquired or released a spin lock. The driver call during which it was acquired must
+  /// not end before it is released (NT-16).
+  void hold_spin_lock(const void* lock) {
+    const uint32_t index = root_->held_count_++;
+    if (index < kHeldLocksMax) root_->held_locks_[index] = {lock, caller(), name_};
+  }
+  void drop_spin_lock(const void* lock);
+  struct HeldLock {
+    const void* lock;
+    const void* caller;  // in the image; null: unknown
+    const char* ddi;
+  };
+  /// Where this thread acquired the lock; null if that is not known.
+  const HeldLock* held_lock(const void* lock) const;
+
   /// Queues for this thread; false if it was queued already (on any thread). Any IRQL.
   bool queue_dpc(Kdpc& dpc, void* argument1, void* argument2);
   /// Removes the DPC from this thread's queue; false if it is not there. Any IRQL.
@@ -189,6 +207,8 @@ class CallFrame : private DoorFrame {
   bool in_door() const { return driver_sp != base_sp; }
   /// The driver's registers at that call; only while in_door().
   const DoorFrame& door() const { return *this; }
+  /// The call is being abandoned after a fault in it: another fault there is not the driver's.
+  void forget_call() { callee = nullptr; }
   /// The address from which the driver image called, or null if not in_door().
   const void* caller() const { return in_door() ? reinterpret_cast<const void*>(rip) : nullptr; }
   /// The driver stack of code called through this frame; 0 bytes if there is none.
@@ -208,6 +228,7 @@ class CallFrame : private DoorFrame {
   void stopped_at(uint64_t sp, const void* pc) {
     driver_sp = sp & ~uint64_t{15};
     rip = reinterpret_cast<uint64_t>(pc);
+    callee = nullptr;
   }
   /// Driver code (a filter, a handler) runs below host code that waits for it, so doors continue
   /// below that host code.
@@ -225,6 +246,7 @@ class CallFrame : private DoorFrame {
   friend class Kernel;
   void run_dpcs();
   void end_root_work();
+  void report_held_locks();
   void take_stack();
   inline void prepare(const void* function, uint32_t stack_argument_count);
   /// Hidden from the optimiser, which would otherwise use the calling convention with which `enter`
@@ -237,6 +259,8 @@ class CallFrame : private DoorFrame {
   bool finish() {
     if (can_abandon_) [[likely]] {
       can_abandon_ = false;
+      if (root_->held_count_ > held_at_entry_) [[unlikely]]
+        report_held_locks();
       return true;
     }
     abandoned_ = true;
@@ -251,6 +275,11 @@ class CallFrame : private DoorFrame {
   Kdpc* dpc_head_ = nullptr;  // of the root frame only
   Kdpc* dpc_tail_ = nullptr;
   DriverStack* stack_ = nullptr;           // taken by this frame
+  // Of the root frame only: the spin locks of the thread, as far as they have room, oldest first.
+  static constexpr uint32_t kHeldLocksMax = 8;
+  std::array<HeldLock, kHeldLocksMax> held_locks_;
+  uint32_t held_count_ = 0;
+  uint32_t held_at_entry_ = 0;             // when the driver was called through this frame
   std::byte* whole_host_stack_ = nullptr;  // what `enter` set, while host_sp is lowered
   Irql entry_irql_;
   bool can_abandon_ = false;
@@ -461,6 +490,7 @@ inline CallFrame::CallFrame(Kernel& kernel, const char* name, Irql irql)
 
 inline void CallFrame::prepare(const void* function, uint32_t stack_argument_count) {
   can_abandon_ = true;
+  held_at_entry_ = root_->held_count_;
   irql_reported = 0;
   slept_since = 0;
   ++t_driver_calls;

@@ -133,7 +133,9 @@ struct Kernel::Impl {
   Doors doors;
   EmulatorStubs emulator;
   std::atomic<bool> dead{false};    // read without the lock on hot paths
-  std::atomic<bool> ending{false};  // the kernel ends: waiting driver threads are abandoned
+  // Futex word, 1: the kernel ends, and waiting driver threads are abandoned.
+  std::atomic<uint32_t> ending{0};
+  std::atomic<uint32_t> word_waiters{0};  // threads in wait_for_word
   std::function<void(const verifier::Finding&)> fatal_handler;
   std::function<bool(std::string_view routine)> allocation_fault;  // see pool.h
   bool allocation_fails(const char* routine) const {
@@ -192,8 +194,18 @@ void abandon_waiters(Kernel& kernel);
 int32_t set_event(Kernel& kernel, Kevent& event);
 /// The time when a wait of the running driver call counts as hanging; kForever: never.
 runtime::TimeNs hang_deadline(CallFrame& frame);
-/// Reports NT-20 for a wait that lasted until hang_deadline.
-[[noreturn]] void report_wait(CallFrame& frame, const char* function, const void* object);
+/// Reports NT-20 for a wait that lasted until hang_deadline. `object` says for what: "spin lock
+/// 0x1234".
+[[noreturn]] void report_wait(CallFrame& frame, const char* function, std::string object);
+/// "event 0x1234 (driver.sys+0x5678 ready)", with the owner of a mutex, and of a thread what it
+/// waits for. Takes the dispatcher lock.
+std::string describe_object(Kernel& kernel, const DispatcherHeader* object);
+/// The name of the thread that owns a lock, by its number + 1.
+std::string owner_name(Kernel& kernel, uint64_t owner);
+/// One wait of driver code for `word` to leave `expected`. Leaves the driver if the kernel ends.
+/// False: it lasted until `hangs`, and the caller reports it.
+[[nodiscard]] bool wait_for_word(CallFrame& frame, const std::atomic<uint32_t>& word,
+                                 uint32_t expected, runtime::TimeNs hangs);
 /// Called before a sleep of the driver. Reports NT-20 if the running call has slept for too long in
 /// all.
 void check_sleep(CallFrame& frame, const char* function);

@@ -68,15 +68,22 @@ constexpr uint32_t kExclusive = UINT32_MAX;
 
 void acquire_shared_lock(const char* function, SharedLock* lock, bool exclusive) {
   SharedLock& word = required(function, "SpinLock", lock);
-  runtime::Runtime& runtime = CallFrame::current().kernel().runtime();
+  CallFrame& frame = CallFrame::current();
+  runtime::TimeNs hangs = 0;
   for (;;) {
     uint32_t seen = word.load(std::memory_order_relaxed);
     const bool can = exclusive ? seen == 0 : seen < kExclusive - 1;
     if (can && word.compare_exchange_weak(seen, exclusive ? kExclusive : seen + 1,
                                           std::memory_order_acquire)) {
+      frame.hold_spin_lock(lock);
       return;
     }
-    if (!can) (void)runtime.wait(word, seen);
+    if (can) continue;
+    if (hangs == 0) hangs = hang_deadline(frame);
+    if (wait_for_word(frame, word, seen, hangs)) continue;
+    report_wait(frame, function,
+                fmt::format("reader-writer spin lock {}, held {}", static_cast<const void*>(lock),
+                            seen == kExclusive ? "exclusively" : "shared"));
   }
 }
 void release_shared_lock(const char* function, SharedLock* lock, bool exclusive) {
@@ -85,6 +92,7 @@ void release_shared_lock(const char* function, SharedLock* lock, bool exclusive)
   uint32_t seen = word.load(std::memory_order_relaxed);
   while (seen != 0 && exclusive == (seen == kExclusive)) {
     if (word.compare_exchange_weak(seen, exclusive ? 0 : seen - 1, std::memory_order_release)) {
+      CallFrame::current().drop_spin_lock(lock);
       kernel.runtime().wake_all(word);
       return;
     }

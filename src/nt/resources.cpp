@@ -76,6 +76,7 @@ uint8_t acquire(const char* function, void* address, bool exclusive, uint8_t wai
   const void* const self = current_thread_object();
   const runtime::WaitReason reason(frame.kernel().runtime(), "an executive resource");
   bool waits = false;
+  runtime::TimeNs hangs = 0;
   for (;;) {
     state.lock.lock();
     ResourceState* resource = find_resource(state, address);
@@ -98,8 +99,9 @@ uint8_t acquire(const char* function, void* address, bool exclusive, uint8_t wai
     const std::shared_ptr<ResourceState> keep = state.resources.at(address);
     const uint32_t seen = keep->changes.load(std::memory_order_relaxed);
     state.lock.unlock();
-    (void)frame.kernel().runtime().wait(keep->changes, seen);
-    if (frame.kernel().impl().ending.load(std::memory_order_relaxed)) frame.abandon();
+    if (hangs == 0) hangs = hang_deadline(frame);
+    if (!wait_for_word(frame, keep->changes, seen, hangs))
+      report_wait(frame, function, fmt::format("executive resource {}", address));
   }
 }
 
@@ -257,6 +259,7 @@ void acquire_push_lock(const char* function, PushLock* lock, bool exclusive) {
   PushLock& given = required(function, "PushLock", lock);
   CallFrame& frame = CallFrame::current();
   require_irql(frame, function, kApcLevel);
+  runtime::TimeNs hangs = 0;
   for (;;) {
     uint32_t seen = given.word.load(std::memory_order_relaxed);
     const bool can = exclusive ? seen == 0 : (seen & 1) == 0;
@@ -268,9 +271,13 @@ void acquire_push_lock(const char* function, PushLock* lock, bool exclusive) {
       continue;
     }
     given.waiters.fetch_add(1);
-    (void)frame.kernel().runtime().wait(given.word, seen);
+    if (hangs == 0) hangs = hang_deadline(frame);
+    if (!wait_for_word(frame, given.word, seen, hangs)) {
+      report_wait(frame, function,
+                  fmt::format("push lock {}, held {}", static_cast<const void*>(lock),
+                              (seen & 1) != 0 ? "exclusively" : "shared"));
+    }
     given.waiters.fetch_sub(1);
-    if (frame.kernel().impl().ending.load(std::memory_order_relaxed)) frame.abandon();
   }
 }
 
@@ -354,11 +361,14 @@ DXGKIT_NT_ABI void wait_for_rundown(Rundown* rundown) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "ExWaitForRundownProtectionRelease", kApcLevel);
   given.word.fetch_or(1);
+  runtime::TimeNs hangs = 0;
   for (;;) {
     const uint32_t seen = given.word.load(std::memory_order_acquire);
     if (seen == 1) return;
-    (void)frame.kernel().runtime().wait(given.word, seen);
-    if (frame.kernel().impl().ending.load(std::memory_order_relaxed)) frame.abandon();
+    if (hangs == 0) hangs = hang_deadline(frame);
+    if (wait_for_word(frame, given.word, seen, hangs)) continue;
+    report_wait(frame, "ExWaitForRundownProtectionRelease",
+                fmt::format("the {} references of {}", seen / 2, static_cast<const void*>(rundown)));
   }
 }
 DXGKIT_NT_ABI void rundown_completed(Rundown* rundown) {

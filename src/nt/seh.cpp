@@ -1,5 +1,7 @@
 #include "nt/seh.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -21,6 +23,7 @@
 
 extern "C" {
 extern const char dxgkit_nt_lent_begin[], dxgkit_nt_lent_end[];
+extern const char dxgkit_nt_memcpy[], dxgkit_nt_memmove[], dxgkit_nt_memset[], dxgkit_nt_memcmp[];
 extern const char dxgkit_nt_chkstk[], dxgkit_nt_chkstk_end[];
 extern const char dxgkit_nt_handler_return[];
 uint64_t dxgkit_nt_call_handler(const void* code, const void* a, const void* b, const void* c,
@@ -293,6 +296,28 @@ bool in_lent_code(uint64_t address) {
   return within(dxgkit_nt_lent_begin, dxgkit_nt_lent_end, address);
 }
 
+std::string describe_lent_call(const Context& context) {
+  const auto is_in = [&](const char* begin, const char* end) {
+    return within(begin, end, context.rip);
+  };
+  // Where each routine keeps its arguments is told by its code (seh_stubs.cpp).
+  if (is_in(dxgkit_nt_memcpy, dxgkit_nt_memmove)) {
+    return fmt::format("memcpy or memmove (to {:#x}, from {:#x}, {} bytes)", context.rax,
+                       context.rdx, context.r8);
+  }
+  if (is_in(dxgkit_nt_memmove, dxgkit_nt_memset)) {
+    return fmt::format("memmove (to {:#x}, from {:#x}, backwards, {} bytes to go)", context.rcx,
+                       context.rdx, context.r8);
+  }
+  if (is_in(dxgkit_nt_memset, dxgkit_nt_memcmp))
+    return fmt::format("memset (of {:#x}, {} bytes)", context.r9, context.r8);
+  if (is_in(dxgkit_nt_memcmp, dxgkit_nt_lent_end)) {
+    return fmt::format("memcmp (now at {:#x} and {:#x}, {} bytes to go)", context.rcx, context.rdx,
+                       context.r8);
+  }
+  return {};
+}
+
 bool in_stack_probe(uint64_t address) {
   return within(dxgkit_nt_chkstk, dxgkit_nt_chkstk_end, address);
 }
@@ -443,6 +468,16 @@ void raise_probe_failure(uint32_t status) {
   raise_at_door(record);
 }
 
+void context_at_door(const DoorFrame& door, Context* context) {
+  context->flags = kContextFull;
+  context->eflags = 0x202;
+  context->rbx = door.rbx, context->rbp = door.rbp, context->rsi = door.rsi;
+  context->rdi = door.rdi, context->r12 = door.r12, context->r13 = door.r13;
+  context->r14 = door.r14, context->r15 = door.r15, context->rip = door.rip;
+  context->rsp = door.driver_sp + 16;
+  std::memcpy(&context->floats.xmm[6], door.xmm6_to_15, sizeof(door.xmm6_to_15));
+}
+
 void raise_at_door(const ExceptionRecord& record) {
   CallFrame& frame = CallFrame::current();
   Raised raised;
@@ -455,13 +490,7 @@ void raise_at_door(const ExceptionRecord& record) {
     report_unhandled(frame, record, context);
   }
   const DoorFrame& door = frame.door();
-  context.flags = kContextFull;
-  context.eflags = 0x202;
-  context.rbx = door.rbx, context.rbp = door.rbp, context.rsi = door.rsi, context.rdi = door.rdi;
-  context.r12 = door.r12, context.r13 = door.r13, context.r14 = door.r14, context.r15 = door.r15;
-  context.rip = door.rip;
-  context.rsp = door.driver_sp + 16;
-  std::memcpy(&context.floats.xmm[6], door.xmm6_to_15, sizeof(door.xmm6_to_15));
+  context_at_door(door, &context);
   raised.record.address = context.rip;
   forget_host_frames(static_cast<std::byte*>(__builtin_frame_address(0)), frame.host_stack());
   dxgkit_nt_call_on_stack(reinterpret_cast<void*>((door.driver_sp - 128) & ~uint64_t{63}),

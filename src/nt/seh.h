@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "nt/context.h"
 #include "nt/kernel.h"
@@ -79,6 +80,17 @@ void raise_exception(ExceptionRecord& record, Context& context);
 /// The same for a probe of user memory; parameters[14] tells the finding so (NT-18).
 [[noreturn]] void raise_probe_failure(uint32_t status);
 inline constexpr uint64_t kProbeMark = 0x70726F6265;
+
+/// The registers of the driver at the call through which it is in a door.
+void context_at_door(const DoorFrame& door, Context* context);
+
+/// An access violation in a routine that the driver called. The finding reads it: parameters[14] is
+/// kCallMark, [13] the routine's name, [12] the number of the argument that was wrong (0: none of
+/// the first four), [11] its value.
+inline constexpr uint64_t kCallMark = 0x63616C6C;
+/// The same as text: "memcpy (to 0x20, from 0x7f00, 16 bytes)". Empty: `context` is not in code
+/// lent to drivers.
+std::string describe_lent_call(const Context& context);
 
 /// True if this code runs on the driver stack of `frame`.
 bool on_driver_stack(const CallFrame& frame);

@@ -72,6 +72,15 @@ bool try_satisfy(Waiter& waiter) {
   return false;
 }
 
+std::string describe_wait(Kernel& kernel, const Waiter& waiter) {
+  std::string text;
+  for (const DispatcherHeader* object : waiter.objects) {
+    if (!text.empty()) text += waiter.wait_all ? " and " : " or ";
+    text += describe_object(kernel, object);
+  }
+  return text;
+}
+
 }  // namespace
 
 void release_waiters(Kernel& kernel) {
@@ -112,17 +121,22 @@ int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const
   waiter.objects = objects;
   waiter.wait_all = wait_all;
   waiter.thread = this_thread(frame);
-  if (state.ending.load(std::memory_order_relaxed)) frame.abandon();
-  state.dispatcher_lock.lock();
-  if (!try_satisfy(waiter)) {
-    if (polls) {
-      state.dispatcher_lock.unlock();
-      kernel.runtime()
-          .yield();  // a driver that polls in a loop must not keep a simulation from going on
-      return kStatusTimeout;
-    }
-    const auto position = state.waiters.insert(state.waiters.end(), &waiter);
-    state.dispatcher_lock.unlock();
+  if (state.ending.load(std::memory_order_relaxed) != 0) frame.abandon();
+  // The objects are touched under the lock, and they may be no memory.
+  std::list<Waiter*>::iterator position;
+  bool waits = false;
+  {
+    runtime::MutexLock lock(state.dispatcher_lock);
+    waits = !try_satisfy(waiter);
+    if (waits && !polls) position = state.waiters.insert(state.waiters.end(), &waiter);
+  }
+  if (!waits) return wait_all ? kStatusSuccess : waiter.satisfied_index;
+  if (polls) {
+    // A driver that polls in a loop must not keep a simulation from going on.
+    kernel.runtime().yield();
+    return kStatusTimeout;
+  }
+  {
     const runtime::TimeNs hangs = hang_deadline(frame);
     for (;;) {
       if (waiter.woken.load(std::memory_order_acquire) != 0) break;
@@ -130,32 +144,31 @@ int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const
           runtime::WaitResult::kTimedOut)
         break;
     }
-    state.dispatcher_lock.lock();
-    if (waiter.woken.load(std::memory_order_relaxed) == 2) {
-      state.dispatcher_lock.unlock();
-      frame.abandon();
+    uint32_t woken = 0;
+    {
+      runtime::MutexLock lock(state.dispatcher_lock);
+      woken = waiter.woken.load(std::memory_order_relaxed);
+      if (woken == 0) state.waiters.erase(position);
     }
-    if (waiter.woken.load(std::memory_order_relaxed) == 0) {
-      state.waiters.erase(position);
-      state.dispatcher_lock.unlock();
-      if (hangs < deadline) report_wait(frame, function, objects[0]);
+    if (woken == 2) frame.abandon();
+    if (woken == 0) {
+      if (hangs < deadline) report_wait(frame, function, describe_wait(kernel, waiter));
       return kStatusTimeout;
     }
   }
-  const int32_t index = waiter.satisfied_index;
-  state.dispatcher_lock.unlock();
-  return wait_all ? kStatusSuccess : index;
+  return wait_all ? kStatusSuccess : waiter.satisfied_index;
 }
 
 void abandon_waiters(Kernel& kernel) {
   Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.dispatcher_lock);
-  state.ending.store(true, std::memory_order_relaxed);
+  state.ending.store(1);
   for (Waiter* waiter : state.waiters) {
     waiter->woken.store(2, std::memory_order_release);
     kernel.runtime().wake_all(waiter->woken);
   }
   state.waiters.clear();
+  if (state.word_waiters.load() != 0) kernel.runtime().wake_all(state.ending);
 }
 
 int32_t set_event(Kernel& kernel, Kevent& event) {
@@ -292,8 +305,11 @@ void acquire_fast_mutex(const char* function, FastMutex* mutex, Irql raise_to) {
     }
     const runtime::TimeNs hangs = hang_deadline(frame);
     while (word.exchange(kContended, std::memory_order_acquire) != kFree) {
-      if (frame.kernel().runtime().wait(word, kContended, hangs) == runtime::WaitResult::kTimedOut)
-        report_wait(frame, function, mutex);
+      if (wait_for_word(frame, word, kContended, hangs)) continue;
+      const uint64_t owner = __atomic_load_n(&mutex->owner, __ATOMIC_RELAXED);
+      report_wait(frame, function,
+                  fmt::format("fast mutex {}, held by {}", static_cast<const void*>(mutex),
+                              owner_name(frame.kernel(), owner)));
     }
   }
   __atomic_store_n(&mutex->owner, self, __ATOMIC_RELAXED);
@@ -352,19 +368,28 @@ void acquire_spin_lock(CallFrame& frame, const char* function, SpinLock* lock) {
   uint32_t expected = 0;
   if (!word.compare_exchange_strong(expected, 1, std::memory_order_acquire)) {
     if (__atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == self) {
-      frame.kernel().bug_check("NT-16", function, 0xF, 0,
-                               "The calling thread holds this spin lock already: on one processor "
-                               "it would spin for ever.",
+      std::string actual =
+          "The calling thread holds this spin lock already: on one processor it would spin for "
+          "ever.";
+      if (const CallFrame::HeldLock* const held = frame.held_lock(lock)) {
+        actual += fmt::format(" It was acquired at {}.",
+                              to_text(frame.kernel(), {held->caller, held->ddi}));
+      }
+      frame.kernel().bug_check("NT-16", function, 0xF, 0, std::move(actual),
                                "Spin locks are not recursive.",
                                "Restructure the code so that it is taken once.");
     }
     const runtime::TimeNs hangs = hang_deadline(frame);
     while (word.exchange(2, std::memory_order_acquire) != 0) {
-      if (frame.kernel().runtime().wait(word, 2, hangs) == runtime::WaitResult::kTimedOut)
-        report_wait(frame, function, lock);
+      if (wait_for_word(frame, word, 2, hangs)) continue;
+      const uint64_t owner = __atomic_load_n(&lock->owner, __ATOMIC_RELAXED);
+      report_wait(frame, function,
+                  fmt::format("spin lock {}, held by {}", static_cast<const void*>(lock),
+                              owner_name(frame.kernel(), owner)));
     }
   }
   __atomic_store_n(&lock->owner, self, __ATOMIC_RELAXED);
+  frame.hold_spin_lock(lock);
 }
 
 void release_spin_lock(CallFrame& frame, const char* function, SpinLock* lock) {
@@ -375,6 +400,7 @@ void release_spin_lock(CallFrame& frame, const char* function, SpinLock* lock) {
         "The thread that acquired a spin lock releases it.", "Pair acquire and release.");
   }
   __atomic_store_n(&lock->owner, 0U, __ATOMIC_RELAXED);
+  frame.drop_spin_lock(lock);
   auto& word = *reinterpret_cast<std::atomic<uint32_t>*>(&lock->word);
   if (word.exchange(0, std::memory_order_release) == 2) frame.kernel().runtime().wake_one(word);
 }
@@ -416,6 +442,7 @@ DXGKIT_NT_ABI uint8_t ke_try_to_acquire_spin_lock_at_dpc_level(SpinLock* lock) {
     return 0;
   }
   __atomic_store_n(&lock->owner, static_cast<uint32_t>(this_thread(frame)), __ATOMIC_RELAXED);
+  frame.hold_spin_lock(lock);
   return 1;
 }
 

@@ -86,7 +86,7 @@ DXGKIT_NT_ABI int32_t ke_delay_execution_thread(uint8_t, uint8_t, const int64_t*
   frame.kernel().runtime().sleep_until(
       std::min(deadline_of(frame.kernel(), interval), hang_deadline(frame)));
   check_sleep(frame, "KeDelayExecutionThread");
-  if (frame.kernel().impl().ending.load(std::memory_order_relaxed)) frame.abandon();
+  if (frame.kernel().impl().ending.load(std::memory_order_relaxed) != 0) frame.abandon();
   return kStatusSuccess;
 }
 

@@ -138,7 +138,14 @@ namespace detail {
 extern constinit thread_local void** t_thread_slots;
 }  // namespace detail
 
-enum class ThreadSlot : size_t { kNt = 0, kLane = 1, kThunks = 2, kTrace = 3, kVidPn = 4 };
+enum class ThreadSlot : size_t {
+  kNt = 0,
+  kLane = 1,
+  kThunks = 2,
+  kTrace = 3,
+  kVidPn = 4,
+  kLocks = 5,
+};
 inline constexpr size_t kThreadSlots = 8;
 
 /// Lets the calling, foreign OS thread use an os runtime for the scope's length. Not for sim.

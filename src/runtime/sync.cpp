@@ -45,6 +45,16 @@ void Mutex::unlock() {
   interleave();
 }
 
+void MutexLock::release_below(const void* limit) {
+  void** const slots = detail::t_thread_slots;
+  if (slots == nullptr) return;
+  while (slots[kSlot] != nullptr && slots[kSlot] < limit) {
+    auto* const lock = static_cast<MutexLock*>(slots[kSlot]);
+    slots[kSlot] = lock->outer_;
+    lock->mutex_.unlock();
+  }
+}
+
 void Event::set() {
   if (state_.exchange(1, std::memory_order_acq_rel) == 0) {
     if (t_runtime != nullptr) t_runtime->wake_all(state_);

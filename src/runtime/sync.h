@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "runtime/runtime.h"
 #include "runtime/thread_annotations.h"
@@ -22,15 +23,32 @@ class DXGKIT_CAPABILITY("mutex") Mutex {
   std::atomic<uint32_t> state_{0};  // 0 free, 1 held, 2 held with waiters
 };
 
+/// Holds a mutex for a scope. The locks of a thread form a list, so that code which leaves scopes
+/// without their destructors can release what they hold.
 class DXGKIT_SCOPED_CAPABILITY MutexLock {
  public:
-  explicit MutexLock(Mutex& mutex) DXGKIT_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
-  ~MutexLock() DXGKIT_RELEASE() { mutex_.unlock(); }
+  explicit MutexLock(Mutex& mutex) DXGKIT_ACQUIRE(mutex)
+      : mutex_(mutex), slots_(detail::t_thread_slots) {
+    mutex_.lock();
+    if (slots_ != nullptr) outer_ = std::exchange(slots_[kSlot], this);
+  }
+  ~MutexLock() DXGKIT_RELEASE() {
+    if (slots_ != nullptr) slots_[kSlot] = outer_;
+    mutex_.unlock();
+  }
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
+  /// Releases the calling thread's locks whose scopes lie on the stack below `limit`: a jump over
+  /// them follows, and their destructors will not run.
+  static void release_below(const void* limit) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
+
  private:
+  static constexpr auto kSlot = static_cast<size_t>(ThreadSlot::kLocks);
+
   Mutex& mutex_;
+  void** const slots_;
+  void* outer_ = nullptr;
 };
 
 /// Manual-reset event.

@@ -330,6 +330,7 @@ FenceReport Scheduler::preempted(NodeOrdinal ordinal, SubmissionFenceId preempti
   }
   impl_->enter(now_ns);
   impl_->complete_up_to(*node, done);
+  impl_->note_given_back(*node);
   impl_->requeue(*node);
   node->preemption_pending = false;
   impl_->run();
@@ -393,7 +394,8 @@ NodeStatus Scheduler::node_status(NodeOrdinal ordinal) const {
           .hardware_queue_length = node->ring.size(),
           .preemption_pending = node->preemption_pending,
           .progress_ns = node->progress_ns,
-          .resetting = node->resetting || impl_->adapter_resetting_};
+          .resetting = node->resetting || impl_->adapter_resetting_,
+          .given_back = node->given_back};
 }
 
 size_t Scheduler::node_count() const {

@@ -124,6 +124,14 @@ struct QueuedSignal {
 /// the caller turns it into a finding (INT-11, INT-12, INT-14, PREEMPT-09).
 enum class FenceReport { kAccepted, kRepeated, kUnknownFence, kUnknownNode, kUnexpectedPreemption };
 
+/// The packet at the head of a node's hardware queue came back by preemption, and nothing has
+/// completed on the node since it did so first. For timeouts.
+struct GivenBack {
+  uint32_t times = 0;  // 0: none did
+  int64_t ran_ns = 0;  // on hardware, all these times together
+  PacketId packet;
+};
+
 struct NodeStatus {
   SubmissionFenceId last_submitted, last_completed;
   size_t hardware_queue_length = 0;
@@ -131,6 +139,7 @@ struct NodeStatus {
   int64_t progress_ns =
       0;  // time of the last submission to an empty queue or completion: for timeouts
   bool resetting = false;
+  GivenBack given_back;  // by the last preemption
 };
 
 /// The packet that the reset of an engine aborted.

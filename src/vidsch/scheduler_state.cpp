@@ -546,6 +546,22 @@ void Scheduler::Impl::complete_up_to(NodeState& node, size_t count) {
 
 /// Preempted: the packets still on hardware go back to the front of their contexts' queues, in
 /// order.
+/// The engine answered a preemption: what is on hardware now did not complete.
+void Scheduler::Impl::note_given_back(NodeState& node) {
+  node.given_back = {};
+  if (node.ring.empty()) return;
+  Packet& head = *node.ring.front();
+  if (head.context->failed) return;  // it retires instead of coming again
+  if (head.times_back == 0 || head.back_after != node.last_completed) {
+    head.times_back = 0;
+    head.back_ran_ns = 0;
+    head.back_after = node.last_completed;
+  }
+  ++head.times_back;
+  head.back_ran_ns += now_ns_ - node.progress_ns;
+  node.given_back = {head.times_back, head.back_ran_ns, head.id};
+}
+
 void Scheduler::Impl::requeue(NodeState& node) {
   if (!node.ring.empty()) {
     Packet& head = *node.ring.front();

@@ -56,6 +56,10 @@ struct PacketRecord {
   bool boosted = false;      // selected out of turn (SCHED-15): no reason to preempt
   bool credited = false;     // kSignal, blocked kWait: known to `Inheritance`
   uint32_t quanta_lost = 0;  // how often it was preempted for a used-up quantum
+  // As in GivenBack. Valid while the last completed id of its node is `back_after`.
+  uint32_t times_back = 0;
+  int64_t back_ran_ns = 0;
+  SubmissionFenceId back_after;
   std::vector<SyncPoint> points;
   bool at_submission = false;
   std::shared_ptr<Broadcast> broadcast;
@@ -140,6 +144,7 @@ struct NodeState {
   bool preemption_pending = false;
   bool preemption_unsent = false;  // the loop still has to tell the port
   bool preempting_quantum = false;
+  GivenBack given_back;
   int64_t progress_ns = 0;
   bool progress_unstamped = false;
 };
@@ -231,6 +236,7 @@ struct Scheduler::Impl {
   size_t outstanding() const;
   void complete_up_to(NodeState& node, size_t count);
   void requeue(NodeState& node);
+  void note_given_back(NodeState& node);
   void halt();
   void abandon_hardware();
 

@@ -1,4 +1,5 @@
 // What drivers answer to questions about engines that are silent, and what comes of it.
+#include "dxgk/exercise.h"
 #include "runtime/sim_time.h"
 #include "tests/contract/tdr_fixture.h"
 
@@ -263,6 +264,52 @@ TEST_F(TdrAnswerTest, AnEngineIsExcusedOnce) {
     }
     EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_HUNG);
   });
+}
+
+// Who provokes timeouts to see a driver recover may have as many as it takes, and may have the
+// adapter reset by a driver that could reset one engine.
+TEST_F(TdrAnswerTest, ProvokedTimeoutsCountForNothing) {
+  using Provoked = dxgk::ProvokedTimeouts;
+  DXGKIT_COVERS("TDR-05", "TDR-06");
+  for (const Provoked provoked : {Provoked::kAnyReset, Provoked::kAdapterReset}) {
+    SCOPED_TRACE(static_cast<int>(provoked));
+    engines([provoked](Stack& stack, EngineResets& resets) {
+      dxgk::Exercise exercise = std::move(*dxgk::Exercise::on(*stack.system, stack.luid));
+      const bool adapter = provoked == Provoked::kAdapterReset;
+      const uint32_t limit = exercise.timeout_policy().limit_count;
+      Client client(stack);
+      const auto hang = [&] {
+        const D3DKMT_HANDLE device = client.make_device();
+        ContextBuffers context;
+        ASSERT_EQ(client.create_context(&context, 0, device), 0);
+        render(client, context);
+        wait_out(stack);
+        EXPECT_EQ(client.destroy_device(device), 0);
+      };
+      for (uint32_t i = 0; i <= limit; ++i) {
+        exercise.provoke_timeouts(provoked);
+        hang();
+      }
+      EXPECT_EQ(stack.statistics().engine_resets, adapter ? 0 : limit + 1);
+      EXPECT_EQ(stack.statistics().adapter_resets, adapter ? limit + 1 : 0);
+      EXPECT_EQ(stack.statistics().watch_preemptions, limit + 1);
+      for (const dxgk::TimeoutReport& report : reports(stack)) {
+        EXPECT_EQ(report.code, adapter ? 0x117U : 0x141U);
+        EXPECT_EQ(report.aborted.has_value(), !adapter);
+        if (!adapter) EXPECT_EQ(report.aborted, report.fence);
+        EXPECT_FALSE(report.granted);
+      }
+      // The next one was not provoked.
+      resets.status = [](DXGKARG_QUERYENGINESTATUS* args) {
+        args->EngineStatus.Responsive = 1;
+        return 0;
+      };
+      hang();
+      wait_out(stack);
+      EXPECT_EQ(stack.statistics().engine_resets, adapter ? 1 : limit + 2);
+      EXPECT_TRUE(reports(stack).back().granted);
+    });
+  }
 }
 
 }  // namespace

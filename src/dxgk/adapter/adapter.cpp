@@ -88,6 +88,7 @@ AdapterStatistics Adapter::statistics() {
     sums = core_.counters();
     sums.engine_resets = timeout_->engine_resets();
     sums.adapter_resets = timeout_->adapter_reset().resets();
+    sums.watch_preemptions = timeout_->watch_preemptions();
     if (!core_.has_memory()) return;
     const vidmm::Statistics& memory = core_.memory().statistics();
     sums.page_ins = memory.page_ins;

@@ -58,6 +58,7 @@ struct AdapterStatistics {
   uint64_t packets_submitted = 0, packets_resubmitted = 0, paging_packets = 0,
            packets_completed = 0, packets_cancelled = 0, packets_faulted = 0;
   uint64_t engine_resets = 0, adapter_resets = 0;
+  uint64_t watch_preemptions = 0;  // asked for because a node did not get on for TdrDelay
   uint64_t patch_locations = 0, dma_bytes = 0, interrupts = 0, dpcs = 0, sync_signals = 0;
   uint64_t page_ins = 0, page_outs = 0, bytes_in = 0, bytes_out = 0, evictions = 0, fills = 0,
            aperture_maps = 0;

@@ -17,4 +17,12 @@ struct TimeoutPolicy {
   int64_t limit_time_ns = 60'000'000'000;
 };
 
+/// A timeout that somebody provokes to see the driver recover. It counts against no limit (TDR-05,
+/// TDR-06).
+enum class ProvokedTimeouts {
+  kNone,
+  kAnyReset,      // recovered as any other timeout
+  kAdapterReset,  // always by a reset of the adapter, as if the driver could not reset one engine
+};
+
 }  // namespace dxgkit::dxgk

@@ -14,6 +14,29 @@ namespace {
 constexpr uint32_t kSmallestUsefulRemainder = 256;
 /// PAGE-11: passes over an empty, full-size buffer in which MultipassOffset did not move.
 constexpr uint32_t kMaxPassesWithoutProgress = 2;
+/// More passes than it has pages, by so many, mean that an operation does not get on (PAGE-11).
+constexpr uint64_t kSparePasses = 8;
+
+uint64_t pages_of(const port::PagingOperation& operation) {
+  using Kind = port::PagingOperation::Kind;
+  switch (operation.kind) {
+    case Kind::kTransfer:
+    case Kind::kFill:
+    case Kind::kTransferVirtual:
+    case Kind::kFillVirtual:
+    case Kind::kUpdateContextAllocation:
+      return operation.size_bytes / kPageBytes;
+    case Kind::kMapAperture:
+    case Kind::kUnmapAperture:
+      return operation.page_count;
+    case Kind::kUpdatePageTable:
+      return operation.page_table.count;
+    case Kind::kCopyPageTableEntries:
+      return operation.copies.size();
+    default:
+      return 0;
+  }
+}
 /// One MDL describes less than 4 GiB, and TransferOffset has 32 bits: larger allocations are taken
 /// in windows of this size, each with its own MDL and its own segment address.
 constexpr uint64_t kWindowBytes = uint64_t{2} << 30;
@@ -120,6 +143,7 @@ std::vector<std::function<void()>> PagingExecutor::abandon() {
   operations_done_ = operations_queued_;
   multipass_offset_ = 0;
   passes_without_progress_ = 0;
+  whole_passes_ = 0;
   head_must_be_idle_ = false;
   current_ = nullptr;
   return waited;
@@ -434,6 +458,27 @@ PagingExecutor::Progress PagingExecutor::build(port::PagingOperation& operation,
       return Progress::kStop;
     }
     if (progress) passes_without_progress_ = 0;
+    // Bytes are progress, but the same ones for ever are not: each pass over a whole buffer does at
+    // least one page of the operation.
+    if (whole_buffer && ++whole_passes_ > pages_of(operation) + kSparePasses) {
+      owner_.paging_failed(verifier::Finding{
+          .rule = "PAGE-11",
+          .severity = verifier::Severity::kBugCheck,
+          .ddi = "DxgkDdiBuildPagingBuffer",
+          .actual = fmt::format(
+              "It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER for the {}th time, over paging "
+              "buffers of {} bytes, for one operation of {} pages; this time it wrote {} bytes, "
+              "and MultipassOffset went from {} to {}.",
+              whole_passes_, config_.buffer_bytes, pages_of(operation), result.bytes_written,
+              multipass_offset_, result.multipass_offset),
+          .expected = "Each pass over a fresh, full-size buffer does another part of the operation, "
+                      "and the last one returns STATUS_SUCCESS.",
+          .fix = "Store how far you came in MultipassOffset, go on from there in the next pass, "
+                 "and return STATUS_SUCCESS when the rest fitted.",
+          .bugcheck_code = 0x10E,
+          .bugcheck_parameter = 0xB});
+      return Progress::kStop;
+    }
     multipass_offset_ = result.multipass_offset;
     owner_.count_multipass();
     submit_slice();
@@ -450,6 +495,7 @@ PagingExecutor::Progress PagingExecutor::build(port::PagingOperation& operation,
   if (result.status != Status::kSuccess) return Progress::kStop;
   multipass_offset_ = 0;
   passes_without_progress_ = 0;
+  whole_passes_ = 0;
   return Progress::kDone;
 }
 

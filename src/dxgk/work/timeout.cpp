@@ -21,6 +21,9 @@ namespace {
 constexpr const char* kPolicyKey =
     "\\Registry\\Machine\\System\\CurrentControlSet\\Control\\GraphicsDrivers";
 constexpr uint32_t kRegDword = 4;
+/// So many preemptions without a completion, and so many times TdrDelay on hardware, make a packet
+/// hung although the engine answers each time (TDR-33).
+constexpr uint32_t kGivenBackMost = 5;
 
 bool same_name(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char one, char other) {
@@ -182,7 +185,10 @@ void Timeout::look_at(NodeOrdinal node) {
     for (const auto& [packet, fence] : scheduler.packets_on(node))
       mine.asked_fences.push_back(fence.value);
     mine.by_watch = true;
-    if (scheduler.request_preemption(node)) return;
+    if (scheduler.request_preemption(node)) {
+      ++watch_preemptions_;
+      return;
+    }
     mine.by_watch = false;  // it cannot preempt
   }
   timed_out(node);
@@ -203,7 +209,10 @@ void Timeout::preemption_answered(const port::InterruptReport& report) {
   const NodeOrdinal node{report.node};
   Node& mine = nodes_[report.node];
   const bool ours = std::exchange(mine.by_watch, false);
-  if (!ours || !report.inside_preempt) return;
+  if (!ours || !report.inside_preempt) {
+    look_at_given_back(report);
+    return;
+  }
   const auto left = std::ranges::find_if(mine.asked_fences, [&](uint32_t fence) {
     return fence_newer(SubmissionFenceId{fence}, SubmissionFenceId{report.last_completed});
   });
@@ -229,6 +238,49 @@ void Timeout::preemption_answered(const port::InterruptReport& report) {
   }
   mine.lost = true;
   mine.lost_after = last;
+}
+
+/// An engine that answers every preemption is never silent, and yet may not run what it takes.
+void Timeout::look_at_given_back(const port::InterruptReport& report) {
+  if (policy_.delay_ns <= 0 || policy_.level == 0 || policy_.debug_mode == 1) return;
+  const NodeOrdinal node{report.node};
+  const vidsch::NodeStatus status = core_.scheduler().node_status(node);
+  const vidsch::GivenBack& back = status.given_back;
+  Node& mine = nodes_[report.node];
+  const bool granted = back.times != 0 && mine.granted_packet == back.packet;
+  const uint32_t most = granted ? 2 * kGivenBackMost : kGivenBackMost;
+  if (back.times < most || back.ran_ns < most * policy_.delay_ns) return;
+  if (!granted && core_.port().timeouts().has_engine_reset()) {
+    const Result<bool> responsive = core_.port().timeouts().query_engine_status(node);
+    if (!core_.running_or_starting()) return;
+    if (responsive.has_value() && *responsive) {  // TDR-10
+      mine.granted_packet = back.packet;
+      return;
+    }
+  }
+  core_.findings().report(
+      {.rule = "TDR-33",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiSubmitCommand",
+       .actual = fmt::format(
+           "Node {} answered {} preemption requests in a row with the same packet uncompleted "
+           "(LastCompletedFenceId {} each time), after {} ms on hardware in all.",
+           report.node, back.times, report.last_completed, back.ran_ns / runtime::kMillisecond),
+       .expected = fmt::format(
+           "A packet that comes again goes on, or starts again, and completes in the end: here "
+           "within {} preemptions and {} ms on hardware.",
+           most, most * policy_.delay_ns / runtime::kMillisecond),
+       .fix = "Check that the engine was started for this fence, that its interrupt is enabled "
+              "and acknowledged, and that the ISR reports DMA_COMPLETED for every fence. If the "
+              "commands themselves never end, it is the user mode's to find.",
+       .why = "The kernel submits a preempted packet again: it would do so for ever.",
+       .windows = "An engine that answers in time is not reset: the application hangs, and memory "
+                  "management with it if the packet is a paging packet.",
+       .confidence = verifier::Confidence::kInferred});
+  std::string cause = fmt::format("Node {} gave one packet back {} times in a row.", report.node,
+                                  back.times);
+  if (is_settled_by_policy(node, cause)) return;
+  require_engine_reset(node, std::move(cause));
 }
 
 void Timeout::report_silence(NodeOrdinal node, const vidsch::NodeStatus& status) {
@@ -282,6 +334,15 @@ void Timeout::timed_out(NodeOrdinal node) {
       "Node {} {} for {} ms.", node.value,
       status.preemption_pending ? "did not answer a preemption request" : "reported nothing",
       policy_.delay_ns / runtime::kMillisecond);
+  if (is_settled_by_policy(node, cause)) return;
+  Request request;
+  request.node = node;
+  request.cause = std::move(cause);
+  this->request(std::move(request));
+}
+
+/// True: the machine stops instead of a recovery (TDR-02).
+bool Timeout::is_settled_by_policy(NodeOrdinal node, const std::string& cause) {
   if (policy_.debug_mode == 0) {  // there is no debugger to stop for: it is noted (our choice)
     TimeoutReport note;
     note.code = 0x193;
@@ -290,21 +351,16 @@ void Timeout::timed_out(NodeOrdinal node) {
     note.detected_ns = note.ended_ns = runtime_.now();
     log_.add(std::move(note));
   }
-  if (policy_.level == 1) {
-    core_.fail({.rule = "TDR-02",
-                .severity = verifier::Severity::kBugCheck,
-                .ddi = "DxgkDdiPreemptCommand",
-                .actual = cause + " TdrLevel is 1.",
-                .expected = "With TdrLevel 1 a timeout stops the machine.",
-                .fix = "Set TdrLevel to 3 to have timeouts recovered.",
-                .bugcheck_code = 0x116,
-                .bugcheck_parameter = 0});
-    return;
-  }
-  Request request;
-  request.node = node;
-  request.cause = std::move(cause);
-  this->request(std::move(request));
+  if (policy_.level != 1) return false;
+  core_.fail({.rule = "TDR-02",
+              .severity = verifier::Severity::kBugCheck,
+              .ddi = "DxgkDdiPreemptCommand",
+              .actual = cause + " TdrLevel is 1.",
+              .expected = "With TdrLevel 1 a timeout stops the machine.",
+              .fix = "Set TdrLevel to 3 to have timeouts recovered.",
+              .bugcheck_code = 0x116,
+              .bugcheck_parameter = 0});
+  return true;
 }
 
 void Timeout::require_engine_reset(NodeOrdinal node, std::string cause) {
@@ -377,6 +433,7 @@ void Timeout::begin_log(const Request& request) {
   if (!request.required && core_.scheduler().node_status(request.node).preemption_pending)
     beginning.preemption = mine.preemption.value;
   log_.begin(beginning);
+  log_.current().granted = mine.granted;
 }
 
 void Timeout::recover(const Request& request) {
@@ -401,11 +458,13 @@ void Timeout::recover(const Request& request) {
     case EngineOutcome::kNotNeeded:
     case EngineOutcome::kGranted:
       log_.drop();
-      break;
+      return;
     case EngineOutcome::kOver:
       log_.end(false);
       break;
   }
+  // One was provoked. A driver that does not get on afterwards runs into the limits.
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { provoked_ = ProvokedTimeouts::kNone; });
 }
 
 std::optional<bool> Timeout::responsive(NodeOrdinal node) {
@@ -428,6 +487,13 @@ std::optional<bool> Timeout::responsive(NodeOrdinal node) {
 Timeout::EngineOutcome Timeout::recover_engine(const Request& request) {
   if (!core_.caps().support_per_engine_tdr || !core_.port().timeouts().has_engine_reset()) {
     log_.step("The driver has no per-engine recovery: the adapter is reset.");
+    return EngineOutcome::kPromote;
+  }
+  bool whole = false;
+  core_.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { whole = provoked_ == ProvokedTimeouts::kAdapterReset; });
+  if (whole) {
+    log_.step("A reset of the adapter is asked for.");
     return EngineOutcome::kPromote;
   }
   if (!request.required) {
@@ -532,6 +598,7 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
         "DxgkDdiResetEngine of node {}: LastAbortedFenceId {}; fence {} was the last completed, "
         "{} the last submitted.",
         node.value, *reset, before.last_completed.value, before.last_submitted.value));
+    if (hung) log_.current().aborted = *reset;
     // INT-21: what was kept back is of packets the reset ended. The engine goes on before this
     // step is over, and what it reports then counts.
     core_.port().timeouts().unmask_engines(bit, /*tell=*/false);
@@ -539,6 +606,40 @@ Timeout::EngineOutcome Timeout::reset_one(NodeOrdinal node, bool required, bool 
   }));
   core_.port().timeouts().unmask_engines(bit, /*tell=*/false);  // where that was left early
   return outcome;
+}
+
+/// A reset that ends no packet submits all of them again. If nothing completes before the next one,
+/// it would go on for ever, and engine resets count for no limit (TDR-05): the second is promoted.
+bool Timeout::resets_without_end(NodeOrdinal node, const vidsch::NodeStatus& before,
+                                 const vidsch::EngineReset& found) {
+  Node& mine = nodes_[node.value];
+  if (found.on_hardware || before.hardware_queue_length == 0) {
+    mine.blameless = false;
+    return false;
+  }
+  if (!mine.blameless || mine.blameless_after != before.last_completed) {
+    mine.blameless = true;
+    mine.blameless_after = before.last_completed;
+    return false;
+  }
+  mine.blameless = false;
+  core_.findings().report(
+      {.rule = "TDR-13",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiResetEngine",
+       .actual = fmt::format(
+           "It answered LastAbortedFenceId {} for node {} twice, the last completed fence, with {} "
+           "packets on hardware, and the node completed nothing between the two resets.",
+           before.last_completed.value, node.value, before.hardware_queue_length),
+       .expected = "The reset names the packet that it ended, and the node then takes new packets "
+                   "and completes them.",
+       .fix = "Return the fence of the packet that was running, and check that the engine starts "
+              "again: its ring, its interrupt, its doorbell.",
+       .why = "Without an aborted packet all of them are submitted again, to an engine that hangs "
+              "as before.",
+       .windows = "Undocumented. Here the adapter is reset.",
+       .confidence = verifier::Confidence::kInferred});
+  return true;
 }
 
 Timeout::EngineOutcome Timeout::judge(NodeOrdinal node, const vidsch::NodeStatus& before,
@@ -566,6 +667,10 @@ Timeout::EngineOutcome Timeout::judge(NodeOrdinal node, const vidsch::NodeStatus
         "reset.");
     return EngineOutcome::kPromote;
   }
+  if (resets_without_end(node, before, found)) {
+    log_.note("The engine did not get on after its last reset either: the adapter is reset.");
+    return EngineOutcome::kPromote;
+  }
   Node& mine = nodes_[node.value];
   stale_.engine_was_reset(node, before, mine.preemption, last_aborted);
   mine.by_watch = false;
@@ -582,7 +687,7 @@ Timeout::EngineOutcome Timeout::judge(NodeOrdinal node, const vidsch::NodeStatus
         fmt::format("Fence {} was of {}, whose device is lost (hung); {} packets before it are "
                     "complete, {} behind it are submitted again.",
                     last_aborted.value, guilty->process().name(), found.finished, found.innocent));
-    limits_.note_engine_timeout(*guilty);
+    if (provoked_ == ProvokedTimeouts::kNone) limits_.note_engine_timeout(*guilty);
   } else {
     log_.note(fmt::format("Nobody is to blame; {} packets are submitted again.", found.innocent));
   }
@@ -593,7 +698,8 @@ void Timeout::recover_adapter(const Request& request) {
   bool past = false;
   if (!run_unless_failed(core_,
                          [&]() DXGKIT_REQUIRES(on_lane) {
-                           past = limits_.past_limit(request.cause);
+                           past = provoked_ == ProvokedTimeouts::kNone &&
+                                  limits_.past_limit(request.cause);
                            if (past) return;
                            log_.current().code = 0x117;
                            adapter_reset_.begin();

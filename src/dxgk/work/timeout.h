@@ -65,6 +65,11 @@ class Timeout {
   /// See AdapterReset::under_way.
   bool resetting_adapter() const DXGKIT_REQUIRES(on_lane) { return adapter_reset_.under_way(); }
   uint64_t engine_resets() const DXGKIT_REQUIRES(on_lane) { return engine_resets_; }
+  /// How often the watch asked for a preemption because a node did not get on.
+  uint64_t watch_preemptions() const DXGKIT_REQUIRES(on_lane) { return watch_preemptions_; }
+  void provoke(ProvokedTimeouts provoked) DXGKIT_REQUIRES(on_lane) { provoked_ = provoked; }
+  /// Constant after start().
+  const TimeoutPolicy& policy() const { return policy_; }
 
   /// What belongs to recoveries.
   const RecoveryLog& log() const { return log_; }
@@ -76,7 +81,7 @@ class Timeout {
   struct Request {
     NodeOrdinal node;
     bool adapter = false;   // the whole adapter, without trying the engine
-    bool required = false;  // by the driver: no preemption has been waited for
+    bool required = false;  // by the driver, or known to be due: no preemption is waited for
     std::string cause;
     uint64_t adapter_resets = 0;  // before it
   };
@@ -85,6 +90,10 @@ class Timeout {
     bool by_watch = false;  // the preemption that pends was ours
     bool lost = false;      // it gave packets back that never ran, when the one below was the last
     SubmissionFenceId lost_after;
+    PacketId granted_packet;  // given back too often, and Responsive gave it as much time again
+    // It was reset, no packet was to blame, and the one below was the last completed.
+    bool blameless = false;
+    SubmissionFenceId blameless_after;
     bool granted = false;  // Responsive gave it a second TdrDelay (TDR-10)
     bool excused = false;  // it got another one because the machine stood still
     int64_t granted_until = 0;
@@ -103,7 +112,9 @@ class Timeout {
   std::optional<int64_t> deadline(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
   bool excuse(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
   void look_at(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
+  void look_at_given_back(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   void timed_out(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
+  bool is_settled_by_policy(NodeOrdinal node, const std::string& cause) DXGKIT_REQUIRES(on_lane);
   void report_silence(NodeOrdinal node, const vidsch::NodeStatus& status) DXGKIT_REQUIRES(on_lane);
   void request(Request request) DXGKIT_REQUIRES(on_lane);
 
@@ -115,6 +126,8 @@ class Timeout {
   EngineOutcome recover_engine(const Request& request);
   std::optional<bool> responsive(NodeOrdinal node);
   EngineOutcome reset_one(NodeOrdinal node, bool required, bool hung);
+  bool resets_without_end(NodeOrdinal node, const vidsch::NodeStatus& before,
+                          const vidsch::EngineReset& found) DXGKIT_REQUIRES(on_lane);
   EngineOutcome judge(NodeOrdinal node, const vidsch::NodeStatus& before,
                       SubmissionFenceId last_aborted) DXGKIT_REQUIRES(on_lane);
   uint64_t preempt_others(uint64_t mask, NodeOrdinal node);
@@ -137,6 +150,8 @@ class Timeout {
   bool recovering_ DXGKIT_GUARDED_BY(on_lane) = false;
   std::deque<Request> requests_ DXGKIT_GUARDED_BY(on_lane);
   uint64_t engine_resets_ DXGKIT_GUARDED_BY(on_lane) = 0;
+  uint64_t watch_preemptions_ DXGKIT_GUARDED_BY(on_lane) = 0;
+  ProvokedTimeouts provoked_ DXGKIT_GUARDED_BY(on_lane) = ProvokedTimeouts::kNone;
 
   std::atomic<uint32_t> bell_{0};  // rises with each request; the thread waits on it
   std::atomic<bool> stop_{false};

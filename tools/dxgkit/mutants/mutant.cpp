@@ -177,6 +177,58 @@ NTSTATUS NTAPI spin_in_render(IN_CONST_HANDLE, INOUT_PDXGKARG_RENDER) {
   }
 }
 
+// --- recovery ---
+constexpr ULONG kNodes = 2;
+UINT submitted[kNodes], reported[kNodes];  // fences, the last of each node
+DXGKCB_NOTIFY_INTERRUPT notify_interrupt;
+
+NTSTATUS NTAPI remember_submission(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+  submitted[args->NodeOrdinal % kNodes] = args->SubmissionFenceId;
+  return whole.DxgkDdiSubmitCommand(adapter, args);
+}
+NTSTATUS NTAPI blame_newest(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_RESETENGINE args) {
+  const NTSTATUS status = whole.DxgkDdiResetEngine(adapter, args);
+  args->LastAbortedFenceId = submitted[args->NodeOrdinal % kNodes];
+  return status;
+}
+NTSTATUS NTAPI always_responsive(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYENGINESTATUS args) {
+  args->EngineStatus.Value = 0;
+  args->EngineStatus.Responsive = 1;
+  return STATUS_SUCCESS;
+}
+BOOLEAN deaf;  // to submissions, since the restart
+NTSTATUS NTAPI restart_deaf(IN_CONST_HANDLE adapter) {
+  deaf = TRUE;
+  return whole.DxgkDdiRestartFromTimeout(adapter);
+}
+NTSTATUS NTAPI drop_submission(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+  return deaf ? STATUS_SUCCESS : whole.DxgkDdiSubmitCommand(adapter, args);
+}
+VOID NTAPI note_report(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED)
+    reported[data->DmaCompleted.NodeOrdinal % kNodes] = data->DmaCompleted.SubmissionFenceId;
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_PREEMPTED)
+    reported[data->DmaPreempted.NodeOrdinal % kNodes] = data->DmaPreempted.LastCompletedFenceId;
+  notify_interrupt(device, data);
+}
+VOID NTAPI blame_the_next(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA changed = *data;
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_FAULTED) ++changed.DmaFaulted.FaultedFenceId;
+  notify_interrupt(device, &changed);
+}
+DXGKCB_NOTIFY_INTERRUPT notify_instead;
+NTSTATUS NTAPI start_between(const PVOID adapter, PDXGK_START_INFO start,
+                             PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  DXGKRNL_INTERFACE changed = *interface;
+  notify_interrupt = changed.DxgkCbNotifyInterrupt;
+  changed.DxgkCbNotifyInterrupt = notify_instead;
+  return whole.DxgkDdiStartDevice(adapter, start, &changed, sources, children);
+}
+NTSTATUS NTAPI answer_from_memory(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
+  args->CurrentFence = reported[args->NodeOrdinal % kNodes];
+  return STATUS_SUCCESS;
+}
+
 // --- reset, power, end ---
 NTSTATUS NTAPI fail_reset(IN_CONST_HANDLE) { return STATUS_UNSUCCESSFUL; }
 NTSTATUS NTAPI fail_power(const PVOID, ULONG, DEVICE_POWER_STATE, POWER_ACTION) {
@@ -219,6 +271,24 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("fill_unchecked")) data->DxgkDdiRender = fill_unchecked;
   if (chosen("fill_little")) data->DxgkDdiRender = fill_little;
   if (chosen("preempt_silent")) data->DxgkDdiPreemptCommand = ignore_preemption;
+  if (chosen("reset_blames_newest")) {
+    data->DxgkDdiSubmitCommand = remember_submission;
+    data->DxgkDdiResetEngine = blame_newest;
+  }
+  if (chosen("responsive_for_ever")) data->DxgkDdiQueryEngineStatus = always_responsive;
+  if (chosen("restart_deaf")) {
+    data->DxgkDdiRestartFromTimeout = restart_deaf;
+    data->DxgkDdiSubmitCommand = drop_submission;
+  }
+  if (chosen("fence_from_memory")) {
+    notify_instead = note_report;
+    data->DxgkDdiStartDevice = start_between;
+    data->DxgkDdiQueryCurrentFence = answer_from_memory;
+  }
+  if (chosen("fault_of_next")) {
+    notify_instead = blame_the_next;
+    data->DxgkDdiStartDevice = start_between;
+  }
   if (chosen("reset_fails")) data->DxgkDdiResetFromTimeout = fail_reset;
   if (chosen("power_fails")) data->DxgkDdiSetPowerState = fail_power;
   if (chosen("pool_leaks")) data->DxgkDdiRemoveDevice = leak_at_remove;

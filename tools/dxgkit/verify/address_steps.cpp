@@ -379,7 +379,7 @@ Outcome hostile(Bench& bench) {
   size_t refused = 0;
   size_t accepted = 0;
   size_t lost = 0;
-  bench.expect_page_faults();
+  bench.expect_warnings("VA-28");
   const auto run = [&]() -> Answer<void> {
     auto owner = std::make_unique<Owner>(bench, "hostile");
     DXGKIT_VERIFY_TRY(owner->open());
@@ -441,7 +441,7 @@ Outcome hostile(Bench& bench) {
 Outcome faults(Bench& bench) {
   size_t jobs = 0;
   std::string wrong;
-  bench.expect_page_faults();
+  bench.expect_warnings("VA-28");
   const auto run = [&]() -> Answer<void> {
     for (uint32_t node = 0; node < bench.node_count(); ++node) {
       Owner bystander(bench, "bystander");

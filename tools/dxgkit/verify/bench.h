@@ -76,10 +76,10 @@ class Bench {
   /// driver for the remaining steps. False if it does not start.
   bool start_over();
 
-  /// The rest of the step provokes page faults. The kernel reports them as warnings (VA-28); they
-  /// do not count against the driver.
-  void expect_page_faults() { page_faults_expected_ = true; }
-  bool take_page_faults_expected() { return std::exchange(page_faults_expected_, false); }
+  /// The rest of the step provokes what the kernel warns of by this rule. The warnings do not count
+  /// against the driver.
+  void expect_warnings(const char* rule) { expected_warnings_.emplace(rule); }
+  std::set<std::string> take_expected_warnings() { return std::exchange(expected_warnings_, {}); }
 
   /// The driver has come back from a call: the parent's patience begins anew. Any thread.
   void came_back() {
@@ -120,6 +120,11 @@ class Bench {
   /// The three orders in which objects are destroyed: as made, reversed, any.
   std::vector<std::vector<size_t>> orders(size_t count);
 
+  /// Null if the device cannot be made to fail, or has something wrong with it already.
+  bus::FaultInjection* device_faults() {
+    return mutator_ == nullptr ? world_->device().faults() : nullptr;
+  }
+
   /// Null without a plug-in, and if it could not be opened on this adapter.
   const Plugin* plugin() const { return client_refused_ ? nullptr : plugin_; }
   bool client_refused() const { return client_refused_; }
@@ -152,7 +157,8 @@ class Bench {
   Mutator* const mutator_;
   Shortage shortage_;
   uint64_t random_state_;
-  bool not_a_driver_ = false, client_refused_ = false, page_faults_expected_ = false;
+  bool not_a_driver_ = false, client_refused_ = false;
+  std::set<std::string> expected_warnings_;
   std::vector<std::string> filled_entries_;
   uint32_t interface_version_ = 0;
   std::set<std::pair<std::string, const void*>> known_leaks_;  // of this copy of the driver
@@ -244,7 +250,7 @@ class Client {
   bool page_faulted(D3DKMT_HANDLE device);
 
   Answer<void> query_umd_private(std::span<std::byte> data);
-  /// Fails if the device has been lost.
+  /// False if the device has been lost.
   bool active(D3DKMT_HANDLE device);
 
   // --- the same as above, with the answer of the call; outputs as they were unless it succeeds ---

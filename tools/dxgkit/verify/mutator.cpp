@@ -8,9 +8,6 @@
 namespace dxgkit::tool::verify {
 namespace {
 
-/// The limit of a call: in virtual time while it waits, in processor time while it computes.
-constexpr runtime::DurationNs kHangLimit = 10 * runtime::kSecond;
-
 constexpr MayFail kMayFail[] = {
     {"DxgkCbGetDeviceInformation", {Status::kUnsuccessful, Status::kInsufficientResources}},
     {"DxgkCbMapMemory", {Status::kInsufficientResources, Status::kUnsuccessful}},
@@ -52,7 +49,6 @@ std::string Mutation::text() const {
 }
 
 void Mutator::attach(World& world) {
-  world.kernel().set_hang_limit(kHangLimit);
   struck_ = struck_ || mutation_.kind == Mutation::Kind::kNoResources;
   identity_ = world.function().identity();
   bus::FaultInjection* const faults = world.device().faults();

@@ -45,6 +45,7 @@ std::span<const Step> memory_steps();
 std::span<const Step> failure_steps();
 std::span<const Step> private_data_steps();
 std::span<const Step> work_steps();
+std::span<const Step> timeout_steps();
 std::span<const Step> overreach_steps();
 std::span<const Step> address_steps();
 std::span<const Step> transfer_steps();

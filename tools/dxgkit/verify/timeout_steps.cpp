@@ -1,0 +1,497 @@
+// The device fails under the work of two clients: engines stop dead, memory loses its content,
+// interrupts get lost. Everybody but the one whose packet it was goes on as if nothing had been.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tools/dxgkit/verify/crew.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+/// Longer than a submission takes, so that packets queue up behind each other.
+constexpr uint64_t kBusyNs = 200 * 1000;
+constexpr uint32_t kAll = 1'000'000;  // of a million
+
+struct Tally {
+  size_t rounds = 0, jobs = 0, unreached = 0;
+  size_t engine_resets = 0, adapter_resets = 0, faults = 0;
+};
+
+/// A finding that only this file can have: the kernel does not know what the device was told to do.
+void blame(Bench& bench, const char* rule, const char* ddi, std::string actual,
+           std::string expected, std::string fix) {
+  bench.findings().report({.rule = rule,
+                           .severity = verifier::Severity::kViolation,
+                           .ddi = ddi,
+                           .actual = std::move(actual),
+                           .expected = std::move(expected),
+                           .fix = std::move(fix),
+                           .why = "The device model was told what to do wrong, and when.",
+                           .windows = "Applications lose their devices, or stand still."});
+}
+
+std::vector<dxgk::TimeoutReport> reports(Bench& bench) {
+  Result<std::vector<dxgk::TimeoutReport>> all = bench.system().timeouts(bench.luid());
+  return all.has_value() ? std::move(*all) : std::vector<dxgk::TimeoutReport>();
+}
+
+/// Clients hear of their lost devices before a recovery is over, and it is told when it is over.
+void await_report(Bench& bench, size_t before) {
+  const runtime::TimeNs deadline =
+      bench.runtime().now() + bench.exercise().timeout_policy().ddi_delay_ns;
+  while (bench.running() && reports(bench).size() == before && bench.runtime().now() < deadline)
+    bench.runtime().sleep_for(runtime::kMillisecond);
+}
+
+/// What kernel and driver did, as one text.
+std::string story(const dxgk::TimeoutReport& report) {
+  std::string text;
+  for (const dxgk::TimeoutStep& step : report.steps) text += (text.empty() ? "" : " ") + step.text;
+  return text;
+}
+
+const char* reset_ddi(const dxgk::TimeoutReport& report) {
+  return report.code == 0x141 ? "DxgkDdiResetEngine" : "DxgkDdiRestartFromTimeout";
+}
+
+/// The engines took no packets after `report`, or lost them.
+std::string blame_dead_engine(Bench& bench, const dxgk::TimeoutReport& report, std::string what) {
+  const bool engine = report.code == 0x141;
+  blame(bench, engine ? "TDR-13" : "TDR-33", reset_ddi(report),
+        fmt::format("{}. The recovery before it: {}", what, story(report)),
+        fmt::format("After {} the nodes take packets, run them, and report them complete.",
+                    reset_ddi(report)),
+        "Set ring, fences, interrupt enables and the driver's own queue up as after the start; "
+        "forget the preemption request and the packets of before.");
+  return what;
+}
+
+/// A full job on each node, and a question about each fence. Empty: all is well.
+Answer<std::string> works(Bench& bench) {
+  const auto run = [&]() -> Answer<std::string> {
+    Worker worker(bench, "afterwards");
+    DXGKIT_VERIFY_TRY(worker.open());
+    for (uint32_t node = 0; node < bench.node_count(); ++node) {
+      const Answer<std::unique_ptr<Job>> job =
+          Job::create(bench, worker.client, worker.device, bench.random(), node);
+      if (!job) return std::unexpected(job.error());
+      DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts[node]));
+      std::string lost;
+      const Answer<bool> kept = worker.idle(&lost);
+      if (!kept) return std::unexpected(kept.error());
+      if (!*kept) return fmt::format("a job on node {} lost its device", node);
+      if (const Answer<void> right = (*job)->check(); !right) {
+        report_result(bench, "After a recovery: " + right.error());
+        return right.error();
+      }
+      DXGKIT_VERIFY_TRY((*job)->destroy());
+    }
+    DXGKIT_VERIFY_TRY(worker.client.destroy_device(worker.device));
+    return std::string();
+  };
+  const Answer<std::string> done = run();
+  if (done && done->empty()) {
+    const Result<uint32_t> fences = bench.exercise().query_fences();
+    if (!fences.has_value()) return std::unexpected(status_text(fences.error()));
+  }
+  return done;
+}
+
+/// Clients that lost their devices without a reason; empty: none did.
+std::string blame_lost_devices(Bench& bench, Crew& crew, const dxgk::TimeoutReport* report,
+                               const std::string& culprit) {
+  for (Crew::Member& member : crew.members()) {
+    const std::string& name = member.worker.name;
+    if (!member.lost || name == culprit) continue;
+    std::string what = culprit.empty()
+                           ? fmt::format("{} lost its device to nothing", name)
+                           : fmt::format("{} lost its device to a packet of {}", name, culprit);
+    blame(bench, "TDR-18", report != nullptr ? reset_ddi(*report) : "DxgkCbNotifyInterrupt",
+          what + "." + (report != nullptr ? " " + story(*report) : std::string()),
+          "One packet fails, and its device alone is lost. Others see a delay.",
+          "Name the packet the engine was at, and report the ones before it complete.");
+    return what;
+  }
+  return {};
+}
+
+Answer<std::string> judge_results(Bench& bench, Crew& crew, const std::string& after) {
+  const Answer<std::string> wrong = crew.wrong();
+  if (wrong && !wrong->empty()) report_result(bench, after + ": " + *wrong);
+  return wrong;
+}
+
+struct Hang {
+  uint32_t node = 0;
+  uint32_t entry = 1;  // the one at which the engine stops dead
+  Crew::Wishes wishes = {};
+  uint32_t lost = 0;  // of a million interrupts before it
+  bool whole_adapter = false;
+};
+
+/// Compares what became of a hang with what the device was told. Empty: it went well.
+Answer<std::string> judge_hang(Bench& bench, const Hang& hang, Crew& crew,
+                               std::span<const dxgk::TimeoutReport> told, Tally& tally) {
+  if (told.empty()) {
+    ++tally.unreached;  // fewer packets than that
+    if (std::string what = blame_lost_devices(bench, crew, nullptr, {}); !what.empty()) return what;
+    return judge_results(bench, crew, "While no engine hung");
+  }
+  const dxgk::TimeoutReport& report = told.front();
+  if (!report.recovered) return fmt::format("node {} was not recovered", hang.node);
+  if (told.size() > 1) {
+    return blame_dead_engine(
+        bench, report,
+        fmt::format("Node {} hung once, and node {} timed out after the recovery", report.node,
+                    told[1].node));
+  }
+  if (report.node != hang.node) {
+    const std::string what =
+        fmt::format("node {} hung, and node {} timed out", hang.node, report.node);
+    return blame_dead_engine(bench, report, what);
+  }
+  if (report.granted) {
+    blame(bench, "TDR-10", "DxgkDdiQueryEngineStatus",
+          fmt::format("Responsive was 1 for node {}, which had stopped dead at fence {}.",
+                      report.node, report.fence),
+          "Responsive is 1 only if the engine got on since the driver was asked for a preemption.",
+          "Compare what the engine has done, or where it is, with what it was then.");
+    return fmt::format("node {} was called responsive though it hung", report.node);
+  }
+  const bool engine = report.code == 0x141;
+  ++(engine ? tally.engine_resets : tally.adapter_resets);
+  if (!engine) return std::string();  // every device is lost (TDR-26)
+  if (report.fence != 0 && report.aborted.value_or(report.fence) != report.fence) {
+    blame(bench, "TDR-14", "DxgkDdiResetEngine",
+          fmt::format("LastAbortedFenceId is {} for node {}, which had stopped dead at fence {}, a "
+                      "packet of {}.",
+                      *report.aborted, report.node, report.fence, report.process),
+          "The fence of the packet that the engine was at.",
+          "Ask the hardware which packet the reset ended. If it cannot tell, it is the oldest that "
+          "it has not completed.");
+    return fmt::format("the wrong packet was named after node {} had hung", report.node);
+  }
+  if (std::string what = blame_lost_devices(bench, crew, &report, report.process); !what.empty())
+    return what;
+  return judge_results(bench, crew, fmt::format("After a reset of node {}", report.node));
+}
+
+Answer<std::string> hang_once(Bench& bench, const Hang& hang, Tally& tally) {
+  using Provoked = dxgk::ProvokedTimeouts;
+  Crew crew(bench, hang.node);
+  DXGKIT_VERIFY_TRY(crew.prepare(hang.wishes));
+  const size_t before = reports(bench).size();
+  bench.exercise().provoke_timeouts(hang.whole_adapter ? Provoked::kAdapterReset
+                                                       : Provoked::kAnyReset);
+  std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count());
+  for (bus::EngineFaults& one : faults) one.lose_interrupt_per_million = hang.lost;
+  faults[hang.node].hang_at_entry = hang.entry;
+  faults[hang.node].hangs_max = 1;
+  bench.device_faults()->set_faults(faults);
+  const Answer<void> done = crew.work();
+  bench.device_faults()->set_faults({});
+  if (!bench.running()) return std::string("the adapter failed");
+  if (!done) return std::unexpected(done.error());
+  ++tally.rounds;
+  tally.jobs += crew.jobs();
+  if (std::ranges::any_of(crew.members(), &Crew::Member::lost)) await_report(bench, before);
+  const std::vector<dxgk::TimeoutReport> all = reports(bench);
+  const std::span<const dxgk::TimeoutReport> told = std::span(all).subspan(before);
+  Answer<std::string> wrong = judge_hang(bench, hang, crew, told, tally);
+  if (!wrong || !wrong->empty() || !bench.running()) return wrong;
+  // What hangs now was not provoked, and the usual limits end it.
+  bench.exercise().provoke_timeouts(Provoked::kNone);
+  const size_t recovered = reports(bench).size();
+  wrong = works(bench);
+  const bool lost = wrong && wrong->ends_with("its device");
+  if (!told.empty() && (!bench.running() || lost || reports(bench).size() != recovered)) {
+    return blame_dead_engine(
+        bench, told.front(),
+        lost ? "After the recovery " + *wrong : std::string("Work after the recovery timed out"));
+  }
+  return wrong;
+}
+
+/// Nothing to inject, or nowhere to wait for what it leads to. Empty: go on.
+std::string why_no_faults(Bench& bench) {
+  if (bench.device_faults() == nullptr)
+    return "the device cannot be made to fail, or is failing already";
+  if (bench.device_faults()->engine_count() < bench.node_count())
+    return "the device has fewer engines that can be made to fail than the driver has nodes";
+  return {};
+}
+
+std::string why_no_timeouts(Bench& bench) {
+  if (std::string why = why_no_faults(bench); !why.empty()) return why;
+  const dxgk::TimeoutPolicy& policy = bench.exercise().timeout_policy();
+  if (policy.level != 3 || policy.debug_mode < 2 || policy.delay_ns <= 0)
+    return "the registry says that timeouts are not recovered from";
+  if (!bench.runtime().is_simulated()) {
+    return fmt::format("every timeout would take {} s; with --mode sim time costs nothing",
+                       2 * policy.delay_ns / runtime::kSecond);
+  }
+  return {};
+}
+
+Outcome finish(Bench& bench, const Answer<std::string>& wrong) {
+  if (bench.device_faults() != nullptr) bench.device_faults()->set_faults({});
+  if (bench.running()) bench.exercise().provoke_timeouts(dxgk::ProvokedTimeouts::kNone);
+  if (!wrong) return Outcome::failed(wrong.error());
+  return wrong->empty() ? Outcome::ok() : Outcome::failed(*wrong);
+}
+
+Outcome run_hangs(Bench& bench, std::span<const Hang> hangs) {
+  if (std::string why = why_no_timeouts(bench); !why.empty())
+    return Outcome::skipped(std::move(why));
+  bench.expect_warnings("TDR-01");
+  Tally tally;
+  Answer<std::string> wrong{std::string()};
+  for (const Hang& hang : hangs) {
+    wrong = hang_once(bench, hang, tally);
+    if (!wrong || !wrong->empty() || !bench.running()) break;
+  }
+  Outcome outcome = finish(bench, wrong);
+  if (outcome.kind != Outcome::Kind::kOk) return outcome;
+  if (!bench.running()) return Outcome::failed("the adapter failed");
+  if (tally.engine_resets + tally.adapter_resets == 0)
+    return Outcome::failed("no engine reached the packet at which it was to stop");
+  outcome.text = fmt::format(
+      "{} hangs under {} jobs of 2 clients: {} engines and {} times the adapter were reset, what "
+      "was not hit came out right",
+      tally.rounds - tally.unreached, tally.jobs, tally.engine_resets, tally.adapter_resets);
+  return outcome;
+}
+
+/// Each engine stops at one of its packets, with work behind it and beside it.
+Outcome hangs(Bench& bench) {
+  std::vector<Hang> all;
+  for (uint32_t node = 0; node < bench.node_count(); ++node) {
+    for (const uint32_t entry : {1U, 2U, 4U})
+      all.push_back({.node = node, .entry = entry, .wishes = {.busy_ns = kBusyNs}});
+    all.push_back({.node = node, .entry = 3, .wishes = {.urgent = true, .busy_ns = kBusyNs}});
+    all.push_back({.node = node, .entry = 3, .wishes = {.busy_ns = kBusyNs}, .lost = kAll});
+  }
+  return run_hangs(bench, all);
+}
+
+/// The same with a reset of the adapter for it: whatever the driver can do else, and because paging
+/// was hit.
+Outcome adapter_hangs(Bench& bench) {
+  std::vector<Hang> all;
+  for (uint32_t node = 0; node < bench.node_count(); ++node) {
+    for (const uint32_t entry : {1U, 3U}) {
+      all.push_back(
+          {.node = node, .entry = entry, .wishes = {.busy_ns = kBusyNs}, .whole_adapter = true});
+    }
+    all.push_back({.node = node, .entry = 1, .wishes = {.evicted = true, .busy_ns = kBusyNs}});
+  }
+  return run_hangs(bench, all);
+}
+
+// --- memory errors ---
+
+/// Packets of a crew's work that are paging, although everything was resident.
+Answer<uint64_t> paging_of_work(Bench& bench) {
+  Crew crew(bench, 0);
+  DXGKIT_VERIFY_TRY(crew.prepare({.busy_ns = kBusyNs}));
+  const Result<dxgk::AdapterStatistics> before = bench.system().statistics(bench.luid());
+  DXGKIT_VERIFY_TRY(crew.work());
+  const Result<dxgk::AdapterStatistics> after = bench.system().statistics(bench.luid());
+  if (!before.has_value() || !after.has_value())
+    return std::unexpected(std::string("the adapter failed"));
+  return after->paging_packets - before->paging_packets;
+}
+
+Answer<std::string> fault_once(Bench& bench, uint32_t node, uint32_t entry, bool urgent,
+                               Tally& tally) {
+  Crew crew(bench, node);
+  DXGKIT_VERIFY_TRY(crew.prepare({.urgent = urgent, .busy_ns = kBusyNs}));
+  const size_t before = reports(bench).size();
+  std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count());
+  faults[node].memory_error_at_entry = entry;
+  bench.device_faults()->set_faults(faults);
+  const Answer<void> done = crew.work();
+  bench.device_faults()->set_faults({});
+  if (!bench.running()) return std::string("the adapter failed");
+  if (!done) return std::unexpected(done.error());
+  ++tally.rounds;
+  tally.jobs += crew.jobs();
+  const std::vector<dxgk::TimeoutReport> all = reports(bench);
+  std::array<Crew::Member, 2>& members = crew.members();
+  const auto lost = std::ranges::count_if(members, &Crew::Member::lost);
+  if (lost == 0) ++tally.unreached;
+  tally.faults += lost != 0;
+  std::string what;
+  if (all.size() != before) {
+    what = fmt::format("Node {} met a memory error at one packet, and node {} timed out", node,
+                       all.back().node);
+    if (std::ranges::any_of(members, &Crew::Member::lost)) what += ", and devices were lost to it";
+    blame(bench, "TDR-18", "DxgkCbNotifyInterrupt", what + ". " + story(all.back()),
+          "The fault is reported with the fence of its packet, and the engine goes on with the "
+          "packets behind it.",
+          "Report the fault from the ISR, reset the engine, and submit what it held behind the "
+          "faulted packet to it again.");
+    return what;
+  }
+  if (lost > 1) {
+    what = "one packet met a memory error, and both clients lost their devices";
+    blame(bench, "TDR-18", "DxgkCbNotifyInterrupt", what + ".",
+          "One packet fails, and its device alone is lost.",
+          "Name the packet the engine was at, and report the ones before it complete.");
+    return what;
+  }
+  const Answer<std::string> wrong = judge_results(bench, crew, "After a memory error");
+  if (!wrong || !wrong->empty()) return wrong;
+  return works(bench);
+}
+
+/// One packet meets memory that has lost its content.
+Outcome memory_errors(Bench& bench) {
+  if (std::string why = why_no_faults(bench); !why.empty()) return Outcome::skipped(std::move(why));
+  const Answer<uint64_t> paging = paging_of_work(bench);
+  if (!paging) return Outcome::failed(paging.error());
+  if (*paging != 0)
+    return Outcome::skipped("its work comes with paging, whose errors no driver survives");
+  Tally tally;
+  Answer<std::string> wrong{std::string()};
+  for (uint32_t node = 0; node < bench.node_count(); ++node) {
+    for (const uint32_t entry : {1U, 2U, 3U, 4U}) {
+      wrong = fault_once(bench, node, entry, /*urgent=*/entry == 3, tally);
+      if (!wrong || !wrong->empty() || !bench.running()) return finish(bench, wrong);
+    }
+  }
+  if (tally.faults == 0) return Outcome::skipped("the device has no memory that could fail");
+  return Outcome::ok(fmt::format(
+      "{} packets met memory errors under {} jobs of 2 clients, what was not hit came out right",
+      tally.faults, tally.jobs));
+}
+
+// --- interrupts ---
+
+struct Noise {
+  const char* what;
+  bus::EngineFaults faults;
+};
+
+/// Two clients in flight while interrupts go astray. No device may be lost, nothing time out.
+Answer<std::string> interrupts_once(Bench& bench, uint32_t node, const Noise& noise, Tally& tally) {
+  Crew crew(bench, node);
+  DXGKIT_VERIFY_TRY(crew.prepare({.busy_ns = kBusyNs}));
+  const size_t before = reports(bench).size();
+  const std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count(), noise.faults);
+  bench.device_faults()->set_faults(faults);
+  const Answer<void> done = crew.work();
+  bench.device_faults()->set_faults({});
+  if (!bench.running()) return std::string("the adapter failed");
+  if (!done) return std::unexpected(done.error());
+  ++tally.rounds;
+  tally.jobs += crew.jobs();
+  const std::vector<dxgk::TimeoutReport> all = reports(bench);
+  if (all.size() != before) {
+    const std::string what =
+        fmt::format("node {} timed out while interrupts were {}", all[before].node, noise.what);
+    blame(bench, "INT-22", "DxgkDdiQueryCurrentFence",
+          what + ", though its engine had finished. " + story(all[before]),
+          "What the interrupt missed is reported when the kernel asks for the current fence.",
+          "Read the completed fence from the hardware, report it with DxgkCbNotifyInterrupt inside "
+          "DxgkCbSynchronizeExecution, and only then answer.");
+    return what;
+  }
+  if (std::string what = blame_lost_devices(bench, crew, nullptr, {}); !what.empty()) return what;
+  const Answer<std::string> wrong =
+      judge_results(bench, crew, fmt::format("While interrupts were {}", noise.what));
+  if (!wrong || !wrong->empty()) return wrong;
+  return works(bench);
+}
+
+/// One packet at a time, and no completion interrupts: the kernel asks for the fence, and that is
+/// enough.
+Answer<std::string> ask_instead(Bench& bench, Tally& tally) {
+  Worker worker(bench, "without interrupts");
+  DXGKIT_VERIFY_TRY(worker.open());
+  for (uint32_t node = 0; node < bench.node_count(); ++node) {
+    const Answer<std::unique_ptr<Job>> job =
+        Job::create(bench, worker.client, worker.device, bench.random(), node);
+    if (!job) return std::unexpected(job.error());
+    const Result<dxgk::AdapterStatistics> before = bench.system().statistics(bench.luid());
+    const std::vector<bus::EngineFaults> faults(
+        bench.device_faults()->engine_count(),
+        bus::EngineFaults{.lose_interrupt_per_million = kAll});
+    bench.device_faults()->set_faults(faults);
+    const Answer<void> submitted = (*job)->submit(worker.contexts[node]);
+    std::string lost;
+    const Answer<bool> kept = submitted ? worker.idle(&lost) : Answer<bool>(false);
+    bench.device_faults()->set_faults({});
+    DXGKIT_VERIFY_TRY(submitted);
+    if (!kept) return std::unexpected(kept.error());
+    const Result<dxgk::AdapterStatistics> after = bench.system().statistics(bench.luid());
+    if (!before.has_value() || !after.has_value()) return std::string("the adapter failed");
+    if (!*kept || after->watch_preemptions != before->watch_preemptions) {
+      const std::string what = fmt::format("node {} told of no completion when asked", node);
+      blame(bench, "INT-22", "DxgkDdiQueryCurrentFence",
+            fmt::format("Node {} had finished a packet, its interrupt was lost, and the call "
+                        "neither reported the fence nor answered it: the kernel asked for a "
+                        "preemption.",
+                        node),
+            "What the interrupt missed is reported when the kernel asks for the current fence.",
+            "Read the completed fence from the hardware, report it with DxgkCbNotifyInterrupt "
+            "inside DxgkCbSynchronizeExecution, and only then answer.");
+      return what;
+    }
+    if (const Answer<void> right = (*job)->check(); !right) {
+      report_result(bench, "Without interrupts: " + right.error());
+      return right.error();
+    }
+    ++tally.jobs;
+    DXGKIT_VERIFY_TRY((*job)->destroy());
+  }
+  return std::string();
+}
+
+Outcome interrupts(Bench& bench) {
+  if (std::string why = why_no_faults(bench); !why.empty()) return Outcome::skipped(std::move(why));
+  std::vector<Noise> noises = {
+      {"late", {.late_interrupt_per_million = kAll / 2}},
+      {"doubled", {.duplicate_interrupt_per_million = kAll / 2}},
+  };
+  // A lost interrupt is missed after TdrDelay only.
+  const bool lose = why_no_timeouts(bench).empty();
+  if (lose) {
+    noises.push_back({"lost", {.lose_interrupt_per_million = kAll / 2}});
+    noises.push_back({"lost, late and doubled",
+                      {.lose_interrupt_per_million = kAll / 4,
+                       .duplicate_interrupt_per_million = kAll / 4,
+                       .late_interrupt_per_million = kAll / 4}});
+  }
+  Tally tally;
+  Answer<std::string> wrong{std::string()};
+  for (const Noise& noise : noises) {
+    for (uint32_t node = 0; node < bench.node_count(); ++node) {
+      wrong = interrupts_once(bench, node, noise, tally);
+      if (!wrong || !wrong->empty() || !bench.running()) return finish(bench, wrong);
+    }
+  }
+  if (lose) wrong = ask_instead(bench, tally);
+  if (!wrong || !wrong->empty()) return finish(bench, wrong);
+  return Outcome::ok(
+      fmt::format("{} jobs with completions late, doubled{}, results right", tally.jobs,
+                  lose ? " and lost" : "; none lost, because each would take TdrDelay"));
+}
+
+constexpr Step kSteps[] = {
+    {"stray-interrupts", "completion interrupts are late, doubled and lost", Step::Needs::kClient,
+     interrupts},
+    {"memory-errors", "single packets meet memory that lost its content", Step::Needs::kClient,
+     memory_errors},
+    {"hangs", "engines stop dead at packets of one of two clients", Step::Needs::kClient, hangs},
+    {"adapter-hangs", "hangs that take a reset of the adapter, paging among them",
+     Step::Needs::kClient, adapter_hangs},
+};
+
+}  // namespace
+
+std::span<const Step> timeout_steps() { return kSteps; }
+
+}  // namespace dxgkit::tool::verify
