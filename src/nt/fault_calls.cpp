@@ -3,6 +3,8 @@
 #include <gnu/libc-version.h>
 #include <link.h>
 
+#include <iterator>
+
 #include "base/guarded_copy.h"
 #include "nt/fault_frame.h"
 #include "nt/kernel_impl.h"

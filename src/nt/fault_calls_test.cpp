@@ -24,8 +24,9 @@ TEST(FaultCalls, NamesTheRoutineAndTheArgument) {
       {4, "called KeSetEvent with argument 1 = 0x50, which touched 0x54"},
       {5, "called KeWaitForSingleObject with argument 1 = 0x60, which touched 0x6"},
       {6, "called RtlEqualUnicodeString, which touched 0x70000000000 (read)"},
-      {7, "called WRITE_REGISTER_ULONG with argument 1 = 0xddddddddddddddd0, which touched an "
-          "address that is not canonical"},
+      {7,
+       "called WRITE_REGISTER_ULONG with argument 1 = 0xddddddddddddddd0, which touched an "
+       "address that is not canonical"},
       {8, "which touched 0x80 (write)"},
   };
   for (const char* path : {NT_DOOR_DRIVER, NT_DOOR_DRIVER_SYS}) {
