@@ -145,11 +145,8 @@ int verify_command(const VerifyOptions& options) {
     if (const auto writable = check_writable(*options.trace); !writable)
       return bad_input(writable.error());
   }
-  // In simulation special pool costs little. Without it a long overrun damages this tool before any
-  // canary is looked at.
-  const bool special_pool = options.special_pool || mode == Mode::kSim;
   std::expected<nt::KernelConfig, std::string> kernel_config =
-      read_kernel_config(options.registry, special_pool, options.trace_imports);
+      read_kernel_config(options.registry, options.special_pool, options.trace_imports);
   if (!kernel_config.has_value()) return bad_input(kernel_config.error());
   std::unique_ptr<verify::Plugin> plugin;
   if (options.client.has_value()) {
