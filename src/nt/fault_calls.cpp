@@ -1,6 +1,9 @@
 // Faults in our own code while a driver's call is being served. The pointer at fault came from the
 // driver, so the fault is the driver's, at its call: an export need not check each pointer.
+#include <gnu/libc-version.h>
 #include <link.h>
+
+#include <iterator>
 
 #include "base/guarded_copy.h"
 #include "nt/fault_frame.h"
@@ -18,26 +21,30 @@ struct CodeRange {
   uint64_t low = 0, high = 0;
 };
 
-/// The executable part of the module that holds this function.
-CodeRange find_own_code() {
-  CodeRange own;
+/// The part of a module that holds `function`.
+CodeRange code_around(const void* function) {
+  CodeRange code{reinterpret_cast<uint64_t>(function), 0};
   dl_iterate_phdr(
       [](dl_phdr_info* module, size_t, void* result) {
-        const auto here = reinterpret_cast<uint64_t>(&find_own_code);
+        CodeRange& range = *static_cast<CodeRange*>(result);
         for (int i = 0; i < module->dlpi_phnum; ++i) {
           const auto& part = module->dlpi_phdr[i];
           const uint64_t low = module->dlpi_addr + part.p_vaddr;
-          if (part.p_type != PT_LOAD || here - low >= part.p_memsz) continue;
-          *static_cast<CodeRange*>(result) = {low, low + part.p_memsz};
+          if (part.p_type != PT_LOAD || range.low - low >= part.p_memsz) continue;
+          range = {low, low + part.p_memsz};
           return 1;
         }
         return 0;
       },
-      &own);
-  return own;
+      &code);
+  return code;
 }
 
-CodeRange own_code;
+bool contains(const CodeRange& code, uint64_t instruction) {
+  return instruction >= code.low && instruction < code.high;
+}
+
+CodeRange own_code, c_library_code;
 
 bool is_canonical(uint64_t address) {
   return static_cast<uint64_t>(static_cast<int64_t>(address << 16) >> 16) == address;
@@ -45,7 +52,10 @@ bool is_canonical(uint64_t address) {
 
 }  // namespace
 
-void prepare_call_faults() { own_code = find_own_code(); }
+void prepare_call_faults() {
+  own_code = code_around(reinterpret_cast<const void*>(&prepare_call_faults));
+  c_library_code = code_around(reinterpret_cast<const void*>(&gnu_get_libc_version));
+}
 
 uint32_t find_wrong_argument(const uint64_t (&arguments)[4], uint64_t trap, uint64_t address) {
   uint32_t best = 0;
@@ -68,10 +78,12 @@ CallFrame* find_faulting_call(CallFrame& frame, uint64_t instruction, uint64_t t
   while (caller != nullptr && (!caller->in_door() || caller->door().callee == nullptr))
     caller = caller->previous();
   if (caller == nullptr) return nullptr;
-  // Other libraries fail for reasons of their own, such as a heap that was overwritten before.
-  const bool is_ours = instruction >= own_code.low && instruction < own_code.high;
-  if (!is_ours && find_wrong_argument(caller->door().call_arguments, trap, address) == 0) return nullptr;
-  return caller;
+  if (contains(own_code, instruction)) return caller;
+  // The C library copies, and it also fails because a heap was overwritten before. A device plug-in
+  // fails for reasons of its own.
+  if (!contains(c_library_code, instruction)) return nullptr;
+  const uint32_t wrong = find_wrong_argument(caller->door().call_arguments, trap, address);
+  return wrong != 0 ? caller : nullptr;
 }
 
 }  // namespace dxgkit::nt

@@ -510,8 +510,8 @@ void report(void* argument) {
     if (record.parameters[14] == kCallMark) {
       call = reinterpret_cast<const char*>(record.parameters[13]);
       if (record.parameters[12] != 0) {
-        call += fmt::format(" with argument {} = {:#x}", record.parameters[12],
-                            record.parameters[11]);
+        call +=
+            fmt::format(" with argument {} = {:#x}", record.parameters[12], record.parameters[11]);
       } else {
         finding.confidence = verifier::Confidence::kInferred;
         finding.why =

@@ -167,13 +167,12 @@ std::string describe_object(Kernel& kernel, const DispatcherHeader* object) {
 }
 
 void report_wait(CallFrame& frame, const char* function, std::string object) {
-  std::string actual = fmt::format("{} has not returned: it waits for {} for more than {} ms.",
-                                   frame.name(), object,
-                                   frame.kernel().hang_limit() / runtime::kMillisecond);
+  std::string actual =
+      fmt::format("{} has not returned: it waits for {} for more than {} ms.", frame.name(), object,
+                  frame.kernel().hang_limit() / runtime::kMillisecond);
   std::string().swap(object);  // a function that does not return frees nothing
   frame.kernel().bug_check(
-      "NT-20", function, 0x133, 1, std::move(actual),
-      "DriverEntry and every DDI return.",
+      "NT-20", function, 0x133, 1, std::move(actual), "DriverEntry and every DDI return.",
       "Wait with a timeout, and look at who should have signalled or released the object.");
 }
 

@@ -3,6 +3,7 @@
 
 #include "nt/image_world_test.h"
 #include "runtime/cpu_watch.h"
+#include "tests/support/covers.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -63,6 +64,75 @@ TEST(Hang, LetsBusyDriversBe) {
     }
     EXPECT_EQ(world.findings.total(), 0U) << world.findings_text();
   });
+}
+
+/// Calls `function` of the driver, which must not return, and answers the finding's text.
+std::string hang(const char* path, const char* function, uint64_t how, const char* ddi) {
+  ImageWorld world(path, {}, {.hang_limit = 100 * runtime::kMillisecond});
+  {
+    CallFrame frame(world.kernel, "DxgkDdiTest", kPassiveLevel);
+    uint64_t result = 7;
+    EXPECT_FALSE(frame.call(world.find<Routine>(function), &result, how));
+  }
+  EXPECT_EQ(world.findings.total(), 1U) << world.findings_text();
+  if (world.findings.total() != 1) return {};
+  const verifier::Finding finding = world.findings.all()[0];
+  EXPECT_EQ(finding.rule, "NT-20");
+  EXPECT_EQ(finding.ddi, ddi);
+  EXPECT_EQ(finding.place.image, "driver.sys");
+  return finding.actual;
+}
+
+TEST(Hang, SaysForWhatTheCallWaits) {
+  DXGKIT_COVERS("NT-20");
+  for (const char* path : {NT_DOOR_DRIVER, NT_DOOR_DRIVER_SYS}) {
+    in_both_modes([&] {
+      const std::string event = hang(path, "Hang", 1, "KeWaitForSingleObject");
+      EXPECT_NE(event.find("DxgkDdiTest has not returned: it waits for event 0x"),
+                std::string::npos)
+          << event;
+      EXPECT_NE(event.find(" (driver.sys+0x"), std::string::npos) << event;
+      const std::string thread = hang(path, "WaitForThread", 0, "KeWaitForSingleObject");
+      EXPECT_NE(thread.find("it waits for the end of \"driver thread 1\", started at "),
+                std::string::npos)
+          << thread;
+      EXPECT_NE(thread.find(", which waits for event 0x"), std::string::npos) << thread;
+      const std::string lock = hang(path, "WaitForThread", 1, "KeAcquireSpinLockRaiseToDpc");
+      EXPECT_NE(lock.find("it waits for spin lock 0x"), std::string::npos) << lock;
+      EXPECT_NE(lock.find(", held by thread \"driver thread 1\" for more"), std::string::npos)
+          << lock;
+    });
+  }
+}
+
+TEST(Hang, FindsSpinLocksThatACallKeeps) {
+  DXGKIT_COVERS("NT-16");
+  for (const char* path : {NT_DOOR_DRIVER, NT_DOOR_DRIVER_SYS}) {
+    in_both_modes([&] {
+      ImageWorld world(path, {}, {});
+      uint64_t result = 0;
+      {
+        CallFrame frame(world.kernel, "DxgkDdiTest", kPassiveLevel);
+        EXPECT_TRUE(frame.call(world.find<Routine>("KeepSpinLock"), &result, uint64_t{1}));
+        ASSERT_EQ(world.findings.total(), 1U) << world.findings_text();
+        const verifier::Finding finding = world.findings.all()[0];
+        EXPECT_EQ(finding.rule, "NT-16");
+        EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+        EXPECT_EQ(finding.ddi, "DxgkDdiTest");
+        EXPECT_NE(finding.actual.find("It returned and holds spin lock 0x"), std::string::npos)
+            << finding.actual;
+        const auto start = reinterpret_cast<uint64_t>(world.image->find("KeepSpinLock")) -
+                           reinterpret_cast<uint64_t>(world.image->base());
+        EXPECT_GT(finding.place.rva, start);
+        EXPECT_LT(finding.place.rva, start + 256);
+        // The next call is told of its own mistakes only.
+        EXPECT_TRUE(frame.call(world.find<Routine>("Nothing"), &result, uint64_t{1}));
+        EXPECT_EQ(world.findings.total(), 1U) << world.findings_text();
+        // A thread of the driver waits for the lock: the world ends all the same.
+        EXPECT_TRUE(frame.call(world.find<Routine>("WaitForThread"), &result, uint64_t{2}));
+      }
+    });
+  }
 }
 
 }  // namespace

@@ -274,7 +274,7 @@ class CallFrame : private DoorFrame {
   void** slot_;
   Kdpc* dpc_head_ = nullptr;  // of the root frame only
   Kdpc* dpc_tail_ = nullptr;
-  DriverStack* stack_ = nullptr;           // taken by this frame
+  DriverStack* stack_ = nullptr;  // taken by this frame
   // Of the root frame only: the spin locks of the thread, as far as they have room, oldest first.
   static constexpr uint32_t kHeldLocksMax = 8;
   std::array<HeldLock, kHeldLocksMax> held_locks_;

@@ -367,8 +367,9 @@ DXGKIT_NT_ABI void wait_for_rundown(Rundown* rundown) {
     if (seen == 1) return;
     if (hangs == 0) hangs = hang_deadline(frame);
     if (wait_for_word(frame, given.word, seen, hangs)) continue;
-    report_wait(frame, "ExWaitForRundownProtectionRelease",
-                fmt::format("the {} references of {}", seen / 2, static_cast<const void*>(rundown)));
+    report_wait(
+        frame, "ExWaitForRundownProtectionRelease",
+        fmt::format("the {} references of {}", seen / 2, static_cast<const void*>(rundown)));
   }
 }
 DXGKIT_NT_ABI void rundown_completed(Rundown* rundown) {

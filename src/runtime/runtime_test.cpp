@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
+#include <new>
 #include <thread>
 
 #include "runtime/sync.h"
@@ -131,6 +133,31 @@ TEST_P(BothModes, TryLockRefusesWhileHeld) {
     } else {
       ADD_FAILURE() << "a free mutex refused";
     }
+  });
+}
+
+/// Stands for a stack that is left without destructors: the lock in places[0] lies below the other.
+void leave_lower_scope(Mutex& upper, Mutex& lower) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+  struct alignas(MutexLock) Place {
+    std::byte bytes[sizeof(MutexLock)];
+  };
+  std::array<Place, 2> places;
+  auto* const stays = new (&places[1]) MutexLock(upper);
+  new (&places[0]) MutexLock(lower);
+  MutexLock::release_below(&places[1]);
+  EXPECT_TRUE(lower.try_lock());
+  lower.unlock();
+  EXPECT_FALSE(upper.try_lock());
+  stays->~MutexLock();
+  EXPECT_TRUE(upper.try_lock());
+  upper.unlock();
+}
+
+TEST_P(BothModes, LocksOfScopesThatAreLeftCanBeReleased) {
+  run([](Runtime&) {
+    Mutex upper, lower;
+    leave_lower_scope(upper, lower);
+    leave_lower_scope(upper, lower);  // the list of locks is whole again
   });
 }
 

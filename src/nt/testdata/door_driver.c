@@ -182,3 +182,95 @@ EXPORTED ULONG64 OtherThreads(ULONG64 out) {
 
 /// Calls whatever the test points at.
 EXPORTED ULONG64 CallPointer(ULONG64 pointer) { return ((ULONG64(*)(void))(ULONG_PTR)pointer)(); }
+
+/// Calls a routine of the kernel with a pointer to where no memory is.
+EXPORTED __declspec(noinline) ULONG64 PassBadPointer(ULONG64 how) {
+  UCHAR bytes[64];
+  UNICODE_STRING text;
+  volatile ULONG64 size = sizeof(bytes);
+  KIRQL old;
+  LARGE_INTEGER now;
+  now.QuadPart = 0;
+  memset(bytes, 0, sizeof(bytes));
+  switch (how) {
+    case 0:
+      return READ_REGISTER_ULONG((volatile ULONG*)(ULONG_PTR)0x10);
+    case 1:
+      WRITE_REGISTER_ULONG((volatile ULONG*)(ULONG_PTR)0x20, 1);
+      break;
+    case 2:
+      memcpy((void*)(ULONG_PTR)0x30, bytes, size);
+      break;
+    case 3:
+      memset((void*)(ULONG_PTR)0x40, 0, size);
+      break;
+    case 4:
+      KeSetEvent((PRKEVENT)(ULONG_PTR)0x50, 0, FALSE);
+      break;
+    case 5:
+      return (ULONG64)KeWaitForSingleObject((void*)(ULONG_PTR)0x60, Executive, KernelMode, FALSE, &now);
+    case 6:
+      text.Length = text.MaximumLength = 16;
+      text.Buffer = (PWCH)(ULONG_PTR)0x70000000000;
+      return RtlEqualUnicodeString(&text, &text, TRUE);
+    case 7:
+      WRITE_REGISTER_ULONG((volatile ULONG*)(ULONG_PTR)0xDDDDDDDDDDDDDDD0, 1);
+      break;
+    default:
+      KeRaiseIrql(2, &old);
+      WRITE_REGISTER_ULONG((volatile ULONG*)(ULONG_PTR)0x80, 1);
+      KeLowerIrql(old);
+      break;
+  }
+  return 0;
+}
+
+static KSPIN_LOCK spin_lock;
+/// Returns with the spin lock held, at the level it was called at.
+EXPORTED __declspec(noinline) ULONG64 KeepSpinLock(ULONG64 argument) {
+  KIRQL old;
+  KeInitializeSpinLock(&spin_lock);
+  KeRaiseIrql(2, &old);
+  KeAcquireSpinLockAtDpcLevel(&spin_lock);
+  KeLowerIrql(old);
+  return argument;
+}
+/// Acquires what KeepSpinLock left, and releases it.
+EXPORTED ULONG64 UseSpinLock(ULONG64 argument) {
+  KIRQL old = KeAcquireSpinLockRaiseToDpc(&spin_lock);
+  KeReleaseSpinLock(&spin_lock, old);
+  return argument;
+}
+static void SpinLockThread(PVOID context) {
+  (void)context;
+  UseSpinLock(0);
+  PsTerminateSystemThread(STATUS_SUCCESS);
+}
+static void KeepingThread(PVOID context) {
+  KIRQL old;
+  KeAcquireSpinLock(&spin_lock, &old);
+  KeLowerIrql(old);
+  KeInitializeEvent(&event, NotificationEvent, FALSE);
+  KeSetEvent((PRKEVENT)context, 0, FALSE);
+  KeWaitForSingleObject(&event, Executive, KernelMode, FALSE, 0);
+  PsTerminateSystemThread(STATUS_SUCCESS);
+}
+/// 0: waits for the end of a thread that waits for an event; 1: for the spin lock which that thread
+/// keeps; 2: starts a thread that waits for the lock, and returns.
+EXPORTED ULONG64 WaitForThread(ULONG64 how) {
+  KEVENT kept;
+  HANDLE handle;
+  PVOID thread;
+  if (how == 2) {
+    PsCreateSystemThread(&handle, 0, 0, 0, 0, SpinLockThread, 0);
+    return 0;
+  }
+  KeInitializeSpinLock(&spin_lock);
+  KeInitializeEvent(&kept, SynchronizationEvent, FALSE);
+  PsCreateSystemThread(&handle, 0, 0, 0, 0, KeepingThread, &kept);
+  KeWaitForSingleObject(&kept, Executive, KernelMode, FALSE, 0);
+  if (how == 1) return UseSpinLock(0);
+  ObReferenceObjectByHandle(handle, 0, 0, KernelMode, &thread, 0);
+  KeWaitForSingleObject(thread, Executive, KernelMode, FALSE, 0);
+  return 0;
+}

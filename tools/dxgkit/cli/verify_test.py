@@ -135,7 +135,9 @@ class Verify(Cli):
                 ("reserved_taken", 1, "nearly-right-data", "LIFE-25"),
                 ("escape_error_leaks", 1, "nearly-right-data", "LIFE-20"),
                 ("entry_missing", 1, "load", "LIFE-03"),
-                ("entry_faults", 3, "load", "NT-01")):
+                ("entry_faults", 3, "load", "NT-01"),
+                ("registers_lost", 3, "start", "NT-01"),
+                ("lock_kept", 1, "start", "NT-16")):
             with self.subTest(fault=fault):
                 # A driver that never answers is asked once: the steps after it would wait for it.
                 only = ("--step", step) if fault in ("preempt_silent", "restart_deaf") else ()
@@ -186,6 +188,20 @@ class Verify(Cli):
         for mode in ("os", "sim"):
             steps, rules = self.mutant("render_spins", "--step", "hostile-render", "--ddi-timeout", "1", code=4, mode=mode)
             self.assertIn("NT-20", sum(rules.values(), []))
+
+    def test_a_driver_that_waits_for_ever(self):
+        steps, rules = self.mutant("stop_waits", "--step", "restart", code=4)
+        self.assertEqual(rules.get("restart"), ["NT-20"], rules)
+        self.assertEqual(steps["restart"]["outcome"], "failed")
+        actual = steps["restart"]["findings"][0]["actual"]
+        self.assertRegex(actual, r"^DxgkDdiStopDevice has not returned: it waits for event 0x[0-9a-f]+ \(mutant\.so\+0x")
+        self.proved({"NT-20"})
+
+    def test_a_bad_pointer_is_placed_at_the_call(self):
+        steps, rules = self.mutant("registers_lost", "--step", "devices", code=3)
+        finding = steps["start"]["findings"][0]
+        self.assertIn("DxgkDdiStartDevice called READ_REGISTER_ULONG with argument 1 = 0x40, which touched 0x40 (read)", finding["actual"])
+        self.assertIn("mutant.so+0x", finding["actual"])
 
     def test_one_step(self):
         report, steps = self.report("--step", "devices", code=0)

@@ -37,6 +37,14 @@ NTSTATUS NTAPI believe_device_information(const PVOID adapter, PDXGK_START_INFO 
   return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
 }
 
+/// Registers that were never mapped.
+NTSTATUS NTAPI read_no_registers(const PVOID adapter, PDXGK_START_INFO start,
+                                 PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  PUCHAR volatile registers = nullptr;
+  static_cast<void>(READ_REGISTER_ULONG(reinterpret_cast<volatile ULONG*>(registers + 0x40)));
+  return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+}
+
 // --- queries ---
 LONG query_count;
 NTSTATUS NTAPI change_caps(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
@@ -48,6 +56,15 @@ NTSTATUS NTAPI change_caps(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPT
 
 // --- objects ---
 NTSTATUS NTAPI keep_device(IN_CONST_HANDLE) { return STATUS_SUCCESS; }
+KSPIN_LOCK kept_lock;
+NTSTATUS NTAPI keep_lock(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEDEVICE args) {
+  KeInitializeSpinLock(&kept_lock);
+  KIRQL old;
+  KeRaiseIrql(DISPATCH_LEVEL, &old);
+  KeAcquireSpinLockAtDpcLevel(&kept_lock);
+  KeLowerIrql(old);
+  return whole.DxgkDdiCreateDevice(adapter, args);
+}
 
 // Wrong error paths, which have no effect while there is memory.
 NTSTATUS NTAPI leak_when_open_fails(IN_CONST_HANDLE device, IN_CONST_PDXGKARG_OPENALLOCATION args) {
@@ -234,6 +251,13 @@ NTSTATUS NTAPI fail_reset(IN_CONST_HANDLE) { return STATUS_UNSUCCESSFUL; }
 NTSTATUS NTAPI fail_power(const PVOID, ULONG, DEVICE_POWER_STATE, POWER_ACTION) {
   return STATUS_DEVICE_BUSY;
 }
+KEVENT never_set;
+NTSTATUS NTAPI wait_in_stop(const PVOID adapter) {
+  const NTSTATUS status = whole.DxgkDdiStopDevice(adapter);
+  KeInitializeEvent(&never_set, NotificationEvent, FALSE);
+  KeWaitForSingleObject(&never_set, Executive, KernelMode, FALSE, nullptr);
+  return status;
+}
 NTSTATUS NTAPI leak_at_remove(const PVOID adapter) {
   static_cast<void>(ExAllocatePoolWithTag(NonPagedPoolNx, 100, 'kaeL'));
   return whole.DxgkDdiRemoveDevice(adapter);
@@ -252,6 +276,9 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("start_fails")) data->DxgkDdiStartDevice = fail_start;
   if (chosen("start_error_leaks")) data->DxgkDdiStartDevice = leak_when_start_fails;
   if (chosen("start_error_ignored")) data->DxgkDdiStartDevice = believe_device_information;
+  if (chosen("registers_lost")) data->DxgkDdiStartDevice = read_no_registers;
+  if (chosen("lock_kept")) data->DxgkDdiCreateDevice = keep_lock;
+  if (chosen("stop_waits")) data->DxgkDdiStopDevice = wait_in_stop;
   if (chosen("caps_change")) data->DxgkDdiQueryAdapterInfo = change_caps;
   if (chosen("devices_leak")) data->DxgkDdiDestroyDevice = keep_device;
   if (chosen("open_error_leaks")) data->DxgkDdiOpenAllocation = leak_when_open_fails;

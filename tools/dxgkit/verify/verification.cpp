@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/deadlock_note.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/report.h"
 
@@ -107,6 +108,10 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
   runtime->run_main([&] {
     trace::set_current(&recorder);
     {
+      const runtime::DeadlockNote note([this] {
+        board_.deadlocked = true;
+        return std::string();
+      });
       Bench bench(*runtime, options_, driver_path_, kernel_config_, plugin_, findings_, heartbeat_,
                   mutator_);
       for (const Step& step : all_steps()) {

@@ -16,9 +16,11 @@
 
 namespace dxgkit::tool::verify {
 
-/// Shared by parent and child: the step that is running.
+/// Shared by parent and child: the step that is running, and whether its simulation ended because
+/// every thread waits.
 struct Board {
   char step[64] = {};
+  bool deadlocked = false;
 };
 
 /// The command line that repeats the step.

@@ -67,10 +67,11 @@ int cut_short(const VerifyOptions& options, const Board& board, const ChildEnd& 
   VerifyReport report;
   report.driver = options.driver;
   report.command = command_line(options);
-  const bool hung = end.kind == ChildEnd::Kind::kHung;
+  const bool hung = end.kind == ChildEnd::Kind::kHung || board.deadlocked;
   const std::string what =
-      hung ? fmt::format("step {} made no progress for {} s", board.step, options.ddi_timeout_s)
-           : fmt::format("the process ended by signal {} in step {}", end.code, board.step);
+      board.deadlocked ? fmt::format("in step {} every thread waits", board.step)
+      : hung ? fmt::format("step {} made no progress for {} s", board.step, options.ddi_timeout_s)
+             : fmt::format("the process ended by signal {} in step {}", end.code, board.step);
   report.steps.push_back({.name = board.step[0] == 0 ? "begin" : board.step,
                           .title = {},
                           .outcome = Outcome::failed(what),
@@ -81,7 +82,13 @@ int cut_short(const VerifyOptions& options, const Board& board, const ChildEnd& 
         {.rule = "NT-20",
          .severity = verifier::Severity::kBugCheck,
          .ddi = board.step,
-         .actual = fmt::format("Step {} made no progress for {} s; the process was ended.",
+         .actual =
+             board.deadlocked
+                 ? fmt::format("In step {} every thread waits, and nothing will wake one: an "
+                               "interrupt, a DPC or an answer that the kernel waits for never "
+                               "comes. stderr lists the threads.",
+                               board.step)
+                 : fmt::format("Step {} made no progress for {} s; the process was ended.",
                                board.step, options.ddi_timeout_s),
          .expected = "DriverEntry and every DDI return.",
          .fix = fmt::format("Run it under a debugger: {} --step {} --in-process; interrupt it and "
