@@ -471,8 +471,9 @@ PagingExecutor::Progress PagingExecutor::build(port::PagingOperation& operation,
               "and MultipassOffset went from {} to {}.",
               whole_passes_, config_.buffer_bytes, pages_of(operation), result.bytes_written,
               multipass_offset_, result.multipass_offset),
-          .expected = "Each pass over a fresh, full-size buffer does another part of the operation, "
-                      "and the last one returns STATUS_SUCCESS.",
+          .expected =
+              "Each pass over a fresh, full-size buffer does another part of the operation, "
+              "and the last one returns STATUS_SUCCESS.",
           .fix = "Store how far you came in MultipassOffset, go on from there in the next pass, "
                  "and return STATUS_SUCCESS when the rest fitted.",
           .bugcheck_code = 0x10E,

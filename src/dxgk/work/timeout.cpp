@@ -274,8 +274,8 @@ void Timeout::look_at_given_back(const port::InterruptReport& report) {
        .windows = "An engine that answers in time is not reset: the application hangs, and memory "
                   "management with it if the packet is a paging packet.",
        .confidence = verifier::Confidence::kInferred});
-  std::string cause = fmt::format("Node {} gave one packet back {} times in a row.", report.node,
-                                  back.times);
+  std::string cause =
+      fmt::format("Node {} gave one packet back {} times in a row.", report.node, back.times);
   if (is_settled_by_policy(node, cause)) return;
   require_engine_reset(node, std::move(cause));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "port/core/ddi_call.h"
+#include "port/core/guarded_output.h"
 #include "port/core/port_core.h"
 #include "port/ddi/wire.h"
 
@@ -64,6 +65,34 @@ class PrivateDataBefore {
   std::vector<std::vector<std::byte>> copies_;
 };
 
+/// The private data of a call's elements and of its resource, between guards.
+class GuardedPrivateData {
+ public:
+  template <typename Info>
+  GuardedPrivateData(std::span<Info> infos, std::span<const std::byte> resource)
+      : resource_(resource.empty() ? std::span<const std::byte>() : resource) {
+    elements_.reserve(infos.size());
+    for (const Info& info : infos) {
+      elements_.emplace_back(info.private_data.empty()
+                                 ? std::span<const std::byte>()
+                                 : std::span<const std::byte>(info.private_data));
+    }
+  }
+  std::byte* of_element(size_t i) const { return elements_[i].data(); }
+  std::byte* of_resource() const { return resource_.data(); }
+  void finish(PortCore& core, const char* ddi_name) {
+    static_cast<void>(resource_.finish(core, ddi_name, "pPrivateDriverData of the resource"));
+    for (size_t i = 0; i < elements_.size(); ++i) {
+      static_cast<void>(
+          elements_[i].finish(core, ddi_name, fmt::format("pPrivateDriverData of element {}", i)));
+    }
+  }
+
+ private:
+  GuardedOutput resource_;
+  std::vector<GuardedOutput> elements_;
+};
+
 constexpr DdiInfo kDescribeAllocation{"DxgkDdiDescribeAllocation", nt::kPassiveLevel,
                                       DdiClass::kLevelZero};
 constexpr DdiInfo kGetStandardAllocation{"DxgkDdiGetStandardAllocationDriverData",
@@ -80,17 +109,22 @@ Result<StandardAllocation> describe(PortCore& core, const Fill& fill) {
   for (const bool sizes_only : {true, false}) {
     DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA arguments{};
     fill(arguments);
+    GuardedOutput allocation_data(result.allocation_data), resource_data(result.resource_data);
     if (!sizes_only) {
       arguments.pAllocationPrivateDriverData =
-          result.allocation_data.empty() ? nullptr : result.allocation_data.data();
+          result.allocation_data.empty() ? nullptr : allocation_data.data();
       arguments.AllocationPrivateDriverDataSize = static_cast<UINT>(result.allocation_data.size());
       arguments.pResourcePrivateDriverData =
-          result.resource_data.empty() ? nullptr : result.resource_data.data();
+          result.resource_data.empty() ? nullptr : resource_data.data();
       arguments.ResourcePrivateDriverDataSize = static_cast<UINT>(result.resource_data.size());
     }
     DdiCall call(core, kGetStandardAllocation);
     const Status status =
         call(core.ddi.DxgkDdiGetStandardAllocationDriverData, core.context, &arguments);
+    static_cast<void>(
+        allocation_data.finish(core, kGetStandardAllocation.name, "pAllocationPrivateDriverData"));
+    static_cast<void>(
+        resource_data.finish(core, kGetStandardAllocation.name, "pResourcePrivateDriverData"));
     if (!is_success(status)) return Error(status);
     if (sizes_only) {
       if (arguments.AllocationPrivateDriverDataSize > kPrivateDataMax ||
@@ -113,19 +147,23 @@ Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
   std::vector<DXGK_ALLOCATIONINFO> elements(infos.size());
   if (!elements.empty())  // a resource may be empty
     std::memset(elements.data(), 0, elements.size() * sizeof(elements[0]));
+  GuardedPrivateData guarded(infos, private_data);
   for (size_t i = 0; i < infos.size(); ++i) {
-    elements[i].pPrivateDriverData = data_of(infos[i].private_data);
+    elements[i].pPrivateDriverData = guarded.of_element(i);
     elements[i].PrivateDriverDataSize = size_of(infos[i].private_data);
   }
   DXGKARG_CREATEALLOCATION arguments{};
-  arguments.pPrivateDriverData = data_of(private_data);
+  arguments.pPrivateDriverData = guarded.of_resource();
   arguments.PrivateDriverDataSize = size_of(private_data);
   arguments.NumAllocations = static_cast<UINT>(infos.size());
-  arguments.pAllocationInfo = elements.data();
+  GuardedOutput array = GuardedOutput::of(std::span(elements));
+  arguments.pAllocationInfo = array.as<DXGK_ALLOCATIONINFO>();
   arguments.hResource = resource == nullptr ? nullptr : *resource;
   arguments.Flags.Resource = creates_resource ? 1 : 0;
   DdiCall call(core_, kCreateAllocation, infos.size());
   const Status status = call(core_.ddi.DxgkDdiCreateAllocation, core_.context, &arguments);
+  static_cast<void>(array.finish(core_, kCreateAllocation.name, "pAllocationInfo"));
+  guarded.finish(core_, kCreateAllocation.name);
   if (!call.completed()) return status;
   constexpr std::array kDocumented = {Status::kSuccess, Status::kInvalidParameter,
                                       Status::kNoMemory, Status::kGraphicsDriverMismatch};
@@ -188,21 +226,25 @@ Status AllocationsPort::open_allocations(void* device, std::span<OpenInfo> infos
   if (is_dead(core_)) return Status::kDeviceRemoved;
   std::vector<DXGK_OPENALLOCATIONINFO> elements(infos.size());
   std::memset(elements.data(), 0, elements.size() * sizeof(elements[0]));
+  GuardedPrivateData guarded(infos, private_data);
   for (size_t i = 0; i < infos.size(); ++i) {
     elements[i].hAllocation = infos[i].allocation_handle;
-    elements[i].pPrivateDriverData = data_of(infos[i].private_data);
+    elements[i].pPrivateDriverData = guarded.of_element(i);
     elements[i].PrivateDriverDataSize = size_of(infos[i].private_data);
   }
   DXGKARG_OPENALLOCATION arguments{};
   arguments.NumAllocations = static_cast<UINT>(infos.size());
-  arguments.pOpenAllocation = elements.data();
-  arguments.pPrivateDriverData = data_of(private_data);
+  GuardedOutput array = GuardedOutput::of(std::span(elements));
+  arguments.pOpenAllocation = array.as<DXGK_OPENALLOCATIONINFO>();
+  arguments.pPrivateDriverData = guarded.of_resource();
   arguments.PrivateDriverSize = size_of(private_data);
   arguments.Flags.Create = create ? 1 : 0;
   arguments.Flags.ReadOnly = read_only ? 1 : 0;
   const PrivateDataBefore before(infos, private_data, create);
   DdiCall call(core_, kOpenAllocation, infos.size());
   const Status status = call(core_.ddi.DxgkDdiOpenAllocation, device, &arguments);
+  static_cast<void>(array.finish(core_, kOpenAllocation.name, "pOpenAllocation"));
+  guarded.finish(core_, kOpenAllocation.name);
   if (!call.completed()) return status;
   before.check(core_);
   if (!is_success(status)) return status;
