@@ -407,11 +407,12 @@ TEST_F(PageTest, AnOperationTakesNoMorePassesThanItHasPages) {
       EXPECT_EQ(finding.rule, "PAGE-11");
       EXPECT_EQ(finding.bugcheck_code, 0x10EU);
       EXPECT_EQ(finding.bugcheck_parameter, 0xBU);
-      EXPECT_EQ(finding.actual,
-                "It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER for the 25th time, over "
-                "paging buffers of 16384 bytes, for one operation of 16 pages; this time it wrote "
-                "64 bytes, and MultipassOffset went from 0 to " +
-                    std::string(moves ? "1." : "0."));
+      EXPECT_EQ(
+          finding.actual,
+          "It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER 25 times over whole "
+          "paging buffers of 16384 bytes, for one operation of 16 pages; the last time it wrote "
+          "64 bytes, and MultipassOffset went from 0 to " +
+              std::string(moves ? "1." : "0."));
     });
   }
 }

@@ -466,8 +466,9 @@ PagingExecutor::Progress PagingExecutor::build(port::PagingOperation& operation,
           .severity = verifier::Severity::kBugCheck,
           .ddi = "DxgkDdiBuildPagingBuffer",
           .actual = fmt::format(
-              "It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER for the {}th time, over paging "
-              "buffers of {} bytes, for one operation of {} pages; this time it wrote {} bytes, "
+              "It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER {} times over whole paging "
+              "buffers of {} bytes, for one operation of {} pages; the last time it wrote {} "
+              "bytes, "
               "and MultipassOffset went from {} to {}.",
               whole_passes_, config_.buffer_bytes, pages_of(operation), result.bytes_written,
               multipass_offset_, result.multipass_offset),

@@ -34,7 +34,7 @@ bool GuardedOutput::finish(PortCore& core, const char* ddi_name, const std::stri
   const auto report = [&](std::string actual) {
     return core.violation(
         "NT-33", ddi_name, std::move(actual),
-        fmt::format("It writes inside the {} bytes of {}.", target_.size(), what),
+        fmt::format("It writes inside {}, whose size is {}.", what, target_.size()),
         "Compare the size that was given with what is to be written before each write.",
         Status::kUnsuccessful);
   };
@@ -46,15 +46,15 @@ bool GuardedOutput::finish(PortCore& core, const char* ddi_name, const std::stri
     while (!is_damaged(*last)) --last;
     inside = false;
     (void)report(fmt::format(
-        "It wrote behind the end of {}, which has {} bytes: from {} to {} bytes behind the end, "
-        "the first of them {:#04x}.",
-        what, target_.size(), first - end, last - end, std::to_integer<unsigned>(*first)));
+        "It wrote {} bytes behind the end of {}, whose size is {}, and up to {} bytes behind it; "
+        "the first is {:#04x}.",
+        first - end, what, target_.size(), last - end, std::to_integer<unsigned>(*first)));
   }
   if (const std::byte* first = std::find_if(memory_.get(), data_, is_damaged); first != data_) {
     inside = false;
     (void)report(fmt::format(
-        "It wrote before the start of {}, which has {} bytes: {} bytes before it is {:#04x}.", what,
-        target_.size(), data_ - first, std::to_integer<unsigned>(*first)));
+        "It wrote {} bytes before the start of {}, whose size is {}; the first is {:#04x}.",
+        data_ - first, what, target_.size(), std::to_integer<unsigned>(*first)));
   }
   return inside;
 }

@@ -114,7 +114,7 @@ Result<uint32_t> count_segments(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type, 
 }
 
 std::string name_of_array(DXGK_QUERYADAPTERINFOTYPE type, uint32_t count) {
-  return fmt::format("pSegmentDescriptor for query type {}, {} elements,",
+  return fmt::format("pSegmentDescriptor for query type {} ({} elements)",
                      static_cast<uint32_t>(type), count);
 }
 

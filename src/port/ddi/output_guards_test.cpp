@@ -42,13 +42,13 @@ struct Row {
 
 /// What is written at that place.
 std::string text_of(const Row& row, ptrdiff_t at) {
-  const std::string of =
-      std::string(row.what) + ", which has " + std::to_string(row.bytes) + " bytes: ";
+  const std::string of = std::string(row.what) + ", whose size is " + std::to_string(row.bytes);
   if (at < 0)
-    return "It wrote before the start of " + of + std::to_string(-at) + " bytes before it is 0x5a.";
+    return "It wrote " + std::to_string(-at) + " bytes before the start of " + of +
+           "; the first is 0x5a.";
   const std::string behind = std::to_string(at - static_cast<ptrdiff_t>(row.bytes));
-  return "It wrote behind the end of " + of + "from " + behind + " to " + behind +
-         " bytes behind the end, the first of them 0x5a.";
+  return "It wrote " + behind + " bytes behind the end of " + of + ", and up to " + behind +
+         " bytes behind it; the first is 0x5a.";
 }
 
 std::array<std::byte, 24> g_data;
@@ -82,7 +82,7 @@ std::vector<Row> rows() {
        "DxgkDdiQueryAdapterInfo", "pOutputData for query type 1", 552, 0x4002},
       {"Segments", query,
        [](PortCore& core) { static_cast<void>(CapsPort(core).query_segments()); },
-       "DxgkDdiQueryAdapterInfo", "pSegmentDescriptor for query type 3, 2 elements,",
+       "DxgkDdiQueryAdapterInfo", "pSegmentDescriptor for query type 5 (2 elements)",
        2 * sizeof(DXGK_SEGMENTDESCRIPTOR3), 0x4002},
       {"NodeMetadata",
        [](Table& table) {
