@@ -46,15 +46,16 @@ bool GuardedOutput::finish(PortCore& core, const char* ddi_name, const std::stri
     while (!is_damaged(*last)) --last;
     inside = false;
     (void)report(fmt::format(
-        "It wrote {} bytes behind the end of {}, whose size is {}, and up to {} bytes behind it; "
-        "the first is {:#04x}.",
-        first - end, what, target_.size(), last - end, std::to_integer<unsigned>(*first)));
+        "It wrote bytes {} to {} of {}, whose size is {}: up to {} bytes behind its end. The first "
+        "of them is {:#04x}.",
+        first - data_, last - data_, what, target_.size(), last - end + 1,
+        std::to_integer<unsigned>(*first)));
   }
   if (const std::byte* first = std::find_if(memory_.get(), data_, is_damaged); first != data_) {
     inside = false;
     (void)report(fmt::format(
-        "It wrote {} bytes before the start of {}, whose size is {}; the first is {:#04x}.",
-        data_ - first, what, target_.size(), std::to_integer<unsigned>(*first)));
+        "It wrote before the start of {}, whose size is {}: {} bytes before it is {:#04x}.", what,
+        target_.size(), data_ - first, std::to_integer<unsigned>(*first)));
   }
   return inside;
 }

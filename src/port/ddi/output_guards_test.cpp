@@ -44,11 +44,11 @@ struct Row {
 std::string text_of(const Row& row, ptrdiff_t at) {
   const std::string of = std::string(row.what) + ", whose size is " + std::to_string(row.bytes);
   if (at < 0)
-    return "It wrote " + std::to_string(-at) + " bytes before the start of " + of +
-           "; the first is 0x5a.";
-  const std::string behind = std::to_string(at - static_cast<ptrdiff_t>(row.bytes));
-  return "It wrote " + behind + " bytes behind the end of " + of + ", and up to " + behind +
-         " bytes behind it; the first is 0x5a.";
+    return "It wrote before the start of " + of + ": " + std::to_string(-at) +
+           " bytes before it is 0x5a.";
+  return "It wrote bytes " + std::to_string(at) + " to " + std::to_string(at) + " of " + of +
+         ": up to " + std::to_string(at - static_cast<ptrdiff_t>(row.bytes) + 1) +
+         " bytes behind its end. The first of them is 0x5a.";
 }
 
 std::array<std::byte, 24> g_data;
