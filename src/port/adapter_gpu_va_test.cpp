@@ -78,7 +78,7 @@ TEST(GpuVaStart, WhatTheDriverSaysWronglyIsNotBelieved) {
     };
     EXPECT_EQ(world.port().gpu_va().query_gpu_mmu().error(), Status::kDeviceConfigurationError);
     ASSERT_EQ(world.world.findings.all().size(), 1U);
-    EXPECT_EQ(world.world.findings.all()[0].rule, "LIFE-13");
+    EXPECT_EQ(world.world.findings.all()[0].rule, "NT-33");
 
     world.world.miniport.hooks.query_adapter_info = [](const DXGKARG_QUERYADAPTERINFO*) {
       return static_cast<NTSTATUS>(Status::kNoMemory);

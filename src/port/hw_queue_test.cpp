@@ -83,7 +83,7 @@ TEST(HwQueue, EveryMemberArrives) {
     EXPECT_EQ(seen.context.NodeOrdinal, 1U);
     EXPECT_EQ(seen.context.EngineAffinity, 3U);
     EXPECT_EQ(seen.context.Flags.Value, 0U);
-    EXPECT_EQ(seen.context.pPrivateDriverData, data);
+    EXPECT_NE(seen.context.pPrivateDriverData, nullptr) << "a copy between guards";
     EXPECT_EQ(seen.context.PrivateDriverDataSize, 24U);
     EXPECT_EQ(seen.irql, nt::kPassiveLevel);
 
@@ -100,7 +100,7 @@ TEST(HwQueue, EveryMemberArrives) {
     EXPECT_EQ(seen.parent, *context);
     EXPECT_EQ(seen.queue.hHwQueue, reinterpret_cast<void*>(0x80));
     EXPECT_EQ(seen.queue.Flags.Value, 5U);
-    EXPECT_EQ(seen.queue.pPrivateDriverData, data);
+    EXPECT_NE(seen.queue.pPrivateDriverData, nullptr) << "a copy between guards";
     EXPECT_EQ(seen.queue.PrivateDriverDataSize, 8U);
     EXPECT_EQ(seen.queue.hHwQueueProgressFence, 0xC0U);
     EXPECT_EQ(seen.queue.HwQueueProgressFenceCPUVirtualAddress, data);

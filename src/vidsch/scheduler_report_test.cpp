@@ -34,6 +34,42 @@ TEST_F(SchedulerReportTest, AnAnswerBeforeTheRequestWasSentIsUnexpected) {
   EXPECT_EQ(preempted(2, 0), FenceReport::kAccepted);
 }
 
+// For timeouts: the packet that was running, as long as nothing completes, and its time.
+TEST_F(SchedulerReportTest, CountsHowOftenThePacketAtTheHeadCameBack) {
+  DXGKIT_COVERS("TDR-34");
+  start(2);
+  const auto back = [&] { return scheduler_->node_status(kNode).given_back; };
+  const auto give_back = [&](uint32_t last) {
+    EXPECT_TRUE(scheduler_->request_preemption(kNode));
+    now_ += 10;
+    EXPECT_EQ(preempted(engine_.preemptions.back().second, last), FenceReport::kAccepted);
+  };
+  EXPECT_EQ(back().times, 0U);
+  queue(kA, 1);
+  queue(kA, 2);
+  scheduler_->pump(++now_);
+  give_back(0);
+  const int64_t once = back().ran_ns;
+  EXPECT_EQ(back().times, 1U);
+  EXPECT_EQ(back().packet, PacketId{1});
+  EXPECT_EQ(once, 11);
+  give_back(0);
+  EXPECT_EQ(back().times, 2U);
+  EXPECT_EQ(back().packet, PacketId{1});
+  EXPECT_EQ(back().ran_ns, once + 11);
+  const uint32_t first = scheduler_->packets_on(kNode).at(0).second.value;
+  EXPECT_EQ(complete(first), FenceReport::kAccepted);
+  give_back(first);
+  EXPECT_EQ(back().times, 1U) << "another packet";
+  EXPECT_EQ(back().packet, PacketId{2});
+  EXPECT_EQ(complete(scheduler_->packets_on(kNode).at(0).second.value), FenceReport::kAccepted);
+  EXPECT_TRUE(scheduler_->request_preemption(kNode));
+  EXPECT_EQ(preempted(engine_.preemptions.back().second,
+                      scheduler_->node_status(kNode).last_completed.value),
+            FenceReport::kAccepted);
+  EXPECT_EQ(back().times, 0U) << "an idle engine gives nothing back";
+}
+
 TEST_F(SchedulerReportTest, ReadinessIsToldOnceAndOnlyOfWhatWaitsForIt) {
   start(1);
   engine_.answers[2] = Prepare::kWaiting;

@@ -381,6 +381,39 @@ TEST_F(PageTest, APassThatComesNoFurtherMayBeFollowedByOneThatDoes) {
   });
 }
 
+// Bytes in every pass are no progress if the operation never ends. Each pass over a whole buffer
+// may do as little as a page, and a few may do nothing that counts.
+TEST_F(PageTest, AnOperationTakesNoMorePassesThanItHasPages) {
+  DXGKIT_COVERS("PAGE-11");
+  for (const bool moves : {false, true}) {
+    SCOPED_TRACE(moves);
+    with_client([&](Stack& stack, Client& client) {
+      constexpr size_t kPages = 16, kMost = kPages + 8;
+      stack.miniport.hooks.build_paging = [&](DXGKARG_BUILDPAGINGBUFFER* args) {
+        std::memset(args->pDmaBuffer, 0x33, 64);
+        args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + 64;
+        if (moves) args->MultipassOffset ^= 1;  // there and back
+        return nt_status(Status::kGraphicsInsufficientDmaBuffer);
+      };
+      ContextBuffers context = client.make_context();
+      static_cast<void>(client.render(
+          context, work_on({client.make_allocation(kPages * 4 * kKibibyte, kHidden)})));
+      stack.drive();
+      EXPECT_GT(stack.miniport.count("DxgkDdiBuildPagingBuffer"), kMost);
+      const verifier::Finding finding = stack.only_finding();
+      EXPECT_EQ(finding.rule, "PAGE-11");
+      EXPECT_EQ(finding.bugcheck_code, 0x10EU);
+      EXPECT_EQ(finding.bugcheck_parameter, 0xBU);
+      EXPECT_EQ(
+          finding.actual,
+          "It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER 25 times over whole "
+          "paging buffers of 16384 bytes, for one operation of 16 pages; the last time it wrote "
+          "64 bytes, and MultipassOffset went from 0 to " +
+              std::string(moves ? "1." : "0."));
+    });
+  }
+}
+
 TEST_F(PageTest, ADriverWithoutPrivateDataForPagingGetsNone) {
   DXGKIT_COVERS("SEG-48", "PAGE-06");
   for (const uint32_t bytes : {0U, 96U}) {

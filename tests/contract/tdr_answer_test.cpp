@@ -92,6 +92,98 @@ TEST_F(TdrAnswerTest, AnEngineThatLosesPacketsIsToldWhichOnesAndHowOften) {
   }
 }
 
+// An engine that answers each preemption and never completes the packet is not silent. It is hung
+// all the same after five times, or after ten if it claims to get on.
+TEST_F(TdrAnswerTest, APacketThatComesBackForEverIsATimeout) {
+  DXGKIT_COVERS("TDR-34", "TDR-10");
+  for (const bool responsive : {false, true}) {
+    SCOPED_TRACE(responsive);
+    odd_engines([&](Stack& stack, EngineResets& resets) {
+      Client client(stack);
+      ContextBuffers context = client.make_context(kNode);
+      int asked = 0;
+      resets.status = [&](DXGKARG_QUERYENGINESTATUS* args) {
+        ++asked;
+        args->EngineStatus.Responsive = responsive ? 1 : 0;
+        return 0;
+      };
+      render(client, context, 2);
+      const auto give_back = [&](int times) {
+        for (int i = 0; i < times; ++i) {
+          const size_t before = stack.miniport.calls().preempts.size();
+          wait_out(stack, kLong + 50 * runtime::kMillisecond);
+          ASSERT_EQ(stack.miniport.calls().preempts.size(), before + 1);
+          stack.miniport.preempted(kNode, stack.miniport.calls().preempts.back().PreemptionFenceId,
+                                   stack.miniport.last_completed(kNode));
+          rest(stack);
+        }
+      };
+      give_back(4);
+      ASSERT_TRUE(stack.miniport.complete_next(kNode));  // so it gets on, and the next one counts
+      stack.settle();
+      const int most = responsive ? 10 : 5;
+      give_back(most - 1);
+      EXPECT_EQ(stack.rules(), Strings{});
+      EXPECT_EQ(asked, responsive ? 1 : 0);
+      EXPECT_THAT(resets.reset_nodes, IsEmpty());
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      give_back(1);
+      const verifier::Finding found = stack.only_finding();
+      EXPECT_EQ(found.rule, "TDR-34");
+      EXPECT_EQ(found.severity, verifier::Severity::kViolation);
+      EXPECT_THAT(found.actual,
+                  ::testing::StartsWith("Node 2 answered " + std::to_string(most) +
+                                        " preemption requests in a row with the same packet "
+                                        "uncompleted (LastCompletedFenceId "));
+      EXPECT_EQ(asked, 1);
+      EXPECT_THAT(resets.reset_nodes, ElementsAre(kNode));
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+      EXPECT_EQ(reports(stack).at(0).cause,
+                "Node 2 gave one packet back " + std::to_string(most) + " times in a row.");
+      stack.drive();
+    });
+  }
+}
+
+// A reset that ends no packet submits all of them again. The second in a row resets the adapter,
+// which is counted: otherwise an engine that is dead would be reset for ever.
+TEST_F(TdrAnswerTest, AResetThatEndsNothingIsPromotedTheSecondTime) {
+  DXGKIT_COVERS("TDR-13", "TDR-05");
+  for (const bool gets_on : {false, true}) {
+    SCOPED_TRACE(gets_on);
+    odd_engines([&](Stack& stack, EngineResets& resets) {
+      Client client(stack);
+      ContextBuffers context = client.make_context(kNode);
+      resets.reset = [&](DXGKARG_RESETENGINE* args) {
+        const uint32_t last = stack.miniport.last_completed(kNode);
+        stack.miniport.retire(kNode, stack.miniport.outstanding(kNode).back());
+        stack.miniport.retire(kNode, last);
+        args->LastAbortedFenceId = last;
+        return 0;
+      };
+      render(client, context, 2);
+      wait_long(stack);
+      EXPECT_EQ(resets.reset_nodes.size(), 1U);
+      EXPECT_EQ(stack.findings.count("TDR-13"), 0U);
+      if (gets_on) {
+        ASSERT_TRUE(stack.miniport.complete_next(kNode));
+        stack.settle();
+      }
+      wait_long(stack);
+      EXPECT_EQ(resets.reset_nodes.size(), 2U);
+      EXPECT_EQ(stack.findings.count("TDR-13"), gets_on ? 0U : 1U);
+      EXPECT_EQ(stack.statistics().adapter_resets, gets_on ? 0U : 1U);
+      if (!gets_on) {
+        EXPECT_EQ(finding(stack, "TDR-13").actual,
+                  "It answered LastAbortedFenceId 0 for node 2 twice, the last completed fence, "
+                  "with 2 packets on hardware, and the node completed nothing between the two "
+                  "resets.");
+      }
+      stack.drive();
+    });
+  }
+}
+
 // Time that was granted runs from the answer, once for each request, and no longer.
 TEST_F(TdrAnswerTest, AResponsiveEnginesGrantRunsFromTheAnswer) {
   DXGKIT_COVERS("TDR-10");

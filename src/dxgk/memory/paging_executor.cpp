@@ -466,13 +466,15 @@ PagingExecutor::Progress PagingExecutor::build(port::PagingOperation& operation,
           .severity = verifier::Severity::kBugCheck,
           .ddi = "DxgkDdiBuildPagingBuffer",
           .actual = fmt::format(
-              "It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER for the {}th time, over paging "
-              "buffers of {} bytes, for one operation of {} pages; this time it wrote {} bytes, "
+              "It returned STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER {} times over whole paging "
+              "buffers of {} bytes, for one operation of {} pages; the last time it wrote {} "
+              "bytes, "
               "and MultipassOffset went from {} to {}.",
               whole_passes_, config_.buffer_bytes, pages_of(operation), result.bytes_written,
               multipass_offset_, result.multipass_offset),
-          .expected = "Each pass over a fresh, full-size buffer does another part of the operation, "
-                      "and the last one returns STATUS_SUCCESS.",
+          .expected =
+              "Each pass over a fresh, full-size buffer does another part of the operation, "
+              "and the last one returns STATUS_SUCCESS.",
           .fix = "Store how far you came in MultipassOffset, go on from there in the next pass, "
                  "and return STATUS_SUCCESS when the rest fitted.",
           .bugcheck_code = 0x10E,

@@ -246,7 +246,7 @@ class PagingExecutor {
   bool completing_ = false;
   uint32_t multipass_offset_ = 0;
   uint32_t passes_without_progress_ = 0;  // in a row
-  uint64_t whole_passes_ = 0;  // over whole buffers, for the operation that is being built
+  uint64_t whole_passes_ = 0;       // over whole buffers, for the operation that is being built
   bool head_must_be_idle_ = false;  // the driver answered ALLOCATION_BUSY for the head
   bool pumping_ = false;
   bool halted_ = false;

@@ -22,7 +22,7 @@ constexpr const char* kPolicyKey =
     "\\Registry\\Machine\\System\\CurrentControlSet\\Control\\GraphicsDrivers";
 constexpr uint32_t kRegDword = 4;
 /// So many preemptions without a completion, and so many times TdrDelay on hardware, make a packet
-/// hung although the engine answers each time (TDR-33).
+/// hung although the engine answers each time (TDR-34).
 constexpr uint32_t kGivenBackMost = 5;
 
 bool same_name(std::string_view a, std::string_view b) {
@@ -259,7 +259,7 @@ void Timeout::look_at_given_back(const port::InterruptReport& report) {
     }
   }
   core_.findings().report(
-      {.rule = "TDR-33",
+      {.rule = "TDR-34",
        .severity = verifier::Severity::kViolation,
        .ddi = "DxgkDdiSubmitCommand",
        .actual = fmt::format(
@@ -277,8 +277,8 @@ void Timeout::look_at_given_back(const port::InterruptReport& report) {
        .windows = "An engine that answers in time is not reset: the application hangs, and memory "
                   "management with it if the packet is a paging packet.",
        .confidence = verifier::Confidence::kInferred});
-  std::string cause = fmt::format("Node {} gave one packet back {} times in a row.", report.node,
-                                  back.times);
+  std::string cause =
+      fmt::format("Node {} gave one packet back {} times in a row.", report.node, back.times);
   if (is_settled_by_policy(node, cause)) return;
   require_engine_reset(node, std::move(cause));
 }

@@ -10,6 +10,7 @@
 #include "dxgkit/abi_versions.h"
 #include "port/answers.h"
 #include "port/core/ddi_call.h"
+#include "port/core/guarded_output.h"
 
 namespace dxgkit::port {
 namespace {
@@ -123,11 +124,19 @@ Status PortCore::query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t 
   arguments.Type = type;
   arguments.pInputData = const_cast<void*>(in);
   arguments.InputDataSize = in_bytes;
-  arguments.pOutputData = out;
+  GuardedOutput output(std::span(static_cast<const std::byte*>(out), out_bytes),
+                       GuardedOutput::kWideGuard);
+  arguments.pOutputData = output.data();
   arguments.OutputDataSize = out_bytes;
   DdiCall call(*this, kQueryAdapterInfo, static_cast<uint64_t>(type));
-  return call(ddi.DxgkDdiQueryAdapterInfo, context,
-              static_cast<const DXGKARG_QUERYADAPTERINFO*>(&arguments));
+  const Status status = call(ddi.DxgkDdiQueryAdapterInfo, context,
+                             static_cast<const DXGKARG_QUERYADAPTERINFO*>(&arguments));
+  const bool inside =
+      output.finish(*this, kQueryAdapterInfo.name, "pOutputData for query type", type);
+  if (inside || !is_success(status)) return status;
+  // Facts of the adapter by a driver that took another structure for the one asked for are not
+  // believed. What a user mode driver asks is between the two of them.
+  return type == DXGKQAITYPE_UMDRIVERPRIVATE ? status : Status::kDeviceConfigurationError;
 }
 
 bool PortCore::has_entry(std::string_view name) const {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "port/core/ddi_call.h"
+#include "port/core/guarded_output.h"
 #include "port/core/port_core.h"
-#include "port/ddi/guarded_data.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -25,44 +25,58 @@ constexpr DdiInfo kCloseAllocation{"DxgkDdiCloseAllocation", nt::kPassiveLevel,
 constexpr DdiInfo kValidateUpdate{"DxgkDdiValidateUpdateAllocationProperty", nt::kPassiveLevel,
                                   DdiClass::kLevelZero};
 
-/// ALLOC-24: the data that DxgkDdiOpenAllocation may only read, as it was before the call. A driver
-/// that writes it gets a finding; the next driver sees the original data.
-class PrivateDataBefore {
+/// The private data of a call's elements and of its resource, between guards.
+class GuardedPrivateData {
  public:
-  PrivateDataBefore(std::span<const OpenInfo> infos, std::span<const std::byte> resource,
-                    bool create)
-      : resource_(resource), resource_copy_(resource.begin(), resource.end()) {
-    if (create) return;  // then the data of each allocation may change
-    for (const OpenInfo& info : infos) {
-      allocations_.push_back(info.private_data);
-      copies_.emplace_back(info.private_data.begin(), info.private_data.end());
-    }
+  template <typename Info>
+  GuardedPrivateData(std::span<Info> infos, std::span<const std::byte> resource)
+      : resource_(or_null(resource)) {
+    elements_.reserve(infos.size());
+    for (const Info& info : infos) elements_.emplace_back(or_null(info.private_data));
   }
-  void check(PortCore& core) const {
-    restore(core, "the private data of the resource", resource_, resource_copy_);
-    for (size_t i = 0; i < copies_.size(); ++i) {
-      restore(core, fmt::format("the private data of element {}, without Flags.Create", i),
-              allocations_[i], copies_[i]);
+  std::byte* of_element(size_t i) const { return elements_[i].data(); }
+  std::byte* of_resource() const { return resource_.data(); }
+  /// After DxgkDdiCreateAllocation, which may write all of it.
+  void finish_created(PortCore& core) {
+    static_cast<void>(resource_.finish(core, kCreateAllocation.name, kOfResource));
+    for (size_t i = 0; i < elements_.size(); ++i)
+      static_cast<void>(elements_[i].finish(core, kCreateAllocation.name, kOfElement, i));
+  }
+  /// ALLOC-24: DxgkDdiOpenAllocation may only read some of it. A driver that writes that gets a
+  /// finding; the next driver sees the original data.
+  /// @param create  then the data of each allocation may change
+  void finish_opened(PortCore& core, bool create) {
+    static_cast<void>(resource_.check(core, kOpenAllocation.name, kOfResource));
+    if (const auto changed = resource_.first_change(); changed.has_value())
+      report_change(core, *changed, "the private data of the resource");
+    for (size_t i = 0; i < elements_.size(); ++i) {
+      if (create) {
+        static_cast<void>(elements_[i].finish(core, kOpenAllocation.name, kOfElement, i));
+        continue;
+      }
+      static_cast<void>(elements_[i].check(core, kOpenAllocation.name, kOfElement, i));
+      if (const auto changed = elements_[i].first_change(); changed.has_value())
+        report_change(core, *changed,
+                      fmt::format("the private data of element {}, without Flags.Create", i));
     }
   }
 
  private:
-  static void restore(PortCore& core, const std::string& what, std::span<const std::byte> now,
-                      const std::vector<std::byte>& before) {
-    const auto changed = std::ranges::mismatch(now, before);
-    if (changed.in1 == now.end()) return;
+  static constexpr const char* kOfResource = "pPrivateDriverData of the resource";
+  static constexpr const char* kOfElement = "pPrivateDriverData of element";
+
+  static std::span<const std::byte> or_null(std::span<const std::byte> data) {
+    return data.empty() ? std::span<const std::byte>() : data;
+  }
+  static void report_change(PortCore& core, size_t byte, const std::string& what) {
     (void)core.violation(
-        "ALLOC-24", kOpenAllocation.name,
-        fmt::format("It changed byte {} of {}.", changed.in1 - now.begin(), what),
+        "ALLOC-24", kOpenAllocation.name, fmt::format("It changed byte {} of {}.", byte, what),
         "Private data of a resource is never written there, that of an allocation only with "
         "Flags.Create.",
         "Keep what you must remember behind hDeviceSpecificAllocation.", Status::kSuccess);
-    std::memcpy(const_cast<std::byte*>(now.data()), before.data(), before.size());
   }
-  std::span<const std::byte> resource_;
-  std::vector<std::byte> resource_copy_;
-  std::vector<std::span<const std::byte>> allocations_;
-  std::vector<std::vector<std::byte>> copies_;
+  GuardedOutput resource_;
+  std::vector<GuardedOutput> elements_;
 };
 
 constexpr DdiInfo kDescribeAllocation{"DxgkDdiDescribeAllocation", nt::kPassiveLevel,
@@ -81,17 +95,22 @@ Result<StandardAllocation> describe(PortCore& core, const Fill& fill) {
   for (const bool sizes_only : {true, false}) {
     DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA arguments{};
     fill(arguments);
+    GuardedOutput allocation_data(result.allocation_data), resource_data(result.resource_data);
     if (!sizes_only) {
       arguments.pAllocationPrivateDriverData =
-          result.allocation_data.empty() ? nullptr : result.allocation_data.data();
+          result.allocation_data.empty() ? nullptr : allocation_data.data();
       arguments.AllocationPrivateDriverDataSize = static_cast<UINT>(result.allocation_data.size());
       arguments.pResourcePrivateDriverData =
-          result.resource_data.empty() ? nullptr : result.resource_data.data();
+          result.resource_data.empty() ? nullptr : resource_data.data();
       arguments.ResourcePrivateDriverDataSize = static_cast<UINT>(result.resource_data.size());
     }
     DdiCall call(core, kGetStandardAllocation);
     const Status status =
         call(core.ddi.DxgkDdiGetStandardAllocationDriverData, core.context, &arguments);
+    static_cast<void>(
+        allocation_data.finish(core, kGetStandardAllocation.name, "pAllocationPrivateDriverData"));
+    static_cast<void>(
+        resource_data.finish(core, kGetStandardAllocation.name, "pResourcePrivateDriverData"));
     if (!is_success(status)) return Error(status);
     if (sizes_only) {
       if (arguments.AllocationPrivateDriverDataSize > kPrivateDataMax ||
@@ -114,24 +133,24 @@ Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
   std::vector<DXGK_ALLOCATIONINFO> elements(infos.size());
   if (!elements.empty())  // a resource may be empty
     std::memset(elements.data(), 0, elements.size() * sizeof(elements[0]));
-  std::vector<GuardedData> guarded;
-  guarded.reserve(infos.size());
+  GuardedPrivateData guarded(infos, private_data);
   for (size_t i = 0; i < infos.size(); ++i) {
-    guarded.emplace_back(infos[i].private_data);
-    elements[i].pPrivateDriverData = data_of(guarded[i].lent());
+    elements[i].pPrivateDriverData = guarded.of_element(i);
     elements[i].PrivateDriverDataSize = size_of(infos[i].private_data);
   }
   DXGKARG_CREATEALLOCATION arguments{};
-  arguments.pPrivateDriverData = data_of(private_data);
+  arguments.pPrivateDriverData = guarded.of_resource();
   arguments.PrivateDriverDataSize = size_of(private_data);
   arguments.NumAllocations = static_cast<UINT>(infos.size());
-  arguments.pAllocationInfo = elements.data();
+  GuardedOutput array = GuardedOutput::of(std::span(elements));
+  arguments.pAllocationInfo = array.as<DXGK_ALLOCATIONINFO>();
   arguments.hResource = resource == nullptr ? nullptr : *resource;
   arguments.Flags.Resource = creates_resource ? 1 : 0;
   DdiCall call(core_, kCreateAllocation, infos.size());
   const Status status = call(core_.ddi.DxgkDdiCreateAllocation, core_.context, &arguments);
+  static_cast<void>(array.finish(core_, kCreateAllocation.name, "pAllocationInfo"));
+  guarded.finish_created(core_);
   if (!call.completed()) return status;
-  for (GuardedData& data : guarded) data.take_back(core_, kCreateAllocation.name);
   constexpr std::array kDocumented = {Status::kSuccess, Status::kInvalidParameter,
                                       Status::kNoMemory, Status::kGraphicsDriverMismatch};
   if (std::ranges::find(kDocumented, status) == kDocumented.end()) {
@@ -193,23 +212,25 @@ Status AllocationsPort::open_allocations(void* device, std::span<OpenInfo> infos
   if (is_dead(core_)) return Status::kDeviceRemoved;
   std::vector<DXGK_OPENALLOCATIONINFO> elements(infos.size());
   std::memset(elements.data(), 0, elements.size() * sizeof(elements[0]));
+  GuardedPrivateData guarded(infos, private_data);
   for (size_t i = 0; i < infos.size(); ++i) {
     elements[i].hAllocation = infos[i].allocation_handle;
-    elements[i].pPrivateDriverData = data_of(infos[i].private_data);
+    elements[i].pPrivateDriverData = guarded.of_element(i);
     elements[i].PrivateDriverDataSize = size_of(infos[i].private_data);
   }
   DXGKARG_OPENALLOCATION arguments{};
   arguments.NumAllocations = static_cast<UINT>(infos.size());
-  arguments.pOpenAllocation = elements.data();
-  arguments.pPrivateDriverData = data_of(private_data);
+  GuardedOutput array = GuardedOutput::of(std::span(elements));
+  arguments.pOpenAllocation = array.as<DXGK_OPENALLOCATIONINFO>();
+  arguments.pPrivateDriverData = guarded.of_resource();
   arguments.PrivateDriverSize = size_of(private_data);
   arguments.Flags.Create = create ? 1 : 0;
   arguments.Flags.ReadOnly = read_only ? 1 : 0;
-  const PrivateDataBefore before(infos, private_data, create);
   DdiCall call(core_, kOpenAllocation, infos.size());
   const Status status = call(core_.ddi.DxgkDdiOpenAllocation, device, &arguments);
+  static_cast<void>(array.finish(core_, kOpenAllocation.name, "pOpenAllocation"));
+  guarded.finish_opened(core_, create);
   if (!call.completed()) return status;
-  before.check(core_);
   if (!is_success(status)) return status;
   std::string missing;
   for (size_t i = 0; i < infos.size(); ++i) {

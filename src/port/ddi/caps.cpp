@@ -8,8 +8,8 @@
 
 #include "dxgkit/abi_versions.h"
 #include "port/core/ddi_call.h"
+#include "port/core/guarded_output.h"
 #include "port/core/port_core.h"
-#include "port/ddi/guarded_data.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -113,6 +113,11 @@ Result<uint32_t> count_segments(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type, 
   return count;
 }
 
+std::string name_of_array(DXGK_QUERYADAPTERINFOTYPE type, uint32_t count) {
+  return fmt::format("pSegmentDescriptor for query type {} ({} elements)",
+                     static_cast<uint32_t>(type), count);
+}
+
 /// Types 1 and 3: the two passes differ in pSegmentDescriptor only.
 template <typename Out, typename Descriptor>
 Result<SegmentsInfo> query_segments_by_pointer(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type) {
@@ -128,8 +133,10 @@ Result<SegmentsInfo> query_segments_by_pointer(PortCore& core, DXGK_QUERYADAPTER
   std::memset(descriptors.data(), 0, count * sizeof(Descriptor));
   out = {};
   out.NbSegment = count;
-  out.pSegmentDescriptor = descriptors.data();
+  GuardedOutput array = GuardedOutput::of(std::span(descriptors));
+  out.pSegmentDescriptor = array.as<Descriptor>();
   const Status second = core.query(type, &in, sizeof(in), &out, sizeof(out));
+  static_cast<void>(array.finish(core, kQueryAdapterInfo.name, name_of_array(type, count)));
   if (!is_success(second)) return Error(second);
   if (out.NbSegment != count) {
     return refuse_segments(core, "SEG-05",
@@ -164,9 +171,11 @@ Status query_invalid_ranges(PortCore& core, uint32_t id, SegmentInfo* segment) {
   DXGK_QUERYSEGMENTMEMORYSTATE state{};
   state.DriverSegmentId = static_cast<WORD>(id);
   state.NumInvalidMemoryRanges = static_cast<UINT>(count);
-  state.pMemoryRanges = ranges.data();
+  GuardedOutput array = GuardedOutput::of(std::span(ranges));
+  state.pMemoryRanges = array.as<DXGK_MEMORYRANGE>();
   const Status status =
       core.query(DXGKQAITYPE_SEGMENTMEMORYSTATE, nullptr, 0, &state, sizeof(state));
+  static_cast<void>(array.finish(core, kQueryAdapterInfo.name, "pMemoryRanges"));
   if (!is_success(status)) {
     return refuse_segments(core, "SEG-45",
                            fmt::format("The query for the {} bad ranges of segment {} returned {}.",
@@ -200,9 +209,12 @@ Result<SegmentsInfo> query_segments_by_stride(PortCore& core) {
   std::vector<std::byte> buffer(count * size_t{own_stride} * kSpare);
   out = {};
   out.NbSegment = count;
-  out.pSegmentDescriptor = reinterpret_cast<BYTE*>(buffer.data());
+  GuardedOutput array = GuardedOutput::of(std::span(buffer));
+  out.pSegmentDescriptor = array.as<BYTE>();
   out.SegmentDescriptorStride = own_stride;
   const Status second = core.query(DXGKQAITYPE_QUERYSEGMENT4, &in, sizeof(in), &out, sizeof(out));
+  const std::string name = name_of_array(DXGKQAITYPE_QUERYSEGMENT4, count);
+  static_cast<void>(array.finish(core, kQueryAdapterInfo.name, name));
   if (!is_success(second)) return Error(second);
   if (out.NbSegment != count) {
     return refuse_segments(core, "SEG-05",
@@ -214,6 +226,18 @@ Result<SegmentsInfo> query_segments_by_stride(PortCore& core) {
     return refuse_segments(
         core, "SEG-09", fmt::format("SegmentDescriptorStride is {}.", stride),
         fmt::format("At least {} bytes, and all descriptors inside the array given.", own_stride));
+  }
+  const auto spare = buffer.begin() + static_cast<ptrdiff_t>(stride * count);
+  const auto touched =
+      std::find_if(spare, buffer.end(), [](std::byte byte) { return byte != std::byte{0}; });
+  if (touched != buffer.end()) {
+    (void)core.violation(
+        "NT-33", kQueryAdapterInfo.name,
+        fmt::format("It wrote behind the end of {} with SegmentDescriptorStride {}: {} bytes "
+                    "behind it is {:#04x}.",
+                    name, stride, touched - spare, std::to_integer<unsigned>(*touched)),
+        fmt::format("It fills NbSegment = {} elements.", count),
+        "Count the elements from 0 to NbSegment - 1.", Status::kSuccess);
   }
   SegmentsInfo result;
   set_paging_members(result, out.PagingBufferSegmentId, out.PagingBufferSize,
@@ -269,9 +293,7 @@ Status CapsPort::query_early_caps() {
 Result<DriverCaps> CapsPort::query_driver_caps() {
   // Sized by the declared version: a driver built for it refuses less and must not write more.
   const uint32_t size = abi::record_size("DXGK_DRIVERCAPS", core_.version);
-  constexpr size_t kTail = 64;
-  std::vector<std::byte> buffer(std::max<size_t>(size, sizeof(DXGK_DRIVERCAPS)) + kTail);
-  std::memset(buffer.data() + size, kPoisonByte, buffer.size() - size);
+  std::vector<std::byte> buffer(size);
   const Status status = core_.query(DXGKQAITYPE_DRIVERCAPS, nullptr, 0, buffer.data(), size);
   if (status == Status::kBufferTooSmall) {
     core_.findings.report(
@@ -294,17 +316,8 @@ Result<DriverCaps> CapsPort::query_driver_caps() {
          .confidence = verifier::Confidence::kMeasured});
   }
   if (!is_success(status)) return Error(status);
-  if (!std::ranges::all_of(buffer.begin() + size, buffer.end(),
-                           [](std::byte b) { return b == std::byte{kPoisonByte}; })) {
-    return Error(core_.violation("LIFE-13", kQueryAdapterInfo.name,
-                                 fmt::format("It wrote past OutputDataSize, {} bytes.", size),
-                                 "Caps of the declared version fit.",
-                                 "Check OutputDataSize; build for one interface version.",
-                                 Status::kDeviceConfigurationError));
-  }
   DXGK_DRIVERCAPS caps{};
   std::memcpy(&caps, buffer.data(), std::min<size_t>(size, sizeof(caps)));
-  buffer.resize(size);
   DriverCaps result;
   result.raw = std::move(buffer);
   result.wddm_version = static_cast<uint32_t>(caps.WDDMVersion);
@@ -378,9 +391,11 @@ Status CapsPort::get_node_metadata(NodeOrdinal node, NodeMetadata* out) {
   if (core_.version < kInterfaceWddm13 || core_.ddi.DxgkDdiGetNodeMetadata == nullptr)
     return Status::kNotSupported;
   DXGKARG_GETNODEMETADATA metadata{};
+  GuardedOutput output = GuardedOutput::of(std::span(&metadata, 1));
   DdiCall call(core_, kGetNodeMetadata, node.value);
   const Status status = call(core_.ddi.DxgkDdiGetNodeMetadata, core_.context,
-                             static_cast<UINT>(node.value), &metadata);
+                             static_cast<UINT>(node.value), output.as<DXGKARG_GETNODEMETADATA>());
+  static_cast<void>(output.finish(core_, kGetNodeMetadata.name, "pGetNodeMetadata"));
   if (status != Status::kSuccess || out == nullptr) return status;
   *out = {};
   if (core_.version < kInterfaceWddm22) return status;
@@ -392,12 +407,8 @@ Status CapsPort::get_node_metadata(NodeOrdinal node, NodeMetadata* out) {
 }
 
 Status CapsPort::query_umd_private(std::span<const std::byte> in, std::span<std::byte> out) {
-  GuardedData guarded(out);
-  const Status status =
-      core_.query(DXGKQAITYPE_UMDRIVERPRIVATE, in.empty() ? nullptr : in.data(),
-                  static_cast<uint32_t>(in.size()), data_of(guarded.lent()), size_of(out));
-  guarded.take_back(core_, kQueryAdapterInfo.name);
-  return status;
+  return core_.query(DXGKQAITYPE_UMDRIVERPRIVATE, in.empty() ? nullptr : in.data(),
+                     static_cast<uint32_t>(in.size()), data_of(out), size_of(out));
 }
 
 }  // namespace dxgkit::port

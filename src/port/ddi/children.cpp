@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "port/core/ddi_call.h"
+#include "port/core/guarded_output.h"
 #include "port/core/port_core.h"
 
 namespace dxgkit::port {
@@ -67,9 +68,12 @@ Status ChildPort::query_child_relations(uint32_t children, std::vector<ChildInfo
   if (children > kChildrenMax) return Status::kInsufficientResources;
   std::vector<DXGK_CHILD_DESCRIPTOR> relations(size_t{children} + 1);
   std::memset(relations.data(), 0, relations.size() * sizeof(relations[0]));
+  GuardedOutput array = GuardedOutput::of(std::span(relations));
   DdiCall call(core_, kQueryChildRelations);
-  const Status status = call(core_.ddi.DxgkDdiQueryChildRelations, core_.context, relations.data(),
-                             static_cast<ULONG>(relations.size() * sizeof(relations[0])));
+  const Status status =
+      call(core_.ddi.DxgkDdiQueryChildRelations, core_.context, array.as<DXGK_CHILD_DESCRIPTOR>(),
+           static_cast<ULONG>(relations.size() * sizeof(relations[0])));
+  static_cast<void>(array.finish(core_, kQueryChildRelations.name, "ChildRelations"));
   if (!call.completed()) return status;
   const DXGK_CHILD_DESCRIPTOR zero{};
   if (std::memcmp(&relations.back(), &zero, sizeof(zero)) != 0) {
@@ -122,13 +126,17 @@ Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child
     DXGK_DEVICE_DESCRIPTOR arguments{};
     arguments.DescriptorOffset = block * kDescriptorBlock;
     arguments.DescriptorLength = kDescriptorBlock;
-    arguments.DescriptorBuffer = buffer.data();
+    GuardedOutput output = GuardedOutput::of(std::span(buffer));
+    arguments.DescriptorBuffer = output.data();
     Status status = Status::kSuccess;
     {
       DdiCall call(core_, kQueryDeviceDescriptor, child);
       status = call(core_.ddi.DxgkDdiQueryDeviceDescriptor, core_.context,
                     static_cast<ULONG>(child), &arguments);
     }
+    static_cast<void>(
+        output.finish(core_, kQueryDeviceDescriptor.name, "DescriptorBuffer at offset",
+                      arguments.DescriptorOffset));
     if (!is_success(status)) {
       if (block == 0) return Error(status);
       break;  // an extension the driver cannot read is one the monitor does not have

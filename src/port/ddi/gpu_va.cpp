@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "port/core/ddi_call.h"
@@ -18,28 +17,13 @@ constexpr DdiInfo kSetRootPageTable{"DxgkDdiSetRootPageTable", nt::kPassiveLevel
                                     DdiClass::kScheduler};
 constexpr DdiInfo kGetRootPageTableSize{"DxgkDdiGetRootPageTableSize", nt::kPassiveLevel,
                                         DdiClass::kLevelZero};
-constexpr const char* kQueryName = "DxgkDdiQueryAdapterInfo";
 
-/// Queries with room behind the structure, and reports if the driver wrote there.
 template <typename Out, typename In>
 Status query_exactly(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type, In in, Out* out) {
-  struct {
-    Out value;
-    std::array<std::byte, 32> tail;
-  } room;
-  std::memset(&room.value, 0, sizeof(room.value));
-  std::memset(room.tail.data(), kPoisonByte, room.tail.size());
-  const Status status = core.query(type, &in, sizeof(in), &room.value, sizeof(room.value));
-  if (!is_success(status)) return status;
-  if (!std::ranges::all_of(room.tail, [](std::byte b) { return b == std::byte{kPoisonByte}; })) {
-    return core.violation("LIFE-13", kQueryName,
-                          fmt::format("It wrote past OutputDataSize, {} bytes, of query type {}.",
-                                      sizeof(Out), static_cast<uint32_t>(type)),
-                          "The answer fits.",
-                          "Check OutputDataSize; build for one interface version.",
-                          Status::kDeviceConfigurationError);
-  }
-  *out = room.value;
+  Out value;
+  std::memset(&value, 0, sizeof(value));
+  const Status status = core.query(type, &in, sizeof(in), &value, sizeof(value));
+  if (is_success(status)) *out = value;
   return status;
 }
 

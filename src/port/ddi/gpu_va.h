@@ -20,7 +20,7 @@ class GpuVaPort {
   /// GPUMMUCAPS, then PAGETABLELEVELDESC per level. Checks the structure only; dxgk checks the
   /// meaning. kNotSupported below WDDM 2.0. A driver that fails the query, or writes past the
   /// structure, has answered nothing: then its status, or kDeviceConfigurationError after a finding
-  /// (LIFE-13). After success the port knows of what size a reservation must be a multiple.
+  /// (NT-33). After success the port knows of what size a reservation must be a multiple.
   Result<GpuMmuCaps> query_gpu_mmu();
   /// DxgkDdiSetRootPageTable (VA-06): lane, PASSIVE_LEVEL, with no packet of the context running or
   /// waiting in the hardware queue. kNotSupported without the entry.

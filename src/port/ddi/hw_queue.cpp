@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "nt/paged.h"
 #include "port/core/ddi_call.h"
+#include "port/core/guarded_output.h"
 #include "port/core/port_core.h"
 #include "port/ddi/wire.h"
 
@@ -45,10 +46,12 @@ Result<void*> HwQueuePort::create_hw_context(void* device, uint32_t handle, Node
   arguments.hHwContext = handle_of(handle);
   arguments.NodeOrdinal = node.value;
   arguments.EngineAffinity = engine_affinity;
-  arguments.pPrivateDriverData = private_data.empty() ? nullptr : private_data.data();
+  GuardedOutput output(private_data);
+  arguments.pPrivateDriverData = private_data.empty() ? nullptr : output.data();
   arguments.PrivateDriverDataSize = static_cast<UINT>(private_data.size());
   DdiCall call(core_, kCreateHwContext, handle, static_cast<uint16_t>(node.value));
   const Status status = call(core_.ddi.DxgkDdiCreateHwContext, device, &arguments);
+  static_cast<void>(output.finish(core_, kCreateHwContext.name, "pPrivateDriverData"));
   if (!is_success(status)) return Error(status);
   return arguments.hHwContext;
 }
@@ -64,13 +67,15 @@ Result<void*> HwQueuePort::create_hw_queue(void* context, const HwQueueArgs& arg
   DXGKARG_CREATEHWQUEUE arguments{};
   arguments.hHwQueue = handle_of(args.handle);
   arguments.Flags.Value = args.flags;
-  arguments.pPrivateDriverData = args.private_data.empty() ? nullptr : args.private_data.data();
+  GuardedOutput output(args.private_data);
+  arguments.pPrivateDriverData = args.private_data.empty() ? nullptr : output.data();
   arguments.PrivateDriverDataSize = static_cast<UINT>(args.private_data.size());
   arguments.hHwQueueProgressFence = args.progress_fence;
   arguments.HwQueueProgressFenceCPUVirtualAddress = args.progress_fence_cpu;
   arguments.HwQueueProgressFenceGPUVirtualAddress = args.progress_fence_va;
   DdiCall call(core_, kCreateHwQueue, args.handle);
   const Status status = call(core_.ddi.DxgkDdiCreateHwQueue, context, &arguments);
+  static_cast<void>(output.finish(core_, kCreateHwQueue.name, "pPrivateDriverData"));
   if (!is_success(status)) return Error(status);
   return arguments.hHwQueue;
 }

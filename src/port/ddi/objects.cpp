@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "port/core/ddi_call.h"
+#include "port/core/guarded_output.h"
 #include "port/core/port_core.h"
-#include "port/ddi/guarded_data.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -113,10 +113,12 @@ Result<ContextInfo> ObjectsPort::create_context(void* device, uint32_t context_h
   arguments.Flags.SystemContext = system ? 1 : 0;
   if (core_.version >= kInterfaceWddm20)
     arguments.Flags.VirtualAddressing = virtual_addressing ? 1 : 0;
-  arguments.pPrivateDriverData = data_of(private_data);
+  GuardedOutput output(private_data);
+  arguments.pPrivateDriverData = private_data.empty() ? nullptr : output.data();
   arguments.PrivateDriverDataSize = size_of(private_data);
   DdiCall call(core_, kCreateContext, context_handle, static_cast<uint16_t>(node.value));
   const Status status = call(core_.ddi.DxgkDdiCreateContext, device, &arguments);
+  static_cast<void>(output.finish(core_, kCreateContext.name, "pPrivateDriverData"));
   if (!is_success(status))
     return Error(check_refusal(core_, kCreateContext.name, status, !private_data.empty()));
   ContextInfo info;
@@ -148,13 +150,13 @@ Status ObjectsPort::escape(void* device, void* context, uint32_t flags, std::spa
   DXGKARG_ESCAPE arguments{};
   arguments.hDevice = device;
   std::memcpy(&arguments.Flags, &flags, sizeof(arguments.Flags));
-  GuardedData guarded(data);
-  arguments.pPrivateDriverData = data_of(guarded.lent());
+  GuardedOutput output(data);
+  arguments.pPrivateDriverData = data.empty() ? nullptr : output.data();
   arguments.PrivateDriverDataSize = size_of(data);
   arguments.hContext = context;
   DdiCall call(core_, kEscape);
   const Status status = call(core_.ddi.DxgkDdiEscape, core_.context, &arguments);
-  guarded.take_back(core_, kEscape.name);
+  static_cast<void>(output.finish(core_, kEscape.name, "pPrivateDriverData"));
   return status;
 }
 

@@ -1,0 +1,61 @@
+// Finds what a driver writes outside an output buffer, on calls that are not on a packet's way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace dxgkit::port {
+
+struct PortCore;
+
+/// A copy of a buffer between guard bytes. The driver gets the copy, so that a write outside it
+/// damages nothing but the guards. `finish` tells what was damaged and copies the rest back.
+///
+/// Cost: one allocation, two copies of the buffer, the guards filled and compared. Thread: the one
+/// that calls the DDI.
+class GuardedOutput {
+ public:
+  /// Guard bytes behind a buffer.
+  static constexpr size_t kGuard = 256;
+  /// The same behind a structure that grew in later versions: a driver may write the newest one.
+  static constexpr size_t kWideGuard = 1024;
+
+  /// @param bytes   the buffer as it is before the call; null: the driver gets null, too
+  /// @param behind  how many guard bytes follow it, kWideGuard at most
+  explicit GuardedOutput(std::span<const std::byte> bytes, size_t behind = kGuard);
+  /// For an array or a structure of the ABI.
+  template <typename T>
+  static GuardedOutput of(std::span<T> elements) {
+    return GuardedOutput(std::as_bytes(elements));
+  }
+
+  /// 16-byte aligned, with as many bytes.
+  std::byte* data() const { return data_; }
+  template <typename T>
+  T* as() const {
+    return reinterpret_cast<T*>(data_);
+  }
+
+  /// After the call: the offset of the first byte inside that the driver changed.
+  std::optional<size_t> first_change() const;
+  /// After the call. False: the driver wrote outside the buffer, which was reported (NT-33).
+  /// @param what    the parameter, and what tells it from others of its name
+  /// @param number  follows `what`: a string is made of the two only for a finding
+  bool check(PortCore& core, const char* ddi_name, std::string_view what,
+             std::optional<uint64_t> number = {}) const;
+  /// check(), and what the driver changed inside is copied back.
+  bool finish(PortCore& core, const char* ddi_name, std::string_view what,
+              std::optional<uint64_t> number = {});
+
+ private:
+  std::span<const std::byte> target_;
+  size_t behind_;
+  std::unique_ptr<std::byte[]> memory_;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace dxgkit::port

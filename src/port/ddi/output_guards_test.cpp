@@ -1,0 +1,251 @@
+// What a driver writes outside a buffer that a DDI gives it damages nothing and is told (NT-33):
+// the entry, the parameter, the place and the byte.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "port/adapter_port.h"
+#include "port/core/core_world_test.h"
+#include "tests/support/covers.h"
+
+namespace dxgkit::port {
+namespace {
+
+/// Where the fake driver writes one byte, from the start of the buffer it was given.
+ptrdiff_t g_at = 0;
+void spoil(void* buffer) { static_cast<std::byte*>(buffer)[g_at] = std::byte{0x5A}; }
+
+NTSTATUS NTAPI spoil_query(void*, const DXGKARG_QUERYADAPTERINFO* args) {
+  if (args->Type == DXGKQAITYPE_QUERYSEGMENT3) {
+    auto* const out = static_cast<DXGK_QUERYSEGMENTOUT3*>(args->pOutputData);
+    out->NbSegment = 2;
+    if (out->pSegmentDescriptor != nullptr) spoil(out->pSegmentDescriptor);
+    return 0;
+  }
+  spoil(args->pOutputData);
+  return 0;
+}
+
+struct Row {
+  const char* name;
+  std::function<void(DRIVER_INITIALIZATION_DATA&)> fill;
+  std::function<void(PortCore&)> call;
+  const char* ddi;
+  const char* what;
+  size_t bytes;
+  uint32_t version = kInterfaceWddm32;
+};
+
+/// What is written at that place.
+std::string text_of(const Row& row, ptrdiff_t at) {
+  const std::string of = std::string(row.what) + ", whose size is " + std::to_string(row.bytes);
+  if (at < 0)
+    return "It wrote before the start of " + of + ": " + std::to_string(-at) +
+           " bytes before it is 0x5a.";
+  return "It wrote bytes " + std::to_string(at) + " to " + std::to_string(at) + " of " + of +
+         ": up to " + std::to_string(at - static_cast<ptrdiff_t>(row.bytes) + 1) +
+         " bytes behind its end. The first of them is 0x5a.";
+}
+
+std::array<std::byte, 24> g_data;
+
+std::vector<Row> rows() {
+  using Table = DRIVER_INITIALIZATION_DATA;
+  const auto query = [](Table& table) {
+    CoreWorld::set(table.DxgkDdiQueryAdapterInfo, &spoil_query);
+  };
+  const auto with_data = [](AllocationInfo info) {
+    info.private_data = g_data;
+    return info;
+  };
+  const auto create = [with_data](PortCore& core) {
+    std::array infos = {AllocationInfo{}, with_data({})};
+    static_cast<void>(AllocationsPort(core).create_allocations(infos, g_data, false, nullptr));
+  };
+  const auto open = [](PortCore& core) {
+    std::array<OpenInfo, 2> infos;
+    infos[1].private_data = g_data;
+    static_cast<void>(AllocationsPort(core).open_allocations(&core, infos, g_data, true, 0, false));
+  };
+  return {
+      {"UserQuery", query,
+       [](PortCore& core) { static_cast<void>(CapsPort(core).query_umd_private({}, g_data)); },
+       "DxgkDdiQueryAdapterInfo", "pOutputData for query type 0", sizeof(g_data)},
+      {"Caps", query,
+       [](PortCore& core) {
+         EXPECT_EQ(CapsPort(core).query_driver_caps().error(), Status::kDeviceConfigurationError);
+       },
+       "DxgkDdiQueryAdapterInfo", "pOutputData for query type 1", 552, 0x4002},
+      {"Segments", query,
+       [](PortCore& core) { static_cast<void>(CapsPort(core).query_segments()); },
+       "DxgkDdiQueryAdapterInfo", "pSegmentDescriptor for query type 5 (2 elements)",
+       2 * sizeof(DXGK_SEGMENTDESCRIPTOR3), 0x4002},
+      {"NodeMetadata",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiGetNodeMetadata,
+             +[](void*, UINT, DXGKARG_GETNODEMETADATA* out) NTAPI -> NTSTATUS {
+               spoil(out);
+               return 0;
+             });
+       },
+       [](PortCore& core) {
+         static_cast<void>(CapsPort(core).get_node_metadata(NodeOrdinal{0}, nullptr));
+       },
+       "DxgkDdiGetNodeMetadata", "pGetNodeMetadata", sizeof(DXGKARG_GETNODEMETADATA)},
+      {"Escape",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiEscape, +[](void*, const DXGKARG_ESCAPE* args) NTAPI -> NTSTATUS {
+               spoil(args->pPrivateDriverData);
+               return 0;
+             });
+       },
+       [](PortCore& core) {
+         static_cast<void>(ObjectsPort(core).escape(nullptr, nullptr, 0, g_data));
+       },
+       "DxgkDdiEscape", "pPrivateDriverData", sizeof(g_data)},
+      {"CreateContext",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiCreateContext, +[](void*, DXGKARG_CREATECONTEXT* args) NTAPI -> NTSTATUS {
+               spoil(args->pPrivateDriverData);
+               return 0;
+             });
+       },
+       [](PortCore& core) {
+         static_cast<void>(
+             ObjectsPort(core).create_context(&core, 1, NodeOrdinal{0}, 1, false, g_data, false));
+       },
+       "DxgkDdiCreateContext", "pPrivateDriverData", sizeof(g_data)},
+      {"CreateAllocationElements",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiCreateAllocation,
+             +[](void*, DXGKARG_CREATEALLOCATION* args) NTAPI -> NTSTATUS {
+               for (UINT i = 0; i < args->NumAllocations; ++i)
+                 args->pAllocationInfo[i].hAllocation = args;
+               spoil(args->pAllocationInfo);
+               return 0;
+             });
+       },
+       create, "DxgkDdiCreateAllocation", "pAllocationInfo", 2 * sizeof(DXGK_ALLOCATIONINFO)},
+      {"CreateAllocationData",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiCreateAllocation,
+             +[](void*, DXGKARG_CREATEALLOCATION* args) NTAPI -> NTSTATUS {
+               for (UINT i = 0; i < args->NumAllocations; ++i)
+                 args->pAllocationInfo[i].hAllocation = args;
+               EXPECT_EQ(args->pAllocationInfo[0].pPrivateDriverData, nullptr);
+               spoil(args->pAllocationInfo[1].pPrivateDriverData);
+               return 0;
+             });
+       },
+       create, "DxgkDdiCreateAllocation", "pPrivateDriverData of element 1", sizeof(g_data)},
+      {"CreateAllocationResource",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiCreateAllocation,
+             +[](void*, DXGKARG_CREATEALLOCATION* args) NTAPI -> NTSTATUS {
+               for (UINT i = 0; i < args->NumAllocations; ++i)
+                 args->pAllocationInfo[i].hAllocation = args;
+               spoil(const_cast<void*>(args->pPrivateDriverData));
+               return 0;
+             });
+       },
+       create, "DxgkDdiCreateAllocation", "pPrivateDriverData of the resource", sizeof(g_data)},
+      {"OpenAllocationElements",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiOpenAllocation,
+             +[](void*, const DXGKARG_OPENALLOCATION* args) NTAPI -> NTSTATUS {
+               for (UINT i = 0; i < args->NumAllocations; ++i)
+                 args->pOpenAllocation[i].hDeviceSpecificAllocation = args->pOpenAllocation;
+               spoil(args->pOpenAllocation);
+               return 0;
+             });
+       },
+       open, "DxgkDdiOpenAllocation", "pOpenAllocation", 2 * sizeof(DXGK_OPENALLOCATIONINFO)},
+      {"OpenAllocationData",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiOpenAllocation,
+             +[](void*, const DXGKARG_OPENALLOCATION* args) NTAPI -> NTSTATUS {
+               for (UINT i = 0; i < args->NumAllocations; ++i)
+                 args->pOpenAllocation[i].hDeviceSpecificAllocation = args->pOpenAllocation;
+               spoil(args->pOpenAllocation[1].pPrivateDriverData);
+               return 0;
+             });
+       },
+       open, "DxgkDdiOpenAllocation", "pPrivateDriverData of element 1", sizeof(g_data)},
+      {"ChildRelations",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiQueryChildRelations,
+             +[](void*, DXGK_CHILD_DESCRIPTOR* out, ULONG) NTAPI -> NTSTATUS {
+               spoil(out);
+               return 0;
+             });
+       },
+       [](PortCore& core) { static_cast<void>(ChildPort(core).query_child_relations(2, nullptr)); },
+       "DxgkDdiQueryChildRelations", "ChildRelations", 3 * sizeof(DXGK_CHILD_DESCRIPTOR)},
+      {"Descriptor",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiQueryDeviceDescriptor,
+             +[](void*, ULONG, DXGK_DEVICE_DESCRIPTOR* args) NTAPI -> NTSTATUS {
+               spoil(args->DescriptorBuffer);
+               return 0;
+             });
+       },
+       [](PortCore& core) { static_cast<void>(ChildPort(core).query_device_descriptor(0)); },
+       "DxgkDdiQueryDeviceDescriptor", "DescriptorBuffer at offset 0", 128},
+  };
+}
+
+TEST(OutputGuards, TellWhatADriverWritesOutside) {
+  DXGKIT_COVERS("NT-33");
+  for (const Row& row : rows()) {
+    SCOPED_TRACE(row.name);
+    const auto size = static_cast<ptrdiff_t>(row.bytes);
+    for (const ptrdiff_t at : {size, size + 1000, ptrdiff_t{-1}, ptrdiff_t{-64}}) {
+      SCOPED_TRACE(at);
+      with_core(
+          [&](CoreWorld& world) {
+            g_data.fill(std::byte{0x11});
+            g_at = at;
+            row.fill(world.table.table);
+            row.call(world.core());
+            ASSERT_EQ(world.rules(), "NT-33 ");
+            const verifier::Finding finding = world.findings.all().at(0);
+            EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+            EXPECT_EQ(finding.ddi, row.ddi);
+            EXPECT_EQ(finding.actual, text_of(row, at));
+            for (const std::byte byte : g_data) EXPECT_EQ(byte, std::byte{0x11});
+          },
+          row.version);
+    }
+  }
+}
+
+TEST(OutputGuards, LetThroughWhatIsWrittenInside) {
+  DXGKIT_COVERS("NT-33");
+  for (const ptrdiff_t at : {ptrdiff_t{0}, ptrdiff_t{23}}) {
+    with_core([&](CoreWorld& world) {
+      g_data.fill(std::byte{0x11});
+      g_at = at;
+      CoreWorld::set(world.table.table.DxgkDdiQueryAdapterInfo, &spoil_query);
+      EXPECT_EQ(CapsPort(world.core()).query_umd_private({}, g_data), Status::kSuccess);
+      EXPECT_EQ(g_data[static_cast<size_t>(at)], std::byte{0x5A});
+      EXPECT_EQ(world.rules(), "");
+    });
+  }
+}
+
+}  // namespace
+}  // namespace dxgkit::port
