@@ -134,9 +134,8 @@ Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child
       status = call(core_.ddi.DxgkDdiQueryDeviceDescriptor, core_.context,
                     static_cast<ULONG>(child), &arguments);
     }
-    static_cast<void>(
-        output.finish(core_, kQueryDeviceDescriptor.name, "DescriptorBuffer at offset",
-                      arguments.DescriptorOffset));
+    static_cast<void>(output.finish(core_, kQueryDeviceDescriptor.name,
+                                    "DescriptorBuffer at offset", arguments.DescriptorOffset));
     if (!is_success(status)) {
       if (block == 0) return Error(status);
       break;  // an extension the driver cannot read is one the monitor does not have

@@ -1,7 +1,5 @@
 #include "tools/dxgkit/verify/worker.h"
 
-#include <utility>
-
 namespace dxgkit::tool::verify {
 
 Answer<void> Worker::open() {
@@ -23,15 +21,9 @@ Answer<void> Worker::open_device() {
 }
 
 Answer<ClientContext> Worker::add_context(uint32_t node) {
-  std::vector<std::byte> data;
-  if (bench.plugin() != nullptr) {
-    const Answer<Plugin::Instance*> code = bench.client_code();
-    if (!code) return std::unexpected(code.error());
-    Answer<std::vector<std::byte>> packed = (*code)->pack_context(node);
-    if (!packed) return std::unexpected(packed.error());
-    data = std::move(*packed);
-  }
-  return client.create_context(device, node, data);
+  const Answer<std::vector<std::byte>> data = bench.context_data(node);
+  if (!data) return std::unexpected(data.error());
+  return client.create_context(device, node, *data);
 }
 
 Answer<bool> Worker::idle(std::string* wrong) {
