@@ -39,8 +39,12 @@ bool TableEviction::in_segments() const {
       [](const gpuva::TableLevel& level) { return level.segment != kSystemMemory; });
 }
 
+bool TableEviction::room_may_come(const GpuSpace& space) const {
+  return in_segments() && ever_evicts(space);
+}
+
 bool TableEviction::may_wait(const GpuSpace& space) const {
-  return in_segments() && ever_evicts(space) &&
+  return room_may_come(space) &&
          std::ranges::none_of(space.contexts, [&](SpaceUser* context) DXGKIT_REQUIRES(on_lane) {
            return floor_.core.scheduler().holds_memory(context->id());
          });
@@ -142,7 +146,7 @@ TableEviction::TablesThere TableEviction::bring_tables(const Process& process) {
   TablePlanner::Work work;
   if (space->evicted && space->restoring == 0) {
     if (!is_success(restore_tables(space, &work))) return TablesThere::kNoMemory;
-  } else if (!space->evicted && !space->owed.empty() && in_segments() && ever_evicts(*space)) {
+  } else if (!space->evicted && !space->owed.empty() && room_may_come(*space)) {
     static_cast<void>(floor_.planner->replan(space, {}, &work));
     if (!space->owed.empty()) {
       // All tables together may fit where those that are missing do not.

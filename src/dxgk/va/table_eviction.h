@@ -40,9 +40,9 @@ class TableEviction {
   /// brought what its space owes (GpuSpace::owed).
   bool may_wait(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
   enum class TablesThere { kYes, kSoon, kNoMemory };
-  /// Work of the process is about to run, so evicted tables are planned again, and
-  /// those that were missing. kSoon: what is
-  /// enqueued in the paging executor from now on runs after the tables are written.
+  /// Work of the process is about to run, so evicted tables are planned again, and those that were
+  /// missing. kSoon: what is enqueued in the paging executor from now on runs after the tables are
+  /// written.
   TablesThere bring_tables(const Process& process) DXGKIT_REQUIRES(on_lane);
   /// Plans evicted tables again and appends the work to `work`. GpuSpace::restoring is counted up;
   /// the caller counts it down when the work is done. kNoMemory: the tables stay evicted.
@@ -57,6 +57,8 @@ class TableEviction {
   bool in_segments() const;
   /// The tables of the space may be evicted at some time.
   bool ever_evicts(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
+  /// Work of the space can wait for memory for its tables.
+  bool room_may_come(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
   /// The tables that show all that is mapped, from none on.
   std::vector<gpuva::TableNeed> needs_of_all(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
   void evict_tables(GpuSpace& space) DXGKIT_REQUIRES(on_lane);

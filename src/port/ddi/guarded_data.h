@@ -19,7 +19,9 @@ namespace dxgkit::port {
 /// without looking at the size writes over what lies there.
 class GuardedData {
  public:
-  explicit GuardedData(std::span<std::byte> data) : data_(data), copy_(data.size() + kGuardBytes) {
+  explicit GuardedData(std::span<std::byte> data) : data_(data) {
+    if (data.empty()) return;  // the driver gets no pointer
+    copy_.resize(data.size() + kGuardBytes);
     std::ranges::copy(data, copy_.begin());
     std::memset(copy_.data() + data.size(), kPoisonByte, kGuardBytes);
   }

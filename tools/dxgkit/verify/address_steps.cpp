@@ -32,15 +32,9 @@ struct Owner {
     const Answer<D3DKMT_HANDLE> made = client.create_device();
     if (!made) return std::unexpected(made.error());
     device = *made;
-    std::vector<std::byte> data;
-    if (bench.plugin() != nullptr) {
-      const Answer<Plugin::Instance*> code = bench.client_code();
-      if (!code) return std::unexpected(code.error());
-      Answer<std::vector<std::byte>> packed = (*code)->pack_context(node);
-      if (!packed) return std::unexpected(packed.error());
-      data = std::move(*packed);
-    }
-    const Answer<ClientContext> created = client.create_context(device, node, data);
+    const Answer<std::vector<std::byte>> data = bench.context_data(node);
+    if (!data) return std::unexpected(data.error());
+    const Answer<ClientContext> created = client.create_context(device, node, *data);
     if (!created) return std::unexpected(created.error());
     context = *created;
     return {};

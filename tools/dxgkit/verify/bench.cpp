@@ -21,6 +21,12 @@ Answer<void> check_answer(const char* function, NTSTATUS status) {
       fmt::format("{} answered {}", function, status_text(from_ntstatus(status))));
 }
 
+uint64_t mixed(uint64_t number) {
+  number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  number = (number ^ (number >> 27)) * 0x94D049BB133111EBULL;
+  return number ^ (number >> 31);
+}
+
 Bench::Bench(runtime::Runtime& runtime, const VerifyOptions& options,
              const std::string& driver_path, const nt::KernelConfig& kernel_config,
              const Plugin* plugin, verifier::Findings& findings, Heartbeat* heartbeat,
@@ -139,12 +145,8 @@ uint32_t Bench::node_count() const {
 }
 
 uint64_t Bench::random() {
-  // SplitMix64: one number per call, from the run's seed alone.
-  random_state_ += 0x9E3779B97F4A7C15ULL;
-  uint64_t z = random_state_;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31);
+  random_state_ += kMixStep;
+  return mixed(random_state_);
 }
 
 std::vector<size_t> Bench::shuffled(size_t count) {
@@ -213,6 +215,13 @@ Answer<Plugin::Instance*> Bench::client_code() {
   if (!opened.has_value()) return std::unexpected(opened.error());
   client_code_ = std::move(*opened);
   return client_code_.get();
+}
+
+Answer<std::vector<std::byte>> Bench::context_data(uint32_t node) {
+  if (plugin() == nullptr) return std::vector<std::byte>();
+  const Answer<Plugin::Instance*> code = client_code();
+  if (!code) return std::unexpected(code.error());
+  return (*code)->pack_context(node);
 }
 
 Answer<void> Bench::in_parallel(size_t count, const std::function<Answer<void>(size_t)>& body) {

@@ -37,6 +37,10 @@ using Answer = std::expected<T, std::string>;
 
 /// "STATUS_NO_MEMORY", or the number.
 std::string status_text(Status status);
+/// All bits of the result depend on all bits of `number`: the last step of SplitMix64.
+uint64_t mixed(uint64_t number);
+/// What is added to a number from one to the next.
+inline constexpr uint64_t kMixStep = 0x9E3779B97F4A7C15ULL;
 /// Success for a success code, else the error "FUNCTION answered STATUS".
 Answer<void> check_answer(const char* function, NTSTATUS status);
 
@@ -127,6 +131,8 @@ class Bench {
   Answer<void> open_client();
   /// The plug-in, opened on the running adapter (the first time with UMDRIVERPRIVATE).
   Answer<Plugin::Instance*> client_code();
+  /// The private data of a context from the plug-in, or none.
+  Answer<std::vector<std::byte>> context_data(uint32_t node);
 
   /// Runs bodies on threads of their own, waits for all; the first error in order of number.
   Answer<void> in_parallel(size_t count, const std::function<Answer<void>(size_t)>& body);

@@ -202,19 +202,9 @@ NTSTATUS Client::try_escape(D3DKMT_HANDLE device, std::span<std::byte> data) {
 }
 
 NTSTATUS Client::try_create_allocation(D3DKMT_HANDLE device, ClientAllocation& allocation) {
-  bench_.came_back();
-  const thunks::ClientScope scope(bench_.system(), process_);
-  D3DDDI_ALLOCATIONINFO2 info{};
-  info.pPrivateDriverData =
-      allocation.private_data.empty() ? nullptr : allocation.private_data.data();
-  info.PrivateDriverDataSize = static_cast<UINT>(allocation.private_data.size());
-  D3DKMT_CREATEALLOCATION create{};
-  create.hDevice = device;
-  create.NumAllocations = 1;
-  create.pAllocationInfo2 = &info;
-  const NTSTATUS status = D3DKMTCreateAllocation2(&create);
-  allocation.handle = is_success(from_ntstatus(status)) ? info.hAllocation : 0;
-  return status;
+  allocation.handle = 0;
+  D3DKMT_HANDLE no_resource = 0;
+  return try_create_allocations(device, {&allocation, 1}, Grouping::kAlone, &no_resource);
 }
 
 Answer<void> Client::destroy_allocations(D3DKMT_HANDLE device,

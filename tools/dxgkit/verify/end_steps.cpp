@@ -27,9 +27,7 @@ Answer<void> across(Bench& bench, const std::function<Status()>& between) {
   if (const Status status = between(); !is_success(status))
     return std::unexpected(status_text(status));
   // The allocations filled before must keep their content, or the job comes out wrong.
-  const Answer<Plugin::Instance*> code = bench.client_code();
-  if (!code) return std::unexpected(code.error());
-  const Answer<std::vector<std::byte>> data = (*code)->pack_context(0);
+  const Answer<std::vector<std::byte>> data = bench.context_data(0);
   if (!data) return std::unexpected(data.error());
   Answer<ClientContext> context = client.create_context(*device, 0, *data);
   if (!context) return std::unexpected(context.error());

@@ -149,18 +149,12 @@ Answer<void> run_devices(Bench& bench, Shortages& shortages) {
                                    .make = [&] { return client.try_create_device(&device); },
                                    .unmake = [&] { return client.destroy_device(device); }}));
   for (uint32_t node = 0; node < bench.node_count(); ++node) {
-    std::vector<std::byte> data;
-    if (bench.plugin() != nullptr) {
-      const Answer<Plugin::Instance*> code = bench.client_code();
-      if (!code) return std::unexpected(code.error());
-      Answer<std::vector<std::byte>> packed = (*code)->pack_context(node);
-      if (!packed) return std::unexpected(packed.error());
-      data = std::move(*packed);
-    }
+    const Answer<std::vector<std::byte>> data = bench.context_data(node);
+    if (!data) return std::unexpected(data.error());
     ClientContext context;
     DXGKIT_VERIFY_TRY(shortages.run(
         {.name = fmt::format("a context of node {}", node),
-         .make = [&] { return client.try_create_context(*keeper, node, data, &context); },
+         .make = [&] { return client.try_create_context(*keeper, node, *data, &context); },
          .unmake = [&] { return client.destroy_context(context.handle); }}));
   }
   return {};

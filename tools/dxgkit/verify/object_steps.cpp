@@ -16,14 +16,6 @@ Outcome outcome(const Answer<void>& answer, std::string done) {
   return answer ? Outcome::ok(std::move(done)) : Outcome::failed(answer.error());
 }
 
-/// The private data of a context from the plug-in, or none.
-Answer<std::vector<std::byte>> context_data(Bench& bench, uint32_t node) {
-  if (bench.plugin() == nullptr) return std::vector<std::byte>();
-  const Answer<Plugin::Instance*> code = bench.client_code();
-  if (!code) return std::unexpected(code.error());
-  return (*code)->pack_context(node);
-}
-
 Outcome processes(Bench& bench) {
   size_t count = 0;
   Balance balance(bench);
@@ -77,7 +69,7 @@ Outcome contexts(Bench& bench) {
   size_t count = 0;
   const auto run = [&]() -> Answer<void> {
     for (uint32_t node = 0; node < bench.node_count(); ++node) {
-      const Answer<std::vector<std::byte>> data = context_data(bench, node);
+      const Answer<std::vector<std::byte>> data = bench.context_data(node);
       if (!data) return std::unexpected(data.error());
       Client client(bench, "contexts");
       DXGKIT_VERIFY_TRY(client.open_adapter());
@@ -118,7 +110,7 @@ Outcome side_by_side(Bench& bench) {
   const uint32_t nodes = bench.node_count();
   std::vector<std::vector<std::byte>> data(nodes);
   for (uint32_t node = 0; node < nodes; ++node) {
-    Answer<std::vector<std::byte>> packed = context_data(bench, node);
+    Answer<std::vector<std::byte>> packed = bench.context_data(node);
     if (!packed) return Outcome::failed(packed.error());
     data[node] = std::move(*packed);
   }

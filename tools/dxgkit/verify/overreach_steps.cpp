@@ -106,9 +106,7 @@ struct Offender {
     const Answer<D3DKMT_HANDLE> made = client.create_device();
     if (!made) return std::unexpected(made.error());
     device = *made;
-    const Answer<Plugin::Instance*> code = bench.client_code();
-    if (!code) return std::unexpected(code.error());
-    const Answer<std::vector<std::byte>> data = (*code)->pack_context(node);
+    const Answer<std::vector<std::byte>> data = bench.context_data(node);
     if (!data) return std::unexpected(data.error());
     const Answer<ClientContext> created = client.create_context(device, node, *data);
     if (!created) return std::unexpected(created.error());

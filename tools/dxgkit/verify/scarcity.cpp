@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/arithmetic.h"
 #include "dxgk/core/segment_flags.h"
+#include "tools/dxgkit/verify/bench.h"
 
 namespace dxgkit::tool::verify {
 
 uint64_t Scarcity::random() {
-  // SplitMix64, as Bench::random, with one step per number whoever asks.
-  uint64_t z = numbers_.fetch_add(0x9E3779B97F4A7C15ULL, std::memory_order_relaxed);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31);
+  // One step for each number, whoever asks.
+  return mixed(numbers_.fetch_add(kMixStep, std::memory_order_relaxed));
 }
 
 std::optional<Status> Scarcity::before_paging(const port::PagingOperation&, uint32_t buffer_bytes) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -14,50 +15,6 @@ constexpr size_t kJobsAtOnce = 6;
 constexpr size_t kThreads = 3;
 constexpr uint64_t kBusyNs = 20 * 1000 * 1000;
 constexpr size_t kPreemptions = 3;
-
-/// A client with a device and a context on each node.
-struct Worker {
-  Worker(Bench& b, std::string name) : bench(b), client(b, std::move(name)) {}
-  Answer<void> open() {
-    DXGKIT_VERIFY_TRY(client.open_adapter());
-    return open_device();
-  }
-  Answer<void> open_device() {
-    const Answer<D3DKMT_HANDLE> made = client.create_device();
-    if (!made) return std::unexpected(made.error());
-    device = *made;
-    contexts.clear();
-    for (uint32_t node = 0; node < bench.node_count(); ++node) {
-      const Answer<ClientContext> context = add_context(node);
-      if (!context) return std::unexpected(context.error());
-      contexts.push_back(*context);
-    }
-    return {};
-  }
-  Answer<ClientContext> add_context(uint32_t node) {
-    std::vector<std::byte> data;
-    if (bench.plugin() != nullptr) {
-      const Answer<Plugin::Instance*> code = bench.client_code();
-      if (!code) return std::unexpected(code.error());
-      Answer<std::vector<std::byte>> packed = (*code)->pack_context(node);
-      if (!packed) return std::unexpected(packed.error());
-      data = std::move(*packed);
-    }
-    return client.create_context(device, node, data);
-  }
-  /// Waits for its work. False: the work lost the device, and `wrong` says so.
-  Answer<bool> idle(std::string* wrong) {
-    const Answer<void> done = client.wait_idle(device);
-    if (done) return true;
-    if (client.active(device)) return std::unexpected(done.error());
-    if (wrong->empty()) *wrong = lost_text(client, device);
-    return false;
-  }
-  Bench& bench;
-  Client client;
-  D3DKMT_HANDLE device = 0;
-  std::vector<ClientContext> contexts;  // by node
-};
 
 Outcome render(Bench& bench) {
   size_t jobs = 0;

@@ -10,6 +10,7 @@
 #include "dxgk/core/verifier_switches.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/scarcity.h"
+#include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -39,6 +40,7 @@ struct Plan {
   dxgk::VerifierSwitches switches;
   uint64_t chunk_bytes = 0;    // of a transfer
   uint64_t segment_bytes = 0;  // 0: as the driver says
+  uint64_t scarcity_seed = 0;
   std::vector<Life> lives;
 };
 
@@ -95,46 +97,35 @@ Answer<Plan> draw(Bench& bench, size_t world) {
   plan.chunk_bytes = (1 + bench.random() % 16) * kPageBytes;
   const uint64_t beside = bench.gpu_addresses() ? kTableBytes + kDriverBytes : kDriverBytes;
   if (world != 0) plan.segment_bytes = align_up(largest + beside, kPageBytes);
+  plan.scarcity_seed = bench.random();
   return plan;
 }
 
 /// Runs one process; the first wrong result goes to `wrong`.
 Answer<void> live(Bench& bench, const Life& life, const std::string& name, std::string* wrong) {
-  Client client(bench, name);
-  DXGKIT_VERIFY_TRY(client.open_adapter());
-  const Answer<D3DKMT_HANDLE> device = client.create_device();
-  if (!device) return std::unexpected(device.error());
-  const Answer<Plugin::Instance*> code = bench.client_code();
-  if (!code) return std::unexpected(code.error());
-  std::vector<ClientContext> contexts;  // by node
-  for (uint32_t node = 0; node < bench.node_count(); ++node) {
-    const Answer<std::vector<std::byte>> data = (*code)->pack_context(node);
-    if (!data) return std::unexpected(data.error());
-    const Answer<ClientContext> context = client.create_context(*device, node, *data);
-    if (!context) return std::unexpected(context.error());
-    contexts.push_back(*context);
-    DXGKIT_VERIFY_TRY(client.set_priority(context->handle, life.priority));
-  }
+  Worker worker(bench, name);
+  DXGKIT_VERIFY_TRY(worker.open());
+  Client& client = worker.client;
+  for (const ClientContext& context : worker.contexts)
+    DXGKIT_VERIFY_TRY(client.set_priority(context.handle, life.priority));
   for (size_t round = 0; round < life.rounds.size(); ++round) {
     std::vector<std::unique_ptr<Job>> jobs;
     for (const Errand& one : life.rounds[round]) {
-      Answer<std::unique_ptr<Job>> job = Job::create(bench, client, *device, one.seed, one.node);
+      Answer<std::unique_ptr<Job>> job =
+          Job::create(bench, client, worker.device, one.seed, one.node);
       if (!job) return std::unexpected(job.error());
       jobs.push_back(std::move(*job));
     }
     for (size_t i = 0; i < jobs.size(); ++i) {
       const Errand& one = life.rounds[round][i];
-      DXGKIT_VERIFY_TRY(jobs[i]->submit(contexts[one.node], one.busy ? kBusyNs : 0));
+      DXGKIT_VERIFY_TRY(jobs[i]->submit(worker.contexts[one.node], one.busy ? kBusyNs : 0));
       const bool last = i + 1 == jobs.size();
       if (last && life.ends_at_work && round + 1 == life.rounds.size()) return {};
       // A residency list has to fit, and there is room for one job.
       if (!last && !bench.explicit_residency()) continue;
-      const Answer<void> idle = client.wait_idle(*device);
-      if (!idle && client.active(*device)) return idle;
-      if (!idle) {
-        *wrong = lost_text(client, *device);
-        return {};
-      }
+      const Answer<bool> kept = worker.idle(wrong);
+      if (!kept) return std::unexpected(kept.error());
+      if (!*kept) return {};
     }
     for (const std::unique_ptr<Job>& job : jobs) {
       if (const Answer<void> right = job->check(); !right) {
@@ -144,7 +135,7 @@ Answer<void> live(Bench& bench, const Life& life, const std::string& name, std::
       DXGKIT_VERIFY_TRY(job->destroy());
     }
   }
-  return client.destroy_device(*device);
+  return client.destroy_device(worker.device);
 }
 
 /// What was special in the world, for a message about it.
@@ -163,26 +154,31 @@ Outcome worlds(Bench& bench) {
   uint64_t cuts = 0;
   uint64_t evictions = 0;
   std::string failure;
+  std::vector<Plan> plans;  // drawn while the adapter runs, which the plug-in is opened on
   const size_t count = bench.simulated() ? kSimulatedWorlds : kRealWorlds;
-  for (size_t world = 0; world < count && failure.empty(); ++world) {
-    const Answer<Plan> plan = draw(bench, world);
+  for (size_t world = 0; world < count; ++world) {
+    Answer<Plan> plan = draw(bench, world);
     if (!plan) return Outcome::failed(plan.error());
-    Scarcity scarcity(plan->segment_bytes, bench.random());
-    if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
+    plans.push_back(std::move(*plan));
+  }
+  if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
+  for (size_t world = 0; world < count && failure.empty(); ++world) {
+    const Plan& plan = plans[world];
+    Scarcity scarcity(plan.segment_bytes, plan.scarcity_seed);
     const Bench::StartChanges changes{
-        .faults = &scarcity, .verifier = plan->switches, .transfer_chunk_bytes = plan->chunk_bytes};
+        .faults = &scarcity, .verifier = plan.switches, .transfer_chunk_bytes = plan.chunk_bytes};
     if (const Outcome started = bench.start(changes); started.kind != Outcome::Kind::kOk)
       return started;
-    std::vector<std::string> wrong(plan->lives.size());
+    std::vector<std::string> wrong(plan.lives.size());
     Answer<void> done;
     if (const Answer<Plugin::Instance*> code = bench.client_code(); !code) {
       done = std::unexpected(code.error());
     } else {
-      done = bench.in_parallel(plan->lives.size(), [&](size_t i) {
-        return live(bench, plan->lives[i], fmt::format("world {}.{}", world, i), &wrong[i]);
+      done = bench.in_parallel(plan.lives.size(), [&](size_t i) {
+        return live(bench, plan.lives[i], fmt::format("world {}.{}", world, i), &wrong[i]);
       });
     }
-    for (const Life& life : plan->lives) {
+    for (const Life& life : plan.lives) {
       for (const std::vector<Errand>& round : life.rounds) jobs += round.size();
     }
     cuts += scarcity.cuts();
@@ -190,19 +186,19 @@ Outcome worlds(Bench& bench) {
       evictions += statistics->evictions;
     if (!bench.running()) {
       static_cast<void>(bench.stop());  // before the injector goes
-      return Outcome::failed("the adapter stopped " + describe(*plan));
+      return Outcome::failed("the adapter stopped " + describe(plan));
     }
     for (const std::string& text : wrong) {
       if (text.empty()) continue;
-      report_result(bench, fmt::format("{}; {}", text, describe(*plan)));
+      report_result(bench, fmt::format("{}; {}", text, describe(plan)));
       failure = text;
       break;
     }
-    if (failure.empty() && !done) failure = fmt::format("{}; {}", done.error(), describe(*plan));
-    // The injector ends before the adapter that asks it would.
+    if (failure.empty() && !done) failure = fmt::format("{}; {}", done.error(), describe(plan));
+    // Before the injector goes.
     if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
-    if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk) return started;
   }
+  if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk) return started;
   if (!failure.empty()) return Outcome::failed(failure);
   return Outcome::ok(
       fmt::format("{} jobs in {} worlds of {} processes, {} evictions, {} paging buffers cut short",

@@ -1,0 +1,30 @@
+// A client that works: what steps submit jobs with.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/dxgkit/verify/bench.h"
+
+namespace dxgkit::tool::verify {
+
+/// A client with a device and a context on each node.
+struct Worker {
+  Worker(Bench& b, std::string worker_name)
+      : bench(b), name(std::move(worker_name)), client(b, name) {}
+  Answer<void> open();
+  Answer<void> open_device();
+  /// One more on that node, with the plug-in's private data.
+  Answer<ClientContext> add_context(uint32_t node);
+  /// Waits for its work. False: the work lost the device, and `wrong` says so.
+  Answer<bool> idle(std::string* wrong);
+
+  Bench& bench;
+  const std::string name;  // of its process
+  Client client;
+  D3DKMT_HANDLE device = 0;
+  std::vector<ClientContext> contexts;  // by node
+};
+
+}  // namespace dxgkit::tool::verify
