@@ -1,6 +1,4 @@
 // What is kept of mappings: what they say, which of them are one, and what is known of allocations.
-#include <malloc.h>
-
 #include "gpuva/address_space_test.h"
 #include "tests/support/covers.h"
 
@@ -278,25 +276,6 @@ TEST_F(AddressSpaceTest, HintsOfAFewMappingsGoWithThem) {
   EXPECT_EQ(space_.mapping_count(kB), 1U);
   EXPECT_TRUE(space_.validate());
   EXPECT_EQ(space_.bytes(), before);
-}
-
-// Asked of the allocator, as no number of the space tells of memory that nobody knows any more.
-TEST(AddressSpaceMemory, AllOfItIsGivenBack) {
-  const auto use = [] {
-    AddressSpace space({.end = uint64_t{1} << 40});
-    for (uint64_t i = 0; i < 200; ++i) {
-      space.apply({.mapping = {.span = {2 * i, 1},
-                               .allocation = AllocationId{1 + i % 3},
-                               .offset_pages = 10 * i},
-                   .sequence = 1},
-                  nullptr);
-    }
-    EXPECT_EQ(space.mapping_count(AllocationId{1}), 67U);
-  };
-  use();  // what is made once stays
-  const size_t before = mallinfo2().uordblks;
-  for (int i = 0; i < 10; ++i) use();
-  EXPECT_LE(mallinfo2().uordblks, before);
 }
 
 TEST_F(AddressSpaceTest, WhatIsKnownOfManyMappingsShrinksWithThem) {
