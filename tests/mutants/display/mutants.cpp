@@ -192,8 +192,13 @@ NTSTATUS NTAPI enumerate_the_pivot(IN_CONST_HANDLE context,
   all.EnumPivotType = D3DKMDT_EPT_NOPIVOT;
   return original.DxgkDdiEnumVidPnCofuncModality(context, &all);
 }
+NTSTATUS NTAPI enumerate_source_pivot(IN_CONST_HANDLE context,
+                                      IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  if (args->EnumPivotType == D3DKMDT_EPT_VIDPNSOURCE) return enumerate_the_pivot(context, args);
+  return original.DxgkDdiEnumVidPnCofuncModality(context, args);
+}
 void pivot_replaced(KMDDOD_INITIALIZATION_DATA* table) {
-  table->DxgkDdiEnumVidPnCofuncModality = enumerate_the_pivot;
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_source_pivot;
 }
 NTSTATUS NTAPI enumerate_scaling_pivot(IN_CONST_HANDLE context,
                                        IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {

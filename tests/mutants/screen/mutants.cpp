@@ -128,18 +128,6 @@ void beam_stands(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiGetScanLine = scan_line_first;
 }
 
-// --- visibility ---
-
-NTSTATUS NTAPI show_always(IN_CONST_HANDLE context,
-                           IN_CONST_PDXGKARG_SETVIDPNSOURCEVISIBILITY args) {
-  DXGKARG_SETVIDPNSOURCEVISIBILITY shown = *args;
-  shown.Visible = TRUE;
-  return original.DxgkDdiSetVidPnSourceVisibility(context, &shown);
-}
-void hidden_stays(DRIVER_INITIALIZATION_DATA* table) {
-  table->DxgkDdiSetVidPnSourceVisibility = show_always;
-}
-
 // --- caps and primaries ---
 
 NTSTATUS NTAPI query_too_deep(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
@@ -175,7 +163,6 @@ const Mutant kMutants[] = {
     {"vsync_each_fourth", vsync_each_fourth},
     {"blank_flag_in_line", blank_flag_in_line},
     {"beam_stands", beam_stands},
-    {"hidden_stays", hidden_stays},
     {"flips_too_deep", flips_too_deep},
     {"primary_of_other_size", primary_of_other_size},
 };
