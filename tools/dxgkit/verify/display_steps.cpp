@@ -92,7 +92,7 @@ Answer<void> present_everywhere(Bench& bench, Canvas& canvas) {
     DXGKIT_VERIFY_TRY(canvas.present_moves(std::span(&move, 1), {}));
   }
   // The second takes what the first has left there, the third ends at the edges.
-  const int32_t wide = width / 2, high = height / 2;
+  const int32_t wide = std::max(1, width / 2), high = std::max(1, height / 2);
   const port::MoveRect chain[] = {
       middle(mode, right, down),
       {.source_x = right, .source_y = down, .destination = {0, 0, wide, high}},

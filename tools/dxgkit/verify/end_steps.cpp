@@ -173,7 +173,7 @@ Outcome write_pictures(Bench& bench, dxgk::DisplayExercise& exercise,
   const uint32_t wide = std::max(1U, screen.width / 3), high = std::max(1U, screen.height / 3);
   const uint32_t right = screen.width - wide, bottom = screen.height - high;
   const std::pair<uint32_t, uint32_t> places[] = {
-      {wide, high}, {0, 0}, {right, 0}, {0, bottom}, {right, bottom}};
+      {right / 2, bottom / 2}, {0, 0}, {right, 0}, {0, bottom}, {right, bottom}};
   const uint32_t stride = wide * kPixelBytes + 64;
   std::vector<std::byte> pixels(size_t{stride} * high);
   Result<dxgk::Scanout> expected = look();
