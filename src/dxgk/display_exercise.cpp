@@ -125,6 +125,14 @@ DisplayExercise::Answer DisplayExercise::commit_again(uint32_t source, uint32_t 
   return answer;
 }
 
+Status DisplayExercise::clear_and_show() {
+  const DisplayLock lock(display().shared());
+  if (!usable(display())) return Status::kDeviceRemoved;
+  const char* step = "";
+  DXGKIT_RETURN_IF_FAILED(display().modes().clear(&step));
+  return display().modes().follow_monitors(&step);
+}
+
 Status DisplayExercise::update_path(const vidpn::Path& path) {
   const DisplayLock lock(display().shared());
   if (!usable(display())) return Status::kDeviceRemoved;

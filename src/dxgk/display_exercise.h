@@ -52,6 +52,9 @@ class DisplayExercise {
   /// Commits what the source shows once more, while it is invisible, and makes it visible again.
   /// What the kernel believes is shown does not change. kInvalidParameter: it shows nothing.
   Answer commit_again(uint32_t source, uint32_t nth);
+  /// Commits a VidPN without paths, and then one for the connected monitors again, as when all of
+  /// them leave and come back. A failure is a finding.
+  Status clear_and_show();
   /// DxgkDdiUpdateActiveVidPnPresentPath. What the kernel believes is shown does not change.
   Status update_path(const vidpn::Path& path);
   Status set_visible(uint32_t source, bool visible);

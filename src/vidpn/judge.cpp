@@ -159,9 +159,9 @@ void judge_frequencies(const Profile& profile, const Signal& signal, Judge* judg
 void judge_agreement(const Signal& signal, Judge* judge) {
   const bool total_known = signal.total.width != kNotSpecified;
   const bool rate_known = signal.pixel_rate != kNotSpecified;
-  if (rate_known && signal.pixel_rate == 0) {
+  if (signal.pixel_rate == 0 || signal.pixel_rate == kUninitialized) {
     judge->remark({.rule = "VIDPN-13",
-                   .actual = "has PixelRate 0.",
+                   .actual = fmt::format("has PixelRate {}.", signal.pixel_rate),
                    .expected = "PixelRate is the pixel clock in Hz, or NOTSPECIFIED.",
                    .fix = "Set PixelRate to TotalSize.cx * TotalSize.cy * VSyncFreq."});
     return;

@@ -222,6 +222,16 @@ TEST(JudgeBounds, OrderingsAndDividers) {
   expect_said(judge_target_mode(profile, mode), kNothing, 1);
 }
 
+// A display-only driver may leave the rate open, and not uninitialized.
+TEST(JudgeBounds, AnUninitializedRateIsNoRate) {
+  DXGKIT_COVERS("VIDPN-13");
+  TargetMode mode = good_target_mode();
+  mode.signal = open_signal();
+  expect_said(judge_target_mode(display_only_profile(), mode), kNothing, 0);
+  mode.signal.pixel_rate = kUninitialized;
+  expect_said(judge_target_mode(display_only_profile(), mode), kRemark13, 1);
+}
+
 // Pixel rate and horizontal frequency are compared with what total size and frames make, when all
 // of it is said.
 TEST(JudgeBounds, RatesAgree) {

@@ -40,6 +40,10 @@ class ModeSetting {
   /// Commits a VidPN for the monitors that are connected now, with the modes that clients asked
   /// for. It is no failure if no monitor is connected.
   Status follow_monitors(const char** step) DXGKIT_REQUIRES(display_mutex);
+  /// Commits a VidPN without paths: nothing is shown until follow_monitors().
+  Status clear(const char** step) DXGKIT_REQUIRES(display_mutex) {
+    return commit(vidpn::Network{}, step);
+  }
   /// Commits every source of the active VidPN once more.
   Status recommit(const char** step) DXGKIT_REQUIRES(display_mutex);
   /// Sets a client's mode. The other sources keep theirs. See Displays::set_mode.

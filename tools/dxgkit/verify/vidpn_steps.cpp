@@ -652,6 +652,13 @@ Answer<void> inquire(Bench& bench, DisplayExercise& exercise, Inquiry& inquiry) 
   for (const dxgk::DisplaySource& source : *sources) {
     if (source.visible) DXGKIT_VERIFY_TRY(inquiry.commit_failing(source));
   }
+  if (const Status status = exercise.clear_and_show(); !is_success(status))
+    return std::unexpected("a VidPN without paths, and one with them again: " +
+                           status_text(status));
+  for (const dxgk::DisplaySource& source : *sources) {
+    Canvas canvas(bench, source.id, *source.mode);
+    if (source.visible && bench.display_only()) DXGKIT_VERIFY_TRY(canvas.present_all());
+  }
   return {};
 }
 
