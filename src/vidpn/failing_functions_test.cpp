@@ -14,8 +14,8 @@ class FailingFunctions : public ::testing::Test {
  protected:
   /// Opens a VidPN whose `nth` function fails; 0: none does.
   void open(uint32_t nth, Pivot pivot = {}) {
-    call_ = std::make_unique<DdiCall>(driver_.manager, Ddi::kEnumVidPnCofuncModality, network_,
-                                      pivot);
+    call_ =
+        std::make_unique<DdiCall>(driver_.manager, Ddi::kEnumVidPnCofuncModality, network_, pivot);
     call_->fail_function(nth);
     const void* table = nullptr;
     query_status_ = Manager::query_vidpn_interface(call_->vidpn(), 1, &table);
@@ -138,12 +138,9 @@ TEST_F(FailingFunctions, MonitorFunctionsFailWhereMonitorsAreTheSubject) {
   const auto& monitor = driver_.monitor();
   D3DKMDT_HMONITORSOURCEMODESET set = nullptr;
   const DXGK_MONITORSOURCEMODESET_INTERFACE* modes = nullptr;
-  ASSERT_EQ(as_status(monitor.pfnAcquireMonitorSourceModeSet(
-                &driver_, kTargetA, &set, &modes)),
+  ASSERT_EQ(as_status(monitor.pfnAcquireMonitorSourceModeSet(&driver_, kTargetA, &set, &modes)),
             Status::kSuccess);
-  EXPECT_EQ(as_status(monitor.pfnReleaseMonitorSourceModeSet(
-                &driver_, set)),
-            Status::kSuccess);
+  EXPECT_EQ(as_status(monitor.pfnReleaseMonitorSourceModeSet(&driver_, set)), Status::kSuccess);
   call_->finish(Status::kUnsuccessful);
 
   DdiCall recommend(driver_.manager, Ddi::kRecommendMonitorModes, kTargetA);

@@ -328,8 +328,7 @@ Status begin_service(Service& service) {
   // A mode set needs to know that its assignment failed, so assign_set asks itself.
   const bool asks_itself =
       function == "pfnAssignSourceModeSet" || function == "pfnAssignTargetModeSet";
-  const bool fails =
-      !asks_itself && !function.starts_with("pfnRelease") && service.must_fail();
+  const bool fails = !asks_itself && !function.starts_with("pfnRelease") && service.must_fail();
   const Status status = fails ? Status::kNoMemory : Status::kSuccess;
   const nt::CallFrame* frame = nt::CallFrame::current_or_null();
   if (frame == nullptr || frame->irql() == nt::kPassiveLevel) return status;

@@ -101,14 +101,13 @@ Status DisplayOnlyPresents::present(const DisplayPresent& request, Occluded occl
     progress_failed_[request.source] = false;
   }
   progressed_.reset();
-  const Status status =
-      core_.port().scanout().present_display_only({.source = request.source,
-                                                   .pixels = pixels,
-                                                   .bytes_per_pixel = kPixelBytes,
-                                                   .pitch_bytes =
-                                                       static_cast<int32_t>(request.pitch_bytes),
-                                                   .moves = request.moves,
-                                                   .dirty = dirty});
+  const Status status = core_.port().scanout().present_display_only(
+      {.source = request.source,
+       .pixels = pixels,
+       .bytes_per_pixel = kPixelBytes,
+       .pitch_bytes = static_cast<int32_t>(request.pitch_bytes),
+       .moves = request.moves,
+       .dirty = dirty});
   if (status == Status::kPending) return wait_for_progress(request.source);
   bool reported = false;
   {

@@ -124,9 +124,7 @@ NTSTATUS NTAPI scan_line_first(IN_CONST_HANDLE, INOUT_PDXGKARG_GETSCANLINE args)
   args->ScanLine = 0;
   return STATUS_SUCCESS;
 }
-void beam_stands(DRIVER_INITIALIZATION_DATA* table) {
-  table->DxgkDdiGetScanLine = scan_line_first;
-}
+void beam_stands(DRIVER_INITIALIZATION_DATA* table) { table->DxgkDdiGetScanLine = scan_line_first; }
 
 // --- caps and primaries ---
 

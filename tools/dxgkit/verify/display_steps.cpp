@@ -96,9 +96,7 @@ Answer<void> present_everywhere(Bench& bench, Canvas& canvas) {
   const port::MoveRect chain[] = {
       middle(mode, right, down),
       {.source_x = right, .source_y = down, .destination = {0, 0, wide, high}},
-      {.source_x = 0,
-       .source_y = 0,
-       .destination = {width - wide, height - high, width, height}}};
+      {.source_x = 0, .source_y = 0, .destination = {width - wide, height - high, width, height}}};
   return canvas.present_moves(chain, random_rects(bench, mode));
 }
 
@@ -174,21 +172,21 @@ Answer<void> hide_and_show(Bench& bench, dxgk::DisplayExercise& exercise,
 Outcome visibility(Bench& bench) {
   if (bench.screen() == nullptr)
     return Outcome::skipped("nobody but the driver knows what the device's screen shows");
-  Result<dxgk::DisplayExercise> exercise =
-      dxgk::DisplayExercise::on(bench.system(), bench.luid());
+  Result<dxgk::DisplayExercise> exercise = dxgk::DisplayExercise::on(bench.system(), bench.luid());
   if (!exercise.has_value()) return Outcome::failed(status_text(exercise.error()));
   const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
   if (!sources) return Outcome::failed(sources.error());
   if (sources->empty()) return Outcome::skipped("nothing is shown: no monitor is connected");
   if (sources->size() > 1)
-    return Outcome::skipped("the screen of a device with several sources has another one's picture");
+    return Outcome::skipped(
+        "the screen of a device with several sources has another one's picture");
   for (const dxgk::DisplaySource& source : *sources) {
     if (const Answer<void> right = hide_and_show(bench, *exercise, source); !right)
       return Outcome::failed(right.error());
   }
-  return Outcome::ok(fmt::format("{} sources hidden and shown, {}", sources->size(),
-                                 is_dark(bench.screen()->image()) ? "all of them black"
-                                                                  : "with a picture"));
+  return Outcome::ok(
+      fmt::format("{} sources hidden and shown, {}", sources->size(),
+                  is_dark(bench.screen()->image()) ? "all of them black" : "with a picture"));
 }
 
 void report_line(Bench& bench, std::string actual) {
@@ -232,11 +230,10 @@ Answer<size_t> follow_beam(Bench& bench, dxgk::DisplayExercise& exercise, uint32
     bench.runtime().sleep_for(period / kLooks);
   }
   if (!drawn || (lines.size() < 2 && signal.active.height > 1)) {
-    report_line(bench,
-                fmt::format("In {} looks at one period it was {}.", kLooks,
-                            drawn   ? fmt::format("always at line {}", *lines.begin())
-                            : blank ? "always in the vertical blank"
-                                    : "nowhere"));
+    report_line(bench, fmt::format("In {} looks at one period it was {}.", kLooks,
+                                   drawn   ? fmt::format("always at line {}", *lines.begin())
+                                   : blank ? "always in the vertical blank"
+                                           : "nowhere"));
     return std::unexpected("the beam does not move");
   }
   return lines.size();
@@ -244,11 +241,11 @@ Answer<size_t> follow_beam(Bench& bench, dxgk::DisplayExercise& exercise, uint32
 
 Outcome vsyncs(Bench& bench) {
   if (bench.display_only())
-    return Outcome::skipped("the kernel has no use for the vertical syncs of a display-only driver");
+    return Outcome::skipped(
+        "the kernel has no use for the vertical syncs of a display-only driver");
   if (!bench.simulated())
     return Outcome::skipped("with real threads nobody knows when a thread looks: use --mode sim");
-  Result<dxgk::DisplayExercise> exercise =
-      dxgk::DisplayExercise::on(bench.system(), bench.luid());
+  Result<dxgk::DisplayExercise> exercise = dxgk::DisplayExercise::on(bench.system(), bench.luid());
   if (!exercise.has_value()) return Outcome::failed(status_text(exercise.error()));
   const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
   if (!sources) return Outcome::failed(sources.error());
@@ -286,8 +283,7 @@ Outcome vsyncs(Bench& bench) {
       }
       last = now;
     }
-    const Answer<size_t> seen =
-        follow_beam(bench, *exercise, source.id, mode->signal, period);
+    const Answer<size_t> seen = follow_beam(bench, *exercise, source.id, mode->signal, period);
     if (!seen) return Outcome::failed(seen.error());
     lines += *seen;
   }

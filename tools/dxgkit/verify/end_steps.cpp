@@ -128,7 +128,8 @@ class NoTakeOver final : public port::FaultInjector {
 Outcome plain_stop(Bench& bench) {
   const std::vector<std::string>& entries = bench.filled_entries();
   if (std::ranges::find(entries, NoTakeOver::kRelease) == entries.end())
-    return Outcome::skipped("without an entry that gives the display back, every stop is a plain one");
+    return Outcome::skipped(
+        "without an entry that gives the display back, every stop is a plain one");
   const Outcome before = bench.stop();
   if (before.kind != Outcome::Kind::kOk) return before;
   NoTakeOver no_take_over;
@@ -192,12 +193,12 @@ Outcome write_pictures(Bench& bench, dxgk::DisplayExercise& exercise,
     }
     for (uint32_t row = 0; row < high; ++row) {
       for (uint32_t column = 0; column < wide; ++column) {
-        uint8_t* const pixel =
-            expected->pixels.data() +
-            (size_t{y + row} * screen.width + x + column) * size_t{kPixelBytes};
+        uint8_t* const pixel = expected->pixels.data() +
+                               (size_t{y + row} * screen.width + x + column) * size_t{kPixelBytes};
         const std::byte* const from =
             pixels.data() + size_t{row} * stride + size_t{column} * kPixelBytes;
-        for (size_t color = 0; color < 3; ++color) pixel[color] = static_cast<uint8_t>(from[2 - color]);
+        for (size_t color = 0; color < 3; ++color)
+          pixel[color] = static_cast<uint8_t>(from[2 - color]);
       }
     }
     ++compared;
@@ -206,8 +207,8 @@ Outcome write_pictures(Bench& bench, dxgk::DisplayExercise& exercise,
     const size_t at = static_cast<size_t>(want - expected->pixels.begin()) / kPixelBytes;
     return wrong_screen(
         bench, kWrite,
-        fmt::format("After a picture of {}x{} at ({}, {}) the pixel at ({}, {}) is wrong", wide, high,
-                    x, y, at % screen.width, at / screen.width));
+        fmt::format("After a picture of {}x{} at ({}, {}) the pixel at ({}, {}) is wrong", wide,
+                    high, x, y, at % screen.width, at / screen.width));
   }
   return Outcome::ok(fmt::format("{}x{} pixels, {} pictures, {} compared with the screen",
                                  screen.width, screen.height, std::size(places), compared));
@@ -223,9 +224,9 @@ Outcome bug_check_screen(Bench& bench) {
   if (sources->empty()) return Outcome::skipped("nothing is shown: no monitor is connected");
   const auto screen = exercise->enable_system_display();
   if (!screen.has_value()) {
-    return wrong_screen(bench, kEnable,
-                        fmt::format("It failed with {} for a connected target",
-                                    status_text(screen.error())));
+    return wrong_screen(
+        bench, kEnable,
+        fmt::format("It failed with {} for a connected target", status_text(screen.error())));
   }
   constexpr uint32_t kSideMax = 65535;
   constexpr uint32_t kR8G8B8 = 20, kA8R8G8B8 = 21, kX8R8G8B8 = 22;

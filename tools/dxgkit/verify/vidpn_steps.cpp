@@ -22,9 +22,9 @@ constexpr const char* kEnumerate = "DxgkDdiEnumVidPnCofuncModality";
 constexpr const char* kIsSupported = "DxgkDdiIsSupportedVidPn";
 constexpr const char* kUpdatePath = "DxgkDdiUpdateActiveVidPnPresentPath";
 
-constexpr size_t kModesMax = 5;       // of a source or target are pinned, any of those offered
-constexpr size_t kPairsMax = 6;       // of a source mode and a target mode
-constexpr uint32_t kCallsMax = 200;   // of interface functions in one DDI
+constexpr size_t kModesMax = 5;        // of a source or target are pinned, any of those offered
+constexpr size_t kPairsMax = 6;        // of a source mode and a target mode
+constexpr uint32_t kCallsMax = 200;    // of interface functions in one DDI
 constexpr uint32_t kTooLarge = 65528;  // pixels: no adapter scans out so many in one direction
 constexpr uint32_t kScalings = 5, kRotations = 4;  // values from 1: D3DKMDT_VPPS_*, D3DKMDT_VPPR_*
 
@@ -43,8 +43,7 @@ bool same_mode(vidpn::TargetMode one, const vidpn::TargetMode& other) {
 
 template <typename Mode>
 bool contains(const vidpn::ModeSet<Mode>& set, const Mode& wanted) {
-  return std::ranges::any_of(set.modes,
-                             [&](const Mode& mode) { return same_mode(mode, wanted); });
+  return std::ranges::any_of(set.modes, [&](const Mode& mode) { return same_mode(mode, wanted); });
 }
 
 /// The first mode of `part` that `whole` lacks, in words; empty if there is none.
@@ -79,10 +78,11 @@ std::string difference(const Network& first, const Network& second) {
     if (path.scaling_support == other->scaling_support &&
         path.rotation_support == other->rotation_support)
       continue;
-    return fmt::format("path {} -> {} supports scaling {:#x} and rotation {:#x} the first time, "
-                       "{:#x} and {:#x} the second",
-                       path.source, path.target, path.scaling_support, path.rotation_support,
-                       other->scaling_support, other->rotation_support);
+    return fmt::format(
+        "path {} -> {} supports scaling {:#x} and rotation {:#x} the first time, "
+        "{:#x} and {:#x} the second",
+        path.source, path.target, path.scaling_support, path.rotation_support,
+        other->scaling_support, other->rotation_support);
   }
   return {};
 }
@@ -169,9 +169,10 @@ class Inquiry {
 };
 
 std::string Inquiry::text() const {
-  return fmt::format("{} topologies, {} of them not supported, {} questions, {} enumerations, {} "
-                     "failing functions",
-                     networks_ + refused_, refused_, questions_, enumerations_, failures_);
+  return fmt::format(
+      "{} topologies, {} of them not supported, {} questions, {} enumerations, {} "
+      "failing functions",
+      networks_ + refused_, refused_, questions_, enumerations_, failures_);
 }
 
 std::unexpected<std::string> Inquiry::wrong(const char* rule, const char* ddi, std::string actual,
@@ -214,8 +215,8 @@ Answer<bool> Inquiry::is_supported(const Network& network) {
   ++questions_;
   const DisplayExercise::Answer answer = exercise_.is_supported(&network);
   if (answer.status == vidpn::kInvalidVidPnTopology) return false;
-  DXGKIT_VERIFY_TRY(check_answer(kIsSupported, answer,
-                                 paths_text(network) + ", " + pins_text(network)));
+  DXGKIT_VERIFY_TRY(
+      check_answer(kIsSupported, answer, paths_text(network) + ", " + pins_text(network)));
   return answer.supported;
 }
 
@@ -223,15 +224,15 @@ Answer<void> Inquiry::expect_supported(const Network& network, bool expected, co
   const Answer<bool> supported = is_supported(network);
   if (!supported) return std::unexpected(supported.error());
   if (*supported == expected) return {};
-  return wrong("VIDPN-32", kIsSupported,
-               fmt::format("IsVidPnSupported is {} for {} with {}: {}.",
-                           *supported ? "TRUE" : "FALSE", paths_text(network), pins_text(network),
-                           why),
-               "A VidPN is supported if modes can be pinned where none are yet, without a change "
-               "of those that are, and the adapter can show all of them.",
-               "Look at the pinned modes and transformations of every path, and compare them with "
-               "what DxgkDdiEnumVidPnCofuncModality offers.",
-               "");
+  return wrong(
+      "VIDPN-32", kIsSupported,
+      fmt::format("IsVidPnSupported is {} for {} with {}: {}.", *supported ? "TRUE" : "FALSE",
+                  paths_text(network), pins_text(network), why),
+      "A VidPN is supported if modes can be pinned where none are yet, without a change "
+      "of those that are, and the adapter can show all of them.",
+      "Look at the pinned modes and transformations of every path, and compare them with "
+      "what DxgkDdiEnumVidPnCofuncModality offers.",
+      "");
 }
 
 Answer<Network> Inquiry::enumerate(const Network& network, Pivot pivot) {
@@ -244,8 +245,8 @@ Answer<Network> Inquiry::enumerate(const Network& network, Pivot pivot) {
   }
   const size_t told = bench_.findings().total();
   const DisplayExercise::Answer answer = exercise_.enumerate(network, pivot);
-  const std::string asked = fmt::format("{}, {} and {}", paths_text(network), pins_text(network),
-                                        pivot_text(pivot));
+  const std::string asked =
+      fmt::format("{}, {} and {}", paths_text(network), pins_text(network), pivot_text(pivot));
   if (bench_.findings().total() != told)
     return std::unexpected("wrong modes for " + asked);  // it has been told
   DXGKIT_VERIFY_TRY(check_answer(kEnumerate, answer, asked));
@@ -287,23 +288,23 @@ Answer<void> Inquiry::ask_empty() {
   ++questions_;
   const DisplayExercise::Answer answer = exercise_.is_supported(nullptr);
   if (answer.status != Status::kSuccess || !answer.supported) {
-    return wrong("VIDPN-32", kIsSupported,
-                 fmt::format("It answered {} and {} for a null hDesiredVidPn.",
-                             vidpn::status_text(answer.status),
-                             answer.supported ? "TRUE" : "FALSE"),
-                 "STATUS_SUCCESS and TRUE: an adapter can always show nothing.",
-                 "Compare hDesiredVidPn with NULL before anything is done with it.", "");
+    return wrong(
+        "VIDPN-32", kIsSupported,
+        fmt::format("It answered {} and {} for a null hDesiredVidPn.",
+                    vidpn::status_text(answer.status), answer.supported ? "TRUE" : "FALSE"),
+        "STATUS_SUCCESS and TRUE: an adapter can always show nothing.",
+        "Compare hDesiredVidPn with NULL before anything is done with it.", "");
   }
   return expect_supported(Network{}, true, "an adapter can always show nothing");
 }
 
 Answer<void> Inquiry::repeat(const Network& fresh, const Network& free) {
   const auto told_twice = [&](const std::string& text) {
-    return wrong("VIDPN-33", kEnumerate,
-                 fmt::format("Asked twice about {} it has two answers: {}.", paths_text(fresh),
-                             text),
-                 "The same question has the same answer while monitors and paths are the same.",
-                 "Offer modes from a table, not from what the call before left behind.", "");
+    return wrong(
+        "VIDPN-33", kEnumerate,
+        fmt::format("Asked twice about {} it has two answers: {}.", paths_text(fresh), text),
+        "The same question has the same answer while monitors and paths are the same.",
+        "Offer modes from a table, not from what the call before left behind.", "");
   };
   for (const Network* const from : {&fresh, &free}) {
     const Answer<Network> again = enumerate(*from, {});
@@ -347,8 +348,7 @@ Answer<void> Inquiry::pin_one_end(const Network& free, const Path& path) {
     if (by_source_.size() >= kModesMax) break;
     Network pinned = free;
     static_cast<void>(vidpn::pin_source_mode(pinned, path.source, sources.modes[i].id));
-    const Answer<Network> offered =
-        ask(pinned, {Pivot::Kind::kSource, path.source, vidpn::kNoId});
+    const Answer<Network> offered = ask(pinned, {Pivot::Kind::kSource, path.source, vidpn::kNoId});
     if (!offered) return std::unexpected(offered.error());
     by_source_.emplace_back(sources.modes[i], offered->target_sets.at(path.target));
   }
@@ -357,8 +357,7 @@ Answer<void> Inquiry::pin_one_end(const Network& free, const Path& path) {
     if (by_target_.size() >= kModesMax) break;
     Network pinned = free;
     static_cast<void>(vidpn::pin_target_mode(pinned, path.target, targets.modes[i].id));
-    const Answer<Network> offered =
-        ask(pinned, {Pivot::Kind::kTarget, vidpn::kNoId, path.target});
+    const Answer<Network> offered = ask(pinned, {Pivot::Kind::kTarget, vidpn::kNoId, path.target});
     if (!offered) return std::unexpected(offered.error());
     by_target_.emplace_back(targets.modes[i], offered->source_sets.at(path.source));
   }
@@ -371,21 +370,22 @@ Answer<void> Inquiry::pin_both_ends(const Network& free, const Path& path) {
     for (const auto& [target, sources] : by_target_) {
       const bool forward = contains(targets, target);
       if (forward != contains(sources, source)) {
-        return wrong("VIDPN-33", kEnumerate,
-                     fmt::format("{} of target {} is {} with {} of source {} pinned, which is {} "
-                                 "with that target mode pinned.",
-                                 mode_text(target), path.target,
-                                 forward ? "offered" : "not offered", mode_text(source),
-                                 path.source, forward ? "not offered" : "offered"),
-                     "Whether two modes go together does not depend on which is pinned first.",
-                     "Decide it in one function that both directions use.", "");
+        return wrong(
+            "VIDPN-33", kEnumerate,
+            fmt::format("{} of target {} is {} with {} of source {} pinned, which is {} "
+                        "with that target mode pinned.",
+                        mode_text(target), path.target, forward ? "offered" : "not offered",
+                        mode_text(source), path.source, forward ? "not offered" : "offered"),
+            "Whether two modes go together does not depend on which is pinned first.",
+            "Decide it in one function that both directions use.", "");
       }
       if (pairs++ >= kPairsMax) continue;
       Network pinned = free;
       static_cast<void>(vidpn::pin_source_mode(pinned, path.source, source.id));
       static_cast<void>(vidpn::pin_target_mode(pinned, path.target, target.id));
       DXGKIT_VERIFY_TRY(expect_supported(
-          pinned, forward, forward ? "they were offered together" : "they are not offered together"));
+          pinned, forward,
+          forward ? "they were offered together" : "they are not offered together"));
       if (!forward) continue;
       for (const Pivot::Kind kind : {Pivot::Kind::kNone, Pivot::Kind::kSource, Pivot::Kind::kTarget,
                                      Pivot::Kind::kScaling, Pivot::Kind::kRotation}) {
@@ -423,14 +423,14 @@ Answer<void> Inquiry::ask_for_too_much(const Network& free, const Path& path) {
     Network shown = free;
     if (i <= kScalings && (offered.scaling_support >> (i - 1) & 1U) == 0) {
       shown.paths.front().scaling = i;
-      DXGKIT_VERIFY_TRY(expect_supported(
-          shown, false, "a scaling is pinned that the support bits do not name"));
+      DXGKIT_VERIFY_TRY(
+          expect_supported(shown, false, "a scaling is pinned that the support bits do not name"));
     }
     shown = free;
     if (i <= kRotations && (offered.rotation_support >> (i - 1) & 1U) == 0) {
       shown.paths.front().rotation = i;
-      DXGKIT_VERIFY_TRY(expect_supported(
-          shown, false, "a rotation is pinned that the support bits do not name"));
+      DXGKIT_VERIFY_TRY(
+          expect_supported(shown, false, "a rotation is pinned that the support bits do not name"));
     }
   }
   return {};
@@ -449,11 +449,11 @@ Answer<void> Inquiry::fail_each(const char* ddi, const std::string& asked,
     }
     ++failures_;
     if (answer.status == Status::kDeviceRemoved)
-      return std::unexpected(fmt::format("the adapter did not survive a failure of {}",
-                                         answer.failed));
+      return std::unexpected(
+          fmt::format("the adapter did not survive a failure of {}", answer.failed));
     if (bench_.findings().total() != told)
-      return std::unexpected(fmt::format("wrong after a failure of {}, for {}", answer.failed,
-                                         asked));
+      return std::unexpected(
+          fmt::format("wrong after a failure of {}, for {}", answer.failed, asked));
     // To call a VidPN unsupported that could not be read is an answer.
     const bool refused = !is_success(answer.status) || (ddi == kIsSupported && !answer.supported);
     if (!refused) {
@@ -479,17 +479,16 @@ Answer<void> Inquiry::fail_questions(const Network& fresh, const Network& free, 
       if (!now) return std::unexpected(now.error());
       const std::string text = difference(*reference, *now);
       if (text.empty()) return {};
-      return wrong("VIDPN-34", kEnumerate,
-                   fmt::format("After a call that failed, the next answer is another one: {}.",
-                               text),
-                   "A failed call leaves nothing behind.",
-                   "Keep the state of an enumeration in the call, not in the adapter.", "");
+      return wrong(
+          "VIDPN-34", kEnumerate,
+          fmt::format("After a call that failed, the next answer is another one: {}.", text),
+          "A failed call leaves nothing behind.",
+          "Keep the state of an enumeration in the call, not in the adapter.", "");
     };
-    return fail_each(kEnumerate,
-                     fmt::format("{}, {} and {}", paths_text(network), pins_text(network),
-                                 pivot_text(pivot)),
-                     [&](uint32_t nth) { return exercise_.enumerate(network, pivot, nth); },
-                     again);
+    return fail_each(
+        kEnumerate,
+        fmt::format("{}, {} and {}", paths_text(network), pins_text(network), pivot_text(pivot)),
+        [&](uint32_t nth) { return exercise_.enumerate(network, pivot, nth); }, again);
   };
   DXGKIT_VERIFY_TRY(fail_enumeration(fresh, {}));
   Network one = free, both = free;
@@ -545,8 +544,8 @@ Answer<void> Inquiry::ask_about(std::span<const SourceTarget> paths) {
 
 Answer<void> Inquiry::recommend_modes(uint32_t target) {
   constexpr const char* kRecommend = "DxgkDdiRecommendMonitorModes";
-  const std::string asked = fmt::format("the monitor at target {}, which has the modes already",
-                                        target);
+  const std::string asked =
+      fmt::format("the monitor at target {}, which has the modes already", target);
   const auto again = [&] {
     return check_answer(kRecommend, exercise_.recommend_monitor_modes(target), asked);
   };
@@ -562,9 +561,9 @@ Answer<void> Inquiry::update_paths() {
       ++questions_;
       const Status status = exercise_.update_path(wanted);
       if (is_success(status) == supported) return {};
-      const std::string asked = fmt::format("path {} -> {} with scaling {} and rotation {}",
-                                            path.source, path.target, wanted.scaling,
-                                            wanted.rotation);
+      const std::string asked =
+          fmt::format("path {} -> {} with scaling {} and rotation {}", path.source, path.target,
+                      wanted.scaling, wanted.rotation);
       if (supported) {
         DisplayExercise::Answer answer;
         answer.status = status;
