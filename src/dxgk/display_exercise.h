@@ -19,7 +19,8 @@ class Display;
 
 /// Works on one running adapter that nobody else uses meanwhile. Off the lane; every function takes
 /// the display mutex unless it says otherwise. A failure of the driver is no finding: the caller
-/// judges it. Every function answers kDeviceRemoved once the adapter has failed or stopped.
+/// judges it. Every function answers kDeviceRemoved once the adapter has failed. Not for use after
+/// the adapter was stopped.
 class DisplayExercise {
  public:
   /// kInvalidParameter: no such adapter is running. kNotSupported: it has no video present source.
