@@ -142,6 +142,8 @@ class Inquiry {
   std::string text() const;
 
  private:
+  /// Findings so far that are more than warnings.
+  size_t told() const;
   std::unexpected<std::string> wrong(const char* rule, const char* ddi, std::string actual,
                                      std::string expected, std::string fix, std::string why);
   Answer<void> check_answer(const char* ddi, const DisplayExercise::Answer& answer,
@@ -173,6 +175,13 @@ std::string Inquiry::text() const {
       "{} topologies, {} of them not supported, {} questions, {} enumerations, {} "
       "failing functions",
       networks_ + refused_, refused_, questions_, enumerations_, failures_);
+}
+
+size_t Inquiry::told() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(bench_.findings().all(), [](const verifier::Finding& finding) {
+        return finding.severity != verifier::Severity::kWarning;
+      }));
 }
 
 std::unexpected<std::string> Inquiry::wrong(const char* rule, const char* ddi, std::string actual,
@@ -243,12 +252,11 @@ Answer<Network> Inquiry::enumerate(const Network& network, Pivot pivot) {
     if (pivot.source == vidpn::kNoId) pivot.source = network.paths.front().source;
     if (pivot.target == vidpn::kNoId) pivot.target = network.paths.front().target;
   }
-  const size_t told = bench_.findings().total();
+  const size_t before = told();
   const DisplayExercise::Answer answer = exercise_.enumerate(network, pivot);
   const std::string asked =
       fmt::format("{}, {} and {}", paths_text(network), pins_text(network), pivot_text(pivot));
-  if (bench_.findings().total() != told)
-    return std::unexpected("wrong modes for " + asked);  // it has been told
+  if (told() != before) return std::unexpected("wrong modes for " + asked);  // it has been told
   DXGKIT_VERIFY_TRY(check_answer(kEnumerate, answer, asked));
   DXGKIT_VERIFY_TRY(check_support_bits(network, answer.network, pivot));
   return answer.network;
@@ -440,18 +448,17 @@ Answer<void> Inquiry::fail_each(const char* ddi, const std::string& asked,
                                 const std::function<DisplayExercise::Answer(uint32_t nth)>& call,
                                 const std::function<Answer<void>()>& again) {
   for (uint32_t nth = 1; nth <= kCallsMax; ++nth) {
-    const size_t told = bench_.findings().total();
+    const size_t before = told();
     const DisplayExercise::Answer answer = call(nth);
     if (answer.failed == nullptr) {
-      if (bench_.findings().total() != told)
-        return std::unexpected("wrong after a failure, for " + asked);
+      if (told() != before) return std::unexpected("wrong after a failure, for " + asked);
       return check_answer(ddi, answer, asked);
     }
     ++failures_;
     if (answer.status == Status::kDeviceRemoved)
       return std::unexpected(
           fmt::format("the adapter did not survive a failure of {}", answer.failed));
-    if (bench_.findings().total() != told)
+    if (told() != before)
       return std::unexpected(
           fmt::format("wrong after a failure of {}, for {}", answer.failed, asked));
     // To call a VidPN unsupported that could not be read is an answer.
