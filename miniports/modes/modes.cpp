@@ -147,20 +147,32 @@ NTSTATUS assign_target_modes(const ModeTable& table, const Network& network,
   return status;
 }
 
-/// No scaling, no rotation: what a linear frame buffer can.
+/// No scaling, no rotation: what a linear frame buffer can. The pivot and what is pinned stay.
 NTSTATUS update_support(const ModeTable& table, const Network& network,
+                        const DXGKARG_ENUMVIDPNCOFUNCMODALITY* args,
                         const D3DKMDT_VIDPN_PRESENT_PATH* path) {
   D3DKMDT_VIDPN_PRESENT_PATH own = *path;
   D3DKMDT_VIDPN_PRESENT_PATH_TRANSFORMATION& support = own.ContentTransformation;
-  support.ScalingSupport = {};
-  support.ScalingSupport.Identity = 1;
-  support.RotationSupport = {};
-  support.RotationSupport.Identity = 1;
+  const bool is_pivot = args->EnumPivot.VidPnSourceId == path->VidPnSourceId &&
+                        args->EnumPivot.VidPnTargetId == path->VidPnTargetId;
+  const bool scaling = support.Scaling == D3DKMDT_VPPS_UNPINNED &&
+                       (args->EnumPivotType != D3DKMDT_EPT_SCALING || !is_pivot);
+  const bool rotation = support.Rotation == D3DKMDT_VPPR_UNPINNED &&
+                        (args->EnumPivotType != D3DKMDT_EPT_ROTATION || !is_pivot);
+  if (!scaling && !rotation) return STATUS_SUCCESS;
+  if (scaling) {
+    support.ScalingSupport = {};
+    support.ScalingSupport.Identity = 1;
+  }
+  if (rotation) {
+    support.RotationSupport = {};
+    support.RotationSupport.Identity = 1;
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM1_3_PATH_INDEPENDENT_ROTATION
-  if (table.rotation_offsets) support.RotationSupport.Offset0 = 1;
+    if (table.rotation_offsets) support.RotationSupport.Offset0 = 1;
 #else
-  (void)table;
+    (void)table;
 #endif
+  }
   return network.paths->pfnUpdatePathSupportInfo(network.topology, &own);
 }
 
@@ -178,9 +190,29 @@ NTSTATUS enumerate_path(const ModeTable& table, const Network& network,
     status = assign_source_modes(table, network, path->VidPnSourceId, target);
   if (NT_SUCCESS(status) && target.width == 0 && !target_is_pivot)
     status = assign_target_modes(table, network, path->VidPnTargetId, source);
-  if (NT_SUCCESS(status) && args->EnumPivotType != D3DKMDT_EPT_SCALING &&
-      args->EnumPivotType != D3DKMDT_EPT_ROTATION)
-    status = update_support(table, network, path);
+  if (NT_SUCCESS(status)) status = update_support(table, network, args, path);
+  return status;
+}
+
+/// Whether the pinned modes of the path are in the table, and another mode can be pinned beside
+/// them; no transformation is.
+NTSTATUS check_path(const ModeTable& table, const Network& network,
+                    const D3DKMDT_VIDPN_PRESENT_PATH* path, BOOLEAN* supported) {
+  Size source = {0, 0}, target = {0, 0};
+  NTSTATUS status = pinned_source_size(network, path->VidPnSourceId, &source);
+  if (NT_SUCCESS(status)) status = pinned_target_size(network, path->VidPnTargetId, &target);
+  if (!NT_SUCCESS(status)) return status;
+  bool known = false;
+  for (UINT i = 0; i < table.size_count; ++i)
+    known = known || (fits(table.sizes[i], source) && fits(table.sizes[i], target));
+  const auto& shown = path->ContentTransformation;
+  const bool scaled = shown.Scaling != D3DKMDT_VPPS_IDENTITY &&
+                      shown.Scaling != D3DKMDT_VPPS_UNPINNED &&
+                      shown.Scaling != D3DKMDT_VPPS_NOTSPECIFIED;
+  const bool rotated = shown.Rotation != D3DKMDT_VPPR_IDENTITY &&
+                       shown.Rotation != D3DKMDT_VPPR_UNPINNED &&
+                       shown.Rotation != D3DKMDT_VPPR_NOTSPECIFIED;
+  if (!known || scaled || rotated) *supported = FALSE;
   return status;
 }
 
@@ -212,8 +244,9 @@ NTSTATUS is_supported(const ModeTable& table, DXGKARG_ISSUPPORTEDVIDPN* args) {
     SIZE_T count = 0;
     const NTSTATUS counted =
         network.paths->pfnGetNumPathsFromSource(network.topology, path->VidPnSourceId, &count);
-    if (NT_SUCCESS(counted) && count > 1) args->IsVidPnSupported = FALSE;  // no clones
-    return counted;
+    if (!NT_SUCCESS(counted)) return counted;
+    if (count > 1) args->IsVidPnSupported = FALSE;  // no clones
+    return check_path(table, network, path, &args->IsVidPnSupported);
   });
 }
 

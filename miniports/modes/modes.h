@@ -27,7 +27,8 @@ struct Shown {
   D3DDDI_VIDEO_PRESENT_TARGET_ID target;
 };
 
-/// DxgkDdiIsSupportedVidPn: at most one path from each source.
+/// DxgkDdiIsSupportedVidPn: at most one path from each source, and the same size pinned at both
+/// ends, if any.
 NTSTATUS is_supported(const ModeTable& table, DXGKARG_ISSUPPORTEDVIDPN* args);
 /// DxgkDdiEnumVidPnCofuncModality: every set that is neither pinned nor the pivot becomes the
 /// table; a pinned size leaves the modes of that size at the other end.

@@ -31,8 +31,9 @@ class Displays {
   Status set_mode(Luid adapter, uint32_t source, const DisplayMode& mode);
   /// Returns when the driver has taken the picture: for a STATUS_PENDING driver, at its progress
   /// interrupt. kInvalidParameter: a source that shows nothing, a rectangle outside the mode, a
-  /// pitch or span too small. kNotSupported: not a display-only adapter. A progress that does not
-  /// come within TdrDelay stops the adapter (DOD-01): kDeviceRemoved. Else the driver's failure.
+  /// pitch that is too small or above INT32_MAX, a span too small. kNotSupported: not a
+  /// display-only adapter. A progress that does not come within TdrDelay stops the adapter
+  /// (DOD-01): kDeviceRemoved. Else the driver's failure.
   Status present(Luid adapter, const DisplayPresent& request);
   /// The screen as the CPU can see it: the POST frame buffer of a display-only adapter, the primary
   /// of a full one. kNotSupported: neither can be read; a device model may know more.

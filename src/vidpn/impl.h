@@ -53,6 +53,9 @@ struct CallState {
   std::optional<uint32_t> target = {};
   uint32_t monitor_set = 0;       // serial given to the driver by RecommendMonitorModes
   CallState* previous = nullptr;  // of this thread
+  uint32_t failing = 0;           // DdiCall::fail_function; 0: none
+  uint32_t fallible_calls = 0;    // of functions that can fail, so far
+  const char* failed = nullptr;   // the function that was made to fail
 };
 
 struct VidPnObject {
@@ -66,6 +69,7 @@ enum class SetState {
   kCreated,   // made by the driver, not assigned
   kAssigned,  // assigned to the VidPN
   kReplaced,  // replaced by another set; lives while the driver holds it
+  kUnowned,   // its assignment was made to fail: the driver may release it, or leave it
 };
 
 template <typename Mode>

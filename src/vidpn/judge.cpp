@@ -159,12 +159,11 @@ void judge_frequencies(const Profile& profile, const Signal& signal, Judge* judg
 void judge_agreement(const Signal& signal, Judge* judge) {
   const bool total_known = signal.total.width != kNotSpecified;
   const bool rate_known = signal.pixel_rate != kNotSpecified;
-  if (rate_known && signal.pixel_rate == 0) {
+  if (signal.pixel_rate == 0 || signal.pixel_rate == kUninitialized) {
     judge->remark({.rule = "VIDPN-13",
-                   .actual = "has PixelRate 0.",
+                   .actual = fmt::format("has PixelRate {}.", signal.pixel_rate),
                    .expected = "PixelRate is the pixel clock in Hz, or NOTSPECIFIED.",
-                   .fix = "Set PixelRate to TotalSize.cx * TotalSize.cy * VSyncFreq.",
-                   .severity = Severity::kWarning});
+                   .fix = "Set PixelRate to TotalSize.cx * TotalSize.cy * VSyncFreq."});
     return;
   }
   if (!total_known || !signal.vsync.specified()) return;
@@ -179,8 +178,7 @@ void judge_agreement(const Signal& signal, Judge* judge) {
          .actual = fmt::format("has PixelRate {}, while TotalSize {} at {:.3f} Hz makes {:.0f}.",
                                signal.pixel_rate, size_text(signal.total), frames, pixels),
          .expected = "Pixel rate = total width x total height x frames per second.",
-         .fix = "Put the blanking into TotalSize, or correct PixelRate.",
-         .severity = Severity::kWarning});
+         .fix = "Put the blanking into TotalSize, or correct PixelRate."});
   }
   if (signal.hsync.specified() && differs(signal.hsync.hertz(), lines)) {
     judge->remark(
@@ -188,8 +186,7 @@ void judge_agreement(const Signal& signal, Judge* judge) {
          .actual = fmt::format("has HSyncFreq {:.3f} Hz, while {} lines at {:.3f} Hz make {:.3f}.",
                                signal.hsync.hertz(), signal.total.height, frames, lines),
          .expected = "Horizontal frequency = total height x frames per second.",
-         .fix = "Correct HSyncFreq, or the height of TotalSize.",
-         .severity = Severity::kWarning});
+         .fix = "Correct HSyncFreq, or the height of TotalSize."});
   }
 }
 
@@ -362,8 +359,7 @@ Judgments judge_target_mode(const Profile& profile, const TargetMode& mode) {
     judge.remark({.rule = "VIDPN-12",
                   .actual = fmt::format("has Preference {}.", mode.preference),
                   .expected = "Preference is PREFERRED or NOTPREFERRED.",
-                  .fix = "Set D3DKMDT_MP_NOTPREFERRED, and PREFERRED for the monitor's own mode.",
-                  .severity = Severity::kWarning});
+                  .fix = "Set D3DKMDT_MP_NOTPREFERRED, and PREFERRED for the monitor's own mode."});
   }
   return judge.take();
 }

@@ -23,7 +23,8 @@ struct Said {
 };
 constexpr Said kNothing = {};
 constexpr Said kWarning12 = {Status::kSuccess, "VIDPN-12", Severity::kWarning};
-constexpr Said kWarning13 = {Status::kSuccess, "VIDPN-13", Severity::kWarning};
+constexpr Said kRemark12 = {Status::kSuccess, "VIDPN-12", Severity::kViolation};
+constexpr Said kRemark13 = {Status::kSuccess, "VIDPN-13", Severity::kViolation};
 constexpr Said kFrequency = {kInvalidFrequency, "VIDPN-02"};
 constexpr Said kHalfOpen = {Status::kSuccess, "VIDPN-02"};
 
@@ -174,9 +175,9 @@ TEST(JudgeBounds, HorizontalFrequencies) {
       {hsync(7, kNone), kFrequency},
       // 1125 lines, 60 times: two per cent more or less is the same.
       {hsync(68'849, 1), kNothing},
-      {hsync(68'851, 1), kWarning13},
+      {hsync(68'851, 1), kRemark13},
       {hsync(66'151, 1), kNothing},
-      {hsync(66'149, 1), kWarning13},
+      {hsync(66'149, 1), kRemark13},
   };
   run_signals(rows, good_signal());
 }
@@ -221,18 +222,28 @@ TEST(JudgeBounds, OrderingsAndDividers) {
   expect_said(judge_target_mode(profile, mode), kNothing, 1);
 }
 
+// A display-only driver may leave the rate open, and not uninitialized.
+TEST(JudgeBounds, AnUninitializedRateIsNoRate) {
+  DXGKIT_COVERS("VIDPN-13");
+  TargetMode mode = good_target_mode();
+  mode.signal = open_signal();
+  expect_said(judge_target_mode(display_only_profile(), mode), kNothing, 0);
+  mode.signal.pixel_rate = kUninitialized;
+  expect_said(judge_target_mode(display_only_profile(), mode), kRemark13, 1);
+}
+
 // Pixel rate and horizontal frequency are compared with what total size and frames make, when all
 // of it is said.
 TEST(JudgeBounds, RatesAgree) {
   DXGKIT_COVERS("VIDPN-13");
   const Rows<Signal> rows = {
-      {[](Signal& s) { s.pixel_rate = 0; }, kWarning13},
+      {[](Signal& s) { s.pixel_rate = 0; }, kRemark13},
       {[](Signal& s) { s.pixel_rate = kNotSpecified; }, kNothing},
       {[](Signal& s) { s.pixel_rate = 151'469'999; }, kNothing},  // 2 % of 148.5 MHz
-      {[](Signal& s) { s.pixel_rate = 151'470'001; }, kWarning13},
+      {[](Signal& s) { s.pixel_rate = 151'470'001; }, kRemark13},
       {[](Signal& s) { s.pixel_rate = 145'530'001; }, kNothing},
-      {[](Signal& s) { s.pixel_rate = 145'529'999; }, kWarning13},
-      {[](Signal& s) { s.total.width = 2000; }, kWarning13},
+      {[](Signal& s) { s.pixel_rate = 145'529'999; }, kRemark13},
+      {[](Signal& s) { s.total.width = 2000; }, kRemark13},
       {[](Signal& s) {
          s.total = {kNotSpecified, kNotSpecified};
        },
@@ -241,17 +252,17 @@ TEST(JudgeBounds, RatesAgree) {
          s.total = {kNotSpecified, kNotSpecified};
          s.pixel_rate = 0;
        },
-       kWarning13},
+       kRemark13},
       {[](Signal& s) {
          s.pixel_rate = kNotSpecified;
          s.hsync.numerator = 1000;
        },
-       kWarning13},
+       kRemark13},
       {[](Signal& s) {
          s.hsync = {kNotSpecified, kNotSpecified};
          s.pixel_rate = 1000;
        },
-       kWarning13},
+       kRemark13},
       // Interlaced: half as many frames as fields.
       {[](Signal& s) {
          s.scanline_ordering = D3DDDI_VSSLO_INTERLACED_UPPERFIELDFIRST;
@@ -269,7 +280,7 @@ TEST(JudgeBounds, RatesAgree) {
          s.scanline_ordering = D3DDDI_VSSLO_OTHER;
          s.hsync.denominator = 2;
        },
-       kWarning13},
+       kRemark13},
   };
   run_signals(rows, good_signal());
   // Both are said.
@@ -311,10 +322,10 @@ TEST(JudgeBounds, TargetModes) {
          m.minimum_vsync = {120'000, 1000};
        },
        kFrequency},
-      {[](TargetMode& m) { m.preference = 0; }, kWarning12},
+      {[](TargetMode& m) { m.preference = 0; }, kRemark12},
       {[](TargetMode& m) { m.preference = 1; }, kNothing},
       {[](TargetMode& m) { m.preference = 2; }, kNothing},
-      {[](TargetMode& m) { m.preference = 3; }, kWarning12},
+      {[](TargetMode& m) { m.preference = 3; }, kRemark12},
   };
   const Profile profile = full_profile();
   run<TargetMode>(good_target_mode(), rows,

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 #include "nt/kernel.h"
@@ -40,6 +41,17 @@ verifier::Finding network_finding(const char* rule, const char* ddi, std::string
           .fix = std::move(fix),
           .windows = std::move(windows),
           .confidence = verifier::Confidence::kDocumented};
+}
+
+/// The sets in `now` that were not there before. Values are serials.
+std::set<uint32_t> replaced_sets(const std::map<uint32_t, uint32_t>& before,
+                                 const std::map<uint32_t, uint32_t>& now) {
+  std::set<uint32_t> owners;
+  for (const auto& [owner, serial] : now) {
+    const auto was = before.find(owner);
+    if (was != before.end() && was->second != serial) owners.insert(owner);
+  }
+  return owners;
 }
 
 /// Same modes and same pin, whatever their ids.
@@ -94,6 +106,23 @@ size_t judge_sets(const char* owner, const std::map<uint32_t, ModeSet<Mode>>& be
     }
   }
   return reported;
+}
+
+/// `owners` got a new set. It has the modes of the one before, or judge_sets would have told.
+template <typename Mode>
+void judge_replaced(const char* owner, const std::map<uint32_t, ModeSet<Mode>>& before,
+                    const std::set<uint32_t>& owners, uint32_t pivot,
+                    verifier::Findings& findings) {
+  for (const uint32_t id : owners) {
+    if (id != pivot && !before.at(id).pinned.has_value()) continue;
+    findings.report(network_finding(
+        "VIDPN-19", to_string(Ddi::kEnumVidPnCofuncModality),
+        fmt::format("The mode set of {} {} was replaced by an equal one, though it {}.", owner, id,
+                    id == pivot ? "is the pivot" : "has a pinned mode"),
+        "The pivot and sets with a pinned mode stay as they are.",
+        "Skip the pivot, and every set whose pfnAcquirePinnedModeInfo gives a mode.",
+        "Nothing, as long as the driver knows no other mode than the pinned one."));
+  }
 }
 
 }  // namespace
@@ -237,7 +266,7 @@ void Manager::Impl::close(CallState& call, std::vector<verifier::Finding>* leaks
         ++it;
         continue;
       }
-      if (it->second.references > 0) {
+      if (it->second.references > 0 && it->second.state != SetState::kUnowned) {
         leaks->push_back(leak_finding(ddi,
                                       fmt::format("The mode set of {} {} ({} references)", owner,
                                                   it->second.owner, it->second.references),
@@ -405,6 +434,7 @@ size_t Manager::open_objects() const {
 struct DdiCall::Impl : CallState {
   bool finished = false;
   Network after;
+  std::map<uint32_t, uint32_t> source_sets, target_sets;  // as in the VidPN at first
 };
 
 namespace {
@@ -446,6 +476,8 @@ DdiCall::DdiCall(Manager& manager, Ddi ddi, Network network, Pivot pivot)
     object.target_sets[path.target] =
         state.add_assigned_set(impl_->vidpn, path.target, network.target_sets[path.target]);
   }
+  impl_->source_sets = object.source_sets;
+  impl_->target_sets = object.target_sets;
   object.network.paths = std::move(network.paths);
   object.network.multisampling = std::move(network.multisampling);
 }
@@ -486,6 +518,10 @@ const void* DdiCall::monitor_mode_set_interface() const {
   return impl_->monitor_set == 0 ? nullptr : &impl_->manager->tables.monitor_source_mode_set;
 }
 
+void DdiCall::fail_function(uint32_t nth) { impl_->failing = nth; }
+
+const char* DdiCall::failed_function() const { return impl_->failed; }
+
 Network DdiCall::finish(Status status, bool abandoned) {
   if (impl_->finished) return impl_->after;
   impl_->finished = true;
@@ -493,9 +529,15 @@ Network DdiCall::finish(Status status, bool abandoned) {
   std::vector<verifier::Finding> leaks;
   const Ddi ddi = impl_->ddi;
   const bool has_network = impl_->vidpn != 0;
+  std::set<uint32_t> new_sources, new_targets;
   {
     runtime::MutexLock guard(manager.lock);
-    if (has_network) impl_->after = manager.collect(manager.vidpns.at(impl_->vidpn));
+    if (has_network) {
+      const VidPnObject& object = manager.vidpns.at(impl_->vidpn);
+      impl_->after = manager.collect(object);
+      new_sources = replaced_sets(impl_->source_sets, object.source_sets);
+      new_targets = replaced_sets(impl_->target_sets, object.target_sets);
+    }
     std::erase(manager.calls, impl_.get());
     manager.close(*impl_, &leaks);
   }
@@ -509,8 +551,17 @@ Network DdiCall::finish(Status status, bool abandoned) {
   if (!is_success(status)) return impl_->after;
   DXGKIT_CHECK(validate(impl_->after).empty());
   if (ddi == Ddi::kEnumVidPnCofuncModality) {
-    check_cofunctional(impl_->before, impl_->after, impl_->pivot, manager.config.profile,
-                       *manager.config.findings);
+    const bool right = check_cofunctional(impl_->before, impl_->after, impl_->pivot,
+                                          manager.config.profile, *manager.config.findings);
+    if (right) {
+      const Pivot& pivot = impl_->pivot;
+      const bool by_source = pivot.kind == Pivot::Kind::kSource;
+      const bool by_target = pivot.kind == Pivot::Kind::kTarget;
+      judge_replaced("source", impl_->before.source_sets, new_sources,
+                     by_source ? pivot.source : kNoId, *manager.config.findings);
+      judge_replaced("target", impl_->before.target_sets, new_targets,
+                     by_target ? pivot.target : kNoId, *manager.config.findings);
+    }
   } else if (ddi == Ddi::kRecommendFunctionalVidPn) {
     check_functional(impl_->after, manager.config.profile, *manager.config.findings,
                      to_string(ddi));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "nt/kernel.h"
 
@@ -311,9 +312,26 @@ std::string describe(const Manager::Impl& manager, const Info& info) {
   return "an info";
 }
 
-void begin_service(Service& service) {
+bool Service::must_fail() {
+  CallState* const call = manager.current_call();
+  if (call == nullptr || call->failing == 0) return false;
+  const bool of_monitor = std::string_view(where.interface_name).starts_with("DXGK_MONITOR") ||
+                          std::string_view(where.function) == "DxgkCbQueryMonitorInterface";
+  if (of_monitor && call->ddi != Ddi::kRecommendMonitorModes) return false;
+  if (++call->fallible_calls != call->failing) return false;
+  call->failed = where.function;
+  return true;
+}
+
+Status begin_service(Service& service) {
+  const std::string_view function = service.where.function;
+  // A mode set needs to know that its assignment failed, so assign_set asks itself.
+  const bool asks_itself =
+      function == "pfnAssignSourceModeSet" || function == "pfnAssignTargetModeSet";
+  const bool fails = !asks_itself && !function.starts_with("pfnRelease") && service.must_fail();
+  const Status status = fails ? Status::kNoMemory : Status::kSuccess;
   const nt::CallFrame* frame = nt::CallFrame::current_or_null();
-  if (frame == nullptr || frame->irql() == nt::kPassiveLevel) return;
+  if (frame == nullptr || frame->irql() == nt::kPassiveLevel) return status;
   service.findings.push_back(
       {.rule = "VIDPN-23",
        .severity = Severity::kViolation,
@@ -323,6 +341,7 @@ void begin_service(Service& service) {
        .fix = "Call it from the DDI itself, holding no spin lock.",
        .windows = "The function is pageable: bug check 0xA or 0xD1.",
        .confidence = Confidence::kDocumented});
+  return status;
 }
 
 const char* current_ddi(const Manager::Impl& manager) {

@@ -43,6 +43,10 @@ class Service {
   template <typename Mode>
   ModeSetObject<Mode>* mode_set(const void* handle, uint32_t* serial);
 
+  /// Counts a call of the function, and says whether it has to fail now
+  /// (DdiCall::fail_function).
+  bool must_fail();
+
   /// kAccessDenied, with a finding, if the DDI for which the VidPN is open does not allow this
   /// change.
   enum class Change { kPaths, kModeSets, kPathSupport, kMultisampling };
@@ -89,8 +93,10 @@ struct Served {
   Manager::Impl* fatal;  // a bug check is waiting to be raised
 };
 
-/// Run before and after the body of every interface function.
-void begin_service(Service& service);
+/// Run before the body of every interface function. kSuccess, or the status with which the function
+/// has to fail without its body.
+Status begin_service(Service& service);
+/// Run after it.
 /// Takes over the findings. Returns true if a bug check is among them.
 bool end_service(Manager::Impl& manager, const Where& where,
                  std::vector<verifier::Finding> findings);
@@ -105,8 +111,8 @@ template <typename Body>
   {
     runtime::MutexLock lock(manager->lock);
     Service service(*manager, where);
-    begin_service(service);
-    status = body(service);
+    status = begin_service(service);
+    if (is_success(status)) status = body(service);
     findings = std::move(service.findings);
   }
   const bool fatal = end_service(*manager, where, std::move(findings));

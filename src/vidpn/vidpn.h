@@ -196,6 +196,14 @@ class DdiCall {
   void* monitor_mode_set() const;
   const void* monitor_mode_set_interface() const;
 
+  /// Before the driver is called: the `nth` of the interface functions that it calls in this DDI
+  /// answers STATUS_NO_MEMORY without an effect. 1 is the first; 0, as at the start: none does.
+  /// Releases do not count, because they fail for wrong arguments only. Functions of the monitor
+  /// interface count in RecommendMonitorModes only: elsewhere a driver may do without them.
+  void fail_function(uint32_t nth);
+  /// The function that failed so, "pfnCreateNewModeInfo". Null: the driver called fewer.
+  const char* failed_function() const;
+
   /// The driver returned `status`. Takes back objects that the driver did not release (VIDPN-07,
   /// one finding per object), checks the result as the DDI asks, and closes the handles. After
   /// EnumVidPnCofuncModality the result must be cofunctional (VIDPN-19), after

@@ -163,6 +163,10 @@ Status assign_set(Service& service, const void* vidpn, uint32_t owner, const voi
                           "Add a mode first; fail the DDI when there is none that works.",
                           Confidence::kDocumented);
   }
+  if (service.must_fail()) {
+    entry->state = SetState::kUnowned;
+    return Status::kNoMemory;
+  }
   std::map<uint32_t, uint32_t>& assigned = T::assigned(*object);
   const uint32_t old_set = assigned.at(owner);
   ModeSetObject<Mode>& old_entry = manager.mode_sets<Mode>().at(old_set);

@@ -100,6 +100,83 @@ class Display(Verify):
                 self.proves("DOD-10")
 
 
+    # fault, the step that finds it, its rule, a part of the finding
+    FAULTS = (
+        ("present_ignores_pitch", "presents", "DOD-10", "longer rows"),
+        ("present_forgets_moves", "presents", "DOD-10", "one move"),
+        ("hidden_stays", "visibility", "DOD-11", "once it is invisible"),
+        ("hidden_presents", "visibility", "DOD-11", "after a present"),
+        ("support_wants_vidpn", "vidpns", "VIDPN-32", "null hDesiredVidPn"),
+        ("support_ignores_pins", "vidpns", "VIDPN-32", "no adapter has such a mode"),
+        ("support_swallows_failure", "vidpns", "VIDPN-34", "STATUS_NO_MEMORY"),
+        ("enumerate_swallows_failure", "vidpns", "VIDPN-19", "is empty"),
+        ("enumerate_passes_status", "vidpns", "VIDPN-34", "NO_MORE_ELEMENTS"),
+        ("enumerate_error_leaks", "vidpns", "VIDPN-07", "mode set"),
+        ("pivot_replaced", "vidpns", "VIDPN-19", "though it is the pivot"),
+        ("scaling_pivot_changed", "vidpns", "VIDPN-35", "scaling support"),
+        ("support_bits_forgotten", "vidpns", "VIDPN-35", "scaling support"),
+        ("enumerate_drifts", "vidpns", "VIDPN-33", "Asked twice"),
+        ("enumerate_one_way", "vidpns", "VIDPN-33", "not offered"),
+        ("path_takes_all", "vidpns", "VIDPN-20", "scaling 2"),
+        ("path_takes_nothing", "vidpns", "DOD-03", "as it is shown now"),
+        ("monitor_known_already", "vidpns", "DOD-03", "has the modes already"),
+        ("commit_loses_mode", "vidpns", "DOD-10", "whole picture"),
+        ("commit_swallows_failure", "vidpns", "VIDPN-34", "the DDI succeeded"),
+        ("bug_screen_without_size", "bug-check-screen", "DOD-12", "0x0 pixels"),
+        ("bug_screen_packed", "bug-check-screen", "DOD-12", "is wrong"),
+    )
+
+    def test_faults_that_no_mode_set_shows(self):
+        for fault, step, rule, text in self.FAULTS:
+            with self.subTest(fault=fault):
+                code, steps, rules = self.verify("display_mutants.so", "--device", "framebuffer", "--mode", "sim", "--step", step, registry={"Mutant": fault})
+                self.assertEqual((code, set(rules)), (1, {step}), rules)
+                self.assertIn(rule, rules[step])
+                self.assertIn(text, " ".join(finding["actual"] for finding in steps[step]["findings"]))
+                self.proves(rule)
+
+    def test_a_plain_stop_that_keeps_the_screen(self):
+        """It is found when the driver is unloaded: the mapping is still there."""
+        code, steps, rules = self.verify("display_mutants.so", "--device", "framebuffer", "--mode", "sim", "--step", "plain-stop", registry={"Mutant": "stop_keeps_screen"})
+        self.assertEqual((code, rules), (1, {"unload": ["LIFE-20"]}))
+        code, steps, rules = self.verify("display_mutants.so", "--device", "framebuffer", "--mode", "sim", "--step", "restart", registry={"Mutant": "stop_keeps_screen"})
+        self.assertEqual((code, rules), (0, {}))
+
+    def test_whole_drivers_behind_them(self):
+        chosen = [argument for name in ("presents", "visibility", "vidpns", "plain-stop", "bug-check-screen") for argument in ("--step", name)]
+        for registry in ({}, {"Mutant": "two_sizes"}):
+            for mode in ("sim", "os"):
+                code, steps, rules = self.verify("display_mutants.so", "--device", "framebuffer", "--mode", mode, *chosen, registry=registry)
+                self.assertEqual((code, rules), (0, {}), steps)
+                self.assertEqual({step["outcome"] for step in steps.values()}, {"ok"}, steps)
+        # Of two modes of source and target each, one pair in two goes together.
+        self.assertRegex(steps["vidpns"]["text"], r"^1 topologies, 0 of them not supported")
+
+
+class Screen(Verify):
+    """softgpu with a screen: a full driver."""
+
+    FAULTS = (
+        ("vsync_each_fourth", "vsyncs", "DISP-25", "after the one before"),
+        ("blank_flag_in_line", "vsyncs", "DISP-24", "in the blank"),
+        ("beam_stands", "vsyncs", "DISP-24", "always at line 0"),
+    )
+    SCREEN = ("screen_mutants.so", "--device", "softgpu,refresh=60", "--mode", "sim")
+
+    def test_faults_of_a_screen(self):
+        for fault, step, rule, text in self.FAULTS:
+            with self.subTest(fault=fault):
+                code, steps, rules = self.verify(*self.SCREEN, "--step", step, registry={"Mutant": fault, "ScreenSize": 320 | 200 << 16})
+                self.assertEqual((code, rules), (1, {step: [rule]}), steps[step]["text"])
+                self.assertIn(text, steps[step]["findings"][0]["actual"])
+                self.proves(rule)
+
+    def test_a_whole_driver_behind_them(self):
+        code, steps, rules = self.verify(*self.SCREEN, "--step", "vidpns", "--step", "visibility", "--step", "vsyncs", registry={"ScreenSize": 320 | 200 << 16})
+        self.assertEqual((code, rules), (0, {}), steps)
+        self.assertEqual({step["outcome"] for step in steps.values()}, {"ok"}, steps)
+
+
 class Results(unittest.TextTestResult):
     """What passed, as GoogleTest says it."""
 

@@ -66,6 +66,8 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   // --- the parts
   /// Its post_target() is the one for StopDeviceAndReleasePostDisplayOwnership.
   const ActiveVidPn& active() const { return active_; }
+  DisplayCore& shared() { return display_; }
+  Monitors& monitors() { return monitors_; }
   DisplayWorker& worker() { return worker_; }
   ModeSetting& modes() { return modes_; }
   Pointer& pointer() { return pointer_; }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/arithmetic.h"
@@ -37,11 +38,13 @@ DisplayOnlyPresents::~DisplayOnlyPresents() {
   for (auto& [source, surface] : surfaces_) free(surface);
 }
 
-Status DisplayOnlyPresents::prepare(uint32_t source, const DisplayMode& mode) {
+Status DisplayOnlyPresents::prepare(uint32_t source, const DisplayMode& mode,
+                                    uint32_t pitch_bytes) {
   Surface& surface = surfaces_[source];
-  if (surface.page_count != 0 && surface.mode == mode) return Status::kSuccess;
-  const uint64_t bytes = uint64_t{mode.width} * mode.height * kPixelBytes;
+  const uint64_t row_bytes = std::max<uint64_t>(uint64_t{mode.width} * kPixelBytes, pitch_bytes);
+  const uint64_t bytes = row_bytes * mode.height;
   const uint64_t pages = (bytes + kPageBytes - 1) / kPageBytes;
+  if (surface.page_count >= pages && surface.mode == mode) return Status::kSuccess;
   const Result<bus::PageFrame> first = core_.machine().allocate_contiguous(pages);
   if (!first.has_value()) return first.error();
   free(surface);
@@ -59,14 +62,15 @@ void DisplayOnlyPresents::free(Surface& surface) {
   surface.mode = {};
 }
 
-Status DisplayOnlyPresents::present(const DisplayPresent& request) {
+Status DisplayOnlyPresents::present(const DisplayPresent& request, Occluded occluded) {
   if (!display_.display_only()) return Status::kNotSupported;
   const DisplayLock lock(display_);
   if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
   const std::optional<DisplayMode> mode = active_.mode_of(request.source);
   if (!mode.has_value()) return Status::kInvalidParameter;
   const uint64_t row_bytes = uint64_t{mode->width} * kPixelBytes;
-  if (request.pitch_bytes < row_bytes) return Status::kInvalidParameter;
+  if (request.pitch_bytes < row_bytes || request.pitch_bytes > INT32_MAX)
+    return Status::kInvalidParameter;
   const uint64_t needed = uint64_t{request.pitch_bytes} * (mode->height - 1) + row_bytes;
   if (request.pixels.size() < needed) return Status::kInvalidParameter;
   for (const port::MoveRect& move : request.moves) {
@@ -75,10 +79,11 @@ Status DisplayOnlyPresents::present(const DisplayPresent& request) {
   for (const port::Rect& rect : request.dirty) {
     if (!inside(rect, *mode)) return Status::kInvalidParameter;
   }
-  if (!active_.visible(request.source) || display_.power() != port::PowerState::kD0)
-    return kPresentOccluded;
-  // There is memory already, unless a mode set failed and was taken back without it.
-  DXGKIT_RETURN_IF_FAILED(prepare(request.source, *mode));
+  if (display_.power() != port::PowerState::kD0) return kPresentOccluded;
+  if (!active_.visible(request.source) && occluded == Occluded::kRefused) return kPresentOccluded;
+  // There is memory already, unless a mode set failed and was taken back without it, or the rows
+  // are longer than those before.
+  DXGKIT_RETURN_IF_FAILED(prepare(request.source, *mode, request.pitch_bytes));
   const Surface& surface = surfaces_.at(request.source);
 
   std::vector<port::Rect> dirty = request.dirty;
@@ -89,23 +94,20 @@ Status DisplayOnlyPresents::present(const DisplayPresent& request) {
   // where nothing changed.
   std::byte* const pixels = core_.machine().system_pointer(
       bus::PhysicalAddress{surface.pages.value * kPageBytes}, surface.page_count * kPageBytes);
-  for (uint32_t y = 0; y < mode->height; ++y) {
-    std::memcpy(pixels + y * row_bytes, request.pixels.data() + uint64_t{y} * request.pitch_bytes,
-                row_bytes);
-  }
+  std::memcpy(pixels, request.pixels.data(), needed);
   {
     const runtime::MutexLock events(mutex_);
     presents_[request.source] = PresentState::kInDriver;
     progress_failed_[request.source] = false;
   }
   progressed_.reset();
-  const Status status =
-      core_.port().scanout().present_display_only({.source = request.source,
-                                                   .pixels = pixels,
-                                                   .bytes_per_pixel = kPixelBytes,
-                                                   .pitch_bytes = static_cast<int32_t>(row_bytes),
-                                                   .moves = request.moves,
-                                                   .dirty = dirty});
+  const Status status = core_.port().scanout().present_display_only(
+      {.source = request.source,
+       .pixels = pixels,
+       .bytes_per_pixel = kPixelBytes,
+       .pitch_bytes = static_cast<int32_t>(request.pitch_bytes),
+       .moves = request.moves,
+       .dirty = dirty});
   if (status == Status::kPending) return wait_for_progress(request.source);
   bool reported = false;
   {

@@ -26,12 +26,15 @@ class DisplayOnlyPresents {
   DisplayOnlyPresents(const DisplayOnlyPresents&) = delete;
   DisplayOnlyPresents& operator=(const DisplayOnlyPresents&) = delete;
 
+  /// What happens to a present on a source that is invisible.
+  enum class Occluded { kRefused, kPresented };
   /// See Displays::present. Takes the display mutex; off the lane.
-  Status present(const DisplayPresent& request);
+  Status present(const DisplayPresent& request, Occluded occluded = Occluded::kRefused);
 
-  /// Allocates memory of the machine for pictures of the mode. kNoMemory: the memory for the mode
-  /// before stays.
-  Status prepare(uint32_t source, const DisplayMode& mode) DXGKIT_REQUIRES(display_mutex);
+  /// Allocates memory of the machine for pictures of the mode, with rows of at least `pitch_bytes`.
+  /// kNoMemory: the memory for the mode before stays.
+  Status prepare(uint32_t source, const DisplayMode& mode, uint32_t pitch_bytes = 0)
+      DXGKIT_REQUIRES(display_mutex);
   /// Frees that memory: the source shows nothing.
   void release(uint32_t source) DXGKIT_REQUIRES(display_mutex);
   /// A copy of the POST frame buffer, which is on the screen as long as the mode still is the one

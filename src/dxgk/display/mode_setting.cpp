@@ -294,6 +294,24 @@ Status ModeSetting::commit_one(const vidpn::Network& network, uint32_t source, c
   return core_.findings().total() != told ? status : display_.failed_call(*step, status);
 }
 
+Status ModeSetting::commit_with_failure(uint32_t source, uint32_t nth, const char** failed) {
+  if (!active_.visible(source)) return Status::kInvalidParameter;
+  const char* step = "";
+  DXGKIT_RETURN_IF_FAILED(make_visible(source, false, &step));
+  vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kCommitVidPn, active_.network());
+  call.fail_function(nth);
+  const Status status = level_two(display_.floor(), [&] {
+    return core_.port().vidpn().commit_vidpn(call.vidpn(), source, primary_of(source));
+  });
+  call.finish(status, core_.kernel().driver_is_dead());
+  *failed = call.failed_function();
+  // Failures on the way back are reported where they happen.
+  if (primaries_ != nullptr && primaries_->has(source))
+    static_cast<void>(primaries_->show_again(source, &step));
+  static_cast<void>(make_visible(source, true, &step));
+  return status;
+}
+
 Status ModeSetting::commit(const vidpn::Network& network, const char** step, bool again) {
   std::vector<uint32_t> affected;
   std::map<uint32_t, bool> was_visible;

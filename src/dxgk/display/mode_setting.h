@@ -40,11 +40,20 @@ class ModeSetting {
   /// Commits a VidPN for the monitors that are connected now, with the modes that clients asked
   /// for. It is no failure if no monitor is connected.
   Status follow_monitors(const char** step) DXGKIT_REQUIRES(display_mutex);
+  /// Commits a VidPN without paths: nothing is shown until follow_monitors().
+  Status clear(const char** step) DXGKIT_REQUIRES(display_mutex) {
+    return commit(vidpn::Network{}, step);
+  }
   /// Commits every source of the active VidPN once more.
   Status recommit(const char** step) DXGKIT_REQUIRES(display_mutex);
   /// Sets a client's mode. The other sources keep theirs. See Displays::set_mode.
   Status set(uint32_t source, const DisplayMode& mode) DXGKIT_REQUIRES(display_mutex);
   Status make_visible(uint32_t source, bool visible, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
+  /// Has the driver commit what `source` shows once more, while the source is invisible and the
+  /// `nth` interface function fails (vidpn::DdiCall::fail_function). Shows it again then, whatever
+  /// the driver answered. The answer is no finding. `*failed`: the function that failed, or null.
+  Status commit_with_failure(uint32_t source, uint32_t nth, const char** failed)
       DXGKIT_REQUIRES(display_mutex);
   /// See Displays::update_path. Takes the display mutex.
   Status update_path(const vidpn::Path& path);

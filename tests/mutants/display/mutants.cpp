@@ -134,6 +134,284 @@ void commit_refuses_own_modes(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiCommitVidPn = commit_refused;
 }
 
+// --- VidPNs that no mode set makes ---
+
+NTSTATUS NTAPI support_of_vidpns_only(IN_CONST_HANDLE context,
+                                      INOUT_PDXGKARG_ISSUPPORTEDVIDPN args) {
+  if (args->hDesiredVidPn == nullptr) return STATUS_INVALID_PARAMETER;
+  return original.DxgkDdiIsSupportedVidPn(context, args);
+}
+void support_wants_vidpn(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiIsSupportedVidPn = support_of_vidpns_only;
+}
+NTSTATUS NTAPI support_of_everything(IN_CONST_HANDLE context,
+                                     INOUT_PDXGKARG_ISSUPPORTEDVIDPN args) {
+  const NTSTATUS status = original.DxgkDdiIsSupportedVidPn(context, args);
+  args->IsVidPnSupported = TRUE;
+  return status;
+}
+void support_ignores_pins(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiIsSupportedVidPn = support_of_everything;
+}
+NTSTATUS NTAPI support_whatever_fails(IN_CONST_HANDLE context,
+                                      INOUT_PDXGKARG_ISSUPPORTEDVIDPN args) {
+  (void)original.DxgkDdiIsSupportedVidPn(context, args);
+  return STATUS_SUCCESS;
+}
+void support_swallows_failure(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiIsSupportedVidPn = support_whatever_fails;
+}
+NTSTATUS NTAPI enumerate_whatever_fails(IN_CONST_HANDLE context,
+                                        IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  (void)original.DxgkDdiEnumVidPnCofuncModality(context, args);
+  return STATUS_SUCCESS;
+}
+void enumerate_swallows_failure(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_whatever_fails;
+}
+NTSTATUS NTAPI enumerate_to_the_end(IN_CONST_HANDLE context,
+                                    IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  const NTSTATUS status = original.DxgkDdiEnumVidPnCofuncModality(context, args);
+  return NT_SUCCESS(status) ? STATUS_GRAPHICS_NO_MORE_ELEMENTS_IN_DATASET : status;
+}
+void enumerate_passes_status(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_to_the_end;
+}
+NTSTATUS NTAPI enumerate_or_keep(IN_CONST_HANDLE context,
+                                 IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  const NTSTATUS status = original.DxgkDdiEnumVidPnCofuncModality(context, args);
+  if (!NT_SUCCESS(status)) (void)enumerate_and_keep(context, args);
+  return status;
+}
+void enumerate_error_leaks(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_or_keep;
+}
+NTSTATUS NTAPI enumerate_the_pivot(IN_CONST_HANDLE context,
+                                   IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  DXGKARG_ENUMVIDPNCOFUNCMODALITY all = *args;
+  all.EnumPivotType = D3DKMDT_EPT_NOPIVOT;
+  return original.DxgkDdiEnumVidPnCofuncModality(context, &all);
+}
+NTSTATUS NTAPI enumerate_source_pivot(IN_CONST_HANDLE context,
+                                      IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  if (args->EnumPivotType == D3DKMDT_EPT_VIDPNSOURCE) return enumerate_the_pivot(context, args);
+  return original.DxgkDdiEnumVidPnCofuncModality(context, args);
+}
+void pivot_replaced(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_source_pivot;
+}
+NTSTATUS NTAPI enumerate_scaling_pivot(IN_CONST_HANDLE context,
+                                       IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  if (args->EnumPivotType == D3DKMDT_EPT_SCALING) return enumerate_the_pivot(context, args);
+  return original.DxgkDdiEnumVidPnCofuncModality(context, args);
+}
+void scaling_pivot_changed(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_scaling_pivot;
+}
+NTSTATUS NTAPI enumerate_without_scaling(IN_CONST_HANDLE context,
+                                         IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  const NTSTATUS status = original.DxgkDdiEnumVidPnCofuncModality(context, args);
+  const DXGK_VIDPN_INTERFACE* functions = nullptr;
+  D3DKMDT_HVIDPNTOPOLOGY topology = nullptr;
+  const DXGK_VIDPNTOPOLOGY_INTERFACE* paths = nullptr;
+  const D3DKMDT_VIDPN_PRESENT_PATH* path = nullptr;
+  if (!NT_SUCCESS(status) ||
+      !NT_SUCCESS(dxgk.DxgkCbQueryVidPnInterface(args->hConstrainingVidPn,
+                                                 DXGK_VIDPN_INTERFACE_VERSION_V1, &functions)) ||
+      !NT_SUCCESS(functions->pfnGetTopology(args->hConstrainingVidPn, &topology, &paths)) ||
+      !NT_SUCCESS(paths->pfnAcquireFirstPathInfo(topology, &path)) || path == nullptr)
+    return status;
+  D3DKMDT_VIDPN_PRESENT_PATH own = *path;
+  own.ContentTransformation.ScalingSupport = {};
+  (void)paths->pfnUpdatePathSupportInfo(topology, &own);
+  (void)paths->pfnReleasePathInfo(topology, path);
+  return status;
+}
+void support_bits_forgotten(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_without_scaling;
+}
+
+/// The sizes of a driver that knows two.
+modes::Size sizes[2];
+modes::ModeTable two_modes() {
+  modes::ModeTable result = mode_table();
+  sizes[0] = size;
+  sizes[1] = {size.width / 2, size.height / 2};
+  result.sizes = sizes;
+  result.size_count = 2;
+  return result;
+}
+NTSTATUS NTAPI support_two_sizes(IN_CONST_HANDLE, INOUT_PDXGKARG_ISSUPPORTEDVIDPN args) {
+  return modes::is_supported(two_modes(), args);
+}
+NTSTATUS NTAPI enumerate_two_sizes(IN_CONST_HANDLE,
+                                   IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  return modes::enumerate(two_modes(), args);
+}
+void two_sizes(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = remember_size;
+  table->DxgkDdiIsSupportedVidPn = support_two_sizes;
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_two_sizes;
+}
+int enumerations;
+NTSTATUS NTAPI enumerate_in_turns(IN_CONST_HANDLE,
+                                  IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  modes::ModeTable table = two_modes();
+  if (args->EnumPivotType == D3DKMDT_EPT_NOPIVOT && ++enumerations % 2 == 0) table.size_count = 1;
+  return modes::enumerate(table, args);
+}
+void enumerate_drifts(KMDDOD_INITIALIZATION_DATA* table) {
+  two_sizes(table);
+  enumerations = 0;
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_in_turns;
+}
+// What is pinned at the target says nothing about the source: the interfaces below hide it.
+DXGK_VIDPN_INTERFACE hiding;
+DXGK_VIDPNTARGETMODESET_INTERFACE hiding_modes;
+const DXGK_VIDPN_INTERFACE* whole_functions;
+bool target_is_pinned;
+NTSTATUS NTAPI hide_pin(IN_CONST_D3DKMDT_HVIDPNTARGETMODESET,
+                        DEREF_OUT_CONST_PPD3DKMDT_VIDPN_TARGET_MODE mode) {
+  *mode = nullptr;
+  return STATUS_SUCCESS;
+}
+NTSTATUS NTAPI acquire_hiding(IN_CONST_D3DKMDT_HVIDPN vidpn,
+                              IN_CONST_D3DDDI_VIDEO_PRESENT_TARGET_ID target,
+                              OUT_PD3DKMDT_HVIDPNTARGETMODESET set,
+                              DEREF_OUT_CONST_PPDXGK_VIDPNTARGETMODESET_INTERFACE modes) {
+  const NTSTATUS status = whole_functions->pfnAcquireTargetModeSet(vidpn, target, set, modes);
+  if (!NT_SUCCESS(status)) return status;
+  const DXGK_VIDPNTARGETMODESET_INTERFACE* whole = *modes;
+  const D3DKMDT_VIDPN_TARGET_MODE* pinned = nullptr;
+  (void)whole->pfnAcquirePinnedModeInfo(*set, &pinned);
+  target_is_pinned = pinned != nullptr;
+  if (pinned != nullptr) (void)whole->pfnReleaseModeInfo(*set, pinned);
+  hiding_modes = *whole;
+  hiding_modes.pfnAcquirePinnedModeInfo = hide_pin;
+  *modes = &hiding_modes;
+  return status;
+}
+NTSTATUS NTAPI keep_target_set(IN_CONST_D3DKMDT_HVIDPN vidpn,
+                               IN_CONST_D3DDDI_VIDEO_PRESENT_TARGET_ID target,
+                               IN_CONST_D3DKMDT_HVIDPNTARGETMODESET set) {
+  if (target_is_pinned) return whole_functions->pfnReleaseTargetModeSet(vidpn, set);
+  return whole_functions->pfnAssignTargetModeSet(vidpn, target, set);
+}
+NTSTATUS NTAPI query_hiding(IN_CONST_D3DKMDT_HVIDPN vidpn,
+                            IN_CONST_DXGK_VIDPN_INTERFACE_VERSION version,
+                            DEREF_OUT_CONST_PPDXGK_VIDPN_INTERFACE functions) {
+  const NTSTATUS status = dxgk.DxgkCbQueryVidPnInterface(vidpn, version, &whole_functions);
+  if (!NT_SUCCESS(status)) return status;
+  hiding = *whole_functions;
+  hiding.pfnAcquireTargetModeSet = acquire_hiding;
+  hiding.pfnAssignTargetModeSet = keep_target_set;
+  *functions = &hiding;
+  return status;
+}
+NTSTATUS NTAPI enumerate_sources_freely(IN_CONST_HANDLE,
+                                        IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  modes::ModeTable table = two_modes();
+  DXGKRNL_INTERFACE other = dxgk;
+  other.DxgkCbQueryVidPnInterface = query_hiding;
+  table.dxgk = &other;
+  return modes::enumerate(table, args);
+}
+void enumerate_one_way(KMDDOD_INITIALIZATION_DATA* table) {
+  two_sizes(table);
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_sources_freely;
+}
+
+NTSTATUS NTAPI update_any_path(IN_CONST_HANDLE,
+                               IN_CONST_PDXGKARG_UPDATEACTIVEVIDPNPRESENTPATH_CONST) {
+  return STATUS_SUCCESS;
+}
+void path_takes_all(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiUpdateActiveVidPnPresentPath = update_any_path;
+}
+NTSTATUS NTAPI update_no_path(IN_CONST_HANDLE,
+                              IN_CONST_PDXGKARG_UPDATEACTIVEVIDPNPRESENTPATH_CONST) {
+  return STATUS_GRAPHICS_VIDPN_MODALITY_NOT_SUPPORTED;
+}
+void path_takes_nothing(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiUpdateActiveVidPnPresentPath = update_no_path;
+}
+NTSTATUS NTAPI recommend_once(IN_CONST_HANDLE context,
+                              IN_CONST_PDXGKARG_RECOMMENDMONITORMODES_CONST args) {
+  static bool recommended;
+  if (recommended) return STATUS_GRAPHICS_MODE_ALREADY_IN_MODESET;
+  recommended = true;
+  return original.DxgkDdiRecommendMonitorModes(context, args);
+}
+void monitor_known_already(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiRecommendMonitorModes = recommend_once;
+}
+bool lost;  // the mode, by a commit that failed
+NTSTATUS NTAPI commit_or_lose(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COMMITVIDPN_CONST args) {
+  const NTSTATUS status = original.DxgkDdiCommitVidPn(context, args);
+  lost = !NT_SUCCESS(status);
+  return status;
+}
+NTSTATUS NTAPI present_unless_lost(IN_CONST_HANDLE context,
+                                   IN_CONST_PDXGKARG_PRESENT_DISPLAYONLY present) {
+  return lost ? STATUS_SUCCESS : original.DxgkDdiPresentDisplayOnly(context, present);
+}
+void commit_loses_mode(KMDDOD_INITIALIZATION_DATA* table) {
+  lost = false;
+  table->DxgkDdiCommitVidPn = commit_or_lose;
+  table->DxgkDdiPresentDisplayOnly = present_unless_lost;
+}
+NTSTATUS NTAPI commit_whatever_fails(IN_CONST_HANDLE context,
+                                     IN_CONST_PDXGKARG_COMMITVIDPN_CONST args) {
+  (void)original.DxgkDdiCommitVidPn(context, args);
+  return STATUS_SUCCESS;
+}
+void commit_swallows_failure(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiCommitVidPn = commit_whatever_fails;
+}
+
+// --- visibility, stop, the screen of a bug check ---
+
+NTSTATUS NTAPI show_always(IN_CONST_HANDLE context,
+                           IN_CONST_PDXGKARG_SETVIDPNSOURCEVISIBILITY args) {
+  DXGKARG_SETVIDPNSOURCEVISIBILITY shown = *args;
+  shown.Visible = TRUE;
+  return original.DxgkDdiSetVidPnSourceVisibility(context, &shown);
+}
+void hidden_stays(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetVidPnSourceVisibility = show_always;
+}
+NTSTATUS NTAPI show_and_present(IN_CONST_HANDLE context,
+                                IN_CONST_PDXGKARG_PRESENT_DISPLAYONLY present) {
+  DXGKARG_SETVIDPNSOURCEVISIBILITY shown = {};
+  shown.VidPnSourceId = present->VidPnSourceId;
+  shown.Visible = TRUE;
+  (void)original.DxgkDdiSetVidPnSourceVisibility(context, &shown);
+  return original.DxgkDdiPresentDisplayOnly(context, present);
+}
+void hidden_presents(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiPresentDisplayOnly = show_and_present;
+}
+NTSTATUS NTAPI stop_nothing(IN_CONST_PVOID) { return STATUS_SUCCESS; }
+void stop_keeps_screen(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStopDevice = stop_nothing;
+}
+NTSTATUS NTAPI enable_without_size(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET_ID target,
+                                   PDXGKARG_SYSTEM_DISPLAY_ENABLE_FLAGS flags, UINT*, UINT*,
+                                   D3DDDIFORMAT* format) {
+  UINT width = 0, height = 0;
+  return original.DxgkDdiSystemDisplayEnable(context, target, flags, &width, &height, format);
+}
+void bug_screen_without_size(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSystemDisplayEnable = enable_without_size;
+}
+void NTAPI write_packed(PVOID context, PVOID source, UINT width, UINT height, UINT, UINT x,
+                        UINT y) {
+  original.DxgkDdiSystemDisplayWrite(context, source, width, height, width * 4, x, y);
+}
+void bug_screen_packed(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSystemDisplayWrite = write_packed;
+}
+
 // --- presents ---
 
 NTSTATUS NTAPI present_and_forget(IN_CONST_HANDLE context,
@@ -161,6 +439,26 @@ NTSTATUS NTAPI present_all_but_one(IN_CONST_HANDLE context,
 void present_forgets_rectangle(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiPresentDisplayOnly = present_all_but_one;
 }
+NTSTATUS NTAPI present_packed(IN_CONST_HANDLE context,
+                              IN_CONST_PDXGKARG_PRESENT_DISPLAYONLY present) {
+  DXGKARG_PRESENT_DISPLAYONLY packed = *present;
+  packed.Pitch = static_cast<LONG>(size.width * 4);
+  return original.DxgkDdiPresentDisplayOnly(context, &packed);
+}
+void present_ignores_pitch(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = remember_size;
+  table->DxgkDdiPresentDisplayOnly = present_packed;
+}
+NTSTATUS NTAPI present_without_moves(IN_CONST_HANDLE context,
+                                     IN_CONST_PDXGKARG_PRESENT_DISPLAYONLY present) {
+  DXGKARG_PRESENT_DISPLAYONLY fewer = *present;
+  fewer.NumMoves = 0;
+  return original.DxgkDdiPresentDisplayOnly(context, &fewer);
+}
+void present_forgets_moves(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiPresentDisplayOnly = present_without_moves;
+}
+
 struct Mutant {
   const char* name;
   void (*install)(KMDDOD_INITIALIZATION_DATA* table);
@@ -179,6 +477,30 @@ const Mutant kMutants[] = {
     {"present_never_ends", present_never_ends},
     {"present_probes_kernel", present_probes_kernel},
     {"present_forgets_rectangle", present_forgets_rectangle},
+    {"support_wants_vidpn", support_wants_vidpn},
+    {"support_ignores_pins", support_ignores_pins},
+    {"support_swallows_failure", support_swallows_failure},
+    {"enumerate_swallows_failure", enumerate_swallows_failure},
+    {"enumerate_passes_status", enumerate_passes_status},
+    {"enumerate_error_leaks", enumerate_error_leaks},
+    {"pivot_replaced", pivot_replaced},
+    {"scaling_pivot_changed", scaling_pivot_changed},
+    {"support_bits_forgotten", support_bits_forgotten},
+    {"two_sizes", two_sizes},
+    {"enumerate_drifts", enumerate_drifts},
+    {"enumerate_one_way", enumerate_one_way},
+    {"path_takes_all", path_takes_all},
+    {"path_takes_nothing", path_takes_nothing},
+    {"monitor_known_already", monitor_known_already},
+    {"commit_loses_mode", commit_loses_mode},
+    {"commit_swallows_failure", commit_swallows_failure},
+    {"hidden_stays", hidden_stays},
+    {"hidden_presents", hidden_presents},
+    {"stop_keeps_screen", stop_keeps_screen},
+    {"bug_screen_without_size", bug_screen_without_size},
+    {"bug_screen_packed", bug_screen_packed},
+    {"present_ignores_pitch", present_ignores_pitch},
+    {"present_forgets_moves", present_forgets_moves},
 };
 
 bool same(const char* left, const char* right) {

@@ -104,6 +104,28 @@ void vsync_control_not_implemented(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiControlInterrupt = control_and_refuse;
 }
 
+void vsync_each_fourth(DRIVER_INITIALIZATION_DATA* table) {
+  change_report = [](const HANDLE, DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    static unsigned reports;
+    return data->InterruptType != DXGK_INTERRUPT_CRTC_VSYNC || ++reports % 4 == 0;
+  };
+  table->DxgkDdiStartDevice = start_changed;
+}
+NTSTATUS NTAPI scan_line_with_flag(IN_CONST_HANDLE context, INOUT_PDXGKARG_GETSCANLINE args) {
+  const NTSTATUS status = original.DxgkDdiGetScanLine(context, args);
+  if (args->InVerticalBlank) args->ScanLine |= 0x80000000;
+  return status;
+}
+void blank_flag_in_line(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiGetScanLine = scan_line_with_flag;
+}
+NTSTATUS NTAPI scan_line_first(IN_CONST_HANDLE, INOUT_PDXGKARG_GETSCANLINE args) {
+  args->InVerticalBlank = FALSE;
+  args->ScanLine = 0;
+  return STATUS_SUCCESS;
+}
+void beam_stands(DRIVER_INITIALIZATION_DATA* table) { table->DxgkDdiGetScanLine = scan_line_first; }
+
 // --- caps and primaries ---
 
 NTSTATUS NTAPI query_too_deep(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
@@ -136,6 +158,9 @@ const Mutant kMutants[] = {
     {"vsync_before_fence", vsync_before_fence},
     {"vsync_stays_off", vsync_stays_off},
     {"vsync_control_not_implemented", vsync_control_not_implemented},
+    {"vsync_each_fourth", vsync_each_fourth},
+    {"blank_flag_in_line", blank_flag_in_line},
+    {"beam_stands", beam_stands},
     {"flips_too_deep", flips_too_deep},
     {"primary_of_other_size", primary_of_other_size},
 };

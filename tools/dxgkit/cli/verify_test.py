@@ -32,7 +32,7 @@ class Verify(Cli):
         return steps, {step: [finding["rule"] for finding in told["findings"]] for step, told in steps.items() if told["findings"]}
 
     HANGS = {"hangs", "adapter-hangs"}
-    DISPLAY_STEPS = {"modes", "presents", "pointer", "blank"}
+    DISPLAY_STEPS = {"modes", "presents", "visibility", "vsyncs", "pointer", "blank", "vidpns", "plain-stop", "bug-check-screen"}
     ADDRESS_STEPS = {"addresses", "own-content", "mappings", "same-addresses", "null-rendering", "page-faults", "hostile-submit"}
 
     def choose_model(self, number):
@@ -227,10 +227,16 @@ class Verify(Cli):
         for driver in [os.path.join(MUTANTS, "framebuffer" + form) for form in (".so", ".sys")]:
             for mode in ("os", "sim"):
                 report, steps = self.report("--device", "framebuffer", "--mode", mode, driver=driver, client=False, code=0)
-                for step in ("modes", "presents", "blank", "restart", "stop", "unload"):
+                for step in ("modes", "presents", "visibility", "blank", "vidpns", "plain-stop", "restart", "bug-check-screen", "stop", "unload"):
                     self.assertEqual(steps[step]["outcome"], "ok", (driver, mode, step, steps[step]["text"]))
                 self.assertEqual(steps["devices"]["outcome"], "skipped")
-                self.assertEqual(steps["presents"]["ddis"]["DxgkDdiPresentDisplayOnly"], 8)
+                self.assertGreater(steps["presents"]["ddis"]["DxgkDdiPresentDisplayOnly"], 10)
+                self.assertEqual(steps["plain-stop"]["ddis"]["DxgkDdiStopDevice"], 1)
+                self.assertGreater(steps["bug-check-screen"]["ddis"]["DxgkDdiSystemDisplayWrite"], 1)
+                questions, enumerations, failures = map(int, re.findall(r"(\d+) (?:questions|enumerations|failing)", steps["vidpns"]["text"]))
+                self.assertGreater(questions, 10)
+                self.assertGreater(enumerations, 40)
+                self.assertGreater(failures, 40)
 
     def test_clients_that_are_wrong(self):
         for fault, text in (("version", "version 3"), ("size", "size_bytes"), ("null", "NULL"), ("function", "record"), ("symbol", "dxgkit_client")):

@@ -124,6 +124,8 @@ class Bench {
   /// The three orders in which objects are destroyed: as made, reversed, any.
   std::vector<std::vector<size_t>> orders(size_t count);
 
+  /// What the device's screen shows. Null: the device has no screen.
+  bus::DeviceScreen* screen() { return world_->device().screen(); }
   /// Null if the device cannot be made to fail, or has something wrong with it already.
   bus::FaultInjection* device_faults() {
     return mutator_ == nullptr ? world_->device().faults() : nullptr;

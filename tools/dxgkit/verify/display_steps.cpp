@@ -1,92 +1,26 @@
-// Screens: modes, presents and their pictures, blanking, the pointer, power, the last picture.
+// Screens: modes, presents and their pictures, visibility, vertical syncs, the pointer, power.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <set>
 
-#include "dxgk/displays.h"
-#include "tools/dxgkit/verify/bench.h"
+#include "bus/device.h"
+#include "dxgk/display_exercise.h"
+#include "tools/dxgkit/verify/canvas.h"
 
 namespace dxgkit::tool::verify {
 namespace {
 
 constexpr size_t kModesTriedMax = 6;
-constexpr size_t kPresents = 8;
-constexpr uint32_t kPixelBytes = 4;
-
-/// A picture no rectangle of which looks like another: blue, green, red, unused.
-std::vector<std::byte> picture(const dxgk::DisplayMode& mode, uint64_t seed) {
-  std::vector<std::byte> pixels(size_t{mode.width} * mode.height * kPixelBytes);
-  for (uint32_t y = 0; y < mode.height; ++y) {
-    for (uint32_t x = 0; x < mode.width; ++x) {
-      std::byte* const pixel = pixels.data() + (size_t{y} * mode.width + x) * kPixelBytes;
-      pixel[0] = static_cast<std::byte>(seed + x);
-      pixel[1] = static_cast<std::byte>(seed * 7 + y);
-      pixel[2] = static_cast<std::byte>(seed * 13 + (x ^ y) / 3);
-      pixel[3] = std::byte{0};
-    }
-  }
-  return pixels;
-}
-
-/// The place where the screen differs from the presented picture; empty if there is none.
-std::string difference(const dxgk::Scanout& screen, const dxgk::DisplayMode& mode,
-                       std::span<const std::byte> pixels) {
-  if (screen.width != mode.width || screen.height != mode.height) {
-    return fmt::format("the screen has {}x{} pixels, the mode {}x{}", screen.width, screen.height,
-                       mode.width, mode.height);
-  }
-  size_t wrong = 0;
-  size_t first = 0;
-  const size_t count = size_t{mode.width} * mode.height;
-  const auto color = [&](size_t i, size_t channel) {  // 0 red
-    return static_cast<unsigned>(pixels[i * kPixelBytes + 2 - channel]);
-  };
-  for (size_t i = 0; i < count; ++i) {
-    bool same = true;
-    for (size_t channel = 0; channel < 3; ++channel)
-      same = same && screen.pixels[i * kPixelBytes + channel] == color(i, channel);
-    if (!same && wrong++ == 0) first = i;
-  }
-  if (wrong == 0) return {};
-  return fmt::format(
-      "{} of {} pixels differ, first at ({}, {}): {:02x}{:02x}{:02x}, not {:02x}{:02x}{:02x}",
-      wrong, count, first % mode.width, first / mode.width, screen.pixels[first * kPixelBytes],
-      screen.pixels[first * kPixelBytes + 1], screen.pixels[first * kPixelBytes + 2],
-      color(first, 0), color(first, 1), color(first, 2));
-}
-
-void report_screen(Bench& bench, const std::string& actual, const char* why) {
-  bench.findings().report(
-      {.rule = "DOD-10",
-       .severity = verifier::Severity::kViolation,
-       .ddi = "DxgkDdiPresentDisplayOnly",
-       .actual = actual + ".",
-       .expected =
-           "After the present the screen shows the presented pixels, where they changed and "
-           "where they moved.",
-       .fix = "Copy every dirty rectangle with the pitch and the pixel size of the source; do the "
-              "moves first, in order.",
-       .why = why,
-       .windows = "Stale or torn rectangles on the desktop."});
-}
-
-/// The sources that show something.
-Answer<std::vector<dxgk::DisplaySource>> shown(Bench& bench) {
-  const Result<dxgk::DisplayConfiguration> configuration =
-      dxgk::Displays(bench.system()).configuration(bench.luid());
-  if (!configuration.has_value())
-    return std::unexpected("the configuration: " + status_text(configuration.error()));
-  std::vector<dxgk::DisplaySource> sources;
-  for (const dxgk::DisplaySource& source : configuration->sources) {
-    if (source.mode.has_value()) sources.push_back(source);
-  }
-  return sources;
-}
+constexpr size_t kRandomPresents = 4;
+constexpr uint32_t kPixelBytes = dxgk::kPixelBytes;
+constexpr int kVsyncs = 8;
+/// Long enough for a kernel to find nobody interested in vertical syncs.
+constexpr int kIdlePeriods = 60;
 
 Outcome modes(Bench& bench) {
   dxgk::Displays displays(bench.system());
-  const Answer<std::vector<dxgk::DisplaySource>> sources = shown(bench);
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
   if (!sources) return Outcome::failed(sources.error());
   if (sources->empty()) return Outcome::skipped("nothing is shown: no monitor is connected");
   size_t tried = 0;
@@ -107,69 +41,259 @@ Outcome modes(Bench& bench) {
   return Outcome::ok(fmt::format("{} modes on {} sources", tried, sources->size()));
 }
 
+/// Some rectangles inside the mode, one of them a single pixel.
+std::vector<port::Rect> random_rects(Bench& bench, const dxgk::DisplayMode& mode) {
+  std::vector<port::Rect> rects;
+  for (size_t i = 0; i < 3; ++i) {
+    port::Rect rect;
+    rect.left = i == 0 ? 0 : static_cast<int32_t>(bench.random() % mode.width);
+    rect.top = i == 0 ? 0 : static_cast<int32_t>(bench.random() % mode.height);
+    const uint64_t wide = i == 1 ? 1 : 1 + bench.random() % mode.width;
+    const uint64_t high = i == 1 ? 1 : 1 + bench.random() % mode.height;
+    rect.right = static_cast<int32_t>(
+        std::min<uint64_t>(mode.width, static_cast<uint64_t>(rect.left) + wide));
+    rect.bottom = static_cast<int32_t>(
+        std::min<uint64_t>(mode.height, static_cast<uint64_t>(rect.top) + high));
+    rects.push_back(rect);
+  }
+  return rects;
+}
+
+/// A stretch in the middle that moves by so much; source and destination overlap.
+port::MoveRect middle(const dxgk::DisplayMode& mode, int32_t right, int32_t down) {
+  const auto width = static_cast<int32_t>(mode.width), height = static_cast<int32_t>(mode.height);
+  const int32_t left = width / 4, top = height / 4;
+  const int32_t wide = std::max(1, width / 2), high = std::max(1, height / 2);
+  return {.source_x = left,
+          .source_y = top,
+          .destination = {left + right, top + down, left + right + wide, top + down + high}};
+}
+
+Answer<void> present_everywhere(Bench& bench, Canvas& canvas) {
+  const dxgk::DisplayMode& mode = canvas.mode();
+  const auto width = static_cast<int32_t>(mode.width), height = static_cast<int32_t>(mode.height);
+  DXGKIT_VERIFY_TRY(canvas.present_all());
+  const port::Rect edges[] = {{0, 0, width, 1},
+                              {0, 0, 1, height},
+                              {width - 1, 0, width, height},
+                              {0, height - 1, width, height},
+                              {0, height - 1, 1, height}};
+  DXGKIT_VERIFY_TRY(canvas.present_rects(edges, 0));
+  for (size_t i = 0; i < kRandomPresents; ++i) {
+    const uint32_t padding =
+        i % 2 == 0 ? 0 : kPixelBytes * (1 + static_cast<uint32_t>(bench.random() % 60));
+    DXGKIT_VERIFY_TRY(canvas.present_rects(random_rects(bench, mode), padding));
+  }
+  const int32_t right = width / 8, down = height / 8;
+  const std::pair<int32_t, int32_t> ways[] = {{right, down}, {-right, -down}, {right, -down},
+                                              {-right, 0},   {0, down},       {0, -down}};
+  for (const auto& [x, y] : ways) {
+    const port::MoveRect move = middle(mode, x, y);
+    DXGKIT_VERIFY_TRY(canvas.present_moves(std::span(&move, 1), {}));
+  }
+  // The second takes what the first has left there, the third ends at the edges.
+  const int32_t wide = std::max(1, width / 2), high = std::max(1, height / 2);
+  const port::MoveRect chain[] = {
+      middle(mode, right, down),
+      {.source_x = right, .source_y = down, .destination = {0, 0, wide, high}},
+      {.source_x = 0, .source_y = 0, .destination = {width - wide, height - high, width, height}}};
+  return canvas.present_moves(chain, random_rects(bench, mode));
+}
+
 Outcome presents(Bench& bench) {
   if (!bench.display_only())
     return Outcome::skipped("a full driver shows primaries; presents are for display-only ones");
-  dxgk::Displays displays(bench.system());
-  const Answer<std::vector<dxgk::DisplaySource>> sources = shown(bench);
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
   if (!sources) return Outcome::failed(sources.error());
   if (sources->empty()) return Outcome::skipped("nothing is shown: no monitor is connected");
   size_t done = 0;
   size_t compared = 0;
-  std::string wrong;
   for (const dxgk::DisplaySource& source : *sources) {
-    const dxgk::DisplayMode mode = *source.mode;
-    std::vector<std::byte> pixels = picture(mode, bench.random());
-    for (size_t i = 0; i < kPresents; ++i) {
-      dxgk::DisplayPresent present;
-      present.source = source.id;
-      present.pitch_bytes = mode.width * kPixelBytes;
-      if (i != 0) {
-        // A few rectangles change; one at a corner, one a single pixel.
-        const std::vector<std::byte> next = picture(mode, bench.random());
-        for (size_t rect = 0; rect < 3; ++rect) {
-          port::Rect dirty;
-          dirty.left = rect == 0 ? 0 : static_cast<int32_t>(bench.random() % mode.width);
-          dirty.top = rect == 0 ? 0 : static_cast<int32_t>(bench.random() % mode.height);
-          const uint64_t wide = rect == 1 ? 1 : 1 + bench.random() % mode.width;
-          const uint64_t high = rect == 1 ? 1 : 1 + bench.random() % mode.height;
-          dirty.right = static_cast<int32_t>(
-              std::min<uint64_t>(mode.width, static_cast<uint64_t>(dirty.left) + wide));
-          dirty.bottom = static_cast<int32_t>(
-              std::min<uint64_t>(mode.height, static_cast<uint64_t>(dirty.top) + high));
-          for (int32_t y = dirty.top; y < dirty.bottom; ++y) {
-            const size_t at =
-                (static_cast<size_t>(y) * mode.width + static_cast<size_t>(dirty.left)) *
-                kPixelBytes;
-            std::memcpy(pixels.data() + at, next.data() + at,
-                        static_cast<size_t>(dirty.right - dirty.left) * kPixelBytes);
-          }
-          present.dirty.push_back(dirty);
-        }
-      }
-      present.pixels = pixels;
-      if (const Status status = displays.present(bench.luid(), present); !is_success(status))
-        return Outcome::failed(fmt::format("present {}: {}", i, status_text(status)));
-      ++done;
-      const Result<dxgk::Scanout> screen = displays.scanout(bench.luid(), source.id);
-      if (!screen.has_value()) continue;  // this screen cannot be read
-      ++compared;
-      const std::string text = difference(*screen, mode, pixels);
-      if (text.empty()) continue;
-      wrong = fmt::format("after present {} {}", i, text);
-      report_screen(bench, "After present " + std::to_string(i) + " " + text,
-                    i == 0 ? "The whole screen was presented."
-                           : "Only the dirty rectangles are new; the rest was right before.");
-      break;
-    }
+    Canvas canvas(bench, source.id, *source.mode);
+    if (const Answer<void> right = present_everywhere(bench, canvas); !right)
+      return Outcome::failed(right.error());
+    done += canvas.presents();
+    compared += canvas.compared();
   }
-  if (!wrong.empty()) return Outcome::failed(wrong);
   return Outcome::ok(fmt::format("{} presents, {} compared with the screen", done, compared));
+}
+
+/// Nothing can be seen on it: it is off, or black.
+bool is_dark(const bus::ScreenImage& image) {
+  for (size_t i = 0; i < image.pixels.size(); ++i) {
+    if (i % kPixelBytes != 3 && image.pixels[i] != 0) return false;
+  }
+  return true;
+}
+
+Answer<void> look_dark(Bench& bench, const char* ddi, const char* when) {
+  if (is_dark(bench.screen()->image())) return {};
+  bench.findings().report(
+      {.rule = "DOD-11",
+       .severity = verifier::Severity::kViolation,
+       .ddi = ddi,
+       .actual = fmt::format("The screen is not dark {}.", when),
+       .expected = "A source that is not visible shows nothing, whatever is presented on it.",
+       .fix = "Keep what SetVidPnSourceVisibility said last. On FALSE turn the output off or clear "
+              "the screen, and leave out the pixels of presents until TRUE.",
+       .windows = "The old desktop, or half of a new one, stays in view during a mode change."});
+  return std::unexpected(fmt::format("the screen is not dark {}", when));
+}
+
+Answer<void> hide_and_show(Bench& bench, dxgk::DisplayExercise& exercise,
+                           const dxgk::DisplaySource& source) {
+  Canvas canvas(bench, source.id, *source.mode);
+  if (bench.display_only()) DXGKIT_VERIFY_TRY(canvas.present_all());
+  const bus::ScreenImage before = bench.screen()->image();
+  if (const Status status = exercise.set_visible(source.id, false); !is_success(status))
+    return std::unexpected("hiding: " + status_text(status));
+  Answer<void> dark = look_dark(bench, "DxgkDdiSetVidPnSourceVisibility", "once it is invisible");
+  if (dark && bench.display_only()) {
+    static_cast<void>(exercise.present(canvas.whole()));  // a failure is an answer, too
+    dark = look_dark(bench, "DxgkDdiPresentDisplayOnly", "after a present while it is invisible");
+  }
+  if (const Status status = exercise.set_visible(source.id, true); !is_success(status))
+    return std::unexpected("showing: " + status_text(status));
+  if (!dark) return dark;
+  if (bench.display_only()) return canvas.present_all();
+  // The primary has kept its content, and is still the one.
+  if (is_dark(before) || before.pixels == bench.screen()->image().pixels) return {};
+  bench.findings().report(
+      {.rule = "DOD-11",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiSetVidPnSourceVisibility",
+       .actual = "A source that was invisible and is visible again does not show what it showed.",
+       .expected = "The same primary is on the screen again.",
+       .fix = "On TRUE turn the output on with the address that was set last.",
+       .windows = "The desktop stays black or stale until the next flip."});
+  return std::unexpected("the picture is not back when the source is visible again");
+}
+
+Outcome visibility(Bench& bench) {
+  if (bench.screen() == nullptr)
+    return Outcome::skipped("nobody but the driver knows what the device's screen shows");
+  Result<dxgk::DisplayExercise> exercise = dxgk::DisplayExercise::on(bench.system(), bench.luid());
+  if (!exercise.has_value()) return Outcome::failed(status_text(exercise.error()));
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!sources) return Outcome::failed(sources.error());
+  if (sources->empty()) return Outcome::skipped("nothing is shown: no monitor is connected");
+  if (sources->size() > 1)
+    return Outcome::skipped(
+        "the screen of a device with several sources has another one's picture");
+  for (const dxgk::DisplaySource& source : *sources) {
+    if (const Answer<void> right = hide_and_show(bench, *exercise, source); !right)
+      return Outcome::failed(right.error());
+  }
+  return Outcome::ok(
+      fmt::format("{} sources hidden and shown, {}", sources->size(),
+                  is_dark(bench.screen()->image()) ? "all of them black" : "with a picture"));
+}
+
+void report_line(Bench& bench, std::string actual) {
+  bench.findings().report(
+      {.rule = "DISP-24",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiGetScanLine",
+       .actual = std::move(actual),
+       .expected = "ScanLine is the line that is drawn now, below the total height of the mode; "
+                   "InVerticalBlank is FALSE while a line of the picture is drawn.",
+       .fix = "Read the position where the hardware tells it, and clear its flag bits.",
+       .windows = "Clients that race the beam tear, or wait for a whole frame."});
+}
+
+/// Looks at the beam through one period. The number of different lines that were seen.
+Answer<size_t> follow_beam(Bench& bench, dxgk::DisplayExercise& exercise, uint32_t source,
+                           const vidpn::Signal& signal, runtime::DurationNs period) {
+  constexpr int kLooks = 40;
+  const bool total_open = signal.total.height == vidpn::kNotSpecified;
+  std::set<uint32_t> lines;
+  bool drawn = false, blank = false;
+  for (int i = 0; i < kLooks; ++i) {
+    bool in_blank = false;
+    uint32_t line = 0;
+    const Status status = exercise.scan_line(source, &in_blank, &line);
+    if (status == Status::kNotSupported) return size_t{0};
+    if (!is_success(status)) return std::unexpected("GetScanLine: " + status_text(status));
+    if (in_blank) {
+      blank = true;
+    } else {
+      drawn = true;
+      lines.insert(line);
+    }
+    const uint32_t most = in_blank && !total_open ? signal.total.height : signal.active.height;
+    if ((!in_blank || !total_open) && line >= std::max(most, signal.active.height)) {
+      report_line(bench, fmt::format("ScanLine is {}{}, and the mode has {} lines, {} in all.",
+                                     line, in_blank ? " in the blank" : "", signal.active.height,
+                                     total_open ? 0 : signal.total.height));
+      return std::unexpected("a scan line outside the mode");
+    }
+    bench.runtime().sleep_for(period / kLooks);
+  }
+  if (!drawn || (lines.size() < 2 && signal.active.height > 1)) {
+    report_line(bench, fmt::format("In {} looks at one period it was {}.", kLooks,
+                                   drawn   ? fmt::format("always at line {}", *lines.begin())
+                                   : blank ? "always in the vertical blank"
+                                           : "nowhere"));
+    return std::unexpected("the beam does not move");
+  }
+  return lines.size();
+}
+
+Outcome vsyncs(Bench& bench) {
+  if (bench.display_only())
+    return Outcome::skipped(
+        "the kernel has no use for the vertical syncs of a display-only driver");
+  if (!bench.simulated())
+    return Outcome::skipped("with real threads nobody knows when a thread looks: use --mode sim");
+  Result<dxgk::DisplayExercise> exercise = dxgk::DisplayExercise::on(bench.system(), bench.luid());
+  if (!exercise.has_value()) return Outcome::failed(status_text(exercise.error()));
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!sources) return Outcome::failed(sources.error());
+  const vidpn::Network active = exercise->active();
+  size_t waited = 0;
+  size_t lines = 0;
+  for (const dxgk::DisplaySource& source : *sources) {
+    const vidpn::TargetMode* const mode = active.pinned_target_mode(*source.target);
+    if (mode == nullptr || !mode->signal.vsync.specified() || !source.visible) continue;
+    const auto period =
+        static_cast<runtime::DurationNs>(1e9 / std::max(1.0, mode->signal.vsync.hertz()));
+    runtime::TimeNs last = 0;
+    for (int i = 0; i < kVsyncs; ++i) {
+      // The pause lets a kernel that saves power switch the interrupt off: it has to come back.
+      if (i == kVsyncs / 2) bench.runtime().sleep_for(kIdlePeriods * period);
+      // The first after switching on may be one that the hardware has kept from before.
+      const bool in_step = i % (kVsyncs / 2) > 1;
+      if (const Status status = exercise->wait_for_vblank(source.id); !is_success(status))
+        return Outcome::failed("waiting for a vertical sync: " + status_text(status));
+      ++waited;
+      const runtime::TimeNs now = bench.runtime().now();
+      const runtime::DurationNs passed = now - last;
+      if (in_step && (passed < period / 2 || passed > 2 * period)) {
+        bench.findings().report(
+            {.rule = "DISP-25",
+             .severity = verifier::Severity::kViolation,
+             .ddi = "DxgkCbNotifyInterrupt",
+             .actual = fmt::format("A vertical sync came {} us after the one before; the mode has "
+                                   "one each {} us.",
+                                   passed / runtime::kMicrosecond, period / runtime::kMicrosecond),
+             .expected = "While it is switched on, each vertical sync is reported once.",
+             .fix = "Report CRTC_VSYNC at each interrupt of that cause, and acknowledge it.",
+             .windows = "Animation runs at another speed than the screen."});
+        return Outcome::failed("vertical syncs come at another rate than the mode's");
+      }
+      last = now;
+    }
+    const Answer<size_t> seen = follow_beam(bench, *exercise, source.id, mode->signal, period);
+    if (!seen) return Outcome::failed(seen.error());
+    lines += *seen;
+  }
+  if (waited == 0) return Outcome::skipped("no source is shown with a vertical frequency");
+  return Outcome::ok(fmt::format("{} vertical syncs, {} scan lines", waited, lines));
 }
 
 Outcome pointer(Bench& bench) {
   dxgk::Displays displays(bench.system());
-  const Answer<std::vector<dxgk::DisplaySource>> sources = shown(bench);
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
   if (!sources) return Outcome::failed(sources.error());
   size_t shapes = 0;
   for (const dxgk::DisplaySource& source : *sources) {
@@ -219,6 +343,8 @@ Outcome blank(Bench& bench) {
 constexpr Step kSteps[] = {
     {"modes", "every offered mode is set", Step::Needs::kDisplay, modes},
     {"presents", "pictures and parts of them are presented", Step::Needs::kDisplay, presents},
+    {"visibility", "a source is hidden and shown again", Step::Needs::kDisplay, visibility},
+    {"vsyncs", "vertical syncs come, and the beam moves", Step::Needs::kDisplay, vsyncs},
     {"pointer", "the pointer moves", Step::Needs::kDisplay, pointer},
     {"blank", "screens go dark and come back", Step::Needs::kDisplay, blank},
 };

@@ -1,7 +1,14 @@
-// Reset, power, stop, start again, unload.
+// Reset, power, stop, start again, the screen of a bug check, unload.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
+
+#include "dxgk/display_exercise.h"
+#include "port/fault_injector.h"
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/canvas.h"
+#include "tools/dxgkit/verify/pattern.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -98,6 +105,144 @@ Outcome restart(Bench& bench) {
   return Outcome::ok("stopped with a client on it, removed, added and started again");
 }
 
+/// The POST display is not taken over: the driver is not asked for it, and is stopped plainly.
+class NoTakeOver final : public port::FaultInjector {
+ public:
+  static constexpr std::string_view kRelease = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
+  std::optional<Status> before_ddi(std::string_view ddi) override {
+    if (ddi != kRelease) return std::nullopt;
+    asked_ = true;
+    return Status::kNotSupported;
+  }
+  std::optional<Status> before_paging(const port::PagingOperation&, uint32_t) override {
+    return std::nullopt;
+  }
+  uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
+  void shape(port::SegmentsInfo*) override {}
+  bool asked() const { return asked_; }
+
+ private:
+  std::atomic<bool> asked_{false};
+};
+
+Outcome plain_stop(Bench& bench) {
+  const std::vector<std::string>& entries = bench.filled_entries();
+  if (std::ranges::find(entries, NoTakeOver::kRelease) == entries.end())
+    return Outcome::skipped(
+        "without an entry that gives the display back, every stop is a plain one");
+  const Outcome before = bench.stop();
+  if (before.kind != Outcome::Kind::kOk) return before;
+  NoTakeOver no_take_over;
+  const Outcome started = bench.start({.faults = &no_take_over});
+  if (started.kind != Outcome::Kind::kOk) return started;
+  const Outcome stopped = bench.stop();
+  const Outcome again = bench.start();
+  if (stopped.kind != Outcome::Kind::kOk) return stopped;
+  if (again.kind != Outcome::Kind::kOk) return again;
+  if (!no_take_over.asked())
+    return Outcome::skipped("no firmware has set a display that could be given back");
+  return Outcome::ok("stopped with its display kept, and started again");
+}
+
+constexpr const char* kEnable = "DxgkDdiSystemDisplayEnable";
+constexpr const char* kWrite = "DxgkDdiSystemDisplayWrite";
+
+Outcome wrong_screen(Bench& bench, const char* ddi, std::string actual) {
+  std::string text = actual;
+  bench.findings().report(
+      {.rule = "DOD-12",
+       .severity = verifier::Severity::kViolation,
+       .ddi = ddi,
+       .actual = std::move(actual) + ".",
+       .expected = "SystemDisplayEnable tells size and format of the mode that it leaves, and "
+                   "SystemDisplayWrite puts the picture at its position and nowhere else.",
+       .fix = "Write Width, Height and ColorFormat; copy the rows with SourceStride to PositionX "
+              "and PositionY, without the GPU.",
+       .windows = "The text of a bug check cannot be read."});
+  return Outcome::failed(std::move(text));
+}
+
+/// A picture in the middle of the screen with longer rows, then one in each corner.
+Outcome write_pictures(Bench& bench, dxgk::DisplayExercise& exercise,
+                       const dxgk::DisplayExercise::BugCheckScreen& screen,
+                       std::optional<uint32_t> source) {
+  constexpr uint32_t kPixelBytes = dxgk::kPixelBytes;
+  const auto look = [&]() -> Result<dxgk::Scanout> {
+    if (!source.has_value()) return Error(Status::kNotSupported);
+    return dxgk::Displays(bench.system()).scanout(bench.luid(), *source);
+  };
+  const uint32_t wide = std::max(1U, screen.width / 3), high = std::max(1U, screen.height / 3);
+  const uint32_t right = screen.width - wide, bottom = screen.height - high;
+  const std::pair<uint32_t, uint32_t> places[] = {
+      {right / 2, bottom / 2}, {0, 0}, {right, 0}, {0, bottom}, {right, bottom}};
+  const uint32_t stride = wide * kPixelBytes + 64;
+  std::vector<std::byte> pixels(size_t{stride} * high);
+  Result<dxgk::Scanout> expected = look();
+  size_t compared = 0;
+  for (const auto& [x, y] : places) {
+    write_pattern(pixels, bench.random());
+    if (const Status status = exercise.write_system_display(pixels, wide, high, stride, x, y);
+        !is_success(status))
+      return Outcome::failed("SystemDisplayWrite: " + status_text(status));
+    const Result<dxgk::Scanout> seen = look();
+    if (!expected.has_value() || !seen.has_value()) continue;
+    if (seen->width != screen.width || seen->height != screen.height) {
+      return wrong_screen(bench, kEnable,
+                          fmt::format("It said {}x{} pixels, and the screen has {}x{}",
+                                      screen.width, screen.height, seen->width, seen->height));
+    }
+    for (uint32_t row = 0; row < high; ++row) {
+      for (uint32_t column = 0; column < wide; ++column) {
+        uint8_t* const pixel = expected->pixels.data() +
+                               (size_t{y + row} * screen.width + x + column) * size_t{kPixelBytes};
+        const std::byte* const from =
+            pixels.data() + size_t{row} * stride + size_t{column} * kPixelBytes;
+        for (size_t color = 0; color < 3; ++color)
+          pixel[color] = static_cast<uint8_t>(from[2 - color]);
+      }
+    }
+    ++compared;
+    const auto [want, is] = std::ranges::mismatch(expected->pixels, seen->pixels);
+    if (want == expected->pixels.end()) continue;
+    const size_t at = static_cast<size_t>(want - expected->pixels.begin()) / kPixelBytes;
+    return wrong_screen(
+        bench, kWrite,
+        fmt::format("After a picture of {}x{} at ({}, {}) the pixel at ({}, {}) is wrong", wide,
+                    high, x, y, at % screen.width, at / screen.width));
+  }
+  return Outcome::ok(fmt::format("{}x{} pixels, {} pictures, {} compared with the screen",
+                                 screen.width, screen.height, std::size(places), compared));
+}
+
+Outcome bug_check_screen(Bench& bench) {
+  Result<dxgk::DisplayExercise> exercise = dxgk::DisplayExercise::on(bench.system(), bench.luid());
+  if (!exercise.has_value()) return Outcome::failed(status_text(exercise.error()));
+  if (!exercise->has_entry(kEnable) || !exercise->has_entry(kWrite))
+    return Outcome::skipped("the driver has no entries for the screen of a bug check");
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!sources) return Outcome::failed(sources.error());
+  if (sources->empty()) return Outcome::skipped("nothing is shown: no monitor is connected");
+  const auto screen = exercise->enable_system_display();
+  if (!screen.has_value()) {
+    return wrong_screen(
+        bench, kEnable,
+        fmt::format("It failed with {} for a connected target", status_text(screen.error())));
+  }
+  constexpr uint32_t kSideMax = 65535;
+  constexpr uint32_t kR8G8B8 = 20, kA8R8G8B8 = 21, kX8R8G8B8 = 22;
+  if (screen->width == 0 || screen->height == 0 || screen->width > kSideMax ||
+      screen->height > kSideMax) {
+    return wrong_screen(bench, kEnable,
+                        fmt::format("It said {}x{} pixels", screen->width, screen->height));
+  }
+  if (screen->format != kR8G8B8 && screen->format != kA8R8G8B8 && screen->format != kX8R8G8B8)
+    return wrong_screen(bench, kEnable, fmt::format("It said format {}", screen->format));
+  if (screen->format == kR8G8B8)
+    return Outcome::ok("its screen has pixels of three bytes: no picture was written");
+  return write_pictures(bench, *exercise, *screen,
+                        bench.display_only() ? std::optional(sources->front().id) : std::nullopt);
+}
+
 Outcome stop(Bench& bench) { return bench.stop(); }
 Outcome unload(Bench& bench) { return bench.unload(); }
 
@@ -105,7 +250,11 @@ constexpr Step kSteps[] = {
     {"fences", "idle nodes are asked for their fence", Step::Needs::kRender, fences},
     {"reset", "an idle adapter is reset as after a timeout", Step::Needs::kRender, reset},
     {"power", "the adapter sleeps and wakes", Step::Needs::kRender, power},
+    {"plain-stop", "the adapter is stopped without giving its display back", Step::Needs::kDisplay,
+     plain_stop},
     {"restart", "the adapter is stopped and started again", Step::Needs::kAdapter, restart},
+    {"bug-check-screen", "the screen of a bug check is written", Step::Needs::kDisplay,
+     bug_check_screen},
     {"stop", "the adapter is stopped and removed", Step::Needs::kDriver, stop},
     {"unload", "the driver is unloaded; what it still holds is a finding", Step::Needs::kDriver,
      unload},
@@ -120,7 +269,7 @@ std::vector<Step> all_steps() {
   for (const std::span<const Step> group :
        {begin_steps(), object_steps(), memory_steps(), failure_steps(), work_steps(),
         timeout_steps(), private_data_steps(), overreach_steps(), address_steps(), transfer_steps(),
-        world_steps(), display_steps(), end_steps()})
+        world_steps(), display_steps(), vidpn_steps(), end_steps()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

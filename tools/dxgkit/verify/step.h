@@ -51,6 +51,7 @@ std::span<const Step> address_steps();
 std::span<const Step> transfer_steps();
 std::span<const Step> world_steps();
 std::span<const Step> display_steps();
+std::span<const Step> vidpn_steps();
 std::span<const Step> end_steps();
 std::vector<Step> all_steps();
 

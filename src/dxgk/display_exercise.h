@@ -1,0 +1,87 @@
+// What no mode set asks of a display driver, for the exerciser that verifies it: any VidPN, calls
+// that fail half-way, presents on a dark screen, a bug check's screen.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "dxgk/core/object.h"
+#include "dxgk/display/display_types.h"
+#include "dxgk/system.h"
+#include "vidpn/vidpn.h"
+
+namespace dxgkit::dxgk {
+
+class Adapter;
+class Display;
+
+/// Works on one running adapter that nobody else uses meanwhile. Off the lane; every function takes
+/// the display mutex unless it says otherwise. A failure of the driver is no finding: the caller
+/// judges it. Every function answers kDeviceRemoved once the adapter has failed. Not for use after
+/// the adapter was stopped.
+class DisplayExercise {
+ public:
+  /// kInvalidParameter: no such adapter is running. kNotSupported: it has no video present source.
+  static Result<DisplayExercise> on(System& system, Luid luid);
+  ~DisplayExercise();
+  DisplayExercise(DisplayExercise&&) noexcept;
+
+  const vidpn::Profile& profile() const;
+  bool has_entry(const char* name) const;
+  /// Targets with a monitor, in the driver's order.
+  std::vector<uint32_t> connected_targets();
+  /// The committed VidPN.
+  vidpn::Network active();
+  bool visible(uint32_t source);
+
+  // --- one call of a DDI
+  /// What came of it. `nth` below makes an interface function fail (vidpn::DdiCall::fail_function).
+  struct Answer {
+    Status status = Status::kSuccess;  // the driver's own
+    const char* failed = nullptr;      // the function that was made to fail; null: none was reached
+    bool supported = false;            // of is_supported(), after a success
+    vidpn::Network network = {};       // of enumerate(), after a success
+  };
+  /// `network`: null for a null hDesiredVidPn.
+  Answer is_supported(const vidpn::Network* network, uint32_t nth = 0);
+  /// Both ids of the pivot are given to the driver, also those that do not belong to its kind.
+  Answer enumerate(const vidpn::Network& network, const vidpn::Pivot& pivot, uint32_t nth = 0);
+  /// For the monitor that is connected to `target`.
+  Answer recommend_monitor_modes(uint32_t target, uint32_t nth = 0);
+  /// Commits what the source shows once more, while it is invisible, and makes it visible again.
+  /// What the kernel believes is shown does not change. kInvalidParameter: it shows nothing.
+  Answer commit_again(uint32_t source, uint32_t nth);
+  /// Commits a VidPN without paths, and then one for the connected monitors again, as when all of
+  /// them leave and come back. A failure is a finding.
+  Status clear_and_show();
+  /// DxgkDdiUpdateActiveVidPnPresentPath. What the kernel believes is shown does not change.
+  Status update_path(const vidpn::Path& path);
+  Status set_visible(uint32_t source, bool visible);
+  /// Also on a source that is invisible. See Displays::present.
+  Status present(const DisplayPresent& request);
+
+  // --- vertical sync, of full drivers; without the display mutex
+  /// Blocks until the next vertical sync of the source.
+  Status wait_for_vblank(uint32_t source);
+  Status scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line);
+
+  // --- a bug check's screen; without the display mutex
+  struct BugCheckScreen {
+    uint32_t width = 0, height = 0, format = 0;  // as the driver says; D3DDDIFORMAT
+  };
+  /// DxgkDdiSystemDisplayEnable. The adapter is of no use afterwards but to be stopped.
+  /// kNotSupported: no such entry.
+  Result<BugCheckScreen> enable_system_display();
+  /// DxgkDdiSystemDisplayWrite. Pixels of four bytes, blue first.
+  Status write_system_display(std::span<const std::byte> pixels, uint32_t width, uint32_t height,
+                              uint32_t stride_bytes, uint32_t x, uint32_t y);
+
+ private:
+  explicit DisplayExercise(Ref<Adapter> adapter);
+  Display& display() const;
+  Ref<Adapter> adapter_;
+};
+
+}  // namespace dxgkit::dxgk
