@@ -247,6 +247,8 @@ static NTSTATUS NTAPI FirstCreateAllocation(IN_CONST_HANDLE context,
     info->hAllocation = allocation;
     info->Size = bytes;
     info->Alignment = PAGE_SIZE;
+    info->PitchAlignedSize = 0;
+    info->HintedBank.Value = 0;
     info->PreferredSegment.Value = 0;
     info->SupportedReadSegmentSet = info->SupportedWriteSegmentSet = 1;
     info->EvictionSegmentSet = 0;
