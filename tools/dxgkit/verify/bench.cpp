@@ -130,6 +130,7 @@ Outcome Bench::start(const StartChanges& changes) {
   exercise_.emplace(std::move(*exercise));
   has_run_ = true;
   supports_removal_ = exercise_->caps().support_surprise_removal;
+  supports_removal_asleep_ = exercise_->caps().support_surprise_removal_in_hibernation;
   return Outcome::ok(fmt::format("{} nodes, {} segments, {} video present sources", node_count(),
                                  exercise_->segments().size(), exercise_->video_present_sources()));
 }

@@ -124,8 +124,11 @@ class Bench {
   bool loaded() const { return driver_ != nullptr; }
   /// True if the adapter has run at some time, in some machine.
   bool has_run() const { return has_run_; }
-  /// True if the driver asked to be told of surprise removals when it ran last.
-  bool supports_removal() const { return supports_removal_; }
+  /// True if the driver asked to be told of surprise removals when it ran last: of those of a
+  /// running adapter, and of one that sleeps.
+  bool supports_removal(bool asleep) const {
+    return asleep ? supports_removal_asleep_ : supports_removal_;
+  }
   /// True in a run of `verify --mutate`.
   bool mutated() const { return mutator_ != nullptr; }
   bool running() const { return exercise_.has_value() && exercise_->running(); }
@@ -184,7 +187,7 @@ class Bench {
   Shortage shortage_;
   uint64_t random_state_;
   bool not_a_driver_ = false, client_refused_ = false;
-  bool has_run_ = false, supports_removal_ = false;
+  bool has_run_ = false, supports_removal_ = false, supports_removal_asleep_ = false;
   std::set<std::string> expected_warnings_;
   runtime::Mutex asked_lock_;
   std::set<std::u16string> asked_values_;

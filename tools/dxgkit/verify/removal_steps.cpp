@@ -129,33 +129,53 @@ Outcome registry_values(Bench& bench) {
 
 // --- the device leaves
 
-Outcome removal(Bench& bench) {
-  if (bench.mutated()) return Outcome::skipped("a mutation is for one machine");
-  if (!bench.supports_removal())
-    return Outcome::skipped("the driver does not set SupportSurpriseRemoval");
-  if (const Outcome loaded = bench.load_again(); loaded.kind != Outcome::Kind::kOk) return loaded;
-  if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk) return started;
-  size_t jobs = 0;
-  Status status = Status::kSuccess;
-  Answer<void> begun;
+/// One removal, in a machine of its own. Adds to `jobs` those that the clients had made.
+Answer<void> remove_once(Bench& bench, bool asleep, size_t* jobs) {
+  if (const Outcome loaded = bench.load_again(); loaded.kind != Outcome::Kind::kOk)
+    return std::unexpected(loaded.text);
+  if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk)
+    return std::unexpected(started.text);
+  Answer<void> done;
   {
-    // Beside each other: their processes end after the adapter.
+    // Side by side; their processes end after the adapter.
     std::vector<std::unique_ptr<AtWork>> clients;
     if (bench.plugin() != nullptr) {
       for (const char* name : {"removal 1", "removal 2"}) {
         clients.push_back(std::make_unique<AtWork>(bench, name));
-        if (begun = clients.back()->begin(bench); !begun) break;
-        jobs += clients.back()->jobs.size();
+        if (done = clients.back()->begin(bench); !done) break;
+        *jobs += clients.back()->jobs.size();
       }
     }
+    if (asleep && done) {
+      const auto down = bench.system().set_power(bench.luid(), dxgk::PowerTarget::kHibernate);
+      if (!down.has_value())
+        done = std::unexpected("it does not go to sleep: " + status_text(down.error()));
+    }
     bench.pull_out();
-    status = bench.remove();
+    const Status status = bench.remove();
+    if (done && !is_success(status))
+      done = std::unexpected("the removal answers " + status_text(status));
   }
   const Outcome unloaded = bench.unload();
-  if (!begun) return Outcome::failed(begun.error());
-  if (!is_success(status)) return Outcome::failed("the removal answers " + status_text(status));
-  if (unloaded.kind != Outcome::Kind::kOk) return Outcome::failed(unloaded.text);
-  return Outcome::ok(fmt::format("the device left the machine with {} jobs on it", jobs));
+  if (done && unloaded.kind != Outcome::Kind::kOk) return std::unexpected(unloaded.text);
+  return done;
+}
+
+Outcome removal(Bench& bench) {
+  if (bench.mutated()) return Outcome::skipped("a mutation is for one machine");
+  size_t jobs = 0;
+  std::string how;
+  for (const bool asleep : {false, true}) {
+    if (!bench.supports_removal(asleep)) continue;
+    if (const Answer<void> done = remove_once(bench, asleep, &jobs); !done)
+      return Outcome::failed(done.error());
+    how += asleep ? (how.empty() ? "asleep" : " and asleep") : "at work";
+  }
+  if (how.empty())
+    return Outcome::skipped(
+        "the driver sets neither SupportSurpriseRemoval nor "
+        "SupportSurpriseRemovalInHibernation");
+  return Outcome::ok(fmt::format("the device left the machine {}, with {} jobs on it", how, jobs));
 }
 
 Outcome absence(Bench& bench) {
@@ -190,7 +210,8 @@ Outcome absence(Bench& bench) {
 constexpr Step kSteps[] = {
     {"registry-values", "values of the registry have another type", Step::Needs::kMachine,
      registry_values},
-    {"removal", "the device leaves the machine under work", Step::Needs::kMachine, removal},
+    {"removal", "the device leaves the machine, under work and asleep", Step::Needs::kMachine,
+     removal},
     {"absence", "the adapter is started after its device has left", Step::Needs::kMachine, absence},
 };
 
