@@ -154,12 +154,12 @@ NTSTATUS NTAPI know_all_types(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYAD
 }
 /// It answers what was in the buffer.
 NTSTATUS NTAPI leave_overlays(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
-  if (args->Type != DXGKQAITYPE_DRIVERCAPS || args->OutputDataSize < sizeof(DXGK_DRIVERCAPS))
-    return whole.DxgkDdiQueryAdapterInfo(adapter, args);
   auto* const caps = static_cast<DXGK_DRIVERCAPS*>(args->pOutputData);
-  const UINT overlays = caps->MaxOverlays;
+  const bool has_overlays = args->Type == DXGKQAITYPE_DRIVERCAPS &&
+                            args->OutputDataSize >= FIELD_OFFSET(DXGK_DRIVERCAPS, GammaRampCaps);
+  const UINT overlays = has_overlays ? caps->MaxOverlays : 0;
   const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
-  caps->MaxOverlays = overlays;
+  if (has_overlays) caps->MaxOverlays = overlays;
   return status;
 }
 
