@@ -551,7 +551,9 @@ static VOID NTAPI GpuThread(PVOID context) {
     SendReport(&report);
     if (work) {  // only now: an engine is idle once it has said so
       old = KeAcquireSpinLockRaiseToDpc(&adapter->Lock);
-      ++adapter->First;
+      // A reset in between has emptied the queue, and other jobs may be there.
+      const BOOLEAN queued = adapter->First != adapter->Next;
+      if (queued && adapter->Jobs[adapter->First % QUEUE_SLOTS].Fence == job.Fence) ++adapter->First;
       adapter->LastCompleted = job.Fence;
       KeReleaseSpinLock(&adapter->Lock, old);
     }
