@@ -552,8 +552,8 @@ static VOID NTAPI GpuThread(PVOID context) {
     if (work) {  // only now: an engine is idle once it has said so
       old = KeAcquireSpinLockRaiseToDpc(&adapter->Lock);
       // A reset in between has emptied the queue, and other jobs may be there.
-      const BOOLEAN queued = adapter->First != adapter->Next;
-      if (queued && adapter->Jobs[adapter->First % QUEUE_SLOTS].Fence == job.Fence) ++adapter->First;
+      const JOB* first = &adapter->Jobs[adapter->First % QUEUE_SLOTS];
+      if (adapter->First != adapter->Next && first->Fence == job.Fence) ++adapter->First;
       adapter->LastCompleted = job.Fence;
       KeReleaseSpinLock(&adapter->Lock, old);
     }
