@@ -154,7 +154,18 @@ void PortCore::probe_query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint3
                                static_cast<const DXGKARG_QUERYADAPTERINFO*>(&arguments));
     static_cast<void>(
         output.check(*this, kQueryAdapterInfo.name, "pOutputData for query type", probe.type));
-    if (probe.type != kNoType || !is_success(status) || !call.completed()) continue;
+    if (!is_success(status) || !call.completed()) continue;
+    // Where one byte lacks, an answer changes something of what is there.
+    const bool nearly_whole = probe.type == type && probe.bytes + 1 == out.size();
+    if (nearly_whole && !output.first_change().has_value()) {
+      (void)violation("LIFE-29", kQueryAdapterInfo.name,
+                      fmt::format("It answered {} for query type {}, and wrote nothing into the {} "
+                                  "bytes.",
+                                  hex(status), static_cast<uint32_t>(type), probe.bytes),
+                      "An error such as STATUS_BUFFER_TOO_SMALL, or what fits of the answer.",
+                      "Return an error where OutputDataSize is too small.", Status::kSuccess);
+    }
+    if (probe.type != kNoType) continue;
     (void)violation("LIFE-29", kQueryAdapterInfo.name,
                     fmt::format("It answered {} for query type {:#x}, which does not exist.",
                                 hex(status), static_cast<uint32_t>(kNoType)),
