@@ -144,8 +144,18 @@ Answer<void> refuse_each(Bench& bench, Kind kind, Tally* tally) {
 Outcome failing_starts(Bench& bench) {
   if (bench.mutated()) return Outcome::skipped("each of these mutations has a run of its own");
   if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
+  // Without any failure first, so that what every start leaves is told as that.
+  Balance usual(bench);
+  Answer<void> done;
+  for (int round = 0; round < kRounds && done; ++round) {
+    const Try next = try_start(bench, {.may_fail = true});
+    if (!next.right()) done = std::unexpected("it does not start again: " + next.text);
+    usual.end_round();
+    if (!usual.left_something()) break;
+  }
+  usual.report("a start and a stop");
   Tally tally;
-  Answer<void> done = refuse_each(bench, Kind::kMemory, &tally);
+  if (done) done = refuse_each(bench, Kind::kMemory, &tally);
   if (done) done = refuse_each(bench, Kind::kCallback, &tally);
   if (!done) {
     if (!bench.kernel().driver_is_dead()) static_cast<void>(bench.start({.may_fail = true}));
