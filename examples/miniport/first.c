@@ -247,6 +247,8 @@ static NTSTATUS NTAPI FirstCreateAllocation(IN_CONST_HANDLE context,
     info->hAllocation = allocation;
     info->Size = bytes;
     info->Alignment = PAGE_SIZE;
+    info->PitchAlignedSize = 0;
+    info->HintedBank.Value = 0;
     info->PreferredSegment.Value = 0;
     info->SupportedReadSegmentSet = info->SupportedWriteSegmentSet = 1;
     info->EvictionSegmentSet = 0;
@@ -549,7 +551,9 @@ static VOID NTAPI GpuThread(PVOID context) {
     SendReport(&report);
     if (work) {  // only now: an engine is idle once it has said so
       old = KeAcquireSpinLockRaiseToDpc(&adapter->Lock);
-      ++adapter->First;
+      // A reset in between has emptied the queue, and other jobs may be there.
+      const JOB* first = &adapter->Jobs[adapter->First % QUEUE_SLOTS];
+      if (adapter->First != adapter->Next && first->Fence == job.Fence) ++adapter->First;
       adapter->LastCompleted = job.Fence;
       KeReleaseSpinLock(&adapter->Lock, old);
     }

@@ -26,7 +26,7 @@ static ULONG read_number(HANDLE key, const WCHAR* name) {
   ULONG number = 0;
   if (NT_SUCCESS(ZwQueryValueKey(key, &wanted, KeyValuePartialInformation, &value, sizeof(value),
                                  &bytes)) &&
-      value.information.DataLength == sizeof(number)) {
+      value.information.Type == REG_DWORD && value.information.DataLength == sizeof(number)) {
     RtlCopyMemory(&number, value.information.Data, sizeof(number));
   }
   return number;

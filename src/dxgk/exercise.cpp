@@ -52,11 +52,26 @@ bool Exercise::running() const { return floor().core.running(); }
 Status Exercise::repeat_queries() {
   DisplayFloor& floor = this->floor();
   if (!running()) return Status::kDeviceRemoved;
-  const auto changed = [&](const char* what, std::string actual) {
+  const bool filled = floor.core.port().output_fill() != std::byte{0};
+  const auto changed = [&](const char* what, std::string actual,
+                           const char* ddi = "DxgkDdiQueryAdapterInfo") {
+    if (filled) {
+      floor.core.findings().report(
+          {.rule = "LIFE-28",
+           .severity = verifier::Severity::kViolation,
+           .ddi = ddi,
+           .actual = std::move(actual) +
+                     fmt::format(" In between, the buffer was filled with {:#04x} before the call.",
+                                 std::to_integer<unsigned>(floor.core.port().output_fill())),
+           .expected = fmt::format("The same {}, whatever is in the buffer before.", what),
+           .fix = "Zero the structure first, then set its members.",
+           .why = "Nothing promises that the buffer is zero."});
+      return;
+    }
     floor.core.findings().report(
         {.rule = "LIFE-17",
          .severity = verifier::Severity::kViolation,
-         .ddi = "DxgkDdiQueryAdapterInfo",
+         .ddi = ddi,
          .actual = std::move(actual),
          .expected = fmt::format("The same {} as at the start.", what),
          .fix = "Answer from constants, or from what StartDevice found out once.",
@@ -91,7 +106,18 @@ Status Exercise::repeat_queries() {
     changed("segments", "The description of the paging buffer has changed.");
   }
   for (uint32_t i = 0; i < floor.core.caps().node_count; ++i) {
-    const Status status = floor.core.port().caps().get_node_metadata(NodeOrdinal{i});
+    port::NodeMetadata metadata;
+    const Status status = floor.core.port().caps().get_node_metadata(NodeOrdinal{i}, &metadata);
+    if (filled && status == Status::kSuccess) {
+      port::NodeMetadata without;
+      const std::byte fill = floor.core.port().output_fill();
+      fill_outputs(std::byte{0});
+      static_cast<void>(floor.core.port().caps().get_node_metadata(NodeOrdinal{i}, &without));
+      fill_outputs(fill);
+      if (metadata.raw != without.raw)
+        changed("metadata", fmt::format("The metadata of node {} have changed.", i),
+                "DxgkDdiGetNodeMetadata");
+    }
     if (status != Status::kNotSupported && !is_success(status)) return status;
   }
   const uint32_t beyond = floor.core.caps().node_count;
@@ -108,6 +134,14 @@ Status Exercise::repeat_queries() {
          .confidence = verifier::Confidence::kDocumented});
   }
   return running() ? Status::kSuccess : Status::kDeviceRemoved;
+}
+
+void Exercise::fill_outputs(std::byte fill) { floor().core.port().set_output_fill(fill); }
+
+void Exercise::collect_debug_info(uint32_t bytes) {
+  constexpr uint32_t kTimeoutDetected = 0x117;  // VIDEO_TDR_TIMEOUT_DETECTED
+  if (running())
+    static_cast<void>(floor().core.port().timeouts().collect_debug_info(kTimeoutDetected, bytes));
 }
 
 Result<uint32_t> Exercise::query_fences() {

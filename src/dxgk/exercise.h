@@ -46,6 +46,13 @@ class Exercise {
   /// a finding. The driver's own failure passes through.
   Status repeat_queries();
 
+  /// What the driver finds, from now on, in outputs that it must write; 0 as at the start. With
+  /// anything else, what it leaves as it was is a finding (LIFE-28), repeat_queries included.
+  void fill_outputs(std::byte fill);
+
+  /// TDR-29: asks for debug information as after a timeout, with a buffer of `bytes`.
+  void collect_debug_info(uint32_t bytes);
+
   /// INT-22: asks each idle node for its fence. One that is not the last completed is a finding.
   /// The number of nodes that answered.
   Result<uint32_t> query_fences();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -107,6 +108,7 @@ struct Executive {
   std::atomic<uint32_t> work_outstanding{0};  // queued or running; futex word
 
   Registry registry;
+  std::function<void(std::u16string_view name)> value_asked;           // see watch_registry
   std::map<std::u16string, std::vector<std::byte>, NoCaseLess> files;  // virtual files
   uint64_t next_luid = 0x1000;
 };

@@ -5,6 +5,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -21,6 +22,8 @@ struct ContiguousBlock {
   bus::PageFrame first;
   uint64_t page_count = 0;
   Origin taken = {};
+  uint64_t bytes = 0;                  // as asked for
+  std::optional<uint32_t> cache = {};  // as asked for; none: the routine takes none
 };
 
 struct Mapping {
@@ -233,7 +236,8 @@ void report_irql(CallFrame& frame, const char* function, Irql lowest, Irql highe
 bool require_irql(CallFrame& frame, const char* function, Irql highest);
 
 /// Undoes MmMapIoSpace or DxgkCbMapMemory; false if `pointer` is not such a mapping of the driver.
-bool unmap_io(Kernel& kernel, void* pointer);
+/// @param mapped_bytes  receives the size of the mapping that was ended; may be null.
+bool unmap_io(Kernel& kernel, void* pointer, uint64_t* mapped_bytes = nullptr);
 /// MmMapIoSpace for the calling thread's kernel; null if the range is in no BAR. The port uses it
 /// too.
 void* map_io_for_driver(uint64_t physical, uint64_t bytes);

@@ -253,6 +253,7 @@ DXGKIT_NT_ABI ExTimer* ex_allocate_timer(TimerCallback callback, void* context,
       (attributes & (kHighResolution | kNoWake)) == (kHighResolution | kNoWake)) {
     return nullptr;
   }
+  if (frame.kernel().impl().allocation_fails("ExAllocateTimer")) return nullptr;
   auto timer = std::make_shared<ExTimer>();
   timer->callback = callback;
   timer->context = context;

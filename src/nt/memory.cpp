@@ -16,8 +16,8 @@ namespace {
 
 // --- contiguous memory
 
-void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest,
-                          uint64_t boundary) {
+void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest, uint64_t boundary,
+                          std::optional<uint32_t> cache) {
   CallFrame& frame = CallFrame::current();
   Kernel& kernel = frame.kernel();
   require_irql(frame, function, kDispatchLevel);
@@ -35,22 +35,23 @@ void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest
   std::memset(memory, kPoolPattern, rounded);
   Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.memory_lock);
-  state.contiguous.emplace(memory, ContiguousBlock{state.next_sequence++, *first,
-                                                   rounded / kPageBytes, origin_of(frame)});
+  state.contiguous.emplace(
+      memory, ContiguousBlock{state.next_sequence++, *first, rounded / kPageBytes, origin_of(frame),
+                              bytes, cache});
   return memory;
 }
 
 DXGKIT_NT_ABI void* mm_allocate_contiguous_memory(uint64_t bytes, int64_t highest) {
-  return allocate_contiguous("MmAllocateContiguousMemory", bytes, static_cast<uint64_t>(highest),
-                             0);
+  return allocate_contiguous("MmAllocateContiguousMemory", bytes, static_cast<uint64_t>(highest), 0,
+                             std::nullopt);
 }
 
 DXGKIT_NT_ABI void* mm_allocate_contiguous_memory_specify_cache(uint64_t bytes, int64_t lowest,
                                                                 int64_t highest, int64_t boundary,
-                                                                uint32_t) {
+                                                                uint32_t cache) {
   void* memory =
       allocate_contiguous("MmAllocateContiguousMemorySpecifyCache", bytes,
-                          static_cast<uint64_t>(highest), static_cast<uint64_t>(boundary));
+                          static_cast<uint64_t>(highest), static_cast<uint64_t>(boundary), cache);
   if (memory == nullptr) return nullptr;
   const uint64_t address = CallFrame::current().kernel().machine().physical_of(memory).value;
   DXGKIT_CHECK(address != 0);
@@ -64,7 +65,13 @@ DXGKIT_NT_ABI void* mm_allocate_contiguous_memory_specify_cache(uint64_t bytes, 
   return nullptr;
 }
 
-void free_contiguous(const char* function, void* memory) {
+/// How the caller of MmFreeContiguousMemorySpecifyCache describes the block.
+struct FreedAs {
+  uint64_t bytes = 0;
+  uint32_t cache = 0;
+};
+
+void free_contiguous(const char* function, void* memory, const FreedAs* as = nullptr) {
   CallFrame& frame = CallFrame::current();
   Kernel& kernel = frame.kernel();
   Kernel::Impl& state = kernel.impl();
@@ -82,14 +89,28 @@ void free_contiguous(const char* function, void* memory) {
         "LIFE-20", function, 0x1A, 0, fmt::format("{} is no contiguous allocation.", memory),
         "A driver frees each allocation once, by the address it got.", "Look for a double free.");
   }
+  if (as != nullptr && (as->bytes != block.bytes || as->cache != block.cache.value_or(as->cache))) {
+    const auto shape = [](uint64_t bytes, std::optional<uint32_t> cache) {
+      return fmt::format("{} bytes{}", bytes,
+                         cache.has_value() ? fmt::format(" of cache type {}", *cache) : "");
+    };
+    kernel.violation("NT-34", function,
+                     fmt::format("It was told {}; allocated were {}.", shape(as->bytes, as->cache),
+                                 shape(block.bytes, block.cache)),
+                     "The size and the cache type with which the memory was allocated.",
+                     "Keep both beside the address, or use MmFreeContiguousMemory, which asks for "
+                     "neither.");
+  }
   kernel.machine().free_contiguous(block.first, block.page_count);
 }
 
 DXGKIT_NT_ABI void mm_free_contiguous_memory(void* memory) {
   free_contiguous("MmFreeContiguousMemory", memory);
 }
-DXGKIT_NT_ABI void mm_free_contiguous_memory_specify_cache(void* memory, uint64_t, uint32_t) {
-  free_contiguous("MmFreeContiguousMemorySpecifyCache", memory);
+DXGKIT_NT_ABI void mm_free_contiguous_memory_specify_cache(void* memory, uint64_t bytes,
+                                                           uint32_t cache) {
+  const FreedAs as{bytes, cache};
+  free_contiguous("MmFreeContiguousMemorySpecifyCache", memory, &as);
 }
 
 DXGKIT_NT_ABI int64_t mm_get_physical_address(void* address) {
@@ -134,7 +155,15 @@ DXGKIT_NT_ABI void* mm_map_io_space_ex(int64_t physical, uint64_t bytes, uint32_
 }
 DXGKIT_NT_ABI void mm_unmap_io_space(void* pointer, uint64_t bytes) {
   Kernel& kernel = CallFrame::current().kernel();
-  if (!unmap_io(kernel, pointer)) {
+  uint64_t mapped = 0;
+  if (unmap_io(kernel, pointer, &mapped)) {
+    if (bytes != mapped) {
+      kernel.violation("NT-34", "MmUnmapIoSpace",
+                       fmt::format("It was told {} bytes; mapped were {}.", bytes, mapped),
+                       "The size with which the memory was mapped.",
+                       "Keep the size beside the address.");
+    }
+  } else {
     kernel.violation(
         "LIFE-20", "MmUnmapIoSpace", fmt::format("{} ({} bytes) is not mapped.", pointer, bytes),
         "What MmMapIoSpace gave is unmapped once.", "Look for a second unmap or another address.");
@@ -362,7 +391,7 @@ DXGKIT_NT_ABI void write_register_buffer_32(volatile uint32_t* address, const ui
 
 }  // namespace
 
-bool unmap_io(Kernel& kernel, void* pointer) {
+bool unmap_io(Kernel& kernel, void* pointer, uint64_t* mapped_bytes) {
   Kernel::Impl& state = kernel.impl();
   uint64_t bytes = 0;
   {
@@ -374,6 +403,7 @@ bool unmap_io(Kernel& kernel, void* pointer) {
     state.mappings.erase(found);
   }
   kernel.machine().unmap_io(pointer, bytes);
+  if (mapped_bytes != nullptr) *mapped_bytes = bytes;
   return true;
 }
 

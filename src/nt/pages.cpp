@@ -31,6 +31,7 @@ Mdl* allocate_pages(const char* function, uint64_t low, uint64_t high, uint64_t 
   require_irql(frame, function, kApcLevel);
   const uint64_t count = bytes / kPageBytes + (bytes % kPageBytes != 0 ? 1 : 0);
   if (count == 0 || count > UINT32_MAX / kPageBytes) return nullptr;
+  if (kernel.impl().allocation_fails(function)) return nullptr;
   std::vector<bus::PageFrame> pages;
   if ((flags & kContiguous) != 0) {
     const auto first = kernel.machine().allocate_contiguous(count, kPageBytes, high);

@@ -69,9 +69,11 @@ class SpecialArena {
   std::map<uint64_t, std::vector<std::byte*>> free_;  // by number of pages, last in first out
 };
 
-/// A function that is asked when a driver asks for pool, contiguous memory, an MDL or a mapping, by
-/// the name of the routine. If it returns true, the driver gets null. It tests the driver's error
-/// paths. Set it before the driver is loaded. Any thread calls it; it must not block.
+/// A function that is asked when a driver asks for pool, contiguous memory, an MDL, a mapping or
+/// another object that takes memory (a thread, a work item, a timer, a key of the registry or a
+/// value of one), by the name of the routine. If it returns true, the driver gets null, or
+/// STATUS_INSUFFICIENT_RESOURCES where the routine has a status. It tests the driver's error paths.
+/// Set it before the driver is loaded. Any thread calls it; it must not block.
 void set_allocation_fault(Kernel& kernel, std::function<bool(std::string_view routine)> fails);
 
 /// Blocks freed lately. Those of special pool are still inaccessible.

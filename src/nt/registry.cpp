@@ -63,6 +63,7 @@ int32_t open_or_create(const char* function, void** handle, const ObjectAttribut
   require_irql(frame, function, kPassiveLevel);
   Kernel& kernel = frame.kernel();
   void*& out = required(function, "KeyHandle", handle);
+  if (kernel.impl().allocation_fails(function)) return kInsufficientResources;
   if (attributes == nullptr) return kInvalidParameter;
   ObjectAttributes given{};
   copy_driver(&given, attributes, sizeof(given));
@@ -212,6 +213,9 @@ DXGKIT_NT_ABI int32_t zw_query_value_key(void* handle, const UnicodeString* name
                                          uint32_t length, uint32_t* result_length) {
   std::u16string wanted;
   if (name != nullptr && !capture_text(name, &wanted)) return kInvalidParameter;
+  if (CallFrame::current().kernel().impl().allocation_fails("ZwQueryValueKey"))
+    return kInsufficientResources;
+  if (const Executive& state = executive(); state.value_asked) state.value_asked(wanted);
   Answer answer;
   const int32_t status = with_key("ZwQueryValueKey", handle, [&](RegistryKey& key) -> int32_t {
     const auto found = key.values.find(wanted);
@@ -467,6 +471,10 @@ void set_registry_value(Kernel& kernel, RegistryKey& key, std::u16string_view na
     key.values.emplace(std::u16string(name), std::move(value));
   }
   key.last_write = nt_time(kernel);
+}
+
+void watch_registry(Kernel& kernel, std::function<void(std::u16string_view name)> asked) {
+  executive_of(kernel).value_asked = std::move(asked);
 }
 
 std::span<const Export> registry_exports() {

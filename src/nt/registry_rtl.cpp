@@ -269,6 +269,7 @@ int32_t query_entry(Kernel& kernel, const QueryTable& entry,
     return kSuccess;
   }
   const std::u16string name = terminated_text(entry.name);
+  if (state.value_asked) state.value_asked(name);
   RegistryValue value;
   bool found_value = false;
   {

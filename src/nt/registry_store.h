@@ -1,6 +1,7 @@
 // The registry that a driver sees: a tree of keys and typed values, read from and written to text.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -66,6 +67,10 @@ inline constexpr size_t kRegistryDepthMax = 32;
 /// describes the format. Any text is safe. On failure kInvalidParameter, with a one-sentence reason
 /// in *message (may be null) that names the line or the key.
 Result<Registry> parse_registry(std::string_view text, std::string* message);
+
+/// Calls `asked` with the name of each value that the driver asks for by name, whether it is there
+/// or not. Set it before the driver is loaded. Any thread calls it; it must not block.
+void watch_registry(Kernel& kernel, std::function<void(std::u16string_view name)> asked);
 
 /// The kernel's registry with the driver's changes, as Registry::to_text. Any thread, when the
 /// driver is quiet.

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int32_t kStatusSuccess = 0;
 constexpr int32_t kStatusInvalidParameter = static_cast<int32_t>(0xC000000D);
+constexpr int32_t kStatusInsufficientResources = static_cast<int32_t>(0xC000009A);
 
 using StartRoutine = void(DXGKIT_NT_ABI*)(void*);
 
@@ -34,6 +35,7 @@ DXGKIT_NT_ABI int32_t ps_create_system_thread(void** handle, uint32_t, ObjectAtt
   require_irql(frame, "PsCreateSystemThread", kPassiveLevel);
   Kernel& kernel = frame.kernel();
   Kernel::Impl& state = kernel.impl();
+  if (state.allocation_fails("PsCreateSystemThread")) return kStatusInsufficientResources;
   auto object = std::make_shared<ThreadObject>();
   object->header.type = static_cast<uint8_t>(ObjectType::kThread);
   object->header.size = sizeof(DispatcherHeader) / 4;

@@ -118,6 +118,7 @@ DXGKIT_NT_ABI void* io_allocate_work_item(void* object) {
   required("IoAllocateWorkItem", "DeviceObject", static_cast<std::byte*>(object));
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "IoAllocateWorkItem", kDispatchLevel);
+  if (frame.kernel().impl().allocation_fails("IoAllocateWorkItem")) return nullptr;
   void* item = std::calloc(1, kIoWorkItemBytes);
   if (item == nullptr) return nullptr;
   Executive& state = executive_of(frame.kernel());

@@ -14,6 +14,8 @@ AdapterPort::~AdapterPort() = default;
 SyncLevels& AdapterPort::levels() { return core_->levels; }
 bool AdapterPort::has_entry(std::string_view name) const { return core_->has_entry(name); }
 const void* AdapterPort::device_handle() const { return core_->handle(); }
+void AdapterPort::set_output_fill(std::byte fill) { core_->output_fill = fill; }
+std::byte AdapterPort::output_fill() const { return core_->output_fill; }
 void AdapterPort::set_reference_checks(bool on) { core_->reference_checks = on; }
 void AdapterPort::set_fault_injector(FaultInjector* faults) { core_->faults = faults; }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "port/types.h"
@@ -34,6 +35,14 @@ class FaultInjector {
   virtual bool repeats_report() { return false; }
   /// Receives the driver's description of its segments, and may make them smaller.
   virtual void shape(SegmentsInfo* segments) = 0;
+  /// Receives the resources of the device before DxgkDdiStartDevice, and may change what the driver
+  /// finds in its list. An empty list reaches the driver as a null pointer.
+  virtual void shape_resources(std::vector<DeviceResource>* resources) {
+    static_cast<void>(resources);
+  }
+  /// True to have each DxgkDdiQueryAdapterInfo come with smaller buffers first, and with a type
+  /// that does not exist (LIFE-29).
+  virtual bool probes_queries() { return false; }
   /// Called before the callback `callback` ("DxgkCbMapMemory") does anything, if it may fail. A
   /// returned status is the driver's answer. Callbacks without a status answer as for a wrong
   /// handle.

@@ -45,6 +45,18 @@ struct PatchLocation {
 };
 static_assert(sizeof(PatchLocation) == 24);
 
+/// An entry of the list of resources that a driver finds in DXGK_DEVICE_INFO.
+struct DeviceResource {
+  enum class Kind : uint8_t {
+    kMemory,
+    kPorts,
+    kInterrupt,  // no range
+    kPrivate,    // of the bus driver's own type; `start` is its data
+  };
+  Kind kind = Kind::kMemory;
+  uint64_t start = 0, bytes = 0;
+};
+
 /// A DMA or paging buffer as the driver sees it. Addresses always name its start (PATCH-08,
 /// SUB-06).
 struct DmaBufferView {
@@ -411,6 +423,7 @@ struct NodeMetadata {
   bool context_scheduling = false;         // the hardware schedules contexts of the node
   bool ring_buffer_fence_release = false;  // the ring writes progress fences, not the buffers (2.5)
   uint32_t max_in_flight_buffers = 0;      // per hardware queue; 0: not reported (2.5)
+  std::vector<std::byte> raw = {};         // as answered; the rest of FriendlyName is zeroed
 };
 
 }  // namespace dxgkit::port

@@ -42,6 +42,7 @@ Status StartRules::refuse(const char* rule, const char* ddi, std::string actual,
 }
 
 void StartRules::explain_failure(const char* ddi, Status status) {
+  if (core_.options().may_fail_to_start) return;
   for (const verifier::Finding& finding : core_.findings().all()) {
     const bool stops = finding.severity == verifier::Severity::kStartFail ||
                        finding.severity == verifier::Severity::kBugCheck;
@@ -346,7 +347,46 @@ Status StartRules::check_display_only_caps() {
   return Status::kSuccess;
 }
 
+void StartRules::check_promised_entries() {
+  const port::AdapterPort& port = core_.port();
+  const port::DriverCaps& caps = core_.caps();
+  const uint32_t version = core_.interface_version();
+  const port::DisplayCaps display = port::display_caps_of(caps, version);
+  const bool shows = core_.facts().start.video_present_sources != 0;
+  const bool saves_power = shows && port::flip_caps_of(caps, version).vsync_power_save_aware;
+  const bool controls =
+      port.has_entry("DxgkDdiControlInterrupt2") || port.has_entry("DxgkDdiControlInterrupt3");
+  struct Promise {
+    const char* cap;
+    bool made;
+    const char* entry;
+  };
+  const bool has_pointer = shows && display.max_pointer_width != 0;
+  for (const Promise& one : {
+           Promise{"CancelCommandAware", caps.cancel_command_aware, "DxgkDdiCancelCommand"},
+           Promise{"SupportRuntimePowerManagement", caps.support_runtime_power_management,
+                   "DxgkDdiSetPowerComponentFState"},
+           Promise{"SupportSurpriseRemoval", caps.support_surprise_removal,
+                   "DxgkDdiNotifySurpriseRemoval"},
+           Promise{"VSyncPowerSaveAware", saves_power && !controls, "DxgkDdiControlInterrupt"},
+           Promise{"MaxPointerWidth", has_pointer, "DxgkDdiSetPointerPosition"},
+           Promise{"MaxPointerWidth", has_pointer, "DxgkDdiSetPointerShape"},
+       }) {
+    if (!one.made || port.has_entry(one.entry)) continue;
+    core_.findings().report(verifier::Finding{
+        .rule = "CAPS-04",
+        .severity = verifier::Severity::kViolation,
+        .ddi = kCapsQuery,
+        .actual = fmt::format("{} is set, and {} is null.", one.cap, one.entry),
+        .expected = "The cap says that the driver has the entry.",
+        .fix =
+            fmt::format("Fill {} in the initialization data, or leave {} 0.", one.entry, one.cap),
+        .confidence = verifier::Confidence::kInferred});
+  }
+}
+
 Status StartRules::check_caps_entries() {
+  check_promised_entries();
   if (!core_.caps().support_per_engine_tdr) return Status::kSuccess;
   const std::string missing =
       missing_entries(core_.port(), std::array{"DxgkDdiQueryDependentEngineGroup",

@@ -42,6 +42,7 @@ class StartRules {
   /// LIFE-13.
   Status check_version_features();
   /// Entries that caps promise (CAPS-04).
+  void check_promised_entries();
   Status check_caps_entries();
   Status check_gpu_va_entries(const port::GpuMmuCaps& caps);
   /// CAPS-03, a warning.

@@ -42,6 +42,8 @@ struct AdapterOptions {
   /// Vertical syncs without anything to do before a driver that saves power there is told to stop
   /// reporting them (DISP-12, VsyncIdleTimeout); 0: never.
   uint32_t vsync_idle_periods = 10;
+  /// The start may fail, for lack of memory its display, too: nothing is said (LIFE-11, DOD-03).
+  bool may_fail_to_start = false;
   /// Changes what the driver answers, in simulation. Outlives the adapter.
   port::FaultInjector* faults = nullptr;
   /// Content moves in sub-transfers of at most this many bytes (PAGE-19); a multiple of 4096.

@@ -40,7 +40,10 @@ NTSTATUS NTAPI get_device_information(HANDLE device, PDXGK_DEVICE_INFO info) {
   info->DeviceRegistryPath.MaximumLength =
       static_cast<USHORT>(info->DeviceRegistryPath.Length + sizeof(char16_t));
   info->DeviceRegistryPath.Buffer = adapter->registry_path.data();
-  info->TranslatedResourceList = reinterpret_cast<PCM_RESOURCE_LIST>(adapter->resource_list.data());
+  if (!adapter->resource_list.empty()) {
+    info->TranslatedResourceList =
+        reinterpret_cast<PCM_RESOURCE_LIST>(adapter->resource_list.data());
+  }
   info->SystemMemorySize.QuadPart =
       static_cast<LONGLONG>(adapter->machine.highest_system_address().value + 1 -
                             bus::Machine::kSystemMemoryBase + adapter->machine.low_memory_bytes());
@@ -58,10 +61,10 @@ NTSTATUS NTAPI map_memory(HANDLE device, PHYSICAL_ADDRESS address, ULONG length,
   if (result == nullptr || length == 0) return done(Status::kInvalidParameter);
   if (in_io_space != FALSE || user_mode != FALSE) return done(Status::kNotSupported);
   const auto start = static_cast<uint64_t>(address.QuadPart);
-  const bool own = std::ranges::any_of(adapter->function.bars(), [&](const bus::Bar& bar) {
-    const bool in_memory = bar.kind != bus::BarKind::kNone && bar.kind != bus::BarKind::kPorts;
+  const bool own = std::ranges::any_of(adapter->resources, [&](const DeviceResource& resource) {
     // An address before it lies far behind its end.
-    return in_memory && range_within(start - bar.base.value, length, bar.size);
+    return resource.kind == DeviceResource::Kind::kMemory &&
+           range_within(start - resource.start, length, resource.bytes);
   });
   if (!own) return done(Status::kInvalidParameter);
   void* pointer = nt::map_io_for_driver(start, length);
@@ -73,8 +76,13 @@ NTSTATUS NTAPI map_memory(HANDLE device, PHYSICAL_ADDRESS address, ULONG length,
 NTSTATUS NTAPI unmap_memory(HANDLE device, PVOID pointer) {
   DXGKIT_CALLBACK("DxgkCbUnmapMemory", device, nt::kPassiveLevel, false,
                   done(Status::kInvalidParameter));
-  return done(nt::unmap_io(adapter->kernel, pointer) ? Status::kSuccess
-                                                     : Status::kInvalidParameter);
+  if (nt::unmap_io(adapter->kernel, pointer)) return done(Status::kSuccess);
+  return done(adapter->violation("LIFE-20", "DxgkCbUnmapMemory",
+                                 fmt::format("{} is not mapped.", pointer),
+                                 "What DxgkCbMapMemory gave is unmapped once, by its address.",
+                                 "Clear the address when the memory is unmapped, and unmap nothing "
+                                 "that was never mapped.",
+                                 Status::kInvalidParameter));
 }
 
 BOOLEAN NTAPI queue_dpc(HANDLE device) {

@@ -18,6 +18,12 @@ namespace {
 constexpr DdiInfo kQueryAdapterInfo{"DxgkDdiQueryAdapterInfo", nt::kPassiveLevel,
                                     DdiClass::kLevelZeroBeside};
 
+/// The entries that end or release something (LIFE-25).
+constexpr std::string_view kReleases[] = {"DxgkDdiStopDevice",     "DxgkDdiRemoveDevice",
+                                          "DxgkDdiDestroyProcess", "DxgkDdiDestroyDevice",
+                                          "DxgkDdiDestroyContext", "DxgkDdiDestroyAllocation",
+                                          "DxgkDdiCloseAllocation"};
+
 }  // namespace
 
 PortCore::PortCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
@@ -108,6 +114,15 @@ std::string hex(Status status) {
 }
 
 void PortCore::check_answer(const DdiInfo& info, int32_t answer) {
+  const bool releases = std::ranges::find(kReleases, info.name) != std::end(kReleases);
+  if (releases && !removed.load(std::memory_order_relaxed)) {
+    (void)violation("LIFE-25", info.name,
+                    fmt::format("It answered {:#010x}.", static_cast<uint32_t>(answer)),
+                    "STATUS_SUCCESS: the kernel asks once, for something that is there and idle.",
+                    "Release what there is, whatever fails on the way, and return STATUS_SUCCESS.",
+                    Status::kSuccess);
+    return;
+  }
   const std::string_view instead = no_ntstatus(answer);
   if (instead.empty()) return;
   (void)violation("NT-22", info.name,
@@ -117,9 +132,55 @@ void PortCore::check_answer(const DdiInfo& info, int32_t answer) {
                   Status::kSuccess);
 }
 
+void PortCore::probe_query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes,
+                           std::span<const std::byte> out) {
+  constexpr auto kNoType = static_cast<DXGK_QUERYADAPTERINFOTYPE>(0x7FFFFFF0);
+  struct Probe {
+    DXGK_QUERYADAPTERINFOTYPE type;
+    size_t bytes;
+  };
+  for (const Probe& probe : {Probe{type, out.size() - 1}, Probe{type, out.size() / 2},
+                             Probe{type, 4}, Probe{kNoType, out.size()}}) {
+    if (is_dead(*this) || probe.bytes == 0 || probe.bytes > out.size()) continue;
+    DXGKARG_QUERYADAPTERINFO arguments{};
+    arguments.Type = probe.type;
+    arguments.pInputData = const_cast<void*>(in);
+    arguments.InputDataSize = in_bytes;
+    const GuardedOutput output(out.first(probe.bytes), GuardedOutput::kWideGuard);
+    arguments.pOutputData = output.data();
+    arguments.OutputDataSize = static_cast<UINT>(probe.bytes);
+    DdiCall call(*this, kQueryAdapterInfo, static_cast<uint64_t>(probe.type));
+    const Status status = call(ddi.DxgkDdiQueryAdapterInfo, context,
+                               static_cast<const DXGKARG_QUERYADAPTERINFO*>(&arguments));
+    static_cast<void>(
+        output.check(*this, kQueryAdapterInfo.name, "pOutputData for query type", probe.type));
+    if (!is_success(status) || !call.completed()) continue;
+    // Where one byte lacks, an answer changes something of what is there.
+    const bool nearly_whole = probe.type == type && probe.bytes + 1 == out.size();
+    if (nearly_whole && !output.first_change().has_value()) {
+      (void)violation("LIFE-29", kQueryAdapterInfo.name,
+                      fmt::format("It answered {} for query type {}, and wrote nothing into the {} "
+                                  "bytes.",
+                                  hex(status), static_cast<uint32_t>(type), probe.bytes),
+                      "An error such as STATUS_BUFFER_TOO_SMALL, or what fits of the answer.",
+                      "Return an error where OutputDataSize is too small.", Status::kSuccess);
+    }
+    if (probe.type != kNoType) continue;
+    (void)violation("LIFE-29", kQueryAdapterInfo.name,
+                    fmt::format("It answered {} for query type {:#x}, which does not exist.",
+                                hex(status), static_cast<uint32_t>(kNoType)),
+                    "STATUS_NOT_SUPPORTED, or another error.",
+                    "Answer the types that the driver knows, and refuse all others: later versions "
+                    "of Windows ask for more.",
+                    Status::kSuccess);
+  }
+}
+
 Status PortCore::query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes, void* out,
                        uint32_t out_bytes) {
   if (is_dead(*this)) return Status::kDeviceRemoved;
+  if (faults != nullptr && out_bytes != 0 && faults->probes_queries()) [[unlikely]]
+    probe_query(type, in, in_bytes, {static_cast<const std::byte*>(out), out_bytes});
   DXGKARG_QUERYADAPTERINFO arguments{};
   arguments.Type = type;
   arguments.pInputData = const_cast<void*>(in);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,11 +60,15 @@ struct PortCore {
       return std::nullopt;
     return faults->before_callback(callback);
   }
+  /// The bytes that a driver finds in outputs that it must write (LIFE-28). While the adapter is
+  /// idle.
+  std::byte output_fill{0};
   bool low_irql_preempt = false;  // LowIrqlPreemptCommand (G-22)
   bool map_aperture2 = false;     // MapAperture2Supported (PAGE-30)
   DXGKRNL_INTERFACE callbacks{};
   DXGK_START_INFO start_info{};
-  std::vector<std::byte> resource_list;
+  std::vector<DeviceResource> resources;  // as in resource_list
+  std::vector<std::byte> resource_list;   // CM_RESOURCE_LIST; empty: there are none
   PhysicalDevice device;
   std::u16string registry_path;
   std::byte* guard_page =
@@ -107,6 +112,9 @@ struct PortCore {
   /// Calls DxgkDdiQueryAdapterInfo.
   Status query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes, void* out,
                uint32_t out_bytes);
+  /// The same with buffers that are too small, and with another type, for nothing but findings.
+  void probe_query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t in_bytes,
+                   std::span<const std::byte> out);
 };
 
 /// The status as findings show it: 0xc000000d.

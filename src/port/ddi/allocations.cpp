@@ -10,6 +10,7 @@
 #include "port/core/ddi_call.h"
 #include "port/core/guarded_output.h"
 #include "port/core/port_core.h"
+#include "port/ddi/unwritten.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -124,6 +125,26 @@ Result<StandardAllocation> describe(PortCore& core, const Fill& fill) {
   return result;
 }
 
+/// LIFE-28. What the driver did not write becomes 0, as it is without a fill.
+void report_unwritten(PortCore& core, std::span<DXGK_ALLOCATIONINFO> elements) {
+  for (DXGK_ALLOCATIONINFO& element : elements) {
+    UnwrittenMembers unwritten(core.output_fill);
+    unwritten.look("Alignment", &element.Alignment);
+    unwritten.look("Size", &element.Size);
+    unwritten.look("PitchAlignedSize", &element.PitchAlignedSize);
+    unwritten.look("HintedBank", &element.HintedBank);
+    unwritten.look("PreferredSegment", &element.PreferredSegment);
+    unwritten.look("SupportedReadSegmentSet", &element.SupportedReadSegmentSet);
+    unwritten.look("SupportedWriteSegmentSet", &element.SupportedWriteSegmentSet);
+    unwritten.look("EvictionSegmentSet", &element.EvictionSegmentSet);
+    unwritten.look("MaximumRenamingListLength", &element.MaximumRenamingListLength);
+    unwritten.look("Flags", &element.Flags);
+    unwritten.look("pAllocationUsageHint", &element.pAllocationUsageHint);
+    unwritten.look("AllocationPriority", &element.AllocationPriority);
+    unwritten.report(core, kCreateAllocation.name, "pAllocationInfo");
+  }
+}
+
 }  // namespace
 
 Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
@@ -131,12 +152,16 @@ Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
                                            bool creates_resource, void** resource) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   std::vector<DXGK_ALLOCATIONINFO> elements(infos.size());
-  if (!elements.empty())  // a resource may be empty
-    std::memset(elements.data(), 0, elements.size() * sizeof(elements[0]));
+  if (!elements.empty()) {  // a resource may be empty
+    std::memset(elements.data(), std::to_integer<int>(core_.output_fill),
+                elements.size() * sizeof(elements[0]));
+  }
   GuardedPrivateData guarded(infos, private_data);
   for (size_t i = 0; i < infos.size(); ++i) {
     elements[i].pPrivateDriverData = guarded.of_element(i);
     elements[i].PrivateDriverDataSize = size_of(infos[i].private_data);
+    elements[i].hAllocation = nullptr;
+    std::memset(&elements[i].Flags2, 0, sizeof(elements[i].Flags2));  // younger than most drivers
   }
   DXGKARG_CREATEALLOCATION arguments{};
   arguments.pPrivateDriverData = guarded.of_resource();
@@ -162,6 +187,8 @@ Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
                            "Map the failure to one of these.", answer);
   }
   if (status != Status::kSuccess) return status;
+  if (core_.output_fill != std::byte{0}) [[unlikely]]
+    report_unwritten(core_, elements);
   std::string missing;
   for (size_t i = 0; i < infos.size(); ++i) {
     const DXGK_ALLOCATIONINFO& element = elements[i];

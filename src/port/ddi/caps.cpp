@@ -130,8 +130,9 @@ Result<SegmentsInfo> query_segments_by_pointer(PortCore& core, DXGK_QUERYADAPTER
   Out out;
   DXGKIT_ASSIGN_OR_RETURN(const uint32_t count, count_segments(core, type, in, &out));
   std::vector<Descriptor> descriptors(count);
-  std::memset(descriptors.data(), 0, count * sizeof(Descriptor));
-  out = {};
+  std::memset(descriptors.data(), std::to_integer<int>(core.output_fill),
+              count * sizeof(Descriptor));
+  std::memset(&out, std::to_integer<int>(core.output_fill), sizeof(out));
   out.NbSegment = count;
   GuardedOutput array = GuardedOutput::of(std::span(descriptors));
   out.pSegmentDescriptor = array.as<Descriptor>();
@@ -207,7 +208,8 @@ Result<SegmentsInfo> query_segments_by_stride(PortCore& core) {
   const uint32_t own_stride = abi::record_size("DXGK_SEGMENTDESCRIPTOR4", core.version);
   constexpr size_t kSpare = 4;  // room for a driver built against a wider descriptor
   std::vector<std::byte> buffer(count * size_t{own_stride} * kSpare);
-  out = {};
+  std::fill_n(buffer.begin(), count * size_t{own_stride}, core.output_fill);
+  std::memset(&out, std::to_integer<int>(core.output_fill), sizeof(out));
   out.NbSegment = count;
   GuardedOutput array = GuardedOutput::of(std::span(buffer));
   out.pSegmentDescriptor = array.as<BYTE>();
@@ -257,6 +259,38 @@ Result<SegmentsInfo> query_segments_by_stride(PortCore& core) {
   return result;
 }
 
+/// Nobody writes what lies between the members of DXGK_DRIVERCAPS.
+void clear_holes(std::vector<std::byte>* caps) {
+  using Caps = DXGK_DRIVERCAPS;
+  struct Hole {
+    size_t begin, end;
+  };
+  constexpr Hole kHoles[] = {
+      {offsetof(Caps, MaxAllocationListSlotId) + sizeof(UINT),
+       offsetof(Caps, ApertureSegmentCommitLimit)},
+      {offsetof(Caps, HybridDiscrete) + sizeof(BOOLEAN), offsetof(Caps, MaxOverlayPlanes)},
+      {offsetof(Caps, HybridIntegrated) + sizeof(BOOLEAN),
+       offsetof(Caps, InternalGpuVirtualAddressRangeStart)},
+      {offsetof(Caps, HybridAcpiChainingRequired) + sizeof(BOOLEAN),
+       offsetof(Caps, MaxQueuedMultiPlaneOverlayFlipVSync)},
+  };
+  for (const Hole& hole : kHoles) {
+    for (size_t at = hole.begin; at < std::min(hole.end, caps->size()); ++at)
+      (*caps)[at] = std::byte{0};
+  }
+}
+
+/// Nor what lies behind the end of a name.
+void clear_behind_name(std::vector<std::byte>* metadata) {
+  constexpr size_t kBegin = offsetof(DXGK_NODEMETADATA, FriendlyName);
+  constexpr size_t kEnd = kBegin + sizeof(DXGK_NODEMETADATA::FriendlyName);
+  bool ended = false;
+  for (size_t at = kBegin; at + 1 < std::min(kEnd, metadata->size()); at += sizeof(WCHAR)) {
+    ended = ended || ((*metadata)[at] == std::byte{0} && (*metadata)[at + 1] == std::byte{0});
+    if (ended) (*metadata)[at] = (*metadata)[at + 1] = std::byte{0};
+  }
+}
+
 }  // namespace
 
 Status CapsPort::query_early_caps() {
@@ -293,7 +327,7 @@ Status CapsPort::query_early_caps() {
 Result<DriverCaps> CapsPort::query_driver_caps() {
   // Sized by the declared version: a driver built for it refuses less and must not write more.
   const uint32_t size = abi::record_size("DXGK_DRIVERCAPS", core_.version);
-  std::vector<std::byte> buffer(size);
+  std::vector<std::byte> buffer(size, core_.output_fill);
   const Status status = core_.query(DXGKQAITYPE_DRIVERCAPS, nullptr, 0, buffer.data(), size);
   if (status == Status::kBufferTooSmall) {
     core_.findings.report(
@@ -320,6 +354,7 @@ Result<DriverCaps> CapsPort::query_driver_caps() {
   std::memcpy(&caps, buffer.data(), std::min<size_t>(size, sizeof(caps)));
   DriverCaps result;
   result.raw = std::move(buffer);
+  clear_holes(&result.raw);
   result.wddm_version = static_cast<uint32_t>(caps.WDDMVersion);
   core_.wddm_model = result.wddm_version;
   result.highest_acceptable_address = static_cast<uint64_t>(caps.HighestAcceptableAddress.QuadPart);
@@ -390,7 +425,8 @@ Status CapsPort::get_node_metadata(NodeOrdinal node, NodeMetadata* out) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.version < kInterfaceWddm13 || core_.ddi.DxgkDdiGetNodeMetadata == nullptr)
     return Status::kNotSupported;
-  DXGKARG_GETNODEMETADATA metadata{};
+  DXGKARG_GETNODEMETADATA metadata;
+  std::memset(&metadata, std::to_integer<int>(core_.output_fill), sizeof(metadata));
   GuardedOutput output = GuardedOutput::of(std::span(&metadata, 1));
   DdiCall call(core_, kGetNodeMetadata, node.value);
   const Status status = call(core_.ddi.DxgkDdiGetNodeMetadata, core_.context,
@@ -398,6 +434,9 @@ Status CapsPort::get_node_metadata(NodeOrdinal node, NodeMetadata* out) {
   static_cast<void>(output.finish(core_, kGetNodeMetadata.name, "pGetNodeMetadata"));
   if (status != Status::kSuccess || out == nullptr) return status;
   *out = {};
+  out->raw.resize(abi::record_size("DXGK_NODEMETADATA", core_.version));
+  std::memcpy(out->raw.data(), &metadata, std::min(out->raw.size(), sizeof(metadata)));
+  clear_behind_name(&out->raw);
   if (core_.version < kInterfaceWddm22) return status;
   out->context_scheduling = metadata.Flags.ContextSchedulingSupported != 0;
   if (core_.version < kInterfaceWddm25) return status;

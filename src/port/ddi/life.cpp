@@ -23,34 +23,70 @@ constexpr DdiInfo kRemoveDevice{"DxgkDdiRemoveDevice", nt::kPassiveLevel, DdiCla
 constexpr DdiInfo kStopAndRelease{"DxgkDdiStopDeviceAndReleasePostDisplayOwnership",
                                   nt::kPassiveLevel, DdiClass::kExclusive};
 
+/// The bus gives memory and ports in the order of the BARs, then the interrupt.
+std::vector<DeviceResource> resources_of(const bus::PciFunction& function) {
+  using Kind = DeviceResource::Kind;
+  std::vector<DeviceResource> resources;
+  for (const bus::Bar& bar : function.bars()) {
+    if (bar.kind == bus::BarKind::kNone) continue;
+    const Kind kind = bar.kind == bus::BarKind::kPorts ? Kind::kPorts : Kind::kMemory;
+    resources.push_back({kind, bar.base.value, bar.size});
+  }
+  resources.push_back({.kind = Kind::kInterrupt});
+  return resources;
+}
+
+CM_PARTIAL_RESOURCE_DESCRIPTOR descriptor_of(const DeviceResource& resource) {
+  using Kind = DeviceResource::Kind;
+  constexpr USHORT kResourcePortIo = 1;        // CM_RESOURCE_PORT_IO
+  constexpr USHORT kResourceMemory40 = 0x200;  // CM_RESOURCE_MEMORY_LARGE_40
+  CM_PARTIAL_RESOURCE_DESCRIPTOR descriptor{};
+  descriptor.ShareDisposition = 1;  // exclusive to the device
+  // A range of ports, and three numbers of a private descriptor, have the members of a memory
+  // range.
+  if (resource.kind != Kind::kInterrupt)
+    descriptor.u.Memory.Start.QuadPart = static_cast<LONGLONG>(resource.start);
+  switch (resource.kind) {
+    case Kind::kMemory:
+      descriptor.Type = CmResourceTypeMemory;
+      descriptor.u.Memory.Length =
+          static_cast<ULONG>(std::min<uint64_t>(resource.bytes, UINT32_MAX));
+      if (resource.bytes > UINT32_MAX) {
+        // The length is in units of 256 bytes.
+        descriptor.Type = CmResourceTypeMemoryLarge;
+        descriptor.Flags = kResourceMemory40;
+        descriptor.u.Memory.Length = static_cast<ULONG>(resource.bytes >> 8);
+      }
+      break;
+    case Kind::kPorts:
+      descriptor.Type = CmResourceTypePort;
+      descriptor.Flags = kResourcePortIo;
+      descriptor.u.Memory.Length = static_cast<ULONG>(resource.bytes);
+      break;
+    case Kind::kInterrupt:
+      descriptor.Type = CmResourceTypeInterrupt;
+      descriptor.ShareDisposition = 3;  // shared
+      descriptor.u.Interrupt.Level = nt::kDeviceLevel;
+      descriptor.u.Interrupt.Vector = 0x50;
+      descriptor.u.Interrupt.Affinity = 1;
+      break;
+    case Kind::kPrivate:
+      descriptor.Type = CmResourceTypeDevicePrivate;
+      break;
+  }
+  return descriptor;
+}
+
 /// The resources of the function, as CM_RESOURCE_LIST, into `core`.
 void build_resources(PortCore& core) {
-  constexpr USHORT kResourcePortIo = 1;  // CM_RESOURCE_PORT_IO
+  core.resources = resources_of(core.function);
+  if (core.faults != nullptr) [[unlikely]]
+    core.faults->shape_resources(&core.resources);
+  core.resource_list.clear();
+  if (core.resources.empty()) return;
   std::vector<CM_PARTIAL_RESOURCE_DESCRIPTOR> descriptors;
-  for (const bus::Bar& bar : core.function.bars()) {
-    if (bar.kind == bus::BarKind::kNone) continue;
-    CM_PARTIAL_RESOURCE_DESCRIPTOR memory{};
-    memory.Type = bar.kind == bus::BarKind::kPorts ? CmResourceTypePort : CmResourceTypeMemory;
-    memory.ShareDisposition = 1;  // exclusive to the device
-    if (bar.kind == bus::BarKind::kPorts) memory.Flags = kResourcePortIo;
-    // A range of ports has the members of a memory range.
-    memory.u.Memory.Start.QuadPart = static_cast<LONGLONG>(bar.base.value);
-    memory.u.Memory.Length = static_cast<ULONG>(std::min<uint64_t>(bar.size, UINT32_MAX));
-    if (bar.size > UINT32_MAX) {
-      // CM_RESOURCE_MEMORY_LARGE_40 with the length in units of 256 bytes.
-      memory.Type = 7;
-      memory.Flags = 0x0200;
-      memory.u.Memory.Length = static_cast<ULONG>(bar.size >> 8);
-    }
-    descriptors.push_back(memory);
-  }
-  CM_PARTIAL_RESOURCE_DESCRIPTOR interrupt{};
-  interrupt.Type = CmResourceTypeInterrupt;
-  interrupt.ShareDisposition = 3;  // shared
-  interrupt.u.Interrupt.Level = nt::kDeviceLevel;
-  interrupt.u.Interrupt.Vector = 0x50;
-  interrupt.u.Interrupt.Affinity = 1;
-  descriptors.push_back(interrupt);
+  for (const DeviceResource& resource : core.resources)
+    descriptors.push_back(descriptor_of(resource));
   const size_t head = offsetof(CM_RESOURCE_LIST, List) +
                       offsetof(CM_FULL_RESOURCE_DESCRIPTOR, PartialResourceList) +
                       offsetof(CM_PARTIAL_RESOURCE_LIST, PartialDescriptors);

@@ -8,6 +8,7 @@
 #include "port/core/ddi_call.h"
 #include "port/core/guarded_output.h"
 #include "port/core/port_core.h"
+#include "port/ddi/unwritten.h"
 #include "port/ddi/wire.h"
 
 namespace dxgkit::port {
@@ -113,6 +114,12 @@ Result<ContextInfo> ObjectsPort::create_context(void* device, uint32_t context_h
   arguments.Flags.SystemContext = system ? 1 : 0;
   if (core_.version >= kInterfaceWddm20)
     arguments.Flags.VirtualAddressing = virtual_addressing ? 1 : 0;
+  // What the other members of ContextInfo mean depends on versions and addressing.
+  const bool fills = core_.output_fill != std::byte{0} && !virtual_addressing;
+  if (fills) [[unlikely]] {
+    std::memset(&arguments.ContextInfo, std::to_integer<int>(core_.output_fill),
+                offsetof(DXGK_CONTEXTINFO, PatchLocationListSize) + sizeof(UINT));
+  }
   GuardedOutput output(private_data);
   arguments.pPrivateDriverData = private_data.empty() ? nullptr : output.data();
   arguments.PrivateDriverDataSize = size_of(private_data);
@@ -121,6 +128,15 @@ Result<ContextInfo> ObjectsPort::create_context(void* device, uint32_t context_h
   static_cast<void>(output.finish(core_, kCreateContext.name, "pPrivateDriverData"));
   if (!is_success(status))
     return Error(check_refusal(core_, kCreateContext.name, status, !private_data.empty()));
+  if (fills) [[unlikely]] {
+    UnwrittenMembers unwritten(core_.output_fill);
+    unwritten.look("DmaBufferSize", &arguments.ContextInfo.DmaBufferSize);
+    unwritten.look("DmaBufferSegmentSet", &arguments.ContextInfo.DmaBufferSegmentSet);
+    unwritten.look("DmaBufferPrivateDataSize", &arguments.ContextInfo.DmaBufferPrivateDataSize);
+    unwritten.look("AllocationListSize", &arguments.ContextInfo.AllocationListSize);
+    unwritten.look("PatchLocationListSize", &arguments.ContextInfo.PatchLocationListSize);
+    unwritten.report(core_, kCreateContext.name, "ContextInfo");
+  }
   ContextInfo info;
   info.handle = arguments.hContext;
   info.dma_buffer_bytes = arguments.ContextInfo.DmaBufferSize;

@@ -23,8 +23,6 @@ constexpr DdiInfo kResetFromTimeout{"DxgkDdiResetFromTimeout", nt::kPassiveLevel
                                     DdiClass::kExclusive};
 constexpr DdiInfo kRestartFromTimeout{"DxgkDdiRestartFromTimeout", nt::kPassiveLevel,
                                       DdiClass::kExclusive};
-constexpr size_t kDebugBytes = 64 * 1024;  // our choice
-
 /// Behind the buffer, to see a driver write there.
 constexpr size_t kDebugGuardBytes = 4096;
 
@@ -111,19 +109,19 @@ Result<uint32_t> TimeoutPort::reset_engine(NodeOrdinal node) {
       is_success(status) ? Status::kUnsuccessful : status));
 }
 
-std::vector<std::byte> TimeoutPort::collect_debug_info(uint32_t reason) {
+std::vector<std::byte> TimeoutPort::collect_debug_info(uint32_t reason, uint32_t bytes) {
   if (is_dead(core_)) return {};
   const bool second =
       core_.version >= kInterfaceWddm32 && core_.ddi.DxgkDdiCollectDbgInfo2 != nullptr;
   if (!second && core_.ddi.DxgkDdiCollectDbgInfo == nullptr) return {};
-  std::vector<std::byte> buffer(kDebugBytes + kDebugGuardBytes);
-  std::fill(buffer.begin() + kDebugBytes, buffer.end(), kDebugGuard);
+  std::vector<std::byte> buffer(bytes + kDebugGuardBytes);
+  std::fill(buffer.begin() + bytes, buffer.end(), kDebugGuard);
   DXGKARG_COLLECTDBGINFO_EXT extension{};
   if (second) {
     DXGKARG_COLLECTDBGINFO2 arguments{};
     arguments.Reason = reason;
     arguments.pBuffer = buffer.data();
-    arguments.BufferSize = kDebugBytes;
+    arguments.BufferSize = bytes;
     arguments.pExtension = &extension;
     DdiCall call(core_, kCollectDbgInfo2, reason);
     (void)call(core_.ddi.DxgkDdiCollectDbgInfo2, core_.context, &arguments);
@@ -132,25 +130,25 @@ std::vector<std::byte> TimeoutPort::collect_debug_info(uint32_t reason) {
     DXGKARG_COLLECTDBGINFO arguments{};
     arguments.Reason = reason;
     arguments.pBuffer = buffer.data();
-    arguments.BufferSize = kDebugBytes;
+    arguments.BufferSize = bytes;
     arguments.pExtension = &extension;
     DdiCall call(core_, kCollectDbgInfo, reason);
     (void)call(core_.ddi.DxgkDdiCollectDbgInfo, core_.context, &arguments);
     if (!call.completed()) return {};
   }
-  const auto guard = buffer.begin() + kDebugBytes;
+  const auto guard = buffer.begin() + bytes;
   const auto touched =
       std::find_if(guard, buffer.end(), [](std::byte byte) { return byte != kDebugGuard; });
   if (touched != buffer.end()) {
     (void)core_.violation(
         "TDR-29", second ? kCollectDbgInfo2.name : kCollectDbgInfo.name,
         fmt::format("It wrote behind its buffer, at byte {:#x}; BufferSize is {:#x}.",
-                    static_cast<size_t>(touched - buffer.begin()), kDebugBytes),
+                    static_cast<size_t>(touched - buffer.begin()), bytes),
         "At most BufferSize bytes are written.",
         "Bound every copy by BufferSize: it differs with the reason and the system.",
         Status::kSuccess);
   }
-  buffer.resize(kDebugBytes);
+  buffer.resize(bytes);
   while (!buffer.empty() && buffer.back() == std::byte{0}) buffer.pop_back();
   return buffer;
 }

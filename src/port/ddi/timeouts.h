@@ -16,6 +16,8 @@ struct PortCore;
 /// says. kDeviceRemoved from a dead driver.
 class TimeoutPort {
  public:
+  /// The buffer of collect_debug_info; our choice.
+  static constexpr uint32_t kDebugBytes = 64 * 1024;
   /// The core must outlive it.
   explicit TimeoutPort(PortCore& core) : core_(core) {}
 
@@ -32,7 +34,7 @@ class TimeoutPort {
   Result<uint32_t> reset_engine(NodeOrdinal node);
   /// DxgkDdiCollectDbgInfo, or its successor if the driver has it (TDR-29): any thread. Returns the
   /// driver's data with trailing zeros cut off; empty without the entry.
-  std::vector<std::byte> collect_debug_info(uint32_t reason);
+  std::vector<std::byte> collect_debug_info(uint32_t reason, uint32_t bytes = kDebugBytes);
   /// DxgkDdiResetFromTimeout: lane, inside level two. The driver's own status (TDR-23).
   Status reset_from_timeout();
   /// DxgkDdiRestartFromTimeout: lane, inside level two. Engines in reset count as reset afterwards.

@@ -37,6 +37,93 @@ NTSTATUS NTAPI believe_device_information(const PVOID adapter, PDXGK_START_INFO 
   return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
 }
 
+/// It goes on without the memory that it asked for, and does no work.
+BOOLEAN crippled;
+NTSTATUS NTAPI start_crippled(const PVOID adapter, PDXGK_START_INFO start,
+                              PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  PVOID const scratch = ExAllocatePoolWithTag(NonPagedPoolNx, 100, 'tatS');
+  crippled = scratch == nullptr;
+  if (scratch != nullptr) ExFreePoolWithTag(scratch, 'tatS');
+  return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+}
+NTSTATUS NTAPI create_if_whole(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEALLOCATION args) {
+  return crippled ? STATUS_INVALID_PARAMETER : whole.DxgkDdiCreateAllocation(adapter, args);
+}
+/// A start that failed once fails for ever.
+BOOLEAN failed_once;
+NTSTATUS NTAPI fail_again(const PVOID adapter, PDXGK_START_INFO start, PDXGKRNL_INTERFACE interface,
+                          PULONG sources, PULONG children) {
+  if (failed_once) return STATUS_DEVICE_CONFIGURATION_ERROR;
+  const NTSTATUS status = whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+  failed_once = !NT_SUCCESS(status);
+  return status;
+}
+/// It believes that the first descriptor is memory.
+NTSTATUS NTAPI believe_first_resource(const PVOID adapter, PDXGK_START_INFO start,
+                                      PDXGKRNL_INTERFACE interface, PULONG sources,
+                                      PULONG children) {
+  DXGK_DEVICE_INFO info;
+  RtlZeroMemory(&info, sizeof(info));
+  const NTSTATUS status = interface->DxgkCbGetDeviceInformation(interface->DeviceHandle, &info);
+  if (!NT_SUCCESS(status)) return status;
+  if (info.TranslatedResourceList == nullptr ||
+      info.TranslatedResourceList->List[0].PartialResourceList.PartialDescriptors[0].Type !=
+          CmResourceTypeMemory) {
+    return STATUS_DEVICE_CONFIGURATION_ERROR;
+  }
+  return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+}
+/// It reads a register of the device and believes whatever it says.
+NTSTATUS NTAPI start_without_device(const PVOID adapter, PDXGK_START_INFO start,
+                                    PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  const NTSTATUS status = whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+  if (NT_SUCCESS(status)) return status;
+  DXGK_DEVICE_INFO info;
+  RtlZeroMemory(&info, sizeof(info));
+  if (!NT_SUCCESS(interface->DxgkCbGetDeviceInformation(interface->DeviceHandle, &info)) ||
+      info.TranslatedResourceList == nullptr) {
+    return status;
+  }
+  USHORT id = 0;
+  ULONG read = 0;
+  if (!NT_SUCCESS(interface->DxgkCbReadDeviceSpace(interface->DeviceHandle, DXGK_WHICHSPACE_CONFIG,
+                                                   &id, 0, sizeof(id), &read)) ||
+      id != 0xFFFF) {
+    return status;
+  }
+  PVOID registers = nullptr;
+  const CM_PARTIAL_RESOURCE_DESCRIPTOR& first =
+      info.TranslatedResourceList->List[0].PartialResourceList.PartialDescriptors[0];
+  PHYSICAL_ADDRESS address;
+  RtlCopyMemory(&address, &first.u.Memory.Start, sizeof(address));
+  if (!NT_SUCCESS(interface->DxgkCbMapMemory(interface->DeviceHandle, address, PAGE_SIZE, FALSE,
+                                             FALSE, MmNonCached, &registers))) {
+    return status;
+  }
+  static_cast<void>(READ_REGISTER_ULONG(static_cast<volatile ULONG*>(registers)));
+  static_cast<void>(interface->DxgkCbUnmapMemory(interface->DeviceHandle, registers));
+  *sources = *children = 0;
+  return STATUS_SUCCESS;
+}
+/// Memory is given back as if it were larger.
+NTSTATUS NTAPI free_more(const PVOID adapter) {
+  PHYSICAL_ADDRESS lowest;
+  PHYSICAL_ADDRESS highest;
+  lowest.QuadPart = 0;
+  highest.QuadPart = -1;
+  PVOID const memory =
+      MmAllocateContiguousMemorySpecifyCache(PAGE_SIZE, lowest, highest, lowest, MmCached);
+  if (memory != nullptr) MmFreeContiguousMemorySpecifyCache(memory, PAGE_SIZE, MmNonCached);
+  return whole.DxgkDdiStopDevice(adapter);
+}
+NTSTATUS NTAPI unmap_nothing(const PVOID adapter, PDXGK_START_INFO start,
+                             PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  const NTSTATUS status = whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+  if (!NT_SUCCESS(status))
+    static_cast<void>(interface->DxgkCbUnmapMemory(interface->DeviceHandle, nullptr));
+  return status;
+}
+
 /// Registers that were never mapped.
 NTSTATUS NTAPI read_no_registers(const PVOID adapter, PDXGK_START_INFO start,
                                  PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
@@ -54,6 +141,28 @@ NTSTATUS NTAPI change_caps(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPT
   return status;
 }
 
+/// Nothing compares the size of the buffer.
+NTSTATUS NTAPI fill_any_size(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  if (args->Type != DXGKQAITYPE_DRIVERCAPS) return whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  DXGKARG_QUERYADAPTERINFO larger = *args;
+  larger.OutputDataSize = sizeof(DXGK_DRIVERCAPS);
+  return whole.DxgkDdiQueryAdapterInfo(adapter, &larger);
+}
+NTSTATUS NTAPI know_all_types(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  return status == STATUS_NOT_SUPPORTED ? STATUS_SUCCESS : status;
+}
+/// It answers what was in the buffer.
+NTSTATUS NTAPI leave_overlays(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  auto* const caps = static_cast<DXGK_DRIVERCAPS*>(args->pOutputData);
+  const bool has_overlays = args->Type == DXGKQAITYPE_DRIVERCAPS &&
+                            args->OutputDataSize >= FIELD_OFFSET(DXGK_DRIVERCAPS, GammaRampCaps);
+  const UINT overlays = has_overlays ? caps->MaxOverlays : 0;
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  if (has_overlays) caps->MaxOverlays = overlays;
+  return status;
+}
+
 // --- objects ---
 NTSTATUS NTAPI keep_device(IN_CONST_HANDLE) { return STATUS_SUCCESS; }
 KSPIN_LOCK kept_lock;
@@ -64,6 +173,18 @@ NTSTATUS NTAPI keep_lock(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEDEVICE ar
   KeAcquireSpinLockAtDpcLevel(&kept_lock);
   KeLowerIrql(old);
   return whole.DxgkDdiCreateDevice(adapter, args);
+}
+
+NTSTATUS NTAPI leave_eviction(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEALLOCATION args) {
+  const UINT set = args->NumAllocations == 0 ? 0 : args->pAllocationInfo[0].EvictionSegmentSet;
+  const NTSTATUS status = whole.DxgkDdiCreateAllocation(adapter, args);
+  if (NT_SUCCESS(status) && args->NumAllocations != 0)
+    args->pAllocationInfo[0].EvictionSegmentSet = set;
+  return status;
+}
+NTSTATUS NTAPI fail_close(IN_CONST_HANDLE device, IN_CONST_PDXGKARG_CLOSEALLOCATION args) {
+  static_cast<void>(whole.DxgkDdiCloseAllocation(device, args));
+  return STATUS_UNSUCCESSFUL;
 }
 
 // Wrong error paths, which have no effect while there is memory.
@@ -263,6 +384,34 @@ NTSTATUS NTAPI leak_at_remove(const PVOID adapter) {
   return whole.DxgkDdiRemoveDevice(adapter);
 }
 
+/// What is under that name in the driver's key, whatever its type and size.
+ULONG read_unchecked(PUNICODE_STRING registry_path) {
+  OBJECT_ATTRIBUTES attributes;
+  InitializeObjectAttributes(&attributes, registry_path, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE,
+                             nullptr, nullptr);
+  HANDLE key = nullptr;
+  if (!NT_SUCCESS(ZwOpenKey(&key, KEY_READ, &attributes))) return 0;
+  WCHAR value_name[] = {'P', 'o', 'i', 'n', 't', 'e', 'r', 's', 0};
+  UNICODE_STRING name;
+  RtlInitUnicodeString(&name, value_name);
+  struct {
+    KEY_VALUE_PARTIAL_INFORMATION information;
+    UCHAR more[16];
+  } value = {};
+  ULONG size = 0;
+  const NTSTATUS status =
+      ZwQueryValueKey(key, &name, KeyValuePartialInformation, &value, sizeof(value), &size);
+  ZwClose(key);
+  return NT_SUCCESS(status) ? value.information.Data[0] : 0;
+}
+ULONG pointers;
+NTSTATUS NTAPI take_pointers(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  if (args->Type == DXGKQAITYPE_DRIVERCAPS && NT_SUCCESS(status))
+    static_cast<DXGK_DRIVERCAPS*>(args->pOutputData)->MaxOverlays = pointers;
+  return status;
+}
+
 /// The mutant's name is `text`, `characters` long.
 bool is(const WCHAR* name, ULONG characters, const char* text) {
   for (ULONG i = 0; i < characters; ++i) {
@@ -275,6 +424,21 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   const auto chosen = [&](const char* text) { return is(name, characters, text); };
   if (chosen("start_fails")) data->DxgkDdiStartDevice = fail_start;
   if (chosen("start_error_leaks")) data->DxgkDdiStartDevice = leak_when_start_fails;
+  if (chosen("start_crippled")) {
+    data->DxgkDdiStartDevice = start_crippled;
+    data->DxgkDdiCreateAllocation = create_if_whole;
+  }
+  if (chosen("start_fails_again")) data->DxgkDdiStartDevice = fail_again;
+  if (chosen("first_is_memory")) data->DxgkDdiStartDevice = believe_first_resource;
+  if (chosen("no_device_needed")) data->DxgkDdiStartDevice = start_without_device;
+  if (chosen("unmaps_nothing")) data->DxgkDdiStartDevice = unmap_nothing;
+  if (chosen("frees_otherwise")) data->DxgkDdiStopDevice = free_more;
+  if (chosen("any_size")) data->DxgkDdiQueryAdapterInfo = fill_any_size;
+  if (chosen("all_types")) data->DxgkDdiQueryAdapterInfo = know_all_types;
+  if (chosen("overlays_left_out")) data->DxgkDdiQueryAdapterInfo = leave_overlays;
+  if (chosen("eviction_left_out")) data->DxgkDdiCreateAllocation = leave_eviction;
+  if (chosen("close_fails")) data->DxgkDdiCloseAllocation = fail_close;
+  if (chosen("cancel_missing")) data->DxgkDdiCancelCommand = nullptr;
   if (chosen("start_error_ignored")) data->DxgkDdiStartDevice = believe_device_information;
   if (chosen("registers_lost")) data->DxgkDdiStartDevice = read_no_registers;
   if (chosen("lock_kept")) data->DxgkDdiCreateDevice = keep_lock;
@@ -346,6 +510,10 @@ extern "C" NTSTATUS NTAPI mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRI
         value.information.DataLength >= sizeof(WCHAR)) {
       const auto* text = reinterpret_cast<const WCHAR*>(value.information.Data);
       break_one(text, value.information.DataLength / sizeof(WCHAR) - 1, data);
+      if (is(text, value.information.DataLength / sizeof(WCHAR) - 1, "value_unchecked")) {
+        pointers = read_unchecked(registry_path);
+        data->DxgkDdiQueryAdapterInfo = take_pointers;
+      }
     }
     ZwClose(key);
   }

@@ -20,6 +20,12 @@ Balance::Balance(Bench& bench) : bench_(bench), marks_{nt::memory_mark(bench.ker
 
 void Balance::end_round() { marks_.push_back(nt::memory_mark(bench_.kernel())); }
 
+bool Balance::left_something() const {
+  const size_t rounds = marks_.size() - 1;
+  return rounds != 0 &&
+         !nt::memory_taken(bench_.kernel(), marks_[rounds - 1], marks_[rounds]).empty();
+}
+
 void Balance::report(const std::string& what) {
   const size_t rounds = marks_.size() - 1;
   if (rounds < 2 || bench_.kernel().driver_is_dead()) return;

@@ -19,6 +19,8 @@ class Balance {
   explicit Balance(Bench& bench);
   /// All that the round made is destroyed. The next begins.
   void end_round();
+  /// True if the driver still has memory that it took in the round that ended last.
+  bool left_something() const;
   /// Reports what is left of every round, once per routine and run. `what` is what each round
   /// made. Less than two rounds show nothing.
   void report(const std::string& what);

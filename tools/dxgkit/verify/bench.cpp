@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "dxgkit/abi_versions.h"
+#include "nt/registry_store.h"
 
 namespace dxgkit::tool::verify {
 
@@ -54,23 +55,33 @@ void Bench::power_off() {
   known_leaks_.clear();
 }
 
-bool Bench::start_over() {
+Outcome Bench::load_again(const nt::KernelConfig& kernel_config) {
   power_off();
   filled_entries_.clear();
-  return load().kind == Outcome::Kind::kOk && start().kind == Outcome::Kind::kOk;
+  return load(kernel_config);
 }
 
-Outcome Bench::load() {
+bool Bench::start_over() {
+  return load_again().kind == Outcome::Kind::kOk && start().kind == Outcome::Kind::kOk;
+}
+
+Outcome Bench::load() { return load(kernel_config_); }
+
+Outcome Bench::load(const nt::KernelConfig& kernel_config) {
   WorldConfig config;
   config.devices = {options_.device};
   config.vram_bytes = uint64_t{64} << 20;
-  config.kernel = kernel_config_;
+  config.kernel = kernel_config;
   std::expected<std::unique_ptr<World>, std::string> world =
       World::create(runtime_, findings_, config);
   if (!world.has_value()) return Outcome::failed(world.error());
   world_ = std::move(*world);
   if (mutator_ != nullptr) mutator_->attach(*world_);
   shortage_.attach(*world_);
+  nt::watch_registry(world_->kernel(), [this](std::u16string_view name) {
+    runtime::MutexLock lock(asked_lock_);
+    asked_values_.emplace(name);
+  });
   port::DriverSource source;
   source.name = driver_path_.substr(driver_path_.rfind('/') + 1);
   source.path = driver_path_;
@@ -109,6 +120,7 @@ Outcome Bench::start(const StartChanges& changes) {
   options.faults = changes.faults != nullptr ? changes.faults : &shortage_;
   options.verifier = changes.verifier;
   options.transfer_chunk_bytes = changes.transfer_chunk_bytes;
+  options.may_fail_to_start = changes.may_fail;
   const Result<dxgk::Luid> luid = system_->start_adapter(*driver_, world_->function(), options);
   if (!luid.has_value())
     return Outcome::failed(fmt::format("the adapter did not start: {}", status_text(luid.error())));
@@ -116,6 +128,9 @@ Outcome Bench::start(const StartChanges& changes) {
   Result<dxgk::Exercise> exercise = dxgk::Exercise::on(*system_, *luid_);
   if (!exercise.has_value()) return Outcome::failed("the adapter is gone again");
   exercise_.emplace(std::move(*exercise));
+  has_run_ = true;
+  supports_removal_ = exercise_->caps().support_surprise_removal;
+  supports_removal_asleep_ = exercise_->caps().support_surprise_removal_in_hibernation;
   return Outcome::ok(fmt::format("{} nodes, {} segments, {} video present sources", node_count(),
                                  exercise_->segments().size(), exercise_->video_present_sources()));
 }
@@ -128,6 +143,14 @@ Outcome Bench::stop() {
   luid_.reset();
   if (!is_success(status)) return Outcome::failed(status_text(status));
   return Outcome::ok();
+}
+
+Status Bench::remove() {
+  client_code_.reset();
+  exercise_.reset();
+  const Status status = system_->remove_adapter(*luid_);
+  luid_.reset();
+  return status;
 }
 
 Outcome Bench::unload() {

@@ -71,6 +71,7 @@ class Bench {
     port::FaultInjector* faults = nullptr;  // outlives the adapter; null: the shortage
     dxgk::VerifierSwitches verifier = {};
     uint64_t transfer_chunk_bytes = dxgk::AdapterOptions{}.transfer_chunk_bytes;
+    bool may_fail = false;  // then nothing is said of a start that fails
   };
   Outcome start() { return start(StartChanges{}); }
   Outcome start(const StartChanges& changes);
@@ -79,6 +80,18 @@ class Bench {
   /// After a bug check: tears everything down, and starts a new machine with a new copy of the
   /// driver for the remaining steps. False if it does not start.
   bool start_over();
+  /// After `unload`: loads a new copy of the driver into a new machine, and starts nothing.
+  Outcome load_again() { return load_again(kernel_config_); }
+  Outcome load_again(const nt::KernelConfig& kernel_config);
+  const nt::KernelConfig& kernel_config() const { return kernel_config_; }
+  /// Values of the registry that the driver has asked for by name, in any machine.
+  const std::set<std::u16string>& asked_values() const { return asked_values_; }
+  /// The device leaves the machine, without a word to the kernel.
+  void pull_out() { world_->pull_out(); }
+  /// The kernel takes notice of that; not on an adapter that was stopped.
+  Status remove();
+  /// Register accesses that no device has answered.
+  uint64_t lost_accesses() const { return world_->machine().lost_register_accesses(); }
 
   /// The rest of the step provokes what the kernel warns of by this rule. The warnings do not count
   /// against the driver.
@@ -109,6 +122,15 @@ class Bench {
   /// The file is not a driver at all: there is nothing to verify.
   bool not_a_driver() const { return not_a_driver_; }
   bool loaded() const { return driver_ != nullptr; }
+  /// True if the adapter has run at some time, in some machine.
+  bool has_run() const { return has_run_; }
+  /// True if the driver asked to be told of surprise removals when it ran last: of those of a
+  /// running adapter, and of one that sleeps.
+  bool supports_removal(bool asleep) const {
+    return asleep ? supports_removal_asleep_ : supports_removal_;
+  }
+  /// True in a run of `verify --mutate`.
+  bool mutated() const { return mutator_ != nullptr; }
   bool running() const { return exercise_.has_value() && exercise_->running(); }
   bool display_only() const { return driver_ != nullptr && driver_->display_only(); }
   uint32_t node_count() const;
@@ -154,6 +176,7 @@ class Bench {
 
  private:
   void power_off();
+  Outcome load(const nt::KernelConfig& kernel_config);
 
   runtime::Runtime& runtime_;
   const VerifyOptions& options_;
@@ -166,7 +189,10 @@ class Bench {
   Shortage shortage_;
   uint64_t random_state_;
   bool not_a_driver_ = false, client_refused_ = false;
+  bool has_run_ = false, supports_removal_ = false, supports_removal_asleep_ = false;
   std::set<std::string> expected_warnings_;
+  runtime::Mutex asked_lock_;
+  std::set<std::u16string> asked_values_;
   std::vector<std::string> filled_entries_;
   uint32_t interface_version_ = 0;
   std::set<std::pair<std::string, const void*>> known_leaks_;  // of this copy of the driver

@@ -9,12 +9,14 @@ namespace dxgkit::tool::verify {
 namespace {
 
 /// The running entry, if it may answer that there is no memory; else null.
-const char* entry_that_makes_an_object() {
+const char* entry_that_may_fail(Shortage::During during) {
   const nt::CallFrame* const frame = nt::CallFrame::current_or_null();
   if (frame == nullptr) return nullptr;
   const std::string_view ddi = frame->name();
   const bool makes = ddi.starts_with("DxgkDdiCreate") || ddi == "DxgkDdiOpenAllocation";
-  return makes ? frame->name() : nullptr;
+  const bool starts = during == Shortage::During::kStarting &&
+                      (ddi == "DxgkDdiAddDevice" || ddi == "DxgkDdiStartDevice");
+  return makes || starts ? frame->name() : nullptr;
 }
 
 }  // namespace
@@ -26,16 +28,15 @@ void Shortage::attach(World& world) {
   });
 }
 
-void Shortage::deny_memory(uint32_t nth) {
-  left_ = nth;
-  routine_ = nullptr;
-  what_ = What::kMemory;
-}
+void Shortage::deny_memory(uint32_t nth, During during) { arm(What::kMemory, nth, during); }
 
-void Shortage::fail_callback(uint32_t nth) {
+void Shortage::fail_callback(uint32_t nth, During during) { arm(What::kCallback, nth, during); }
+
+void Shortage::arm(What what, uint32_t nth, During during) {
   left_ = nth;
   routine_ = nullptr;
-  what_ = What::kCallback;
+  during_ = during;
+  what_ = what;
 }
 
 Shortage::Refused Shortage::stop() {
@@ -47,7 +48,7 @@ Shortage::Refused Shortage::stop() {
 
 bool Shortage::strikes(What what, std::string_view name) {
   if (what_.load(std::memory_order_relaxed) != what) return false;
-  const char* const ddi = entry_that_makes_an_object();
+  const char* const ddi = entry_that_may_fail(during_.load(std::memory_order_relaxed));
   if (ddi == nullptr || left_.fetch_sub(1) != 1) return false;
   what_ = What::kNothing;
   ddi_ = ddi;

@@ -1,4 +1,4 @@
-// Lack of memory, and callbacks that fail, while the driver of a running adapter makes objects.
+// Lack of memory, and callbacks that fail, while a driver starts an adapter or makes objects.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,9 @@
 namespace dxgkit::tool::verify {
 
 /// Makes the n-th request fail that the driver makes inside the entries that create or open an
-/// object. Requests of other entries, of other threads too, are left alone: not all of those may
-/// fail. It stands in every machine, and does nothing until a step arms it. The mutation of `verify
+/// object, or that start an adapter. Requests of other entries, of other threads too, are left
+/// alone: not all of those may fail. It stands in every machine, and does nothing until a step arms
+/// it. The mutation of `verify
 /// --mutate` goes on behind it. Any thread asks it, one at a time arms it.
 class Shortage final : public port::FaultInjector {
  public:
@@ -24,10 +25,14 @@ class Shortage final : public port::FaultInjector {
 
   /// Attaches a machine that is about to start; once.
   void attach(World& world);
+  enum class During : uint8_t {
+    kMaking,    // an object of a running adapter
+    kStarting,  // AddDevice, StartDevice, and the objects that the kernel makes for itself
+  };
   /// The n-th allocation from here on fails; n counts from 1.
-  void deny_memory(uint32_t nth);
+  void deny_memory(uint32_t nth, During during = During::kMaking);
   /// The n-th callback from here on that may fail fails with a status that it documents.
-  void fail_callback(uint32_t nth);
+  void fail_callback(uint32_t nth, During during = During::kMaking);
   struct Refused {
     std::string_view routine;  // or callback; empty: fewer than n were asked
     std::string_view ddi;      // that asked
@@ -45,10 +50,12 @@ class Shortage final : public port::FaultInjector {
 
  private:
   enum class What : uint8_t { kNothing, kMemory, kCallback };
+  void arm(What what, uint32_t nth, During during);
   bool strikes(What what, std::string_view name);
 
   Mutator* const mutator_;
   std::atomic<What> what_{What::kNothing};
+  std::atomic<During> during_{During::kMaking};
   std::atomic<uint32_t> left_{0};  // requests until the one that fails, that one included
   // Literals.
   std::atomic<const char*> routine_{nullptr}, ddi_{nullptr};

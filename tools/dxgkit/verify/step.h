@@ -20,7 +20,8 @@ struct Outcome {
   static Outcome failed(std::string what) { return {Kind::kFailed, std::move(what)}; }
 };
 
-/// One step. It leaves the adapter idle and without an owner, whatever happened.
+/// One step. It leaves the adapter idle and without an owner, whatever happened; with kMachine,
+/// nothing is loaded before it and after it.
 struct Step {
   const char* name;   // on the command line
   const char* title;  // a description
@@ -34,6 +35,7 @@ struct Step {
     kVirtual,        // kRender, and GPU virtual addresses
     kVirtualClient,  // both
     kDisplay,        // kAdapter, and it has video present sources
+    kMachine,        // the adapter has run before; the step has machines of its own
   } needs;
   Outcome (*run)(Bench& bench);
 };
@@ -52,7 +54,9 @@ std::span<const Step> transfer_steps();
 std::span<const Step> world_steps();
 std::span<const Step> display_steps();
 std::span<const Step> vidpn_steps();
+std::span<const Step> start_steps();
 std::span<const Step> end_steps();
+std::span<const Step> removal_steps();
 std::vector<Step> all_steps();
 
 }  // namespace dxgkit::tool::verify

@@ -31,6 +31,8 @@ std::string command_line(const VerifyOptions& options) {
 std::optional<std::string> Verification::why_not(Bench& bench, const Step& step) const {
   using Needs = Step::Needs;
   if (step.needs == Needs::kNothing) return std::nullopt;
+  if (step.needs == Needs::kMachine)
+    return bench.has_run() ? std::nullopt : std::optional<std::string>("the adapter has never run");
   if (!bench.loaded()) return "the driver is not loaded";
   if (step.needs == Needs::kDriver) return std::nullopt;
   if (!bench.running()) return "the adapter is not running";

@@ -1,0 +1,246 @@
+// Machines of their own: other values in the registry, a device that leaves the machine under work,
+// and one that is not there when it is started.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+
+#include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/worker.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+constexpr uint64_t kBusyNs = 2'000'000;
+constexpr size_t kJobsPerNode = 2;
+
+/// A client with work on every node, some of it waiting.
+struct AtWork {
+  explicit AtWork(Bench& bench, std::string name) : worker(bench, std::move(name)) {}
+  Worker worker;
+  std::vector<std::unique_ptr<Job>> jobs;
+
+  Answer<void> begin(Bench& bench) {
+    DXGKIT_VERIFY_TRY(worker.open());
+    for (uint32_t node = 0; node < bench.node_count(); ++node) {
+      for (size_t i = 0; i < kJobsPerNode; ++i) {
+        Answer<std::unique_ptr<Job>> job =
+            Job::create(bench, worker.client, worker.device, bench.random(), node);
+        if (!job) return std::unexpected(job.error());
+        jobs.push_back(std::move(*job));
+      }
+    }
+    for (size_t i = 0; i < jobs.size(); ++i)
+      DXGKIT_VERIFY_TRY(jobs[i]->submit(worker.contexts[i / kJobsPerNode], kBusyNs));
+    return {};
+  }
+};
+
+// --- registry
+
+constexpr size_t kValuesMax = 8;
+constexpr uint32_t kTypes[] = {
+    0x0BAD,  // no type: nobody can say what the bytes are
+    4,       // REG_DWORD, with too few bytes
+};
+
+/// ASCII; value names in the configuration are UTF-8. Empty: it is another name.
+std::string plain(std::u16string_view name) {
+  std::string text;
+  for (const char16_t one : name) {
+    if (one < u' ' || one > u'~') return {};
+    text += static_cast<char>(one);
+  }
+  return text;
+}
+
+bool is_configured(const nt::KernelConfig& config, const std::string& name) {
+  return std::ranges::any_of(config.registry, [&](const auto& key) {
+    return std::ranges::any_of(key.second, [&](const auto& value) {
+      return std::ranges::equal(value.first, name, [](char a, char b) {
+        return (static_cast<unsigned char>(a) | 0x20) == (static_cast<unsigned char>(b) | 0x20);
+      });
+    });
+  });
+}
+
+/// What the driver is with that value in its keys: all that it says of itself.
+std::string face_with(Bench& bench, const std::string& name, const nt::RegistryValue& value) {
+  nt::KernelConfig config = bench.kernel_config();
+  for (const char* key :
+       {nt::KernelConfig::kDeviceKey, nt::KernelConfig::kSoftwareKey, nt::KernelConfig::kDriverKey})
+    config.registry[key][name] = value;
+  const Outcome loaded = bench.load_again(config);
+  if (loaded.kind != Outcome::Kind::kOk) return "is not loaded";
+  std::string face = "has the entries";
+  for (const std::string& entry : bench.filled_entries()) face += " " + entry;
+  const Outcome started = bench.start({.may_fail = true});
+  if (started.kind == Outcome::Kind::kOk) {
+    face += fmt::format(", starts with {} and the caps", started.text);
+    for (const std::byte one : bench.exercise().caps().raw)
+      face += fmt::format(" {:02x}", std::to_integer<unsigned>(one));
+    static_cast<void>(bench.stop());
+  } else {
+    face += ", and does not start";
+  }
+  static_cast<void>(bench.unload());
+  return face;
+}
+
+Outcome registry_values(Bench& bench) {
+  if (bench.mutated()) return Outcome::skipped("a mutation is for one machine");
+  std::vector<std::string> names;
+  for (const std::u16string& asked : bench.asked_values()) {
+    const std::string name = plain(asked);
+    // What the command line sets chooses the driver's face, and stays.
+    if (name.empty() || is_configured(bench.kernel_config(), name)) continue;
+    if (names.size() < kValuesMax) names.push_back(name);
+  }
+  if (names.empty()) return Outcome::skipped("the driver asks for no value of the registry");
+  // With any value there is a software key, in which a value is missing.
+  bench.expect_warnings("CAPS-03");
+  size_t wrong = 0;
+  for (const std::string& name : names) {
+    for (const uint32_t type : kTypes) {
+      std::string first;
+      for (const int content : {0, 1, 2}) {
+        nt::RegistryValue value{.type = type,
+                                .data = {static_cast<std::byte>(content), std::byte{0}}};
+        if (type != 4) value.data.resize(4);
+        const std::string face = face_with(bench, name, value);
+        if (first.empty()) first = face;
+        if (face == first) continue;
+        ++wrong;
+        bench.findings().report(
+            {.rule = "LIFE-30",
+             .severity = verifier::Severity::kViolation,
+             .ddi = "DriverEntry",
+             .actual = fmt::format("The driver changes with the bytes of the registry value {}, "
+                                   "which has {} bytes of type {:#x}.",
+                                   name, value.data.size(), type),
+             .expected = "A value of another type or size is not used: the driver refuses to load, "
+                         "or goes on as without it.",
+             .fix = "Compare Type and DataLength before the data are used."});
+        break;
+      }
+    }
+  }
+  if (wrong != 0) return Outcome::failed("values of the registry are used unchecked");
+  return Outcome::ok(fmt::format("{} values with wrong types and sizes", names.size()));
+}
+
+// --- the device leaves
+
+/// One removal, in a machine of its own. Adds to `jobs` those that the clients had made.
+Answer<void> remove_once(Bench& bench, bool asleep, size_t* jobs) {
+  if (const Outcome loaded = bench.load_again(); loaded.kind != Outcome::Kind::kOk)
+    return std::unexpected(loaded.text);
+  if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk)
+    return std::unexpected(started.text);
+  Answer<void> done;
+  {
+    // Side by side; their processes end after the adapter.
+    std::vector<std::unique_ptr<AtWork>> clients;
+    if (bench.plugin() != nullptr) {
+      for (const char* name : {"removal 1", "removal 2"}) {
+        clients.push_back(std::make_unique<AtWork>(bench, name));
+        if (done = clients.back()->begin(bench); !done) break;
+        *jobs += clients.back()->jobs.size();
+      }
+    }
+    if (asleep && done) {
+      const auto down = bench.system().set_power(bench.luid(), dxgk::PowerTarget::kHibernate);
+      if (!down.has_value())
+        done = std::unexpected("it does not go to sleep: " + status_text(down.error()));
+    }
+    bench.pull_out();
+    const Status status = bench.remove();
+    if (done && !is_success(status))
+      done = std::unexpected("the removal answers " + status_text(status));
+  }
+  const Outcome unloaded = bench.unload();
+  if (done && unloaded.kind != Outcome::Kind::kOk) return std::unexpected(unloaded.text);
+  return done;
+}
+
+Outcome removal(Bench& bench) {
+  if (bench.mutated()) return Outcome::skipped("a mutation is for one machine");
+  size_t jobs = 0;
+  std::string how;
+  for (const bool asleep : {false, true}) {
+    if (!bench.supports_removal(asleep)) continue;
+    if (const Answer<void> done = remove_once(bench, asleep, &jobs); !done)
+      return Outcome::failed(done.error());
+    how += asleep ? (how.empty() ? "asleep" : " and asleep") : "at work";
+  }
+  if (how.empty())
+    return Outcome::skipped(
+        "the driver sets neither SupportSurpriseRemoval nor "
+        "SupportSurpriseRemovalInHibernation");
+  return Outcome::ok(fmt::format("the device left the machine {}, with {} jobs on it", how, jobs));
+}
+
+/// Notes whether the driver is asked to stop: then its own start has succeeded, whatever the kernel
+/// says of it afterwards.
+class StopNote final : public port::FaultInjector {
+ public:
+  bool stopped() const { return stopped_; }
+  std::optional<Status> before_ddi(std::string_view ddi) override {
+    if (ddi.starts_with("DxgkDdiStopDevice")) stopped_ = true;
+    return std::nullopt;
+  }
+  std::optional<Status> before_paging(const port::PagingOperation&, uint32_t) override {
+    return std::nullopt;
+  }
+  uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
+  void shape(port::SegmentsInfo*) override {}
+
+ private:
+  std::atomic<bool> stopped_{false};
+};
+
+Outcome absence(Bench& bench) {
+  if (bench.mutated()) return Outcome::skipped("a mutation is for one machine");
+  if (const Outcome loaded = bench.load_again(); loaded.kind != Outcome::Kind::kOk) return loaded;
+  bench.pull_out();
+  const uint64_t before = bench.lost_accesses();
+  StopNote note;
+  const Outcome started = bench.start({.faults = &note, .verifier = {}, .may_fail = true});
+  const uint64_t lost = bench.lost_accesses() - before;
+  const bool runs = started.kind == Outcome::Kind::kOk;
+  const bool went_on = runs || note.stopped();
+  if (went_on && lost != 0) {
+    bench.findings().report(
+        {.rule = "LIFE-26",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiStartDevice",
+         .actual = fmt::format("It succeeded for a device that is not there; {} register accesses "
+                               "reached nothing.",
+                               lost),
+         .expected = "An error status: all that the driver reads is ones.",
+         .fix = "Compare a register that cannot be all ones, or the ids in configuration space, "
+                "before anything else."});
+  }
+  bench.expect_warnings("LIFE-21");  // of a driver that does not support it
+  if (runs) static_cast<void>(bench.remove());
+  const Outcome unloaded = bench.unload();
+  if (unloaded.kind != Outcome::Kind::kOk) return Outcome::failed(unloaded.text);
+  if (!went_on) return Outcome::ok("a device that has left is not started");
+  if (lost != 0) return Outcome::failed("a device that is not there was started");
+  return Outcome::ok("the driver starts without a device, and touches none");
+}
+
+constexpr Step kSteps[] = {
+    {"registry-values", "values of the registry have another type", Step::Needs::kMachine,
+     registry_values},
+    {"removal", "the device leaves the machine, under work and asleep", Step::Needs::kMachine,
+     removal},
+    {"absence", "the adapter is started after its device has left", Step::Needs::kMachine, absence},
+};
+
+}  // namespace
+
+std::span<const Step> removal_steps() { return kSteps; }
+
+}  // namespace dxgkit::tool::verify
