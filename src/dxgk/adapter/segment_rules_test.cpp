@@ -629,6 +629,39 @@ TEST(SegmentRules, AHostApertureBesideABarThatShowsAllIsWorthAWord) {
   EXPECT_EQ(told(17 * kMebibyte), 1U);
 }
 
+TEST(SegmentRules, WhatCannotBeSoIsSaidAndTheAdapterGoesOn) {
+  DXGKIT_COVERS("SEG-17", "SEG-43");
+  struct Row {
+    const char* rule;  // null: nothing is wrong
+    void (*change)(port::SegmentsInfo&);
+  };
+  const Row rows[] = {
+      {"SEG-17", [](port::SegmentsInfo& info) { info.segments[0].base_address = 1; }},
+      {"SEG-17", [](port::SegmentsInfo& info) { info.segments[1].base_address += 2048; }},
+      {nullptr, [](port::SegmentsInfo& info) { info.segments[1].base_address += 4096; }},
+      {"SEG-43",
+       [](port::SegmentsInfo& info) {
+         info.segments[1].flags |= kSegmentLocalBudgetGroup | kSegmentNonLocalBudgetGroup;
+       }},
+      {nullptr,
+       [](port::SegmentsInfo& info) {
+         info.segments[0].flags |= kSegmentLocalBudgetGroup;
+         info.segments[1].flags |= kSegmentNonLocalBudgetGroup;
+       }},
+  };
+  for (const Row& row : rows) {
+    port::SegmentsInfo info = valid_description();
+    row.change(info);
+    const Outcome outcome = check(info, kInterfaceWddm20);
+    EXPECT_FALSE(outcome.refusal.has_value());
+    EXPECT_EQ(outcome.segments.size(), 2U);
+    ASSERT_EQ(outcome.findings.size(), row.rule == nullptr ? 0U : 1U);
+    if (row.rule == nullptr) continue;
+    EXPECT_EQ(outcome.findings[0].rule, row.rule);
+    EXPECT_EQ(outcome.findings[0].severity, verifier::Severity::kViolation);
+  }
+}
+
 TEST(SegmentRules, UpTo127Banks) {
   DXGKIT_COVERS("SEG-28");
   port::SegmentsInfo info = valid_description();

@@ -11,6 +11,8 @@
 #include "base/arithmetic.h"
 #include "base/interface_versions.h"
 #include "dxgk/adapter/segment_rules.h"
+#include "port/ddi/caps_values.h"
+#include "port/ddi/display_caps.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -61,6 +63,17 @@ void StartRules::explain_failure(const char* ddi, Status status) {
 
 Status StartRules::check_addressing() {
   const uint64_t last_page = core_.machine().highest_system_address().value;
+  if (core_.caps().highest_acceptable_address == 0) {
+    core_.findings().report(verifier::Finding{
+        .rule = "LIFE-14",
+        .severity = verifier::Severity::kViolation,
+        .ddi = kCapsQuery,
+        .actual = "HighestAcceptableAddress is 0.",
+        .expected = fmt::format("It covers all installed memory, which ends at 0x{:X}.", last_page),
+        .fix = "Report the highest address the device can reach: -1 if it reaches all.",
+        .why = "Taken at its word the device reaches no page of system memory. Here it is taken as "
+               "if nothing was said."});
+  }
   if (core_.caps().highest_acceptable_address != 0 &&
       core_.caps().highest_acceptable_address < last_page) {
     return refuse(
@@ -135,6 +148,7 @@ Status StartRules::check_caps() {
            .windows = "Windows may refuse the driver."});
     }
   }
+  report_odd_values();
   DXGKIT_RETURN_IF_FAILED(check_version_features());
   DXGKIT_RETURN_IF_FAILED(check_caps_entries());
   check_software_key();
@@ -298,6 +312,7 @@ Status StartRules::check_display_entries() {
 }
 
 Status StartRules::check_display_only_caps() {
+  report_odd_values();
   const port::DisplayCaps caps = port::display_caps_of(core_.caps(), core_.interface_version());
   if (core_.caps().wddm_version < kModelWddm12) {
     core_.findings().report(verifier::Finding{
@@ -346,7 +361,35 @@ Status StartRules::check_display_only_caps() {
   return Status::kSuccess;
 }
 
+void StartRules::report_odd_values() {
+  for (const port::OddValue& odd : port::odd_values_of(core_.caps(), core_.interface_version())) {
+    core_.findings().report(verifier::Finding{
+        .rule = "CAPS-11",
+        .severity = verifier::Severity::kViolation,
+        .ddi = kCapsQuery,
+        .actual = fmt::format("{} is 0x{:X}.", odd.member, odd.value),
+        .expected = fmt::format("A value of {}.", odd.enumeration),
+        .fix = odd.fix,
+        .why = "The kernel compares such a value with the constants, and may take it for an older "
+               "or a coarser one."});
+  }
+}
+
 Status StartRules::check_caps_entries() {
+  const auto promised = [&](bool cap, const char* member, const char* entry) {
+    if (!cap || core_.port().has_entry(entry)) return;
+    core_.findings().report(verifier::Finding{
+        .rule = "CAPS-04",
+        .severity = verifier::Severity::kViolation,
+        .ddi = kCapsQuery,
+        .actual = fmt::format("{} is 1, and {} is null.", member, entry),
+        .expected = "The cap promises the entry.",
+        .fix = fmt::format("Fill the entry in DRIVER_INITIALIZATION_DATA, or clear {}.", member)});
+  };
+  promised(core_.caps().cancel_command_aware, "SchedulingCaps.CancelCommandAware",
+           "DxgkDdiCancelCommand");
+  promised(core_.caps().support_surprise_removal_in_hibernation,
+           "SupportSurpriseRemovalInHibernation", "DxgkDdiNotifySurpriseRemoval");
   if (!core_.caps().support_per_engine_tdr) return Status::kSuccess;
   const std::string missing =
       missing_entries(core_.port(), std::array{"DxgkDdiQueryDependentEngineGroup",

@@ -41,6 +41,8 @@ class StartRules {
  private:
   /// LIFE-13.
   Status check_version_features();
+  /// CAPS-11.
+  void report_odd_values();
   /// Entries that caps promise (CAPS-04).
   Status check_caps_entries();
   Status check_gpu_va_entries(const port::GpuMmuCaps& caps);

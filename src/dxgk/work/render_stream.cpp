@@ -93,6 +93,7 @@ Status RenderStream::render(const RenderRequest& request, uint32_t* queued) {
 
   uint32_t multipass_offset = 0;
   uint32_t without_progress = 0;
+  uint32_t standing = 0;
   Status outcome = Status::kSuccess;
   for (;;) {
     DmaBuffer* buffer = nullptr;
@@ -127,20 +128,28 @@ Status RenderStream::render(const RenderRequest& request, uint32_t* queued) {
       break;
     }
     if (more) {
-      const bool progress = result.dma_bytes != 0 || result.multipass_offset != multipass_offset;
-      without_progress = progress ? 0 : without_progress + 1;
-      if (without_progress >= kPassesWithoutProgress) {
+      const bool moved = result.multipass_offset != multipass_offset;
+      without_progress = moved || result.dma_bytes != 0 ? 0 : without_progress + 1;
+      standing = moved ? 0 : standing + 1;
+      if (without_progress >= kPassesWithoutProgress || standing >= kPassesAtOneOffset) {
+        const bool nothing = without_progress >= kPassesWithoutProgress;
         floor.core.findings().report(verifier::Finding{
             .rule = "REND-09",
             .severity = verifier::Severity::kViolation,
             .ddi = "DxgkDdiRender",
-            .actual = fmt::format("It asked for another DMA buffer {} times without writing "
-                                  "anything or moving MultipassOffset ({}).",
-                                  without_progress, multipass_offset),
+            .actual = nothing
+                          ? fmt::format("It asked for another DMA buffer {} times without writing "
+                                        "anything or moving MultipassOffset ({}).",
+                                        without_progress, multipass_offset)
+                          : fmt::format("It filled {} DMA buffers, and MultipassOffset was {} "
+                                        "after each of them.",
+                                        standing, multipass_offset),
             .expected =
                 "Each pass into an empty DMA buffer translates a part of the command buffer.",
-            .fix = "Write what fits, advance pDmaBuffer and MultipassOffset, or ask for a larger "
-                   "DMA buffer at context creation."});
+            .fix = nothing ? "Write what fits, advance pDmaBuffer and MultipassOffset, or ask for "
+                             "a larger DMA buffer at context creation."
+                           : "Begin each pass where MultipassOffset says that the last one ended.",
+            .why = nothing ? "" : "MultipassOffset is all that a pass knows of those before it."});
         abandon_pass(*buffer);
         outcome = Status::kInvalidParameter;
         break;

@@ -44,6 +44,8 @@ class RenderStream {
   /// Passes of one call that neither wrote anything nor moved MultipassOffset before it is called a
   /// livelock.
   static constexpr uint32_t kPassesWithoutProgress = 2;
+  /// That write, and end where the last one ended.
+  static constexpr uint32_t kPassesAtOneOffset = 64;
 
   explicit RenderStream(Context& context);
 
