@@ -270,8 +270,8 @@ void judge_engine(PortCore& core, uint32_t node, const DXGKARG_GETNODEMETADATA& 
                           .why = std::move(why)});
   };
   core.engines.resize(node);
-  core.engines.push_back(
-      {static_cast<uint32_t>(metadata.EngineType), metadata.FriendlyName[0] != 0});
+  core.engines.push_back({static_cast<uint32_t>(metadata.EngineType), metadata.FriendlyName[0] != 0,
+                          core.version >= kInterfaceWddm20 && metadata.GpuMmuSupported != FALSE});
   if (core.engines.size() != core.node_count) return;
   for (uint32_t i = 0; i < core.node_count; ++i) {
     const PortCore::Engine& engine = core.engines[i];
@@ -290,6 +290,13 @@ void judge_engine(PortCore& core, uint32_t node, const DXGKARG_GETNODEMETADATA& 
              "Fill FriendlyName, or set the type that describes the engine.",
              "Nothing else says what the engine is.");
     }
+  }
+  if (core.gpu_mmu && std::ranges::none_of(core.engines, &PortCore::Engine::gpu_mmu)) {
+    report(verifier::Severity::kWarning,
+           fmt::format("The caps set GpuMmuSupported, and none of {} nodes does.", core.node_count),
+           "The nodes whose engines use page tables of the GpuMmu model say so.",
+           "Set GpuMmuSupported in the metadata of each such node.",
+           "The kernel may give a node without it no context with virtual addresses.");
   }
   if (core.compute_only) return;
   const auto count = std::ranges::count(core.engines, static_cast<uint32_t>(DXGK_ENGINE_TYPE_3D),
@@ -406,6 +413,7 @@ Result<DriverCaps> CapsPort::query_driver_caps() {
     result.native_gpu_fence = caps.SchedulingCaps.NativeGpuFence != 0;
   result.node_count = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
   core_.node_count = result.multi_engine_aware ? result.node_count : 1;  // SCHED-02
+  core_.gpu_mmu = result.gpu_mmu_supported;
   core_.compute_only = core_.version >= kInterfaceWddm26 && caps.MiscCaps.ComputeOnly != 0;
   result.paging_node = caps.MemoryManagementCaps.PagingNode;
   result.no_64bit_atomics =

@@ -75,6 +75,7 @@ std::string engine_findings(std::vector<UINT> types, bool compute_only = false) 
           caps.SchedulingCaps.MultiEngineAware = 1;
           caps.GpuEngineTopology.NbAsymetricProcessingNodes = static_cast<UINT>(g_types->size());
           caps.MiscCaps.ComputeOnly = g_compute_only ? 1 : 0;
+          caps.MemoryManagementCaps.GpuMmuSupported = 1;
           std::memcpy(args->pOutputData, &caps, args->OutputDataSize);
           return 0;
         });
@@ -83,6 +84,7 @@ std::string engine_findings(std::vector<UINT> types, bool compute_only = false) 
         +[](void*, UINT node, DXGKARG_GETNODEMETADATA* out) NTAPI -> NTSTATUS {
           const UINT type = (*g_types)[node];
           out->EngineType = static_cast<DXGK_ENGINE_TYPE>(type % 100);
+          out->GpuMmuSupported = type % 100 == DXGK_ENGINE_TYPE_3D ? TRUE : FALSE;
           if (type >= 100) out->FriendlyName[0] = 'N';
           return 0;
         });
