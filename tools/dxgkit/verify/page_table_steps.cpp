@@ -271,7 +271,9 @@ using Operation = D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION;
 
 /// One batch maps the allocations, copies the mappings in a few parts to where the job finds them,
 /// and takes the first ones away.
-Answer<void> run_copied(Bench& bench, Tenant& tenant, Tally& tally) {
+Answer<void> run_copied(Bench& bench, uint32_t node, Tally& tally) {
+  Tenant tenant(bench, "copied mappings", node, Tenant::Memory::kOneDevice);
+  DXGKIT_VERIFY_TRY(tenant.open(bench.random()));
   Client& client = tenant.client();
   const D3DKMT_HANDLE device = tenant.memory_device();
   const uint64_t bytes = tenant.pages() * kPageBytes;
@@ -339,7 +341,7 @@ Answer<void> page_tables_of(Bench& bench, uint32_t node, Tally& tally) {
   if (!tally.wrong.empty()) return {};
   if (bench.exercise().gpu_va_facts().zero) DXGKIT_VERIFY_TRY(run_zeros(bench, node, tally));
   if (!tally.wrong.empty()) return {};
-  return run_copied(bench, tenant, tally);
+  return run_copied(bench, node, tally);
 }
 
 Outcome page_tables(Bench& bench) {

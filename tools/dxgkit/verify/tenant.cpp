@@ -15,9 +15,12 @@ constexpr uint64_t kPieces = 3;       // of a mapping, one after the other
 Answer<void> Tenant::open(uint64_t seed) {
   seed_ = seed;
   DXGKIT_VERIFY_TRY(worker_.open());
-  const Answer<D3DKMT_HANDLE> made = client().create_device();
-  if (!made) return std::unexpected(made.error());
-  memory_device_ = *made;
+  memory_device_ = worker_.device;
+  if (memory_ == Memory::kOwnDevice) {
+    const Answer<D3DKMT_HANDLE> made = client().create_device();
+    if (!made) return std::unexpected(made.error());
+    memory_device_ = *made;
+  }
   Answer<std::unique_ptr<Job>> job = another_job();
   if (!job) return std::unexpected(job.error());
   job_ = std::move(*job);

@@ -20,12 +20,14 @@ struct PagePiece {
   uint64_t first = 0, pages = 0;
 };
 
-/// Inside a reservation any page may be mapped to anything, also over what is mapped there. The
-/// job's memory is of a device of its own: it can be looked at after work has lost the other one.
+/// Inside a reservation any page may be mapped to anything, also over what is mapped there.
 class Tenant {
  public:
-  Tenant(Bench& bench, std::string name, uint32_t node)
-      : worker_(bench, std::move(name)), bench_(bench), node_(node) {}
+  /// Whose the job's memory is. Of a device of its own, it can be looked at after work has lost the
+  /// other one. Batches of updates need it on one device with their context.
+  enum class Memory : uint8_t { kOwnDevice, kOneDevice };
+  Tenant(Bench& bench, std::string name, uint32_t node, Memory memory = Memory::kOwnDevice)
+      : worker_(bench, std::move(name)), bench_(bench), node_(node), memory_(memory) {}
 
   /// Creates everything but addresses.
   Answer<void> open(uint64_t seed);
@@ -65,6 +67,7 @@ class Tenant {
   Worker worker_;
   Bench& bench_;
   const uint32_t node_;
+  const Memory memory_;
   uint64_t seed_ = 0;
   D3DKMT_HANDLE memory_device_ = 0;
   std::unique_ptr<Job> job_;
