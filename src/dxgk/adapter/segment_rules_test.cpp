@@ -233,7 +233,7 @@ const Accepted kAccepted[] = {
      }},
     {"SegmentsThatTouch", "SEG-46", [](auto& i) { i.segments[1].base_address = 16 * kMebibyte; }},
     {"SegmentThatEndsAtTheTopOfTheAddressSpace", "SEG-17",
-     [](auto& i) { i.segments[1].base_address = UINT64_MAX - i.segments[1].size; }},
+     [](auto& i) { i.segments[1].base_address = UINT64_MAX - 4095 - i.segments[1].size; }},
     {"PagingBufferInTheAperture", "SEG-47", [](auto& i) { i.paging_buffer_segment = 2; }},
     {"DirectFlipFromWindows8On", "SEG-16",
      [](auto& i) { i.segments[0].flags |= kSegmentDirectFlip; }},

@@ -113,8 +113,11 @@ TEST(NodeMetadata, NamesEnginesThatAnAdapterCanHave) {
   constexpr UINT kCopy = DXGK_ENGINE_TYPE_COPY;
   EXPECT_EQ(engine_findings({k3d}), "");
   EXPECT_EQ(engine_findings({kCopy, k3d + 100, DXGK_ENGINE_TYPE_MAX - 1}), "");
-  EXPECT_EQ(engine_findings({kCopy, kCopy}), "0 of 2 nodes have EngineType DXGK_ENGINE_TYPE_3D. ");
-  EXPECT_EQ(engine_findings({kCopy, kCopy}, /*compute_only=*/true), "");
+  const std::string without_mmu =
+      "warning: The caps set GpuMmuSupported, and none of 2 nodes does. ";
+  EXPECT_EQ(engine_findings({kCopy, kCopy}),
+            without_mmu + "0 of 2 nodes have EngineType DXGK_ENGINE_TYPE_3D. ");
+  EXPECT_EQ(engine_findings({kCopy, kCopy}, /*compute_only=*/true), without_mmu);
   EXPECT_EQ(engine_findings({k3d, k3d}),
             "warning: 2 of 2 nodes have EngineType DXGK_ENGINE_TYPE_3D. ");
   EXPECT_EQ(engine_findings({k3d, DXGK_ENGINE_TYPE_MAX}), "Node 1 has EngineType 10. ");
