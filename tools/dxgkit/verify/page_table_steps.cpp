@@ -72,8 +72,15 @@ Answer<void> run_places(Bench& bench, Tenant& tenant, Tally& tally) {
   return {};
 }
 
-/// Which pages of an allocation of `pages` pages lead elsewhere.
-std::vector<bool> pattern(Bench& bench, size_t which, uint64_t pages) {
+/// Which pages of an allocation of `pages` pages lead elsewhere, so many at a time.
+std::vector<bool> pattern(Bench& bench, size_t which, uint64_t pages, uint64_t at_a_time = 1) {
+  if (at_a_time != 1) {
+    const uint64_t groups = align_up(pages, at_a_time) / at_a_time;
+    const std::vector<bool> chosen = pattern(bench, which, groups);
+    std::vector<bool> all(pages);
+    for (uint64_t page = 0; page < pages; ++page) all[page] = chosen[page / at_a_time];
+    return all;
+  }
   std::vector<bool> chosen(pages);
   for (uint64_t page = 0; page < pages; ++page) {
     switch (which) {
@@ -126,9 +133,10 @@ std::string gather(std::span<std::byte> to, std::span<std::byte> from,
   return {};
 }
 
-/// Some pages of the job's lead to those of an equal job. A process with the same addresses works
-/// between.
-Answer<void> run_exchanged(Bench& bench, Tenant& tenant, Tenant& neighbour, Tally& tally) {
+/// Some pages of the job's lead to those of an equal job, so many at a time. A process with the
+/// same addresses works between.
+Answer<void> run_exchanged(Bench& bench, Tenant& tenant, Tenant& neighbour, uint64_t at_a_time,
+                           Tally& tally) {
   Client& client = tenant.client();
   const Answer<std::unique_ptr<Job>> twin = tenant.another_job();
   if (!twin) return std::unexpected(twin.error());
@@ -137,7 +145,9 @@ Answer<void> run_exchanged(Bench& bench, Tenant& tenant, Tenant& neighbour, Tall
   DXGKIT_VERIFY_TRY(client.make_resident(tenant.memory_device(), named));
   const uint64_t space = bench.exercise().gpu_va_pages();
   const uint64_t span = space - kLowPages - tenant.pages();
-  const uint64_t first = align_down(kLowPages + bench.random() % span, 16);
+  const uint64_t table = bench.exercise().gpu_va_facts().table_pages.front();
+  const uint64_t first =
+      align_down(kLowPages + bench.random() % span, std::max(table, Tenant::kGrainPages));
   DXGKIT_VERIFY_TRY(tenant.settle(first));
   DXGKIT_VERIFY_TRY(neighbour.settle(first));
   DXGKIT_VERIFY_RUN(tenant, tally, "at addresses that another process has as well");
@@ -145,7 +155,7 @@ Answer<void> run_exchanged(Bench& bench, Tenant& tenant, Tenant& neighbour, Tall
     DXGKIT_VERIFY_RUN(neighbour, tally, "beside a process with the same addresses");
     std::vector<std::vector<bool>> chosen;
     for (size_t i = 0; i < (*twin)->allocations().size(); ++i) {
-      chosen.push_back(pattern(bench, which, tenant.pages_of(i)));
+      chosen.push_back(pattern(bench, which, tenant.pages_of(i), at_a_time));
       for (const PagePiece& piece : pieces_of(i, chosen.back())) {
         MapWish wish;
         wish.allocation = named[i];
@@ -180,6 +190,23 @@ Answer<void> run_exchanged(Bench& bench, Tenant& tenant, Tenant& neighbour, Tall
   DXGKIT_VERIFY_TRY(client.evict(tenant.memory_device(), named));
   DXGKIT_VERIFY_TRY(tenant.leave());
   return neighbour.leave();
+}
+
+/// Where all memory of a table allows it, pages are larger: exchanged as a whole, and then in
+/// parts.
+Answer<void> run_large(Bench& bench, uint32_t node, Tally& tally) {
+  const uint64_t grain = bench.exercise().gpu_va_facts().table_pages.front();
+  const uint64_t seed = bench.random();
+  Tenant tenant(bench, "large pages", node);
+  DXGKIT_VERIFY_TRY(tenant.open(seed, grain));
+  Tenant neighbour(bench, "the same large pages", node);
+  DXGKIT_VERIFY_TRY(neighbour.open(seed, grain));
+  if (3 * kLowPages + tenant.pages() > bench.exercise().gpu_va_pages()) return {};
+  for (const uint64_t at_a_time : {Tenant::kGrainPages, uint64_t{1}}) {
+    DXGKIT_VERIFY_TRY(run_exchanged(bench, tenant, neighbour, at_a_time, tally));
+    if (!tally.wrong.empty()) return {};
+  }
+  return {};
 }
 
 /// One process after the other has the same addresses. A root may lie where an earlier one did,
@@ -334,8 +361,10 @@ Answer<void> page_tables_of(Bench& bench, uint32_t node, Tally& tally) {
   {
     Tenant neighbour(bench, "the same page tables", node);
     DXGKIT_VERIFY_TRY(neighbour.open(seed));
-    DXGKIT_VERIFY_TRY(run_exchanged(bench, tenant, neighbour, tally));
+    DXGKIT_VERIFY_TRY(run_exchanged(bench, tenant, neighbour, 1, tally));
   }
+  if (!tally.wrong.empty()) return {};
+  DXGKIT_VERIFY_TRY(run_large(bench, node, tally));
   if (!tally.wrong.empty()) return {};
   DXGKIT_VERIFY_TRY(run_heirs(bench, node, tally));
   if (!tally.wrong.empty()) return {};

@@ -7,13 +7,13 @@
 namespace dxgkit::tool::verify {
 namespace {
 
-constexpr uint64_t kGrainPages = 16;  // a reservation is of whole 64 KiB
-constexpr uint64_t kPieces = 3;       // of a mapping, one after the other
+constexpr uint64_t kPieces = 3;  // of a mapping, one after the other
 
 }  // namespace
 
-Answer<void> Tenant::open(uint64_t seed) {
+Answer<void> Tenant::open(uint64_t seed, uint64_t grain_pages) {
   seed_ = seed;
+  large_ = grain_pages > kGrainPages;
   DXGKIT_VERIFY_TRY(worker_.open());
   memory_device_ = worker_.device;
   if (memory_ == Memory::kOwnDevice) {
@@ -27,7 +27,7 @@ Answer<void> Tenant::open(uint64_t seed) {
   pages_ = 0;
   for (size_t i = 0; i < job_->allocations().size(); ++i) {
     offsets_.push_back(pages_);
-    pages_ += align_up(pages_of(i), kGrainPages);
+    pages_ += align_up(pages_of(i), grain_pages);
   }
   return {};
 }
@@ -60,10 +60,15 @@ Answer<void> Tenant::map_all() {
     const uint64_t pages = pages_of(i);
     const uint64_t pieces = std::min(kPieces, pages);
     for (const size_t piece : bench_.shuffled(pieces)) {
-      const uint64_t first = pages * piece / pieces;
+      // Large pages stay large where a piece ends between two of them.
+      const auto cut = [&](uint64_t number) {
+        const uint64_t page = pages * number / pieces;
+        return number == pieces ? pages : align_down(page, large_ ? kGrainPages : 1);
+      };
       MapWish wish;
       wish.allocation = job_->allocations()[i].handle;
-      DXGKIT_VERIFY_TRY(map({i, first, pages * (piece + 1) / pieces - first}, wish));
+      const PagePiece some{i, cut(piece), cut(piece + 1) - cut(piece)};
+      if (some.pages != 0) DXGKIT_VERIFY_TRY(map(some, wish));
     }
   }
   return {};

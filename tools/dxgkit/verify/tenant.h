@@ -30,14 +30,19 @@ class Tenant {
       : worker_(bench, std::move(name)), bench_(bench), node_(node), memory_(memory) {}
 
   /// Creates everything but addresses.
-  Answer<void> open(uint64_t seed);
+  /// @param grain_pages  each allocation begins at a multiple of it, and is mapped in pieces of
+  /// such
+  ///        multiples; of a whole leaf table they do not share the size of their pages
+  Answer<void> open(uint64_t seed, uint64_t grain_pages = kGrainPages);
+  static constexpr uint64_t kGrainPages = 16;  // a reservation is of whole 64 KiB
   /// A job on the same device, of the same seed.
   Answer<std::unique_ptr<Job>> another_job();
-  /// Reserves room for the job's allocations, each at a multiple of 64 KiB, and maps them.
+  /// Reserves room for the job's allocations, and maps them.
   /// @param base  the first page; 0: anywhere
   Answer<void> settle(uint64_t first_page);
   /// Pages that settle() takes.
   uint64_t pages() const { return pages_; }
+  /// In a few pieces each.
   Answer<void> map_all();
   /// Maps a piece of an allocation in its place.
   /// @param wish  which allocation (0: none) and with which rights; the rest is filled in
@@ -69,6 +74,7 @@ class Tenant {
   const uint32_t node_;
   const Memory memory_;
   uint64_t seed_ = 0;
+  bool large_ = false;  // pieces are of whole large pages
   D3DKMT_HANDLE memory_device_ = 0;
   std::unique_ptr<Job> job_;
   std::vector<uint64_t> offsets_;    // of allocations in the reservation, in pages
