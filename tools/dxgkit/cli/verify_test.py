@@ -122,6 +122,7 @@ class Verify(Cli):
                 ("parts_overlap", 1, "transfers", "PAGE-50"),
                 ("first_part_only", 1, "worlds", "REND-29"),
                 ("room_ignored", 3, "passes", "REND-08"),
+                ("patch_room_ignored", 3, "worlds", "REND-08"),
                 ("later_pass_unlisted", 1, "passes", "REND-29"),
                 ("passes_stand_still", 1, "passes", "REND-09"),
                 ("context_too_many", 1, "many-contexts", "SCHED-05"),
@@ -152,7 +153,7 @@ class Verify(Cli):
             with self.subTest(fault=fault):
                 # A driver that never answers is asked once: the steps after it would wait for it.
                 # Some jobs take several DMA buffers anyway.
-                only = ("--step", step) if fault in ("preempt_silent", "restart_deaf", "later_pass_unlisted", "passes_stand_still", "context_too_many") else ()
+                only = ("--step", step) if fault in ("preempt_silent", "restart_deaf", "patch_room_ignored", "later_pass_unlisted", "passes_stand_still", "context_too_many") else ()
                 steps, rules = self.mutant(fault, *only, code=code)
                 self.assertIn(rule, rules.get(step, []), rules)
                 self.assertEqual(next(iter(rules)), step, "something else was found first")

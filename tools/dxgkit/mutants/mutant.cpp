@@ -259,6 +259,10 @@ NTSTATUS NTAPI ignore_room(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) 
   args->DmaSize = 64 * 1024;
   return whole.DxgkDdiRender(context, args);
 }
+NTSTATUS NTAPI ignore_patch_room(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  args->PatchLocationListOutSize *= 2;
+  return whole.DxgkDdiRender(context, args);
+}
 NTSTATUS NTAPI list_first_pass_only(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
   D3DDDI_PATCHLOCATIONLIST* const list = args->pPatchLocationListOut;
   const bool later = args->MultipassOffset != 0;
@@ -392,6 +396,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("fill_unchecked")) data->DxgkDdiRender = fill_unchecked;
   if (chosen("fill_little")) data->DxgkDdiRender = fill_little;
   if (chosen("room_ignored")) data->DxgkDdiRender = ignore_room;
+  if (chosen("patch_room_ignored")) data->DxgkDdiRender = ignore_patch_room;
   if (chosen("later_pass_unlisted")) data->DxgkDdiRender = list_first_pass_only;
   if (chosen("passes_stand_still")) data->DxgkDdiRender = begin_each_pass_anew;
   if (chosen("preempt_silent")) data->DxgkDdiPreemptCommand = ignore_preemption;
