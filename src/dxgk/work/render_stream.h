@@ -49,7 +49,7 @@ class RenderStream {
   static constexpr uint32_t kPassesAtOneOffset = 64;
   /// Elements of ours behind the patch list that a driver is given: who writes there is caught
   /// before anything else is hit.
-  static constexpr uint32_t kSparePatches = 256;
+  static constexpr uint32_t kSparePatches = 2048;
   /// Elements that the driver may write.
   static uint32_t patch_room(const DmaBuffer& buffer) {
     return static_cast<uint32_t>(buffer.patches.size()) - kSparePatches;
