@@ -120,7 +120,7 @@ class Verify(Cli):
                 ("transfers_nothing", 1, "paging", "PAGE-50"),
                 ("fills_half", 1, "fills", "PAGE-51"),
                 ("parts_overlap", 1, "transfers", "PAGE-50"),
-                ("first_part_only", 1, "worlds", "REND-29"),
+                ("first_part_only", 1, "passes", "REND-29"),
                 ("room_ignored", 3, "passes", "REND-08"),
                 ("patch_room_ignored", 3, "worlds", "REND-08"),
                 ("later_pass_unlisted", 1, "passes", "REND-29"),
