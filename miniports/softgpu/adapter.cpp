@@ -338,6 +338,9 @@ NTSTATUS NTAPI DdiGetNodeMetadata(IN_CONST_HANDLE, UINT node,
   metadata->EngineType = node == SGPU_NODE_3D ? DXGK_ENGINE_TYPE_3D : DXGK_ENGINE_TYPE_COPY;
   static const WCHAR kNames[SGPU_NODE_COUNT][5] = {{'3', 'D', 0}, {'C', 'o', 'p', 'y', 0}};
   RtlCopyMemory(metadata->FriendlyName, kNames[node], sizeof(kNames[node]));
+#if SOFTGPU_HAS_GPU_VA
+  metadata->GpuMmuSupported = has_gpu_va() ? TRUE : FALSE;
+#endif
   return STATUS_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
@@ -48,6 +49,15 @@ uint32_t Exercise::video_present_sources() const {
   return floor().core.facts().start.video_present_sources;
 }
 bool Exercise::running() const { return floor().core.running(); }
+
+bool Exercise::cpu_reaches(uint64_t bus_address, uint64_t size_bytes) const {
+  AdapterCore& core = floor().core;
+  for (const bus::Bar& bar : core.function().bars()) {
+    if (bar.kind != bus::BarKind::kMemory || bus_address < bar.base.value) continue;
+    if (range_within(bus_address - bar.base.value, size_bytes, bar.size)) return true;
+  }
+  return core.machine().system_pointer(bus::PhysicalAddress{bus_address}, size_bytes) != nullptr;
+}
 
 Status Exercise::repeat_queries() {
   DisplayFloor& floor = this->floor();
@@ -178,6 +188,19 @@ Result<uint32_t> Exercise::query_fences() {
 uint64_t Exercise::gpu_va_pages() const {
   AddressSpaces* const spaces = floor().spaces;
   return spaces == nullptr ? 0 : spaces->geometry().space_pages();
+}
+
+Exercise::GpuVaFacts Exercise::gpu_va_facts() const {
+  GpuVaFacts facts;
+  const AddressSpaces* const spaces = floor().spaces;
+  if (spaces == nullptr) return facts;
+  const gpuva::Geometry& geometry = spaces->geometry();
+  facts.read_only = geometry.read_only;
+  facts.no_execute = geometry.no_execute;
+  facts.zero = geometry.zero;
+  for (uint32_t level = 1; level < geometry.level_count; ++level)
+    facts.table_pages.push_back(uint64_t{1} << geometry.entry_shift(level));
+  return facts;
 }
 
 Result<Exercise::GpuVaRoot> Exercise::gpu_va_root(Process& process) {

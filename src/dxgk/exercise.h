@@ -41,6 +41,8 @@ class Exercise {
   uint32_t interface_version() const;
   uint32_t video_present_sources() const;
   bool running() const;
+  /// True if the bus addresses lead to one memory BAR of the adapter, or to system memory.
+  bool cpu_reaches(uint64_t bus_address, uint64_t size_bytes) const;
 
   /// LIFE-17: asks caps and, of a full driver, segments and node metadata again; each difference is
   /// a finding. The driver's own failure passes through.
@@ -66,6 +68,14 @@ class Exercise {
   };
   /// Pages of 4 KiB an address space has; 0: the adapter has no such addresses.
   uint64_t gpu_va_pages() const;
+  /// What the driver says of its page tables.
+  struct GpuVaFacts {
+    bool read_only = false, no_execute = false, zero = false;
+    /// Pages of 4 KiB that one table covers, from the leaf up to below the root.
+    std::vector<uint64_t> table_pages;
+  };
+  /// Empty without such addresses.
+  GpuVaFacts gpu_va_facts() const;
   /// kNotSupported: there are no such addresses; kInvalidParameter: no context of it has a root, or
   /// its tables are being written again, show pages of the kernel's until then, and nobody runs.
   Result<GpuVaRoot> gpu_va_root(Process& process);

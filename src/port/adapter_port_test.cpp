@@ -407,6 +407,7 @@ TEST(AdapterPort, ChecksCallbackLevels) {
     world.miniport.hooks.submit = [&](const DXGKARG_SUBMITCOMMAND*) {
       DXGKARGCB_GETHANDLEDATA arguments{};
       arguments.hObject = 1;
+      arguments.Type = DXGK_HANDLE_ALLOCATION;
       world.miniport.callbacks().DxgkCbGetHandleData(&arguments);
       world.miniport.callbacks().DxgkCbQueueDpc(
           world.miniport.callbacks().DeviceHandle);  // any level

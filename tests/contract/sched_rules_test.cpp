@@ -30,8 +30,8 @@ TEST_F(SchedRulesTest, NodesBeyondTheLastAreRefusedByTheDriver) {
         },
         [&](ScriptedMiniport& miniport) {
           if (!careless) return;
-          miniport.hooks.get_node_metadata = [](UINT, DXGKARG_GETNODEMETADATA* metadata) {
-            metadata->EngineType = DXGK_ENGINE_TYPE_3D;
+          miniport.hooks.get_node_metadata = [](UINT node, DXGKARG_GETNODEMETADATA* metadata) {
+            metadata->EngineType = node == 0 ? DXGK_ENGINE_TYPE_3D : DXGK_ENGINE_TYPE_COPY;
             return nt_status(Status::kSuccess);
           };
         });

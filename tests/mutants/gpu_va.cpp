@@ -157,8 +157,10 @@ void two_levels_root_is_no_page(DRIVER_INITIALIZATION_DATA* table) {
 /// A spoilt answer to some operations; true: `status` is it.
 using SpoilPaging = bool (*)(DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS* status);
 SpoilPaging spoil_paging;
+HANDLE paging_adapter;  // of the call that is spoilt
 NTSTATUS NTAPI build_spoilt(IN_CONST_HANDLE context, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
   NTSTATUS status = STATUS_SUCCESS;
+  paging_adapter = context;
   if (spoil_paging(args, &status)) return status;
   return original.DxgkDdiBuildPagingBuffer(context, args);
 }
@@ -267,6 +269,62 @@ void update_keeps_old_entries(DRIVER_INITIALIZATION_DATA* table) {
   });
 }
 
+/// Leaf entries of an update lose a bit on their way. The driver reads a copy.
+template <typename Change>
+bool update_changed(DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS* status, Change change) {
+  auto& update = args->UpdatePageTable;
+  if (args->Operation != DXGK_OPERATION_UPDATE_PAGE_TABLE || update.PageTableLevel != 0)
+    return false;
+  const UINT listed = update.Flags.Repeat != 0 ? 1 : update.NumPageTableEntries;
+  auto* const copy = static_cast<DXGK_PTE*>(
+      ExAllocatePoolWithTag(NonPagedPoolNx, listed * sizeof(DXGK_PTE), 'etpM'));
+  if (copy == nullptr) return false;
+  const DXGK_PTE* const listed_entries = update.pPageTableEntries;
+  for (UINT i = 0; i < listed; ++i) {
+    copy[i] = listed_entries[i];
+    change(&copy[i]);
+  }
+  update.pPageTableEntries = copy;
+  *status = original.DxgkDdiBuildPagingBuffer(paging_adapter, args);
+  update.pPageTableEntries = const_cast<DXGK_PTE*>(listed_entries);
+  ExFreePoolWithTag(copy, 'etpM');
+  return true;
+}
+void update_forgets_read_only(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS* status) {
+    return update_changed(args, status, [](DXGK_PTE* entry) { entry->ReadOnly = 0; });
+  });
+}
+void update_forgets_no_execute(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS* status) {
+    return update_changed(args, status, [](DXGK_PTE* entry) { entry->NoExecute = 0; });
+  });
+}
+void update_takes_zeros_for_memory(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS* status) {
+    return update_changed(args, status, [](DXGK_PTE* entry) {
+      if (entry->Zero == 0) return;
+      entry->Zero = 0;
+      entry->Valid = 1;
+    });
+  });
+}
+/// All but the last page of what changed.
+void flush_ends_early(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    auto& flush = args->FlushTlb;
+    if (args->Operation == DXGK_OPERATION_FLUSH_TLB &&
+        flush.EndVirtualAddress > flush.StartVirtualAddress + PAGE_SIZE)
+      flush.EndVirtualAddress -= PAGE_SIZE;
+    return false;
+  });
+}
+void copy_forgets_entries(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    return args->Operation == DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES;
+  });
+}
+
 // --- roots and submissions ---
 
 NTSTATUS NTAPI submit_without_room(IN_CONST_HANDLE context,
@@ -360,6 +418,11 @@ const Mutant kGpuVaMutants[] = {
     MUTANT(fill_writes_half),
     MUTANT(flush_does_nothing),
     MUTANT(update_keeps_old_entries),
+    MUTANT(update_forgets_read_only),
+    MUTANT(update_forgets_no_execute),
+    MUTANT(update_takes_zeros_for_memory),
+    MUTANT(flush_ends_early),
+    MUTANT(copy_forgets_entries),
     MUTANT(submit_has_no_room),
     MUTANT(submit_refuses_paging),
     MUTANT(submit_reads_absent_private_data),

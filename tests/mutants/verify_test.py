@@ -47,6 +47,14 @@ class GpuVa(Verify):
         ("flush_does_nothing", 2, ("mappings",), "mappings", "VA-47"),
         ("update_keeps_old_entries", 2, ("page-faults",), "page-faults", "VA-47"),
         ("update_keeps_old_entries", 3, ("page-faults",), "page-faults", "VA-47"),
+        ("update_forgets_read_only", 2, ("protections",), "protections", "VA-47"),
+        ("update_forgets_read_only", 1, ("protections",), "protections", "VA-47"),
+        ("update_forgets_no_execute", 2, ("protections",), "protections", "VA-47"),
+        ("update_takes_zeros_for_memory", 2, ("page-tables",), "page-tables", "VA-47"),
+        ("update_takes_zeros_for_memory", 1, ("page-tables",), "page-tables", "VA-47"),
+        ("flush_ends_early", 2, ("page-tables",), "page-tables", "VA-47"),
+        ("flush_ends_early", 1, ("page-tables",), "page-tables", "VA-47"),
+        ("copy_forgets_entries", 2, ("page-tables",), "page-tables", "VA-47"),
         ("root_of_somebody_else", 2, ("same-addresses",), "same-addresses", "SUB-30"),
         ("root_of_somebody_else", 1, ("same-addresses",), "same-addresses", "SUB-30"),
         ("submit_forgets_null_rendering", 2, ("null-rendering",), "null-rendering", "SUB-22"),
@@ -80,8 +88,8 @@ class GpuVa(Verify):
 
     def test_a_whole_driver_behind_the_mutants(self):
         for model in (1, 2, 3):
-            code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", *("--step", "own-content", "--step", "mappings",
-                                             "--step", "same-addresses", "--step", "null-rendering", "--step", "page-faults"), registry={"MemoryModel": model})
+            code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", *("--step", "own-content", "--step", "mappings", "--step", "page-tables",
+                                             "--step", "protections", "--step", "same-addresses", "--step", "null-rendering", "--step", "page-faults"), registry={"MemoryModel": model})
             self.assertEqual((code, rules), (0, {}), steps)
             self.assertEqual({step["outcome"] for step in steps.values()}, {"ok"}, steps)
 

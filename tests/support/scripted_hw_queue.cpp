@@ -130,6 +130,7 @@ ScriptedHwQueues::ScriptedHwQueues(ScriptedMiniport& miniport, ScriptedGpuVa& gp
       std::max<uint32_t>(miniport.config.version, DXGKDDI_INTERFACE_VERSION_WDDM2_5);
   miniport.hooks.get_node_metadata = [this](UINT node, DXGKARG_GETNODEMETADATA* metadata) {
     metadata->EngineType = node == 0 ? DXGK_ENGINE_TYPE_3D : DXGK_ENGINE_TYPE_COPY;
+    metadata->GpuMmuSupported = TRUE;
     metadata->Flags.ContextSchedulingSupported = context_scheduling ? 1 : 0;
     metadata->Flags.RingBufferFenceRelease = ring_buffer_fence_release ? 1 : 0;
     metadata->Flags.MaxInFlightHwQueueBuffers = static_cast<UINT>(max_in_flight) & 0xFFFF;

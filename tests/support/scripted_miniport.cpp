@@ -212,6 +212,7 @@ struct ScriptedMiniport::Thunks {
     if (me.hooks.get_node_metadata) return me.hooks.get_node_metadata(node, metadata);
     if (node >= me.config.nodes) return status_of(Status::kInvalidParameter);
     metadata->EngineType = node == 0 ? DXGK_ENGINE_TYPE_3D : DXGK_ENGINE_TYPE_COPY;
+    if (me.config.version >= DXGKDDI_INTERFACE_VERSION_WDDM2_0) metadata->GpuMmuSupported = TRUE;
     return status_of(Status::kSuccess);
   }
 

@@ -198,6 +198,35 @@ std::optional<SegmentRefusal> check_invalid_ranges(uint32_t id, const port::Segm
   return std::nullopt;
 }
 
+/// What nothing of the kernel depends on, and cannot be so all the same.
+void report_oddities(uint32_t id, const port::SegmentInfo& segment, verifier::Findings& findings) {
+  const auto report = [&](const char* rule, std::string actual, std::string expected,
+                          std::string fix, std::string why) {
+    findings.report(verifier::Finding{.rule = rule,
+                                      .severity = verifier::Severity::kViolation,
+                                      .ddi = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
+                                      .actual = std::move(actual),
+                                      .expected = std::move(expected),
+                                      .fix = std::move(fix),
+                                      .why = std::move(why)});
+  };
+  if ((segment.flags & kSegmentAgp) == 0 && segment.base_address % kPageBytes != 0) {
+    report("SEG-17", fmt::format("Segment {} has BaseAddress 0x{:X}.", id, segment.base_address),
+           "BaseAddress is a multiple of the host page, 4096 bytes.",
+           "Report the segment's first page as the GPU sees it.",
+           "Allocations begin at whole pages of a segment, and their alignment is that of their "
+           "GPU address.");
+  }
+  constexpr uint32_t kGroups = kSegmentLocalBudgetGroup | kSegmentNonLocalBudgetGroup;
+  if ((segment.flags & kGroups) == kGroups) {
+    report("SEG-43",
+           fmt::format("Segment {} has Flags 0x{:08X}: LocalBudgetGroup and NonLocalBudgetGroup.",
+                       id, segment.flags),
+           "A segment counts in one of the two groups.", "Clear one of them.",
+           "An application is told the budget of each group.");
+  }
+}
+
 /// SEG-43: which budget, and whether it counts there. A driver that marks no segment as a target
 /// has every segment counted (our choice); without a group a memory segment is local, an aperture
 /// is not (our choice).
@@ -284,6 +313,7 @@ std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info
             check_flags(id, segment, interface_version, around.agp.has_value()))
       return refusal;
     if (std::optional<SegmentRefusal> refusal = check_extent(id, segment)) return refusal;
+    report_oddities(id, segment, findings);
 
     vidmm::SegmentDesc desc;
     desc.id = SegmentId{id};

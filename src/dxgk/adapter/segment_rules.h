@@ -33,7 +33,8 @@ const char* why_segments_break(std::string_view rule);
 /// Checks the whole description (SEG-05, 06, 12..14, 16, 17, 22, 25, 28, 29, 31, 34, 35, 37, 40,
 /// 41, 43..47, 49) and fills `segments` for the memory manager. A refusal leaves `segments`
 /// unspecified; milder violations are reported to `findings` and the value Windows would use is
-/// taken (SEG-25, SEG-28, SEG-29, overlaps of SEG-45).
+/// taken (an odd base of SEG-17, SEG-25, SEG-28, SEG-29, both groups of SEG-43, overlaps of
+/// SEG-45).
 std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info,
                                                   const port::DriverCaps& caps,
                                                   uint32_t interface_version,

@@ -233,7 +233,7 @@ const Accepted kAccepted[] = {
      }},
     {"SegmentsThatTouch", "SEG-46", [](auto& i) { i.segments[1].base_address = 16 * kMebibyte; }},
     {"SegmentThatEndsAtTheTopOfTheAddressSpace", "SEG-17",
-     [](auto& i) { i.segments[1].base_address = UINT64_MAX - i.segments[1].size; }},
+     [](auto& i) { i.segments[1].base_address = UINT64_MAX - 4095 - i.segments[1].size; }},
     {"PagingBufferInTheAperture", "SEG-47", [](auto& i) { i.paging_buffer_segment = 2; }},
     {"DirectFlipFromWindows8On", "SEG-16",
      [](auto& i) { i.segments[0].flags |= kSegmentDirectFlip; }},
@@ -627,6 +627,39 @@ TEST(SegmentRules, AHostApertureBesideABarThatShowsAllIsWorthAWord) {
   std::swap(info.segments[0], info.segments[2]);
   info.segments[0].flags = kSegmentSupportsCpuHostAperture;
   EXPECT_EQ(told(17 * kMebibyte), 1U);
+}
+
+TEST(SegmentRules, WhatCannotBeSoIsSaidAndTheAdapterGoesOn) {
+  DXGKIT_COVERS("SEG-17", "SEG-43");
+  struct Row {
+    const char* rule;  // null: nothing is wrong
+    void (*change)(port::SegmentsInfo&);
+  };
+  const Row rows[] = {
+      {"SEG-17", [](port::SegmentsInfo& info) { info.segments[0].base_address = 1; }},
+      {"SEG-17", [](port::SegmentsInfo& info) { info.segments[1].base_address += 2048; }},
+      {nullptr, [](port::SegmentsInfo& info) { info.segments[1].base_address += 4096; }},
+      {"SEG-43",
+       [](port::SegmentsInfo& info) {
+         info.segments[1].flags |= kSegmentLocalBudgetGroup | kSegmentNonLocalBudgetGroup;
+       }},
+      {nullptr,
+       [](port::SegmentsInfo& info) {
+         info.segments[0].flags |= kSegmentLocalBudgetGroup;
+         info.segments[1].flags |= kSegmentNonLocalBudgetGroup;
+       }},
+  };
+  for (const Row& row : rows) {
+    port::SegmentsInfo info = valid_description();
+    row.change(info);
+    const Outcome outcome = check(info, kInterfaceWddm20);
+    EXPECT_FALSE(outcome.refusal.has_value());
+    EXPECT_EQ(outcome.segments.size(), 2U);
+    ASSERT_EQ(outcome.findings.size(), row.rule == nullptr ? 0U : 1U);
+    if (row.rule == nullptr) continue;
+    EXPECT_EQ(outcome.findings[0].rule, row.rule);
+    EXPECT_EQ(outcome.findings[0].severity, verifier::Severity::kViolation);
+  }
 }
 
 TEST(SegmentRules, UpTo127Banks) {

@@ -11,6 +11,8 @@
 #include "base/arithmetic.h"
 #include "base/interface_versions.h"
 #include "dxgk/adapter/segment_rules.h"
+#include "port/ddi/caps_values.h"
+#include "port/ddi/display_caps.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -62,6 +64,17 @@ void StartRules::explain_failure(const char* ddi, Status status) {
 
 Status StartRules::check_addressing() {
   const uint64_t last_page = core_.machine().highest_system_address().value;
+  if (core_.caps().highest_acceptable_address == 0) {
+    core_.findings().report(verifier::Finding{
+        .rule = "LIFE-14",
+        .severity = verifier::Severity::kViolation,
+        .ddi = kCapsQuery,
+        .actual = "HighestAcceptableAddress is 0.",
+        .expected = fmt::format("It covers all installed memory, which ends at 0x{:X}.", last_page),
+        .fix = "Report the highest address the device can reach: -1 if it reaches all.",
+        .why = "Taken at its word the device reaches no page of system memory. Here it is taken as "
+               "if nothing was said."});
+  }
   if (core_.caps().highest_acceptable_address != 0 &&
       core_.caps().highest_acceptable_address < last_page) {
     return refuse(
@@ -136,6 +149,7 @@ Status StartRules::check_caps() {
            .windows = "Windows may refuse the driver."});
     }
   }
+  report_odd_values();
   DXGKIT_RETURN_IF_FAILED(check_version_features());
   DXGKIT_RETURN_IF_FAILED(check_caps_entries());
   check_software_key();
@@ -299,6 +313,7 @@ Status StartRules::check_display_entries() {
 }
 
 Status StartRules::check_display_only_caps() {
+  report_odd_values();
   const port::DisplayCaps caps = port::display_caps_of(core_.caps(), core_.interface_version());
   if (core_.caps().wddm_version < kModelWddm12) {
     core_.findings().report(verifier::Finding{
@@ -368,6 +383,8 @@ void StartRules::check_promised_entries() {
                    "DxgkDdiSetPowerComponentFState"},
            Promise{"SupportSurpriseRemoval", caps.support_surprise_removal,
                    "DxgkDdiNotifySurpriseRemoval"},
+           Promise{"SupportSurpriseRemovalInHibernation",
+                   caps.support_surprise_removal_in_hibernation, "DxgkDdiNotifySurpriseRemoval"},
            Promise{"VSyncPowerSaveAware", saves_power && !controls, "DxgkDdiControlInterrupt"},
            Promise{"MaxPointerWidth", has_pointer, "DxgkDdiSetPointerPosition"},
            Promise{"MaxPointerWidth", has_pointer, "DxgkDdiSetPointerShape"},
@@ -382,6 +399,20 @@ void StartRules::check_promised_entries() {
         .fix =
             fmt::format("Fill {} in the initialization data, or leave {} 0.", one.entry, one.cap),
         .confidence = verifier::Confidence::kInferred});
+  }
+}
+
+void StartRules::report_odd_values() {
+  for (const port::OddValue& odd : port::odd_values_of(core_.caps(), core_.interface_version())) {
+    core_.findings().report(verifier::Finding{
+        .rule = "CAPS-11",
+        .severity = verifier::Severity::kViolation,
+        .ddi = kCapsQuery,
+        .actual = fmt::format("{} is 0x{:X}.", odd.member, odd.value),
+        .expected = fmt::format("A value of {}.", odd.enumeration),
+        .fix = odd.fix,
+        .why = "The kernel compares such a value with the constants, and may take it for an older "
+               "or a coarser one."});
   }
 }
 

@@ -41,6 +41,8 @@ class StartRules {
  private:
   /// LIFE-13.
   Status check_version_features();
+  /// CAPS-11.
+  void report_odd_values();
   /// Entries that caps promise (CAPS-04).
   void check_promised_entries();
   Status check_caps_entries();

@@ -37,12 +37,17 @@ TEST(StartRules, PreemptionNeedsSeveralEngines) {
 }
 
 TEST(StartRules, TheDeviceReachesAllMemory) {
-  const auto runtime = runtime::make_sim_runtime(1);
-  runtime->run_main([] {
+  runtime::make_sim_runtime(1)->run_main([] {
     TestCore test;
     StartRules rules(test.core);
     test.core.learn().caps.highest_acceptable_address = 0;
-    EXPECT_EQ(rules.check_addressing(), Status::kSuccess) << "nothing was said";
+    EXPECT_EQ(rules.check_addressing(), Status::kSuccess) << "taken as if nothing was said";
+    EXPECT_EQ(only_rule(test), "LIFE-14");
+    EXPECT_EQ(test.findings.all().front().severity, verifier::Severity::kViolation);
+  });
+  runtime::make_sim_runtime(1)->run_main([] {
+    TestCore test;
+    StartRules rules(test.core);
     test.core.learn().caps.highest_acceptable_address = test.machine.highest_system_address().value;
     EXPECT_EQ(rules.check_addressing(), Status::kSuccess);
     --test.core.learn().caps.highest_acceptable_address;

@@ -150,7 +150,7 @@ Status ContextPresents::present_by_buffer(const PresentRequest& request,
     args.buffer = buffer->view;
     args.allocations = buffer->allocations.data();
     args.patches_out = buffer->patches.data();
-    args.patches_out_capacity = static_cast<uint32_t>(buffer->patches.size());
+    args.patches_out_capacity = RenderStream::patch_room(*buffer);
     args.multipass_offset = multipass_offset;
     args.color = request.color;
     args.destination = request.destination_rect;
@@ -158,7 +158,13 @@ Status ContextPresents::present_by_buffer(const PresentRequest& request,
     args.sub_rects = request.sub_rects;  // the whole list in each pass (REND-18)
     args.flip_interval = request.flip_interval;
     args.private_data = request.private_data;
+    const port::WriteGuard behind = RenderStream::patch_guard(*buffer);
     const port::RenderResult result = floor.core.port().rendering().present(args);
+    if (const auto damage = behind.damage(); damage.has_value()) [[unlikely]] {
+      stream.patches_overrun(*buffer, *damage, "DxgkDdiPresent");
+      outcome = Status::kDeviceRemoved;
+      break;
+    }
     const bool more = result.status == Status::kGraphicsInsufficientDmaBuffer;
     if (!more && result.status != Status::kSuccess) {
       outcome = result.status;

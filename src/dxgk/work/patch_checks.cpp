@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 namespace dxgkit::dxgk {
@@ -32,6 +33,26 @@ void PatchChecks::check_references(const DmaBuffer& buffer, const port::RenderRe
       .confidence = verifier::Confidence::kMeasured});
 }
 
+void PatchChecks::report_slots_of_none(const DmaBuffer& buffer, const port::RenderResult& result,
+                                       const char* ddi) {
+  for (uint32_t i = 0; i < result.patch_count; ++i) {
+    const uint32_t slot = buffer.patches[i].slot_id & 0xFFFFFFU;
+    if (slot == 0) continue;
+    core_.findings().report(verifier::Finding{
+        .rule = "REND-22",
+        .severity = verifier::Severity::kViolation,
+        .ddi = ddi,
+        .actual =
+            fmt::format("Patch element {} has SlotId {}; MaxAllocationListSlotId is 0.", i, slot),
+        .expected = "A driver that reports no slots names none: SlotId is 0.",
+        .fix = "Report in MaxAllocationListSlotId how many slots the driver uses, or leave SlotId "
+               "0.",
+        .why = "Without slots the kernel does not follow what stays bound from one part of a "
+               "buffer to the next (REND-26)."});
+    return;
+  }
+}
+
 /// All of them at once, without a branch: there are thousands, and hardly ever a bad one. What may
 /// not be below zero is collected, and its sign tells. False: a closer look has to tell.
 bool PatchChecks::plainly_right(const DmaBuffer& buffer, const port::RenderResult& result,
@@ -56,8 +77,10 @@ bool PatchChecks::plainly_right(const DmaBuffer& buffer, const port::RenderResul
 Status PatchChecks::check_patches(const DmaBuffer& buffer, const port::RenderResult& result,
                                   const char* ddi) {
   const uint32_t slots = core_.caps().max_allocation_list_slot_id;
+  // A driver that has none leaves the ids at 0.
+  if (plainly_right(buffer, result, std::max(slots, 1U))) return Status::kSuccess;
   const uint32_t slot_limit = slots == 0 ? 1U << 24 : slots;
-  if (plainly_right(buffer, result, slot_limit)) return Status::kSuccess;
+  if (slots == 0) report_slots_of_none(buffer, result, ddi);
   uint32_t last_split = 0;
   for (uint32_t i = 0; i < result.patch_count; ++i) {
     const port::PatchLocation& patch = buffer.patches[i];

@@ -21,6 +21,9 @@ class PatchChecks {
   void check_references(const DmaBuffer& buffer, const port::RenderResult& result);
 
  private:
+  /// REND-22 of a driver that says it has no slots. The buffer is taken as it is.
+  void report_slots_of_none(const DmaBuffer& buffer, const port::RenderResult& result,
+                            const char* ddi);
   static bool plainly_right(const DmaBuffer& buffer, const port::RenderResult& result,
                             uint32_t slot_limit);
 

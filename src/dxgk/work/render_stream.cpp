@@ -93,6 +93,7 @@ Status RenderStream::render(const RenderRequest& request, uint32_t* queued) {
 
   uint32_t multipass_offset = 0;
   uint32_t without_progress = 0;
+  uint32_t standing = 0;
   Status outcome = Status::kSuccess;
   for (;;) {
     DmaBuffer* buffer = nullptr;
@@ -108,9 +109,15 @@ Status RenderStream::render(const RenderRequest& request, uint32_t* queued) {
     args.patches_in = buffers.patches;
     args.patches_in_count = request.patch_count;
     args.patches_out = buffer->patches.data();
-    args.patches_out_capacity = static_cast<uint32_t>(buffer->patches.size());
+    args.patches_out_capacity = patch_room(*buffer);
     args.multipass_offset = multipass_offset;
+    const port::WriteGuard behind = patch_guard(*buffer);
     const port::RenderResult result = floor.core.port().rendering().render(args);
+    if (const auto damage = behind.damage(); damage.has_value()) [[unlikely]] {
+      patches_overrun(*buffer, *damage, "DxgkDdiRender");
+      outcome = Status::kDeviceRemoved;
+      break;
+    }
     const bool more = result.status == Status::kGraphicsInsufficientDmaBuffer;
     if (!more && result.status != Status::kSuccess) {
       outcome = result.status;
@@ -127,20 +134,28 @@ Status RenderStream::render(const RenderRequest& request, uint32_t* queued) {
       break;
     }
     if (more) {
-      const bool progress = result.dma_bytes != 0 || result.multipass_offset != multipass_offset;
-      without_progress = progress ? 0 : without_progress + 1;
-      if (without_progress >= kPassesWithoutProgress) {
+      const bool moved = result.multipass_offset != multipass_offset;
+      without_progress = moved || result.dma_bytes != 0 ? 0 : without_progress + 1;
+      standing = moved ? 0 : standing + 1;
+      if (without_progress >= kPassesWithoutProgress || standing >= kPassesAtOneOffset) {
+        const bool nothing = without_progress >= kPassesWithoutProgress;
         floor.core.findings().report(verifier::Finding{
             .rule = "REND-09",
             .severity = verifier::Severity::kViolation,
             .ddi = "DxgkDdiRender",
-            .actual = fmt::format("It asked for another DMA buffer {} times without writing "
-                                  "anything or moving MultipassOffset ({}).",
-                                  without_progress, multipass_offset),
+            .actual = nothing
+                          ? fmt::format("It asked for another DMA buffer {} times without writing "
+                                        "anything or moving MultipassOffset ({}).",
+                                        without_progress, multipass_offset)
+                          : fmt::format("It filled {} DMA buffers, and MultipassOffset was {} "
+                                        "after each of them.",
+                                        standing, multipass_offset),
             .expected =
                 "Each pass into an empty DMA buffer translates a part of the command buffer.",
-            .fix = "Write what fits, advance pDmaBuffer and MultipassOffset, or ask for a larger "
-                   "DMA buffer at context creation."});
+            .fix = nothing ? "Write what fits, advance pDmaBuffer and MultipassOffset, or ask for "
+                             "a larger DMA buffer at context creation."
+                           : "Begin each pass where MultipassOffset says that the last one ended.",
+            .why = nothing ? "" : "MultipassOffset is all that a pass knows of those before it."});
         abandon_pass(*buffer);
         outcome = Status::kInvalidParameter;
         break;
@@ -189,7 +204,8 @@ Status RenderStream::begin_pass(Listed listed, DmaBuffer** out) {
     buffer = *acquired;
     buffer->users = 1;  // this call, until the packet is queued
     const size_t patch_capacity =
-        std::max<size_t>(context_.info().patch_list_size, memory_.buffers().patch_count);
+        std::max<size_t>(context_.info().patch_list_size, memory_.buffers().patch_count) +
+        kSparePatches;
     if (buffer->patches.size() < patch_capacity) buffer->patches.resize(patch_capacity);
     capture_.fill(*buffer);
   });
@@ -210,6 +226,24 @@ void RenderStream::break_contract(DmaBuffer& buffer, uint32_t written) {
               "clear at DxgkDdiCreateDevice.",
        .bugcheck_code = 0x10E,
        .bugcheck_parameter = 0x16});
+}
+
+void RenderStream::patches_overrun(DmaBuffer& buffer, const port::WriteGuard::Damage& damage,
+                                   const char* ddi) {
+  const uint32_t room = patch_room(buffer);
+  abandon_pass(buffer);
+  context_.device().floor().core.fail(
+      {.rule = "REND-08",
+       .severity = verifier::Severity::kBugCheck,
+       .ddi = ddi,
+       .actual = fmt::format("It wrote {:#04x} {} bytes behind the end of pPatchLocationListOut, "
+                             "whose size is {} elements.",
+                             damage.value, damage.first, room),
+       .expected = fmt::format("It writes at most {} elements.", room),
+       .fix = "Compare PatchLocationListOutSize with the elements written so far before each one, "
+              "and return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER when it does not do.",
+       .bugcheck_code = 0x10E,
+       .bugcheck_parameter = 0x12});
 }
 
 void RenderStream::abandon_pass(DmaBuffer& buffer) {

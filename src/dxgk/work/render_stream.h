@@ -15,6 +15,7 @@
 #include "dxgk/work/patch_checks.h"
 #include "dxgk/work/render_turn.h"
 #include "port/types.h"
+#include "port/write_guard.h"
 #include "runtime/thread_annotations.h"
 #include "vidmm/memory_manager.h"
 
@@ -44,6 +45,23 @@ class RenderStream {
   /// Passes of one call that neither wrote anything nor moved MultipassOffset before it is called a
   /// livelock.
   static constexpr uint32_t kPassesWithoutProgress = 2;
+  /// That write, and end where the last one ended.
+  static constexpr uint32_t kPassesAtOneOffset = 64;
+  /// Elements of ours behind the patch list that a driver is given: who writes there is caught
+  /// before anything else is hit.
+  static constexpr uint32_t kSparePatches = 2048;
+  /// Elements that the driver may write.
+  static uint32_t patch_room(const DmaBuffer& buffer) {
+    return static_cast<uint32_t>(buffer.patches.size()) - kSparePatches;
+  }
+  /// Behind the patch list of a buffer between begin_pass() and the driver's call.
+  static port::WriteGuard patch_guard(DmaBuffer& buffer) {
+    return port::WriteGuard(
+        reinterpret_cast<std::byte*>(buffer.patches.data() + patch_room(buffer)));
+  }
+  /// REND-08: the driver wrote there. Fatal; the pass is over.
+  void patches_overrun(DmaBuffer& buffer, const port::WriteGuard::Damage& damage, const char* ddi)
+      DXGKIT_REQUIRES(in_turn);
 
   explicit RenderStream(Context& context);
 

@@ -166,11 +166,24 @@ AdapterHost::HandleType type_of(DXGK_HANDLE_TYPE type) {
                                       : AdapterHost::HandleType::kAllocation;
 }
 
+/// ALLOC-33.
+bool is_handle_type(PortCore& core, const char* callback, DXGK_HANDLE_TYPE type) {
+  if (type == DXGK_HANDLE_ALLOCATION || type == DXGK_HANDLE_RESOURCE) [[likely]]
+    return true;
+  (void)core.violation("ALLOC-33", callback,
+                       fmt::format("Type is {}.", static_cast<uint32_t>(type)),
+                       "DXGK_HANDLE_ALLOCATION or DXGK_HANDLE_RESOURCE; the answer is NULL.",
+                       "Set Type to the kind of object that the handle names.", Status::kSuccess);
+  return false;
+}
+
 void* NTAPI get_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments) {
   CallbackTrace done("DxgkCbGetHandleData");
   PortCore* const adapter = of_caller("DxgkCbGetHandleData");
   if (adapter == nullptr || arguments == nullptr) return done(static_cast<void*>(nullptr));
   check_callback(*adapter, "DxgkCbGetHandleData", nt::kApcLevel, false);
+  if (!is_handle_type(*adapter, "DxgkCbGetHandleData", arguments->Type))
+    return done(static_cast<void*>(nullptr));
   return done(adapter->host.get_handle_data(arguments->hObject, type_of(arguments->Type),
                                             arguments->Flags.DeviceSpecific != 0));
 }
@@ -199,6 +212,8 @@ void* NTAPI acquire_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments,
   if (adapter == nullptr || arguments == nullptr || release == nullptr)
     return done(static_cast<void*>(nullptr));
   check_callback(*adapter, "DxgkCbAcquireHandleData", nt::kApcLevel, false);
+  if (!is_handle_type(*adapter, "DxgkCbAcquireHandleData", arguments->Type))
+    return done(static_cast<void*>(nullptr));
   void* reference = nullptr;
   void* data = adapter->host.acquire_handle_data(arguments->hObject, type_of(arguments->Type),
                                                  arguments->Flags.DeviceSpecific != 0, &reference);

@@ -89,7 +89,16 @@ struct PortCore {
   runtime::Mutex creating_lock;
   std::vector<HANDLE> creating DXGKIT_GUARDED_BY(creating_lock);
 
-  uint32_t wddm_model = 0;            // DXGK_DRIVERCAPS::WDDMVersion; 0: not asked or not said
+  uint32_t wddm_model = 0;    // DXGK_DRIVERCAPS::WDDMVersion; 0: not asked or not said
+  uint32_t node_count = 0;    // as the caps say; 0: not asked
+  bool compute_only = false;  // MiscCaps.ComputeOnly
+  bool gpu_mmu = false;       // MemoryManagementCaps.GpuMmuSupported
+  struct Engine {
+    uint32_t type = 0;   // DXGK_ENGINE_TYPE
+    bool named = false;  // it has a FriendlyName
+    bool gpu_mmu = false;
+  };
+  std::vector<Engine> engines;        // by node, as far as they were asked
   std::vector<SegmentInfo> segments;  // by id - 1, as the driver described them
 
   HANDLE handle() const { return const_cast<PortCore*>(this); }

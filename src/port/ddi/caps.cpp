@@ -291,6 +291,62 @@ void clear_behind_name(std::vector<std::byte>* metadata) {
   }
 }
 
+/// CAPS-12: of one node, and behind the last one of all of them.
+void judge_engine(PortCore& core, uint32_t node, const DXGKARG_GETNODEMETADATA& metadata) {
+  const auto report = [&](verifier::Severity severity, std::string actual, std::string expected,
+                          std::string fix, std::string why) {
+    core.findings.report({.rule = "CAPS-12",
+                          .severity = severity,
+                          .ddi = kGetNodeMetadata.name,
+                          .actual = std::move(actual),
+                          .expected = std::move(expected),
+                          .fix = std::move(fix),
+                          .why = std::move(why)});
+  };
+  core.engines.resize(node);
+  core.engines.push_back({static_cast<uint32_t>(metadata.EngineType), metadata.FriendlyName[0] != 0,
+                          core.version >= kInterfaceWddm20 && metadata.GpuMmuSupported != FALSE});
+  if (core.engines.size() != core.node_count) return;
+  for (uint32_t i = 0; i < core.node_count; ++i) {
+    const PortCore::Engine& engine = core.engines[i];
+    if (engine.type >= static_cast<uint32_t>(DXGK_ENGINE_TYPE_MAX)) {
+      report(verifier::Severity::kViolation,
+             fmt::format("Node {} has EngineType {}.", i, engine.type),
+             fmt::format("A value of DXGK_ENGINE_TYPE, below DXGK_ENGINE_TYPE_MAX = {}.",
+                         static_cast<uint32_t>(DXGK_ENGINE_TYPE_MAX)),
+             "Set it to the constant that describes what the engine is for.",
+             "Tools show and count engines by it.");
+    }
+    if (engine.type == static_cast<uint32_t>(DXGK_ENGINE_TYPE_OTHER) && !engine.named) {
+      report(verifier::Severity::kViolation,
+             fmt::format("Node {} has EngineType DXGK_ENGINE_TYPE_OTHER and no FriendlyName.", i),
+             "An engine of no known type has a name.",
+             "Fill FriendlyName, or set the type that describes the engine.",
+             "Nothing else says what the engine is.");
+    }
+  }
+  if (core.gpu_mmu && std::ranges::none_of(core.engines, &PortCore::Engine::gpu_mmu)) {
+    report(verifier::Severity::kWarning,
+           fmt::format("The caps set GpuMmuSupported, and none of {} nodes does.", core.node_count),
+           "The nodes whose engines use page tables of the GpuMmu model say so.",
+           "Set GpuMmuSupported in the metadata of each such node.",
+           "The kernel may give a node without it no context with virtual addresses.");
+  }
+  if (core.compute_only) return;
+  const auto count = std::ranges::count(core.engines, static_cast<uint32_t>(DXGK_ENGINE_TYPE_3D),
+                                        &PortCore::Engine::type);
+  if (count == 1) return;
+  // Drivers that run on Windows have several: worth a word.
+  report(count == 0 ? verifier::Severity::kViolation : verifier::Severity::kWarning,
+         fmt::format("{} of {} nodes have EngineType DXGK_ENGINE_TYPE_3D.", count, core.node_count),
+         "Exactly one node of an adapter that renders is its 3D engine; a compute-only adapter "
+         "needs none.",
+         count == 0 ? "Say DXGK_ENGINE_TYPE_3D of the node that runs 3D work, or set "
+                      "MiscCaps.ComputeOnly (WDDM 2.6)."
+                    : "Say of the others what they are for: copies, video, or other work.",
+         "Runtimes look for the 3D engine by this value.");
+}
+
 }  // namespace
 
 Status CapsPort::query_early_caps() {
@@ -391,6 +447,9 @@ Result<DriverCaps> CapsPort::query_driver_caps() {
   if (core_.version >= kInterfaceWddm31)
     result.native_gpu_fence = caps.SchedulingCaps.NativeGpuFence != 0;
   result.node_count = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
+  core_.node_count = result.multi_engine_aware ? result.node_count : 1;  // SCHED-02
+  core_.gpu_mmu = result.gpu_mmu_supported;
+  core_.compute_only = core_.version >= kInterfaceWddm26 && caps.MiscCaps.ComputeOnly != 0;
   result.paging_node = caps.MemoryManagementCaps.PagingNode;
   result.no_64bit_atomics =
       core_.version >= kInterfaceWddm20 && caps.SchedulingCaps.No64BitAtomics != 0;
@@ -433,6 +492,7 @@ Status CapsPort::get_node_metadata(NodeOrdinal node, NodeMetadata* out) {
                              static_cast<UINT>(node.value), output.as<DXGKARG_GETNODEMETADATA>());
   static_cast<void>(output.finish(core_, kGetNodeMetadata.name, "pGetNodeMetadata"));
   if (status != Status::kSuccess || out == nullptr) return status;
+  judge_engine(core_, node.value, metadata);
   *out = {};
   out->raw.resize(abi::record_size("DXGK_NODEMETADATA", core_.version));
   std::memcpy(out->raw.data(), &metadata, std::min(out->raw.size(), sizeof(metadata)));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "port/core/ddi_call.h"
 #include "port/core/port_core.h"
@@ -221,12 +222,17 @@ BuildPagingResult PagingPort::build_paging(const BuildPagingArgs& args) {
   const size_t sample = check ? std::min<size_t>(before.size(), args.buffer_bytes) : 0;
   if (sample != 0) std::memcpy(before.data(), args.buffer, sample);
   Status status = Status::kSuccess;
+  uint32_t room = args.buffer_bytes;      // as the driver is told
+  std::optional<WriteGuard> behind_room;  // where that is less
   {
     DdiCall call(core_, kBuildPagingBuffer, static_cast<uint64_t>(arguments.Operation));
     std::optional<Status> answer;
     if (core_.faults != nullptr && !is_done_by_cpu(args)) [[unlikely]] {
       answer = core_.faults->before_paging(operation, args.buffer_bytes);
-      arguments.DmaSize = core_.faults->room(kBuildPagingBuffer.name, args.buffer_bytes);
+      arguments.DmaSize = room = core_.faults->room(kBuildPagingBuffer.name, args.buffer_bytes);
+      // Not among the bytes of the sample.
+      if (check && room >= sample && uint64_t{room} + kGuardBytes <= args.buffer_bytes)
+        behind_room.emplace(args.buffer + room);
     }
     status = answer.has_value()
                  ? *answer
@@ -296,11 +302,11 @@ BuildPagingResult PagingPort::build_paging(const BuildPagingArgs& args) {
   }
   const uint64_t bytes =
       reinterpret_cast<uint64_t>(arguments.pDmaBuffer) - reinterpret_cast<uint64_t>(args.buffer);
-  if (bytes > args.buffer_bytes) {
+  if (bytes > room) {
     return refuse(
         "PAGE-05", 0x12,
         fmt::format("pDmaBuffer came back {} bytes further, DmaSize is {}.",
-                    static_cast<int64_t>(bytes), args.buffer_bytes),
+                    static_cast<int64_t>(bytes), room),
         "It points past the last byte written, at most DmaSize further.",
         "Check the room that is left and return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER.");
   }
@@ -317,11 +323,13 @@ BuildPagingResult PagingPort::build_paging(const BuildPagingArgs& args) {
                     "bytes 0 to {:#x} of this one, which then never runs.",
                     written - 1));
   }
-  if (const auto damage = behind.damage(); damage.has_value()) {
+  auto damage_behind = behind.damage();
+  if (!damage_behind.has_value() && behind_room.has_value()) damage_behind = behind_room->damage();
+  if (damage_behind.has_value()) {
     return refuse("PAGE-05", 0x12,
                   fmt::format("It wrote {:#04x} {} bytes behind the end of the paging buffer, of "
                               "which DmaSize = {} bytes were left.",
-                              damage->value, damage->first, args.buffer_bytes),
+                              damage_behind->value, damage_behind->first, room),
                   "It writes inside pDmaBuffer[0, DmaSize).",
                   "Check the room that is left before each command and return "
                   "STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER.");

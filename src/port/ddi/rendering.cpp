@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <vector>
 
 #include "port/core/ddi_call.h"
@@ -123,10 +124,15 @@ RenderResult RenderingPort::render(const RenderArgs& args) {
   const WriteGuard behind_private(
       check && buffer.private_guarded ? buffer.private_data + buffer.private_size_bytes : nullptr);
   Status status = Status::kSuccess;
+  uint32_t room = buffer.size_bytes;      // as the driver is told
+  std::optional<WriteGuard> behind_room;  // where that is less
   {
     DdiCall call(core_, info, args.command_length);
-    if (core_.faults != nullptr) [[unlikely]]
-      arguments.DmaSize = core_.faults->room(info.name, args.buffer.size_bytes);
+    if (core_.faults != nullptr) [[unlikely]] {
+      arguments.DmaSize = room = core_.faults->room(info.name, args.buffer.size_bytes);
+      if (check && uint64_t{room} + kGuardBytes <= buffer.size_bytes)
+        behind_room.emplace(buffer.cpu + room);
+    }
     status = call(entry, args.context, &arguments);
     if (!call.completed()) {
       result.status = status;
@@ -150,6 +156,10 @@ RenderResult RenderingPort::render(const RenderArgs& args) {
   };
   if (const auto damage = behind.damage(); damage.has_value()) [[unlikely]]
     return wrote_behind(*damage, "DMA buffer", "DmaSize", buffer.size_bytes);
+  if (behind_room.has_value()) [[unlikely]] {
+    if (const auto damage = behind_room->damage(); damage.has_value())
+      return wrote_behind(*damage, "DMA buffer", "DmaSize", room);
+  }
   if (const auto damage = behind_private.damage(); damage.has_value()) [[unlikely]] {
     return wrote_behind(*damage, "private data", "DmaBufferPrivateDataSize",
                         buffer.private_size_bytes);
@@ -175,7 +185,7 @@ RenderResult RenderingPort::render(const RenderArgs& args) {
   result.multipass_offset = arguments.MultipassOffset;
   if (status != Status::kSuccess && status != Status::kGraphicsInsufficientDmaBuffer) return result;
   measure_outputs(core_, info,
-                  {.dma = {args.buffer.cpu, arguments.pDmaBuffer, args.buffer.size_bytes},
+                  {.dma = {args.buffer.cpu, arguments.pDmaBuffer, room},
                    .patches = {patches_out, arguments.pPatchLocationListOut,
                                uint64_t{args.patches_out_capacity} * sizeof(PatchLocation)},
                    .private_data = {private_data, arguments.pDmaBufferPrivateData,

@@ -162,8 +162,75 @@ NTSTATUS NTAPI leave_overlays(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYAD
   if (has_overlays) caps->MaxOverlays = overlays;
   return status;
 }
+NTSTATUS NTAPI version_of_nobody(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  if (NT_SUCCESS(status) && args->Type == DXGKQAITYPE_DRIVERCAPS) {
+    auto* const caps = static_cast<DXGK_DRIVERCAPS*>(args->pOutputData);
+    caps->WDDMVersion = static_cast<DXGK_WDDMVERSION>(caps->WDDMVersion + 1);
+  }
+  return status;
+}
+NTSTATUS NTAPI caps_without_slots(IN_CONST_HANDLE adapter,
+                                  IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  if (NT_SUCCESS(status) && args->Type == DXGKQAITYPE_DRIVERCAPS)
+    static_cast<DXGK_DRIVERCAPS*>(args->pOutputData)->MaxAllocationListSlotId = 0;
+  return status;
+}
+NTSTATUS NTAPI copy_engines_only(IN_CONST_HANDLE adapter, UINT node,
+                                 OUT_PDXGKARG_GETNODEMETADATA metadata) {
+  const NTSTATUS status = whole.DxgkDdiGetNodeMetadata(adapter, node, metadata);
+  if (NT_SUCCESS(status)) metadata->EngineType = DXGK_ENGINE_TYPE_COPY;
+  return status;
+}
+/// Changes the first segment's description.
+template <typename Change>
+NTSTATUS query_first_segment(HANDLE adapter, const DXGKARG_QUERYADAPTERINFO* args, Change change) {
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  if (!NT_SUCCESS(status) || args->Type != DXGKQAITYPE_QUERYSEGMENT3) return status;
+  auto* const query = static_cast<DXGK_QUERYSEGMENTOUT3*>(args->pOutputData);
+  if (query->pSegmentDescriptor != nullptr) change(query->pSegmentDescriptor);
+  return status;
+}
+NTSTATUS NTAPI base_inside_page(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  return query_first_segment(
+      adapter, args, [](DXGK_SEGMENTDESCRIPTOR3* segment) { segment->BaseAddress.QuadPart += 16; });
+}
+NTSTATUS NTAPI forget_cpu_address(IN_CONST_HANDLE adapter,
+                                  IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  return query_first_segment(adapter, args, [](DXGK_SEGMENTDESCRIPTOR3* segment) {
+    segment->CpuTranslatedAddress.QuadPart = 0;
+  });
+}
 
 // --- objects ---
+DXGKCB_GETHANDLEDATA get_handle_data;
+PVOID NTAPI get_data_of_no_type(IN_CONST_PDXGKARGCB_GETHANDLEDATA args) {
+  DXGKARGCB_GETHANDLEDATA changed = *args;
+  changed.Type = static_cast<DXGK_HANDLE_TYPE>(0);
+  return get_handle_data(&changed);
+}
+NTSTATUS NTAPI start_with_untyped_handles(const PVOID adapter, PDXGK_START_INFO start,
+                                          PDXGKRNL_INTERFACE interface, PULONG sources,
+                                          PULONG children) {
+  DXGKRNL_INTERFACE changed = *interface;
+  get_handle_data = changed.DxgkCbGetHandleData;
+  changed.DxgkCbGetHandleData = get_data_of_no_type;
+  return whole.DxgkDdiStartDevice(adapter, start, &changed, sources, children);
+}
+LONG live_contexts;
+NTSTATUS NTAPI create_few_contexts(IN_CONST_HANDLE device, INOUT_PDXGKARG_CREATECONTEXT args) {
+  // The driver has room for so many.
+  if (InterlockedIncrement(&live_contexts) > 40) {
+    InterlockedDecrement(&live_contexts);
+    return STATUS_UNSUCCESSFUL;
+  }
+  return whole.DxgkDdiCreateContext(device, args);
+}
+NTSTATUS NTAPI destroy_counted_context(IN_CONST_HANDLE context) {
+  InterlockedDecrement(&live_contexts);
+  return whole.DxgkDdiDestroyContext(context);
+}
 NTSTATUS NTAPI keep_device(IN_CONST_HANDLE) { return STATUS_SUCCESS; }
 KSPIN_LOCK kept_lock;
 NTSTATUS NTAPI keep_lock(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEDEVICE args) {
@@ -307,6 +374,26 @@ NTSTATUS NTAPI fill_little(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) 
             [&](const SgpuUmdFill* fill) { refused = refused || fill->size_bytes == 100; });
   return refused ? STATUS_INVALID_USER_BUFFER : whole.DxgkDdiRender(context, args);
 }
+NTSTATUS NTAPI ignore_room(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  // As large as DxgkDdiCreateContext asked for, whatever DmaSize says.
+  args->DmaSize = 64 * 1024;
+  return whole.DxgkDdiRender(context, args);
+}
+NTSTATUS NTAPI ignore_patch_room(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  args->PatchLocationListOutSize *= 2;
+  return whole.DxgkDdiRender(context, args);
+}
+NTSTATUS NTAPI list_first_pass_only(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  D3DDDI_PATCHLOCATIONLIST* const list = args->pPatchLocationListOut;
+  const bool later = args->MultipassOffset != 0;
+  const NTSTATUS status = whole.DxgkDdiRender(context, args);
+  if (later) args->pPatchLocationListOut = list;
+  return status;
+}
+NTSTATUS NTAPI begin_each_pass_anew(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  args->MultipassOffset = 0;
+  return whole.DxgkDdiRender(context, args);
+}
 NTSTATUS NTAPI ignore_preemption(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PREEMPTCOMMAND) {
   return STATUS_SUCCESS;
 }
@@ -443,6 +530,16 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("registers_lost")) data->DxgkDdiStartDevice = read_no_registers;
   if (chosen("lock_kept")) data->DxgkDdiCreateDevice = keep_lock;
   if (chosen("stop_waits")) data->DxgkDdiStopDevice = wait_in_stop;
+  if (chosen("version_odd")) data->DxgkDdiQueryAdapterInfo = version_of_nobody;
+  if (chosen("slots_none")) data->DxgkDdiQueryAdapterInfo = caps_without_slots;
+  if (chosen("engines_copy")) data->DxgkDdiGetNodeMetadata = copy_engines_only;
+  if (chosen("base_odd")) data->DxgkDdiQueryAdapterInfo = base_inside_page;
+  if (chosen("cpu_address_nowhere")) data->DxgkDdiQueryAdapterInfo = forget_cpu_address;
+  if (chosen("handle_of_no_type")) data->DxgkDdiStartDevice = start_with_untyped_handles;
+  if (chosen("context_too_many")) {
+    data->DxgkDdiCreateContext = create_few_contexts;
+    data->DxgkDdiDestroyContext = destroy_counted_context;
+  }
   if (chosen("caps_change")) data->DxgkDdiQueryAdapterInfo = change_caps;
   if (chosen("devices_leak")) data->DxgkDdiDestroyDevice = keep_device;
   if (chosen("open_error_leaks")) data->DxgkDdiOpenAllocation = leak_when_open_fails;
@@ -461,6 +558,10 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("fill_unreserved")) data->DxgkDdiRender = fill_unreserved;
   if (chosen("fill_unchecked")) data->DxgkDdiRender = fill_unchecked;
   if (chosen("fill_little")) data->DxgkDdiRender = fill_little;
+  if (chosen("room_ignored")) data->DxgkDdiRender = ignore_room;
+  if (chosen("patch_room_ignored")) data->DxgkDdiRender = ignore_patch_room;
+  if (chosen("later_pass_unlisted")) data->DxgkDdiRender = list_first_pass_only;
+  if (chosen("passes_stand_still")) data->DxgkDdiRender = begin_each_pass_anew;
   if (chosen("preempt_silent")) data->DxgkDdiPreemptCommand = ignore_preemption;
   if (chosen("reset_blames_newest")) {
     data->DxgkDdiSubmitCommand = remember_submission;

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "dxgk/core/segment_flags.h"
 #include "tools/dxgkit/verify/bench.h"
 
 namespace dxgkit::tool::verify {
@@ -38,6 +39,39 @@ Outcome ask_privately(Bench& bench) {
   return Outcome::ok(fmt::format("{} sizes, {} refused", kSizes.size(), refused));
 }
 
+/// SEG-19: without a lock by the CPU nothing else looks there.
+Outcome cpu_addresses(Bench& bench) {
+  const std::vector<port::SegmentInfo>& segments = bench.exercise().segments();
+  size_t seen = 0;
+  size_t wrong = 0;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const port::SegmentInfo& segment = segments[i];
+    constexpr uint32_t kAperture = dxgk::kSegmentAperture | dxgk::kSegmentAgp;
+    if ((segment.flags & dxgk::kSegmentCpuVisible) == 0 || (segment.flags & kAperture) != 0)
+      continue;
+    ++seen;
+    const uint64_t address = segment.cpu_translated_address;
+    if (address != 0 && bench.exercise().cpu_reaches(address, segment.size)) continue;
+    ++wrong;
+    bench.findings().report(
+        {.rule = "SEG-19",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
+         .actual = fmt::format("Segment {} sets CpuVisible; CpuTranslatedAddress is 0x{:X}, Size "
+                               "0x{:X}.",
+                               i + 1, address, segment.size),
+         .expected =
+             "The whole segment lies in one memory BAR of the adapter, or in system memory.",
+         .fix =
+             "Set CpuTranslatedAddress to the translated start of the memory resource that shows "
+             "the segment, and Size to what it shows; or clear CpuVisible.",
+         .why = "The kernel maps that range for applications that lock an allocation there."});
+  }
+  if (wrong != 0) return Outcome::failed(fmt::format("{} segments lie elsewhere", wrong));
+  return Outcome::ok(
+      fmt::format("{} of {} segments are CPU-visible memory", seen, segments.size()));
+}
+
 Outcome open_client(Bench& bench) {
   if (const Answer<void> open = bench.open_client(); !open) return Outcome::failed(open.error());
   return Outcome::ok(fmt::format("client {}", bench.plugin()->name()));
@@ -47,6 +81,8 @@ constexpr Step kSteps[] = {
     {"load", "load the driver and call DriverEntry", Step::Needs::kNothing, load},
     {"start", "start the adapter", Step::Needs::kDriver, start},
     {"queries", "ask caps, segments and nodes again", Step::Needs::kAdapter, ask_again},
+    {"cpu-addresses", "the CPU reaches the segments it is to see", Step::Needs::kRender,
+     cpu_addresses},
     {"private-queries", "ask for private data with odd buffers", Step::Needs::kAdapter,
      ask_privately},
     {"client", "open the client plug-in", Step::Needs::kClient, open_client},

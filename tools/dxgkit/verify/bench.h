@@ -223,6 +223,8 @@ struct MapWish {
   uint64_t base = 0;     // bytes; 0: anywhere
   uint64_t minimum = 0;  // bytes; for base 0
   bool execute = false;  // executable; else writable
+  bool read_only = false;
+  bool no_access = false;  // without an allocation; else that is Protection.Zero
 };
 
 struct ClientAllocation {
@@ -266,7 +268,8 @@ class Client {
   // --- GPU virtual addresses, on one paging queue per device that goes with it ---
   /// The address where it is mapped. The GPU may access it once wait_paging() has returned.
   Answer<uint64_t> map(D3DKMT_HANDLE device, const MapWish& wish);
-  Answer<uint64_t> reserve(D3DKMT_HANDLE device, uint64_t size_bytes);
+  /// @param base  bytes; 0: anywhere
+  Answer<uint64_t> reserve(D3DKMT_HANDLE device, uint64_t size_bytes, uint64_t base = 0);
   Answer<void> free_addresses(uint64_t base, uint64_t size_bytes);
   /// Makes them resident, and waits until they are there and all earlier mappings are done.
   Answer<void> make_resident(D3DKMT_HANDLE device, std::span<const D3DKMT_HANDLE> allocations);
@@ -345,10 +348,20 @@ class Job {
   Answer<void> check();
   Answer<void> destroy();
   std::span<const ClientAllocation> allocations() const { return allocations_; }
+  /// DXGKIT_CLIENT_* of an allocation.
+  uint32_t usage(size_t allocation) const { return wanted_[allocation].usage; }
+  /// True for what spoil() fills.
+  bool is_result(size_t allocation) const {
+    constexpr uint32_t kBoth = DXGKIT_CLIENT_CPU_READS | DXGKIT_CLIENT_GPU_WRITES;
+    return (usage(allocation) & kBoth) == kBoth;
+  }
+  /// What spoil() leaves in each byte.
+  static constexpr std::byte kSpoilt{0xDB};
 
   // --- with GPU virtual addresses ---
   std::span<const uint64_t> addresses() const { return addresses_; }
   uint64_t commands_address() const { return commands_address_; }
+  const ClientAllocation& commands() const { return commands_; }
   /// Frees the addresses of its allocations; its commands stay mapped.
   Answer<void> unmap();
   /// Maps its allocations at these free addresses, or anywhere if the list is empty. Each is mapped

@@ -31,9 +31,10 @@ Answer<uint64_t> Client::map(D3DKMT_HANDLE device, const MapWish& wish) {
   map.OffsetInPages = wish.offset_pages;
   map.SizeInPages = wish.pages;
   if (wish.allocation == 0) {
-    map.Protection.Zero = 1;
+    map.Protection.Zero = wish.no_access ? 0 : 1;
+    map.Protection.NoAccess = wish.no_access ? 1 : 0;
   } else {
-    map.Protection.Write = wish.execute ? 0 : 1;
+    map.Protection.Write = wish.execute || wish.read_only ? 0 : 1;
     map.Protection.Execute = wish.execute ? 1 : 0;
   }
   const NTSTATUS status = D3DKMTMapGpuVirtualAddress(&map);
@@ -42,13 +43,14 @@ Answer<uint64_t> Client::map(D3DKMT_HANDLE device, const MapWish& wish) {
   return map.VirtualAddress;
 }
 
-Answer<uint64_t> Client::reserve(D3DKMT_HANDLE device, uint64_t size_bytes) {
+Answer<uint64_t> Client::reserve(D3DKMT_HANDLE device, uint64_t size_bytes, uint64_t base) {
   bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   const Answer<PagingQueue*> queue = paging_queue(device);
   if (!queue) return std::unexpected(queue.error());
   D3DDDI_RESERVEGPUVIRTUALADDRESS reserve{};
   reserve.hPagingQueue = (*queue)->handle;
+  reserve.BaseAddress = base;
   reserve.Size = size_bytes;
   DXGKIT_VERIFY_TRY(
       check_answer("D3DKMTReserveGpuVirtualAddress", D3DKMTReserveGpuVirtualAddress(&reserve)));

@@ -12,7 +12,6 @@ namespace {
 
 constexpr uint64_t kCommandBytes = 64 * 1024;
 constexpr uint32_t kPrivateBytesMax = 4096;
-constexpr std::byte kSpoilt{0xDB};
 constexpr uint64_t kPiecesMax = 3;  // a mapping is made in so many
 
 uint64_t pages_of(const ClientAllocation& allocation) {
@@ -151,8 +150,7 @@ Answer<void> Job::unmap() {
 
 Answer<void> Job::spoil() {
   for (uint32_t i = 0; i < allocations_.size(); ++i) {
-    const uint32_t both = DXGKIT_CLIENT_CPU_READS | DXGKIT_CLIENT_GPU_WRITES;
-    if ((wanted_[i].usage & both) != both) continue;
+    if (!is_result(i)) continue;
     const Answer<std::byte*> view = client_.lock(device_, allocations_[i].handle);
     if (!view.has_value()) return std::unexpected(view.error());
     std::memset(*view, static_cast<int>(kSpoilt), wanted_[i].size_bytes);
@@ -163,8 +161,7 @@ Answer<void> Job::spoil() {
 
 Answer<bool> Job::spoilt() {
   for (uint32_t i = 0; i < allocations_.size(); ++i) {
-    const uint32_t both = DXGKIT_CLIENT_CPU_READS | DXGKIT_CLIENT_GPU_WRITES;
-    if ((wanted_[i].usage & both) != both) continue;
+    if (!is_result(i)) continue;
     const Answer<std::byte*> view = client_.lock(device_, allocations_[i].handle);
     if (!view.has_value()) return std::unexpected(view.error());
     const bool same = std::all_of(*view, *view + wanted_[i].size_bytes,

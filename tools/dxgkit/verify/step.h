@@ -50,6 +50,8 @@ std::span<const Step> work_steps();
 std::span<const Step> timeout_steps();
 std::span<const Step> overreach_steps();
 std::span<const Step> address_steps();
+std::span<const Step> page_table_steps();
+std::span<const Step> render_pass_steps();
 std::span<const Step> transfer_steps();
 std::span<const Step> world_steps();
 std::span<const Step> display_steps();
