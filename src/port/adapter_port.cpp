@@ -16,5 +16,8 @@ bool AdapterPort::has_entry(std::string_view name) const { return core_->has_ent
 const void* AdapterPort::device_handle() const { return core_->handle(); }
 void AdapterPort::set_reference_checks(bool on) { core_->reference_checks = on; }
 void AdapterPort::set_fault_injector(FaultInjector* faults) { core_->faults = faults; }
+void AdapterPort::set_situation_log(verifier::SituationLog* log) {
+  core_->situations = log == nullptr ? nullptr : std::make_unique<Situations>(*log);
+}
 
 }  // namespace dxgkit::port

@@ -68,7 +68,8 @@ struct Slice {
 
 struct PacketFlags {
   bool paging = false, present = false, redirected_present = false, null_rendering = false;
-  bool flip = false, flip_with_no_wait = false, context_switch = false, resubmission = false;
+  bool flip = false, flip_with_no_wait = false, context_switch = false;
+  bool resubmission = false;  // SUB-25: the port tells drivers from WDDM 2.0 on
 };
 
 struct PatchArgs {

@@ -12,6 +12,10 @@ namespace dxgkit::port {
 class FaultInjector;
 }
 
+namespace dxgkit::verifier {
+class SituationLog;
+}
+
 namespace dxgkit::dxgk {
 
 /// Locally unique id of an adapter, as clients name it (LUID).
@@ -44,6 +48,8 @@ struct AdapterOptions {
   uint32_t vsync_idle_periods = 10;
   /// Changes what the driver answers, in simulation. Outlives the adapter.
   port::FaultInjector* faults = nullptr;
+  /// Counts what the driver is confronted with. Outlives the adapter. Null: nobody wants to know.
+  verifier::SituationLog* situations = nullptr;
   /// Content moves in sub-transfers of at most this many bytes (PAGE-19); a multiple of 4096.
   uint64_t transfer_chunk_bytes = uint64_t{64} << 20;
   /// Rare paths, taken always (REND-28).

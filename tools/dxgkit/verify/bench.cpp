@@ -107,6 +107,10 @@ Outcome Bench::start(const StartChanges& changes) {
   dxgk::AdapterOptions options;
   if (options_.mode == Mode::kOs) options.tdr_delay_ns = kBusyMachineTdrDelayNs;
   options.faults = changes.faults != nullptr ? changes.faults : &shortage_;
+  options.situations = &situations_;
+  if (plugin() != nullptr) situations_.add(verifier::SituationFact::kPlugIn);
+  if (device_faults() != nullptr && simulated())
+    situations_.add(verifier::SituationFact::kDeviceFaults);
   options.verifier = changes.verifier;
   options.transfer_chunk_bytes = changes.transfer_chunk_bytes;
   const Result<dxgk::Luid> luid = system_->start_adapter(*driver_, world_->function(), options);
