@@ -11,6 +11,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/foreign_code.h"
 #include "devices/plugin/inside.h"
 #include "devices/plugin/plugin.h"
 
@@ -84,10 +85,12 @@ const char* name_of(int signal) {
 Inside::Inside(const char* path, const char* function) : path_(t_path), function_(t_function) {
   t_path = path;
   t_function = function;
+  t_in_foreign_code = path != nullptr;
 }
 Inside::~Inside() {
   t_path = path_;
   t_function = function_;
+  t_in_foreign_code = path_ != nullptr;
 }
 
 void add_image(uint64_t begin, uint64_t end, const char* path) {

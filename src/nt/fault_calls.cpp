@@ -5,6 +5,7 @@
 
 #include <iterator>
 
+#include "base/foreign_code.h"
 #include "base/guarded_copy.h"
 #include "nt/fault_frame.h"
 #include "nt/kernel_impl.h"
@@ -73,14 +74,14 @@ uint32_t find_wrong_argument(const uint64_t (&arguments)[4], uint64_t trap, uint
 
 CallFrame* find_faulting_call(CallFrame& frame, uint64_t instruction, uint64_t trap,
                               uint64_t address) {
-  if (in_guarded_copy(reinterpret_cast<const void*>(instruction))) return nullptr;
+  if (t_in_foreign_code || in_guarded_copy(reinterpret_cast<const void*>(instruction)))
+    return nullptr;
   CallFrame* caller = &frame;
   while (caller != nullptr && (!caller->in_door() || caller->door().callee == nullptr))
     caller = caller->previous();
   if (caller == nullptr) return nullptr;
   if (contains(own_code, instruction)) return caller;
-  // The C library copies, and it also fails because a heap was overwritten before. A device plug-in
-  // fails for reasons of its own.
+  // The C library copies, and it also fails because a heap was overwritten before.
   if (!contains(c_library_code, instruction)) return nullptr;
   const uint32_t wrong = find_wrong_argument(caller->door().call_arguments, trap, address);
   return wrong != 0 ? caller : nullptr;

@@ -388,7 +388,9 @@ TEST_F(TdrAnswerTest, ProvokedTimeoutsCountForNothing) {
       for (const dxgk::TimeoutReport& report : reports(stack)) {
         EXPECT_EQ(report.code, adapter ? 0x117U : 0x141U);
         EXPECT_EQ(report.aborted.has_value(), !adapter);
-        if (!adapter) EXPECT_EQ(report.aborted, report.fence);
+        if (!adapter) {
+          EXPECT_EQ(report.aborted, report.fence);
+        }
         EXPECT_FALSE(report.granted);
       }
       // The next one was not provoked.

@@ -10,6 +10,7 @@
 
 #include "port/adapter_port.h"
 #include "port/core/core_world_test.h"
+#include "port/core/guarded_output.h"
 #include "tests/support/covers.h"
 
 namespace dxgkit::port {
@@ -213,7 +214,8 @@ TEST(OutputGuards, TellWhatADriverWritesOutside) {
   for (const Row& row : rows()) {
     SCOPED_TRACE(row.name);
     const auto size = static_cast<ptrdiff_t>(row.bytes);
-    for (const ptrdiff_t at : {size, size + 1000, ptrdiff_t{-1}, ptrdiff_t{-64}}) {
+    constexpr auto kLast = static_cast<ptrdiff_t>(GuardedOutput::kGuard) - 1;
+    for (const ptrdiff_t at : {size, size + kLast, ptrdiff_t{-1}, ptrdiff_t{-64}}) {
       SCOPED_TRACE(at);
       with_core(
           [&](CoreWorld& world) {
