@@ -33,6 +33,10 @@
 #include "verifier/findings.h"
 #include "vidpn/types.h"
 
+namespace dxgkit::verifier {
+class SituationLog;
+}
+
 namespace dxgkit::port {
 
 class FaultInjector;

@@ -250,6 +250,7 @@ struct BuildPagingResult {
   /// finding (PAGE-07) and is kUnsuccessful here: the adapter stops.
   Status status = Status::kSuccess;
   uint32_t bytes_written = 0, private_bytes_written = 0, multipass_offset = 0;
+  uint32_t room_bytes = 0;  // DmaSize as the driver was told
 };
 
 struct AllocationInfo {               // DXGK_ALLOCATIONINFO, one element

@@ -96,6 +96,7 @@ void LifeSituations::has(std::span<const ChildInfo> children) {
 void LifeSituations::made_context(const ContextInfo& info, bool virtual_addressing) {
   add(Fact::kPatch, !virtual_addressing);
   add(Fact::kBuffersInSegment, info.dma_buffer_segment_set != 0);
+  add(Fact::kNoDmaPrivateData, info.dma_private_bytes == 0);
 }
 
 }  // namespace dxgkit::port

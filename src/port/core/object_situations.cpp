@@ -1,5 +1,7 @@
 #include "port/core/object_situations.h"
 
+#include <dispmprt.h>
+
 #include <algorithm>
 
 namespace dxgkit::port {
@@ -57,13 +59,18 @@ void ObjectSituations::allocations_made(std::span<const AllocationInfo> infos, b
                                         Status status) {
   reach(Situation::kAllocationNoMemory, status == Status::kNoMemory);
   reach(Situation::kAllocationRefused, !is_success(status) && status != Status::kNoMemory);
+  for (const AllocationInfo& info : infos)
+    reach(Situation::kAllocationNoPrivateData, info.private_data.empty());
   if (!is_success(status)) return;
   reach(infos.size() == 1 ? Situation::kAllocationOne : Situation::kAllocationSeveral,
         !infos.empty());
   reach(Situation::kAllocationResource, in_resource);
   for (const AllocationInfo& info : infos) {
-    reach(Situation::kAllocationNoPrivateData, info.private_data.empty());
     reach(Situation::kAllocationPrimary, info.primary);
+    DXGK_ALLOCATIONINFOFLAGS flags{};
+    flags.Value = info.flags;
+    if (flags.ExplicitResidencyNotification != 0)
+      log_.add(verifier::SituationFact::kResidencyNotification);
   }
 }
 

@@ -24,9 +24,12 @@ void PagingSituations::built(const BuildPagingArgs& args, const BuildPagingResul
   const PagingOperation& operation = *args.operation;
   const bool by_cpu = args.buffer == nullptr;
   const bool later_pass = args.multipass_offset != 0;
-  const bool little_room = !by_cpu && args.buffer_bytes < kLittleRoom;
+  const bool little_room = !by_cpu && result.room_bytes < kLittleRoom;
   reach(Situation::kPagingInsufficient, result.status == Status::kGraphicsInsufficientDmaBuffer);
   reach(Situation::kPagingBehindOtherWork, args.buffer_offset != 0);
+  if (result.status == Status::kGraphicsAllocationBusy)
+    log_.add(verifier::SituationFact::kAllocationBusy);
+  if (result.private_bytes_written != 0) log_.add(verifier::SituationFact::kPagingPrivateData);
   switch (operation.kind) {
     case Kind::kTransfer:
       transferred(operation, later_pass, little_room);

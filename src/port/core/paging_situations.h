@@ -32,7 +32,7 @@ class PagingSituations {
 
   verifier::SituationLog& log_;
   runtime::Mutex lock_;
-  std::set<void*> processes_ DXGKIT_GUARDED_BY(lock_);  // whose tables were written
+  std::set<void*> processes_ DXGKIT_GUARDED_BY(lock_);             // whose tables were written
   std::map<void*, RootPageTable> roots_ DXGKIT_GUARDED_BY(lock_);  // by context
 };
 

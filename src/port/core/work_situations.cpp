@@ -23,14 +23,12 @@ const WorkSituations::Form WorkSituations::kPhysical{
     .paging = Situation::kSubmitPaging,
     .idle_node = Situation::kSubmitIdleNode,
     .busy_node = Situation::kSubmitBusyNode,
-    .third = Situation::kSubmitThird,
     .other_node_busy = Situation::kSubmitOtherNodeBusy,
     .second_node = Situation::kSubmitSecondNode,
     .other_context = Situation::kSubmitOtherContext,
     .resubmission = Situation::kSubmitResubmission,
     .null_rendering = Situation::kSubmitNullRendering,
     .no_private_data = Situation::kSubmitNoPrivateData,
-    .fence_wraps = Situation::kSubmitFenceWraps,
     .after_reset = Situation::kSubmitAfterReset,
     .after_power = Situation::kSubmitAfterPower};
 
@@ -38,14 +36,12 @@ const WorkSituations::Form WorkSituations::kVirtual{
     .paging = Situation::kSubmitVirtualPaging,
     .idle_node = Situation::kSubmitVirtualIdleNode,
     .busy_node = Situation::kSubmitVirtualBusyNode,
-    .third = Situation::kSubmitVirtualThird,
     .other_node_busy = Situation::kSubmitVirtualOtherNodeBusy,
     .second_node = Situation::kSubmitVirtualSecondNode,
     .other_context = Situation::kSubmitVirtualOtherContext,
     .resubmission = Situation::kSubmitVirtualResubmission,
     .null_rendering = Situation::kSubmitVirtualNullRendering,
     .no_private_data = Situation::kSubmitVirtualNoPrivateData,
-    .fence_wraps = Situation::kSubmitVirtualFenceWraps,
     .after_reset = Situation::kSubmitVirtualAfterReset,
     .after_power = Situation::kSubmitVirtualAfterPower};
 
@@ -53,7 +49,8 @@ void WorkSituations::patched(const PatchArgs& args, std::span<const SegmentInfo>
   reach(Situation::kPatchPartBehindStart, args.slice.start != 0);
   reach(Situation::kPatchPartBeforeEnd, args.slice.end < args.buffer.size_bytes);
   reach(Situation::kPatchElementsBehindStart, args.patch_start != 0);
-  reach(Situation::kPatchElementsBehindEnd, args.patch_start + args.patch_length < args.patch_count);
+  reach(Situation::kPatchElementsBehindEnd,
+        args.patch_start + args.patch_length < args.patch_count);
   reach(Situation::kPatchNoElements, args.patch_length == 0);
   reach(Situation::kPatchPaging, args.flags.paging);
   reach(Situation::kPatchNoPrivateData, args.buffer.private_size_bytes == 0);
@@ -62,7 +59,8 @@ void WorkSituations::patched(const PatchArgs& args, std::span<const SegmentInfo>
   runtime::MutexLock lock(lock_);
   reach(Situation::kPatchOtherContext, last_patched_ != nullptr && last_patched_ != args.context);
   last_patched_ = args.context;
-  if (contexts_.size() < kContextsKept && std::ranges::find(contexts_, args.context) == contexts_.end())
+  if (contexts_.size() < kContextsKept &&
+      std::ranges::find(contexts_, args.context) == contexts_.end())
     contexts_.push_back(args.context);
   reach(Situation::kPatchSecondContext, contexts_.size() == kContextsKept);
   if (args.flags.paging || args.patch_length == 0) return;
@@ -73,7 +71,8 @@ void WorkSituations::patched(const PatchArgs& args, std::span<const SegmentInfo>
       addresses = addresses * 31 + args.allocations[index].physical_address;
   }
   if (patched_.size() > kPartsKept) patched_.clear();
-  const auto [at, is_new] = patched_.emplace(std::pair{args.buffer.cpu, args.slice.start}, addresses);
+  const auto [at, is_new] =
+      patched_.emplace(std::pair{args.buffer.cpu, args.slice.start}, addresses);
   if (args.flags.resubmission && !is_new) {
     reach(Situation::kPatchAgain, at->second == addresses);
     reach(Situation::kPatchAgainMoved, at->second != addresses);
@@ -86,13 +85,13 @@ void WorkSituations::look_at_elements(const PatchArgs& args,
   bool several = false;
   for (uint32_t i = args.patch_start; i < args.patch_start + args.patch_length; ++i) {
     const PatchLocation& element = args.patches[i];
-    several = several || element.allocation_index != args.patches[args.patch_start].allocation_index;
+    several =
+        several || element.allocation_index != args.patches[args.patch_start].allocation_index;
     reach(Situation::kPatchAllocationOffset, element.allocation_offset != 0);
     if (element.allocation_index >= args.allocation_count) continue;
     const AllocationListEntry& entry = args.allocations[element.allocation_index];
     const bool there = entry.device_handle != nullptr;
     reach(Situation::kPatchNullEntry, !there);
-    reach(Situation::kPatchNotResident, there && entry.segment() == 0);
     reach(Situation::kPatchWritten, there && entry.write());
     if (entry.segment() == 0 || entry.segment() > segments.size()) continue;
     const bool aperture = (segments[entry.segment() - 1].flags & kApertureFlag) != 0;
@@ -112,16 +111,11 @@ void WorkSituations::look_at(const Form& form, void* context, const PacketFlags&
   Node& mine = nodes_[node.value];
   reach(form.idle_node, mine.open.empty());
   reach(form.busy_node, !mine.open.empty());
-  reach(form.third, mine.open.size() >= 2);
   reach(form.other_node_busy, other_node_busy(node.value));
   reach(form.other_context, mine.last_context != nullptr && mine.last_context != context);
-  // Paging packets come again with the fence that they had.
-  reach(form.fence_wraps, !flags.resubmission && fence.value < mine.last_fence &&
-                              fence_newer(fence, SubmissionFenceId{mine.last_fence}));
   reach(form.after_reset, std::exchange(mine.after_reset, false));
   reach(form.after_power, std::exchange(mine.after_power, false));
   mine.last_context = context;
-  mine.last_fence = fence.value;
   mine.open.push_back({fence.value, flags.resubmission});
 }
 
@@ -170,8 +164,8 @@ void WorkSituations::rendered(const RenderArgs& args, const RenderResult& result
   reach(Situation::kRenderSecondPass, args.multipass_offset != 0);
   reach(Situation::kRenderInsufficient, result.status == Status::kGraphicsInsufficientDmaBuffer);
   reach(Situation::kRenderNoAllocations, args.allocation_count == 0);
-  reach(Situation::kRenderRefused, !is_success(result.status) &&
-                                       result.status != Status::kGraphicsInsufficientDmaBuffer);
+  reach(Situation::kRenderRefused,
+        !is_success(result.status) && result.status != Status::kGraphicsInsufficientDmaBuffer);
   for (const AllocationListEntry& entry : std::span(args.allocations, args.allocation_count)) {
     if (entry.device_handle == nullptr) continue;
     reach(entry.segment() != 0 ? Situation::kRenderPrepatched : Situation::kRenderNotResident,
@@ -287,9 +281,8 @@ void WorkSituations::removed() {
 }
 
 bool WorkSituations::other_node_busy(uint32_t node) const {
-  return std::ranges::any_of(nodes_, [&](const auto& one) {
-    return one.first != node && !one.second.open.empty();
-  });
+  return std::ranges::any_of(
+      nodes_, [&](const auto& one) { return one.first != node && !one.second.open.empty(); });
 }
 
 bool WorkSituations::anything_open() const {

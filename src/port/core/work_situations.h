@@ -47,14 +47,13 @@ class WorkSituations {
   struct Node {
     std::deque<Submission> open;  // not reported yet, oldest first
     void* last_context = nullptr;
-    uint32_t last_fence = 0;
     bool after_reset = false, after_power = false;
     size_t at_request = 0;  // `open` when preemption was asked for
   };
   /// The situations that both forms of submission have.
   struct Form {
-    Situation paging, idle_node, busy_node, third, other_node_busy, second_node, other_context,
-        resubmission, null_rendering, no_private_data, fence_wraps, after_reset, after_power;
+    Situation paging, idle_node, busy_node, other_node_busy, second_node, other_context,
+        resubmission, null_rendering, no_private_data, after_reset, after_power;
   };
   static const Form kPhysical, kVirtual;
 

@@ -235,6 +235,7 @@ BuildPagingResult PagingPort::call_build(const BuildPagingArgs& args) {
       answer = core_.faults->before_paging(operation, args.buffer_bytes);
       arguments.DmaSize = core_.faults->room(kBuildPagingBuffer.name, args.buffer_bytes);
     }
+    result.room_bytes = arguments.DmaSize;
     status = answer.has_value()
                  ? *answer
                  : call(core_.ddi.DxgkDdiBuildPagingBuffer, core_.context, &arguments);

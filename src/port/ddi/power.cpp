@@ -133,7 +133,8 @@ Status PowerPort::set_component_f_state(uint32_t component, uint32_t f_state) {
   Status status = Status::kSuccess;
   {
     if (core_.situations != nullptr) [[unlikely]]
-      core_.situations->reach(f_state == 0 ? verifier::Situation::kPowerComponentActive : verifier::Situation::kPowerComponentIdle);
+      core_.situations->reach(f_state == 0 ? verifier::Situation::kPowerComponentActive
+                                           : verifier::Situation::kPowerComponentIdle);
     DdiCall call(core_, kSetPowerComponentFState, uint64_t{component} << 32 | f_state);
     status = call(core_.ddi.DxgkDdiSetPowerComponentFState, core_.context,
                   static_cast<UINT>(component), static_cast<UINT>(f_state));

@@ -62,7 +62,8 @@ Result<bool> VidPnPort::is_supported_vidpn(void* vidpn) {
   arguments.hDesiredVidPn = vidpn_of(vidpn);
   arguments.IsVidPnSupported = kPoisonBoolean;
   if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(vidpn == nullptr ? verifier::Situation::kVidpnNoneSupported : verifier::Situation::kVidpnIsSupported);
+    core_.situations->reach(vidpn == nullptr ? verifier::Situation::kVidpnNoneSupported
+                                             : verifier::Situation::kVidpnIsSupported);
   DdiCall call(core_, kIsSupportedVidPn);
   const Status status = call(core_.ddi.DxgkDdiIsSupportedVidPn, core_.context, &arguments);
   if (!is_success(status)) return Error(status);

@@ -148,13 +148,12 @@ std::string to_junit_text(const VerifyReport& report) {
   }
   for (const verifier::SituationCount& one : report.situations.counts) {
     const bool reached = one.count != 0;
-    cases.push_back(
-        {.name = fmt::format("situation {}", one.info->id),
-         .outcome = reached ? Case::Outcome::kPassed : Case::Outcome::kSkipped,
-         .message = reached              ? fmt::format("{} times", one.count)
-                    : one.why_not.empty() ? std::string("not reached")
-                                          : one.why_not,
-         .text = {}});
+    cases.push_back({.name = fmt::format("situation {}", one.info->id),
+                     .outcome = reached ? Case::Outcome::kPassed : Case::Outcome::kSkipped,
+                     .message = reached               ? fmt::format("{} times", one.count)
+                                : one.why_not.empty() ? std::string("not reached")
+                                                      : one.why_not,
+                     .text = {}});
   }
   return verifier::to_junit("dxgkit verify " + report.driver, cases);
 }
