@@ -7,6 +7,7 @@
 
 #include "sim/fault_plan.h"
 #include "sim/thunk_names.h"
+#include "verifier/situations.h"
 
 namespace dxgkit::sim {
 
@@ -25,6 +26,9 @@ struct Counters {
   std::array<uint64_t, kFaultKinds> struck{}, worlds_with{};
   std::array<uint64_t, kOperationsMost> operations{};
   std::array<uint64_t, kThunkNames.size()> deaths{};  // of clients, by the thunk they were in
+  /// A bit each: those that came up, and those that could have (verifier::SituationReport).
+  using SituationBits = std::array<uint64_t, (verifier::kSituations + 63) / 64>;
+  SituationBits situations{}, situations_possible{};
 
   static const std::array<uint64_t Counters::*, 35> kSums;
 
@@ -38,6 +42,10 @@ struct Counters {
     sum(worlds_with, other.worlds_with);
     sum(operations, other.operations);
     sum(deaths, other.deaths);
+    for (size_t i = 0; i < situations.size(); ++i) {
+      situations[i] |= other.situations[i];
+      situations_possible[i] |= other.situations_possible[i];
+    }
   }
 };
 

@@ -54,6 +54,22 @@ std::string named(std::span<const std::string_view> names, std::span<const uint6
   return text;
 }
 
+/// How many of the situations that could have come up did, and the names of the others.
+std::string situations(const Counters& counters) {
+  size_t reached = 0, possible = 0;
+  std::string missing;
+  for (size_t i = 0; i < verifier::kSituations; ++i) {
+    const bool is_reached = (counters.situations[i / 64] >> i % 64 & 1) != 0;
+    const bool is_possible = (counters.situations_possible[i / 64] >> i % 64 & 1) != 0;
+    reached += is_reached ? 1 : 0;
+    possible += is_possible ? 1 : 0;
+    if (is_possible && !is_reached)
+      missing += fmt::format(" {}", verifier::situation_catalogue()[i].id);
+  }
+  return fmt::format("\n  {} of {} situations that could come up did{}{}", reached, possible,
+                     missing.empty() ? "" : ", not", missing);
+}
+
 }  // namespace
 
 std::optional<SeedRange> parse_seeds(std::string_view text) {
@@ -165,6 +181,7 @@ std::string summary(const SeedsReport& report, std::string_view seeds) {
               : fmt::format("\n  {} of {} kinds of faults never struck:", missing, kFaultKinds);
   for (size_t i = 0; missing != 0 && i < kFaultKinds; ++i)
     if (n.struck[i] == 0) text += fmt::format(" '{}'", kFaultNames[i]);
+  text += situations(n);
   text += "\n  operations:" + named(operation_names(), n.operations);
   text += "\n  clients died in:" + named(kThunkNames, n.deaths);
   return text + "\n";

@@ -76,7 +76,11 @@ class Life {
                 options.seed ^ 0xFA017u, options.canary),
         machine_(plan.system_bytes),
         gpu_(runtime, machine_, {.vram_bytes = plan.vram_bytes, .timing = {}, .faults = {}}),
-        kernel_(runtime, machine_, findings_, kernel_config(plan)) {}
+        kernel_(runtime, machine_, findings_, kernel_config(plan)) {
+    // Its clients know the driver's private data, and its device fails as the plan says.
+    situations_.add(verifier::SituationFact::kPlugIn);
+    situations_.add(verifier::SituationFact::kDeviceFaults);
+  }
 
   void run();
   /// Afterwards: checks packets and resets by the trace.
@@ -87,6 +91,14 @@ class Life {
         plan_.faults.has(FaultKind::kRegistry) ? 1 : 0;
     for (size_t i = 0; i < kFaultKinds; ++i)
       outcome_.counters.worlds_with[i] = plan_.faults.rate[i] != 0 ? 1 : 0;
+  }
+  void count_situations() {
+    const verifier::SituationReport report(situations_);
+    for (size_t i = 0; i < report.counts.size(); ++i) {
+      const uint64_t bit = uint64_t{1} << i % 64;
+      if (report.counts[i].count != 0) outcome_.counters.situations[i / 64] |= bit;
+      if (report.counts[i].why_not.empty()) outcome_.counters.situations_possible[i / 64] |= bit;
+    }
   }
 
  private:
@@ -126,6 +138,7 @@ class Life {
   bool platform_ends_ = false;
   Faults faults_;
   verifier::Findings findings_;
+  verifier::SituationLog situations_;
   size_t findings_explained_ = 0;
   uint64_t wild_ = 0;  // page faults asked for since
   bus::Machine machine_;
@@ -185,6 +198,7 @@ bool Life::start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter
       plan_.reference_checks ? dxgk::CheckLevel::kReference : dxgk::CheckLevel::kOff;
   options.tdr_delay_ns = plan_.tdr_delay_ns;
   options.faults = &faults_;
+  options.situations = &situations_;
   options.periodic_trim_ns = plan_.periodic_trim_ns;
   if (plan_.faults.has(FaultKind::kFewResets)) {
     options.timeouts.emplace();
@@ -744,6 +758,7 @@ SeedOutcome run_seed(const SeedOptions& options) {
       life.run();
       life.check_packets();
       life.count_faults();
+      life.count_situations();
       outcome.counters.simulated_ns = static_cast<uint64_t>(runtime->now());
       outcome.counters.events = events;
     }

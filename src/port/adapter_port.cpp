@@ -18,5 +18,8 @@ void AdapterPort::set_output_fill(std::byte fill) { core_->output_fill = fill; }
 std::byte AdapterPort::output_fill() const { return core_->output_fill; }
 void AdapterPort::set_reference_checks(bool on) { core_->reference_checks = on; }
 void AdapterPort::set_fault_injector(FaultInjector* faults) { core_->faults = faults; }
+void AdapterPort::set_situation_log(verifier::SituationLog* log) {
+  core_->situations = log == nullptr ? nullptr : std::make_unique<Situations>(*log);
+}
 
 }  // namespace dxgkit::port

@@ -33,6 +33,10 @@
 #include "verifier/findings.h"
 #include "vidpn/types.h"
 
+namespace dxgkit::verifier {
+class SituationLog;
+}
+
 namespace dxgkit::port {
 
 class FaultInjector;
@@ -88,6 +92,9 @@ class AdapterPort {
   /// Sets the fault injector. Null, the default: the driver's own answers count. Set it before the
   /// adapter runs; it must outlive the adapter.
   void set_fault_injector(FaultInjector* faults);
+  /// From now on counts there what the driver is confronted with. Before the adapter runs; the log
+  /// must outlive it. Null, the default: nothing is looked at.
+  void set_situation_log(verifier::SituationLog* log);
 
  private:
   std::unique_ptr<PortCore> core_;

@@ -80,7 +80,8 @@ struct Slice {
 
 struct PacketFlags {
   bool paging = false, present = false, redirected_present = false, null_rendering = false;
-  bool flip = false, flip_with_no_wait = false, context_switch = false, resubmission = false;
+  bool flip = false, flip_with_no_wait = false, context_switch = false;
+  bool resubmission = false;  // SUB-25: the port tells drivers from WDDM 2.0 on
 };
 
 struct PatchArgs {
@@ -261,6 +262,7 @@ struct BuildPagingResult {
   /// finding (PAGE-07) and is kUnsuccessful here: the adapter stops.
   Status status = Status::kSuccess;
   uint32_t bytes_written = 0, private_bytes_written = 0, multipass_offset = 0;
+  uint32_t room_bytes = 0;  // DmaSize as the driver was told
 };
 
 struct AllocationInfo {               // DXGK_ALLOCATIONINFO, one element

@@ -34,6 +34,9 @@ int devices_command(bool json);
 /// Every DDI, callback, NT export and D3DKMT function with its support state.
 int support_command(bool json);
 
+/// What a driver may be confronted with: DDI, condition, the rules that a wrong answer breaks.
+int situations_command(bool json);
+
 /// The rules of one area, or the list of areas when `area` is empty. Unknown area: kExitBadInput.
 int rules_command(const std::string& area);
 

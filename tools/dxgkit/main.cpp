@@ -290,6 +290,11 @@ int main(int argc, char** argv) {
   dxgkit::tool::SimArguments simulation;
   dxgkit::tool::add_simulation(app, simulation);
 
+  bool situations_json = false;
+  CLI::App* situations = app.add_subcommand(
+      "situations", "what a driver may be confronted with, and the rules that each one tries");
+  situations->add_flag("--json", situations_json, "print JSON");
+
   bool support_json = false;
   CLI::App* support = app.add_subcommand(
       "support", "what is supported: DDIs, callbacks, NT exports, D3DKMT functions");
@@ -321,6 +326,7 @@ int main(int argc, char** argv) {
     return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_json);
   if (devices->parsed()) return dxgkit::tool::devices_command(devices_json);
   if (support->parsed()) return dxgkit::tool::support_command(support_json);
+  if (situations->parsed()) return dxgkit::tool::situations_command(situations_json);
   if (rules->parsed()) return dxgkit::tool::rules_command(area);
   if (explain->parsed()) return dxgkit::tool::explain_command(rule_id);
   return dxgkit::tool::run_command(run_options);

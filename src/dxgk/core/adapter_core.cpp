@@ -19,6 +19,7 @@ void AdapterCore::open_port(port::AdapterHost& host) {
                                               around_.function, host, around_.findings);
   port_->levels().set_lane_check([this] { return lane_.is_current(); });
   port_->set_fault_injector(options_.faults);
+  port_->set_situation_log(options_.situations);
   port_->set_reference_checks(options_.check_level == CheckLevel::kReference);
 }
 

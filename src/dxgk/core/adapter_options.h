@@ -12,6 +12,10 @@ namespace dxgkit::port {
 class FaultInjector;
 }
 
+namespace dxgkit::verifier {
+class SituationLog;
+}
+
 namespace dxgkit::dxgk {
 
 /// Locally unique id of an adapter, as clients name it (LUID).
@@ -46,6 +50,8 @@ struct AdapterOptions {
   bool may_fail_to_start = false;
   /// Changes what the driver answers, in simulation. Outlives the adapter.
   port::FaultInjector* faults = nullptr;
+  /// Counts what the driver is confronted with. Outlives the adapter. Null: nobody wants to know.
+  verifier::SituationLog* situations = nullptr;
   /// Content moves in sub-transfers of at most this many bytes (PAGE-19); a multiple of 4096.
   uint64_t transfer_chunk_bytes = uint64_t{64} << 20;
   /// Rare paths, taken always (REND-28).

@@ -311,7 +311,7 @@ Submission::Submit Submission::submit_context_switch(Packet& packet, NodeOrdinal
                                                      SubmissionFenceId fence, bool resubmission) {
   // Nothing to patch, and no buffer: flags, fence and node say it all.
   port::PacketFlags flags = packet.flags;
-  flags.resubmission = resubmission && core_.interface_version() >= kInterfaceWddm20;
+  flags.resubmission = resubmission;
   note_submission(packet, node, fence, 0);
   Status status = Status::kSuccess;
   if (packet.switches_virtual) {
@@ -357,9 +357,13 @@ Submission::Submit Submission::submit(PacketId id, NodeOrdinal node, SubmissionF
     const bool part = buffer.broadcast_bytes != 0 &&
                       (packet.slice.start != 0 || packet.slice.end != buffer.broadcast_bytes);
     if (part) broadcast_before_.assign(buffer.view.cpu, buffer.view.cpu + buffer.broadcast_bytes);
-    Status status = core_.port().submission().patch(patch_args(packet, fence));
-    if (is_success(status) && core_.strikes(VerifierSwitch::kAlwaysRepatch))
-      status = core_.port().submission().patch(patch_args(packet, fence));
+    port::PatchArgs args = patch_args(packet, fence);
+    args.flags.resubmission = resubmission;
+    Status status = core_.port().submission().patch(args);
+    if (is_success(status) && core_.strikes(VerifierSwitch::kAlwaysRepatch)) {
+      args.flags.resubmission = true;
+      status = core_.port().submission().patch(args);
+    }
     if (part) check_broadcast_part(packet);
     trace::emit(trace::EventKind::kPacketPatched, id.value,
                 packet.context == nullptr ? 0 : packet.context->id().value, packet.patch_length, 0,
@@ -374,8 +378,7 @@ Submission::Submit Submission::submit(PacketId id, NodeOrdinal node, SubmissionF
   args.fence = fence;
   args.node = node;
   args.flags = packet.flags;
-  // SUB-25: told from WDDM 2.0 on.
-  args.flags.resubmission = resubmission && core_.interface_version() >= kInterfaceWddm20;
+  args.flags.resubmission = resubmission;
   args.vidpn_source = packet.vidpn_source;  // SUB-15
   args.flip_interval = packet.flip_interval;
   if (packet.flip != 0) owner_.flip_reached(packet.vidpn_source, packet.flip, true);

@@ -487,6 +487,8 @@ NTSTATUS NTAPI create_context_allocation(INOUT_PDXGKARGCB_CREATECONTEXTALLOCATIO
   uint64_t handle = 0;
   const Status status = adapter->host.create_context_allocation(request, &handle);
   if (is_success(status)) args->hAllocation = reinterpret_cast<HANDLE>(handle);
+  if (is_success(status) && adapter->situations != nullptr) [[unlikely]]
+    adapter->situations->log.add(verifier::SituationFact::kContextAllocations);
   return done(status);
 }
 

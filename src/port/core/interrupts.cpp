@@ -223,6 +223,8 @@ void Interrupts::run_isr(nt::CallFrame& frame, bool* claimed) DXGKIT_NO_THREAD_S
 }
 
 void Interrupts::end_isr_checks(bool claimed, const IsrState& seen) {
+  if (core_.situations != nullptr && !claimed) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kInterruptNotOurs);
   if (seen.reported && !seen.queued_dpc) [[unlikely]] {
     (void)core_.violation(
         "INT-03", kIsrName, "It called DxgkCbNotifyInterrupt and returned without DxgkCbQueueDpc.",
@@ -303,6 +305,8 @@ void Interrupts::notify_interrupt(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data)
     report.in_engine_reset = (resetting >> report.node & 1) != 0;
   }
   report.inside_preempt = preempt_thread_.load(std::memory_order_relaxed) == this_thread();
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->work.reported(report);
   if (owner) {
     if (isr_.inside && is_dma(data.InterruptType) && isr_.reported_crtc) [[unlikely]] {
       (void)core_.violation(

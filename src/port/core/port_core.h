@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,7 @@
 #include "port/core/driver_table.h"
 #include "port/core/interrupts.h"
 #include "port/core/levels.h"
+#include "port/core/situations.h"
 #include "port/fault_injector.h"
 #include "port/io_objects.h"
 #include "port/types.h"
@@ -55,6 +57,7 @@ struct PortCore {
   bool added = false, started = false;
   bool reference_checks = true;
   FaultInjector* faults = nullptr;  // set before the adapter runs
+  std::unique_ptr<Situations> situations;  // likewise; null: nobody wants to know
   std::optional<Status> callback_fails(const char* callback) const {
     if (faults == nullptr) [[likely]]
       return std::nullopt;

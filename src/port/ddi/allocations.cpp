@@ -176,6 +176,8 @@ Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
   static_cast<void>(array.finish(core_, kCreateAllocation.name, "pAllocationInfo"));
   guarded.finish_created(core_);
   if (!call.completed()) return status;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->objects.allocations_made(infos, creates_resource, status);
   constexpr std::array kDocumented = {Status::kSuccess, Status::kInvalidParameter,
                                       Status::kNoMemory, Status::kGraphicsDriverMismatch};
   if (std::ranges::find(kDocumented, status) == kDocumented.end()) {
@@ -253,6 +255,8 @@ Status AllocationsPort::open_allocations(void* device, std::span<OpenInfo> infos
   arguments.PrivateDriverSize = size_of(private_data);
   arguments.Flags.Create = create ? 1 : 0;
   arguments.Flags.ReadOnly = read_only ? 1 : 0;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->objects.opened(infos.size(), create);
   DdiCall call(core_, kOpenAllocation, infos.size());
   const Status status = call(core_.ddi.DxgkDdiOpenAllocation, device, &arguments);
   static_cast<void>(array.finish(core_, kOpenAllocation.name, "pOpenAllocation"));
@@ -305,6 +309,8 @@ Result<AllocationDescription> AllocationsPort::describe_allocation(void* allocat
   if (core_.ddi.DxgkDdiDescribeAllocation == nullptr) return Error(Status::kNotSupported);
   DXGKARG_DESCRIBEALLOCATION arguments{};
   arguments.hAllocation = allocation;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kDescribePrimary);
   DdiCall call(core_, kDescribeAllocation);
   const Status status = call(core_.ddi.DxgkDdiDescribeAllocation, core_.context, &arguments);
   if (!is_success(status)) return Error(status);
@@ -319,6 +325,8 @@ Result<AllocationDescription> AllocationsPort::describe_allocation(void* allocat
 }
 
 Result<StandardAllocation> AllocationsPort::describe_shared_primary(const PrimarySurface& surface) {
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kStandardSharedPrimary);
   D3DKMDT_SHAREDPRIMARYSURFACEDATA data{};
   return describe(core_, [&](DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA& arguments) {
     data = {};  // the driver may have written to it
@@ -334,6 +342,8 @@ Result<StandardAllocation> AllocationsPort::describe_shared_primary(const Primar
 }
 
 Result<StandardAllocation> AllocationsPort::describe_existing_memory(uint64_t size_bytes) {
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kStandardExistingMemory);
   // One row of bytes per page, so that any number of whole pages is a surface.
   constexpr UINT kFormatA8 = 28;
   const uint64_t rows = size_bytes / kPageBytes;

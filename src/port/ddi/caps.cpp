@@ -456,6 +456,10 @@ Result<DriverCaps> CapsPort::query_driver_caps() {
   core_.low_irql_preempt =
       core_.version >= kInterfaceWddm20 && caps.SchedulingCaps.LowIrqlPreemptCommand != 0;
   core_.interrupts.set_message(result.interrupt_message_number);
+  if (core_.situations != nullptr) [[unlikely]] {
+    core_.situations->life.queried(DXGKQAITYPE_DRIVERCAPS);
+    core_.situations->life.has(result);
+  }
   return result;
 }
 
@@ -477,6 +481,10 @@ Result<SegmentsInfo> CapsPort::query_segments() {
   if (answer.has_value() && core_.faults != nullptr) [[unlikely]]
     core_.faults->shape(&*answer);
   if (answer.has_value()) core_.segments = answer->segments;
+  if (answer.has_value() && core_.situations != nullptr) [[unlikely]] {
+    core_.situations->life.queried(DXGKQAITYPE_QUERYSEGMENT);
+    core_.situations->life.has(answer->segments);
+  }
   return answer;
 }
 
@@ -506,6 +514,8 @@ Status CapsPort::get_node_metadata(NodeOrdinal node, NodeMetadata* out) {
 }
 
 Status CapsPort::query_umd_private(std::span<const std::byte> in, std::span<std::byte> out) {
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->life.queried(DXGKQAITYPE_UMDRIVERPRIVATE);
   return core_.query(DXGKQAITYPE_UMDRIVERPRIVATE, in.empty() ? nullptr : in.data(),
                      static_cast<uint32_t>(in.size()), data_of(out), size_of(out));
 }

@@ -90,6 +90,8 @@ Status ChildPort::query_child_relations(uint32_t children, std::vector<ChildInfo
       if (relations[i].ChildDeviceType == TypeUninitialized) break;
       out->push_back(child_of(relations[i]));
     }
+    if (core_.situations != nullptr) [[unlikely]]
+      core_.situations->life.has(*out);
   }
   return status;
 }
@@ -101,6 +103,8 @@ Result<bool> ChildPort::query_child_status(uint32_t child, bool non_destructive_
   answer.Type = StatusConnection;
   answer.ChildUid = child;
   answer.HotPlug.Connected = kPoisonBoolean;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kMonitorStatus);
   DdiCall call(core_, kQueryChildStatus, child);
   const Status status = call(core_.ddi.DxgkDdiQueryChildStatus, core_.context, &answer,
                              static_cast<BOOLEAN>(non_destructive_only ? TRUE : FALSE));
@@ -130,6 +134,8 @@ Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child
     arguments.DescriptorBuffer = output.data();
     Status status = Status::kSuccess;
     {
+      if (core_.situations != nullptr) [[unlikely]]
+        core_.situations->reach(verifier::Situation::kMonitorDescriptor);
       DdiCall call(core_, kQueryDeviceDescriptor, child);
       status = call(core_.ddi.DxgkDdiQueryDeviceDescriptor, core_.context,
                     static_cast<ULONG>(child), &arguments);

@@ -78,6 +78,8 @@ Result<GpuMmuCaps> GpuVaPort::query_gpu_mmu() {
   const uint32_t leaf_bits = result.levels.front().index_bits;
   core_.leaf_coverage = leaf_bits < 40 ? kPageBytes << leaf_bits : 0;
   core_.va_bits = result.va_bits;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->life.has(result);
   return result;
 }
 
@@ -89,6 +91,8 @@ Status GpuVaPort::set_root_page_table(void* context, const RootPageTable& root) 
   arguments.hContext = context;
   arguments.Address = abi_address_of(root.address);
   arguments.NumEntries = root.entry_count;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->paging.root_set(context, root);
   DdiCall call(core_, kSetRootPageTable, root.address.offset);
   return call.no_answer(core_.ddi.DxgkDdiSetRootPageTable, core_.context,
                         static_cast<const DXGKARG_SETROOTPAGETABLE*>(&arguments));

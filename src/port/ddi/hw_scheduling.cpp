@@ -68,6 +68,8 @@ Status HwSchedulingPort::suspend(void* context, uint64_t fence) {
   std::memset(&arguments, 0, sizeof(arguments));
   arguments.hContext = context;
   arguments.contextSuspendFence = fence;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kHwQueueSuspend);
   DdiCall call(core_, kSuspendContext, fence);
   return call(core_.ddi.DxgkDdiSuspendContext, core_.context,
               static_cast<const DXGKARG_SUSPENDCONTEXT*>(&arguments));
@@ -78,6 +80,8 @@ Status HwSchedulingPort::resume(void* context) {
   DXGKARG_RESUMECONTEXT arguments;
   std::memset(&arguments, 0, sizeof(arguments));
   arguments.hContext = context;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kHwQueueResume);
   DdiCall call(core_, kResumeContext);
   return call(core_.ddi.DxgkDdiResumeContext, core_.context,
               static_cast<const DXGKARG_RESUMECONTEXT*>(&arguments));
@@ -88,6 +92,8 @@ Status HwSchedulingPort::reset_engine(NodeOrdinal node) {
   DXGKARG_RESETHWENGINE arguments;
   std::memset(&arguments, 0, sizeof(arguments));
   arguments.NodeOrdinal = node.value;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kHwQueueReset);
   DdiCall call(core_, kResetHwEngine, node.value, trace_node(node));
   const Status status = call(core_.ddi.DxgkDdiResetHwEngine, core_.context, &arguments);
   if (is_success(status)) core_.interrupts.enter_engine_reset(node);

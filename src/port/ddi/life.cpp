@@ -110,6 +110,8 @@ Status LifePort::add_device() {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   nt::describe_device(core_.kernel, core_.function.identity());
   void* context = nullptr;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->life.added(core_);
   DdiCall call(core_, kAddDevice);
   const Status status = call(core_.ddi.DxgkDdiAddDevice, &core_.device.object, &context);
   if (!is_success(status)) return status;
@@ -148,6 +150,8 @@ Result<StartInfo> LifePort::start_device() {
     core_.started = true;  // the driver thinks so: StopDevice is owed
     (void)stop_device();
   }
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->life.started(core_, status, sources);
   if (!is_success(status)) {
     core_.interrupts.disconnect();
     return Error(status);
@@ -161,6 +165,8 @@ Status LifePort::stop_device() {
   core_.started = false;
   Status status = Status::kDeviceRemoved;
   if (!is_dead(core_)) {
+    if (core_.situations != nullptr) [[unlikely]]
+      core_.situations->reach(verifier::Situation::kStopPlain);
     DdiCall call(core_, kStopDevice);
     status = call(core_.ddi.DxgkDdiStopDevice, core_.context);
   }
@@ -186,6 +192,8 @@ Status LifePort::stop_device_and_release(uint32_t target, DisplayInformation* ou
   DXGK_DISPLAY_INFORMATION information{};
   Status status = Status::kSuccess;
   {
+    if (core_.situations != nullptr) [[unlikely]]
+      core_.situations->reach(verifier::Situation::kStopRelease);
     DdiCall call(core_, kStopAndRelease, target);
     status = call(core_.ddi.DxgkDdiStopDeviceAndReleasePostDisplayOwnership, core_.context,
                   static_cast<D3DDDI_VIDEO_PRESENT_TARGET_ID>(target), &information);

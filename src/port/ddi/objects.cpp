@@ -59,6 +59,8 @@ Result<void*> ObjectsPort::create_process(uint32_t process_handle, bool system) 
     runtime::MutexLock lock(core_.creating_lock);
     core_.creating.erase(std::ranges::find(core_.creating, handle_of(process_handle)));
   }
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->objects.process_made(system, status);
   if (!is_success(status)) return Error(status);
   return arguments.hKmdProcess;
 }
@@ -66,6 +68,8 @@ Result<void*> ObjectsPort::create_process(uint32_t process_handle, bool system) 
 Status ObjectsPort::destroy_process(void* process) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiDestroyProcess == nullptr) return Status::kSuccess;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->objects.process_gone();
   DdiCall call(core_, kDestroyProcess);
   return call(core_.ddi.DxgkDdiDestroyProcess, core_.context, process);
 }
@@ -80,6 +84,8 @@ Result<DeviceInfo> ObjectsPort::create_device(uint32_t device_handle, bool syste
   const DXGK_DEVICEINFO* const untouched = arguments.pInfo;
   DdiCall call(core_, kCreateDevice, device_handle);
   const Status status = call(core_.ddi.DxgkDdiCreateDevice, core_.context, &arguments);
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->objects.device_made(status);
   if (!is_success(status)) return Error(check_refusal(core_, kCreateDevice.name, status, false));
   DeviceInfo info;
   info.handle = arguments.hDevice;
@@ -97,6 +103,8 @@ Result<DeviceInfo> ObjectsPort::create_device(uint32_t device_handle, bool syste
 
 Status ObjectsPort::destroy_device(void* device) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->objects.device_gone();
   DdiCall call(core_, kDestroyDevice);
   return call(core_.ddi.DxgkDdiDestroyDevice, device);
 }
@@ -126,6 +134,8 @@ Result<ContextInfo> ObjectsPort::create_context(void* device, uint32_t context_h
   DdiCall call(core_, kCreateContext, context_handle, static_cast<uint16_t>(node.value));
   const Status status = call(core_.ddi.DxgkDdiCreateContext, device, &arguments);
   static_cast<void>(output.finish(core_, kCreateContext.name, "pPrivateDriverData"));
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->objects.context_made(arguments.hContext, node, system, status);
   if (!is_success(status))
     return Error(check_refusal(core_, kCreateContext.name, status, !private_data.empty()));
   if (fills) [[unlikely]] {
@@ -150,12 +160,16 @@ Result<ContextInfo> ObjectsPort::create_context(void* device, uint32_t context_h
     info.use_io_mmu = arguments.ContextInfo.Caps.UseIoMmu != 0;
     info.paging_companion_node = arguments.ContextInfo.PagingCompanionNodeId;
   }
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->life.made_context(info, virtual_addressing);
   return info;
 }
 
 Status ObjectsPort::destroy_context(void* context) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiDestroyContext == nullptr) return Status::kNotSupported;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->objects.context_gone(context);
   DdiCall call(core_, kDestroyContext);
   return call(core_.ddi.DxgkDdiDestroyContext, context);
 }
@@ -170,6 +184,8 @@ Status ObjectsPort::escape(void* device, void* context, uint32_t flags, std::spa
   arguments.pPrivateDriverData = data.empty() ? nullptr : output.data();
   arguments.PrivateDriverDataSize = size_of(data);
   arguments.hContext = context;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->objects.escaped(data.size());
   DdiCall call(core_, kEscape);
   const Status status = call(core_.ddi.DxgkDdiEscape, core_.context, &arguments);
   static_cast<void>(output.finish(core_, kEscape.name, "pPrivateDriverData"));

@@ -94,6 +94,13 @@ uint64_t PagingPort::paging_mdls_issued() const { return mdls_.issued(); }
 void PagingPort::release_paging_mdls(uint64_t count) { mdls_.release(count); }
 
 BuildPagingResult PagingPort::build_paging(const BuildPagingArgs& args) {
+  BuildPagingResult result = call_build(args);
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->paging.built(args, result);
+  return result;
+}
+
+BuildPagingResult PagingPort::call_build(const BuildPagingArgs& args) {
   BuildPagingResult result;
   result.multipass_offset = args.multipass_offset;
   if (is_dead(core_)) {
@@ -234,6 +241,7 @@ BuildPagingResult PagingPort::build_paging(const BuildPagingArgs& args) {
       if (check && room >= sample && uint64_t{room} + kGuardBytes <= args.buffer_bytes)
         behind_room.emplace(args.buffer + room);
     }
+    result.room_bytes = arguments.DmaSize;
     status = answer.has_value()
                  ? *answer
                  : call(core_.ddi.DxgkDdiBuildPagingBuffer, core_.context, &arguments);

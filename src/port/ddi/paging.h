@@ -28,6 +28,7 @@ class PagingPort {
   void release_paging_mdls(uint64_t count);
 
  private:
+  BuildPagingResult call_build(const BuildPagingArgs& args);
   PortCore& core_;
   MdlPool mdls_;
 };

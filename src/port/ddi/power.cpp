@@ -35,6 +35,11 @@ Status PowerPort::set_power_state(std::optional<uint32_t> child, PowerState stat
   if (core_.ddi.DxgkDdiSetPowerState == nullptr) return Status::kNotSupported;
   // PWR-04: on the way up the action has no meaning; a driver that reads it finds nonsense.
   const POWER_ACTION why = state == PowerState::kD0 ? kNoAction : static_cast<POWER_ACTION>(action);
+  if (core_.situations != nullptr) [[unlikely]] {
+    const bool on = state == PowerState::kD0;
+    core_.situations->life.power_set(child.has_value(), on, action == PowerAction::kHibernate);
+    if (on && !child.has_value()) core_.situations->work.power_is_back();
+  }
   DdiCall call(core_, kSetPowerState, static_cast<uint64_t>(state));
   const Status status = call(core_.ddi.DxgkDdiSetPowerState, core_.context,
                              static_cast<ULONG>(child.value_or(DISPLAY_ADAPTER_HW_ID)),
@@ -50,6 +55,8 @@ Status PowerPort::set_power_state(std::optional<uint32_t> child, PowerState stat
 Status PowerPort::notify_surprise_removal(bool in_hibernation) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiNotifySurpriseRemoval == nullptr) return Status::kNotSupported;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->work.removed();
   DdiCall call(core_, kNotifySurpriseRemoval, in_hibernation ? 0 : 1);
   const Status status = call(core_.ddi.DxgkDdiNotifySurpriseRemoval, core_.context,
                              in_hibernation ? DxgkRemovalHibernation : DxgkRemovalPnPNotify);
@@ -125,6 +132,9 @@ Status PowerPort::set_component_f_state(uint32_t component, uint32_t f_state) {
   DXGKIT_CHECK((f_state_calls_.fetch_or(bit) & bit) == 0);  // PWR-12
   Status status = Status::kSuccess;
   {
+    if (core_.situations != nullptr) [[unlikely]]
+      core_.situations->reach(f_state == 0 ? verifier::Situation::kPowerComponentActive
+                                           : verifier::Situation::kPowerComponentIdle);
     DdiCall call(core_, kSetPowerComponentFState, uint64_t{component} << 32 | f_state);
     status = call(core_.ddi.DxgkDdiSetPowerComponentFState, core_.context,
                   static_cast<UINT>(component), static_cast<UINT>(f_state));

@@ -92,6 +92,13 @@ constexpr DdiInfo kValidateSubmitCommand{"DxgkDdiValidateSubmitCommand", nt::kPa
 }  // namespace
 
 RenderResult RenderingPort::render(const RenderArgs& args) {
+  RenderResult result = call_render(args);
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->work.rendered(args, result);
+  return result;
+}
+
+RenderResult RenderingPort::call_render(const RenderArgs& args) {
   RenderResult result;
   const auto entry = args.render_km ? core_.ddi.DxgkDdiRenderKm : core_.ddi.DxgkDdiRender;
   if (is_dead(core_) || entry == nullptr) {
@@ -217,6 +224,8 @@ RenderResult RenderingPort::present(const PresentArgs& args) {
   const WriteGuard behind_private(
       check && buffer.private_guarded ? buffer.private_data + buffer.private_size_bytes : nullptr);
   {
+    if (core_.situations != nullptr) [[unlikely]]
+      core_.situations->work.presented(args);
     DdiCall call(core_, kPresent, args.flags.flip ? 1 : 0);
     result.status = call(core_.ddi.DxgkDdiPresent, args.context, &arguments);
     if (!call.completed()) return result;

@@ -26,6 +26,7 @@ class RenderingPort {
   Status validate_submit(const ValidateSubmitArgs& args);
 
  private:
+  RenderResult call_render(const RenderArgs& args);
   PortCore& core_;
 };
 

@@ -70,6 +70,8 @@ Status ScanoutPort::set_source_address(const SourceAddressArgs& args) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiSetVidPnSourceAddress == nullptr) return Status::kNotSupported;
   const DXGKARG_SETVIDPNSOURCEADDRESS arguments = address_arguments(args);
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->display.address_set(args.kind);
   DdiCall call(core_, kSetVidPnSourceAddress, args.source);
   return call(core_.ddi.DxgkDdiSetVidPnSourceAddress, core_.context, &arguments);
 }
@@ -78,6 +80,8 @@ Status ScanoutPort::flip(const SourceAddressArgs& args) DXGKIT_NO_THREAD_SAFETY_
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiSetVidPnSourceAddress == nullptr) return Status::kNotSupported;
   const DXGKARG_SETVIDPNSOURCEADDRESS arguments = address_arguments(args);
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->display.address_set(args.kind);
   DdiCall call(core_, kFlip, args.source);
   core_.interrupts.enter_lock();
   const Status status = call(core_.ddi.DxgkDdiSetVidPnSourceAddress, core_.context, &arguments);
@@ -87,6 +91,10 @@ Status ScanoutPort::flip(const SourceAddressArgs& args) DXGKIT_NO_THREAD_SAFETY_
 
 Status ScanoutPort::control_vsync(uint32_t source, bool enabled) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
+  if (core_.situations != nullptr) [[unlikely]] {
+    core_.situations->reach(enabled ? verifier::Situation::kScanoutVsyncOn
+                                    : verifier::Situation::kScanoutVsyncOff);
+  }
   const DXGK_CRTC_VSYNC_STATE state = enabled ? DXGK_VSYNC_ENABLE : DXGK_VSYNC_DISABLE_NO_PHASE;
   const char* name = kControlInterrupt.name;
   Status status = Status::kNotSupported;
@@ -152,6 +160,8 @@ Status ScanoutPort::present_display_only(const PresentDisplayOnlyArgs& args) {
   arguments.pDirtyRect = dirty.empty() ? nullptr : dirty.data();
   // pfnPresentDisplayOnlyProgress stays null: the page of the structure says so. Progress comes as
   // an interrupt.
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->display.presented(args);
   DdiCall call(core_, kPresentDisplayOnly, args.source);
   const Status status = call(core_.driver.display_only_ddi.DxgkDdiPresentDisplayOnly, core_.context,
                              static_cast<const DXGKARG_PRESENT_DISPLAYONLY*>(&arguments));
@@ -167,6 +177,8 @@ Status ScanoutPort::set_pointer_position(uint32_t source, int32_t x, int32_t y, 
   arguments.X = x;
   arguments.Y = y;
   arguments.Flags.Visible = visible ? 1 : 0;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->display.pointer_moved(x, y, visible);
   DdiCall call(core_, kSetPointerPosition, source);
   return call(core_.ddi.DxgkDdiSetPointerPosition, core_.context,
               static_cast<const DXGKARG_SETPOINTERPOSITION*>(&arguments));
@@ -187,6 +199,8 @@ Status ScanoutPort::set_pointer_shape(const PointerShape& shape) {
   arguments.pPixels = pixels.data();
   arguments.XHot = shape.hot_x;
   arguments.YHot = shape.hot_y;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->display.pointer_shaped(shape);
   DdiCall call(core_, kSetPointerShape, shape.source);
   return call(core_.ddi.DxgkDdiSetPointerShape, core_.context,
               static_cast<const DXGKARG_SETPOINTERSHAPE*>(&arguments));
@@ -199,6 +213,8 @@ Status ScanoutPort::system_display_enable(uint32_t target, uint32_t* width, uint
   DXGKARG_SYSTEM_DISPLAY_ENABLE_FLAGS flags{};
   UINT out_width = 0, out_height = 0;
   D3DDDIFORMAT out_format = D3DDDIFMT_UNKNOWN;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kCrashEnable);
   DdiCall call(core_, kSystemDisplayEnable, target);
   const Status status = call(core_.ddi.DxgkDdiSystemDisplayEnable, core_.context,
                              static_cast<D3DDDI_VIDEO_PRESENT_TARGET_ID>(target), &flags,
@@ -215,6 +231,8 @@ Status ScanoutPort::system_display_write(std::span<const std::byte> pixels, uint
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiSystemDisplayWrite == nullptr) return Status::kNotSupported;
   std::vector<std::byte> copy(pixels.begin(), pixels.end());
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kCrashWrite);
   DdiCall call(core_, kSystemDisplayWrite);
   return call.no_answer(core_.ddi.DxgkDdiSystemDisplayWrite, core_.context,
                         static_cast<void*>(copy.data()), static_cast<UINT>(width),

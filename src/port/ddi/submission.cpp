@@ -188,6 +188,8 @@ Status SubmissionPort::patch(const PatchArgs& args) {
 
   const bool check = core_.reference_checks && args.buffer.cpu != nullptr;
   const Outside before = check ? outside_of(args) : Outside{};
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->work.patched(args, core_.segments);
   DdiCall call(core_, kPatch, args.fence.value);
   const Status status = call(core_.ddi.DxgkDdiPatch, core_.context, &arguments);
   if (status != Status::kSuccess) [[unlikely]] {
@@ -234,6 +236,8 @@ Status SubmissionPort::submit(const SubmitArgs& args) {
   fill_submission(core_, args, &arguments);
 
   nt::at_level(core_.kernel, nt::kDispatchLevel);  // IRQL-13
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->work.submitted(args);
   DdiCall call(core_, kSubmitCommand, args.fence.value, static_cast<uint16_t>(args.node.value));
   const Status status = call(core_.ddi.DxgkDdiSubmitCommand, core_.context, &arguments);
   if (status != Status::kSuccess) [[unlikely]] {
@@ -267,6 +271,8 @@ Status SubmissionPort::submit_virtual(const SubmitVirtualArgs& args) {
                static_cast<uint16_t>(args.node.value));
   const Status status = call(core_.ddi.DxgkDdiSubmitCommandVirtual, core_.context,
                              static_cast<const DXGKARG_SUBMITCOMMANDVIRTUAL*>(&arguments));
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->work.submitted(args, status == Status::kInvalidParameter);
   if (status == Status::kSuccess || !call.completed()) return status;
   if (status == Status::kInvalidParameter && !args.flags.paging) return status;  // SUB-29
   core_.fatal(
@@ -287,6 +293,8 @@ Status SubmissionPort::preempt(NodeOrdinal node, SubmissionFenceId fence, bool i
   arguments.PreemptionFenceId = fence.value;
   arguments.NodeOrdinal = node.value;
   if (!core_.low_irql_preempt) nt::at_level(core_.kernel, nt::kDispatchLevel);  // IRQL-13
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->work.preempt(node, idle);
   DdiCall call(core_, core_.low_irql_preempt ? kPreemptCommandLow : kPreemptCommand, fence.value,
                static_cast<uint16_t>(node.value));
   core_.interrupts.begin_preempt();
@@ -319,6 +327,8 @@ Status SubmissionPort::preempt(NodeOrdinal node, SubmissionFenceId fence, bool i
 Status SubmissionPort::cancel(const SubmitVirtualArgs& args) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiCancelCommand == nullptr) return Status::kNotSupported;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->work.cancelled_virtual(args.flags);
   DXGKARG_CANCELCOMMAND arguments{};
   arguments.hContext = args.context;
   arguments.DmaBufferSize = args.buffer_bytes;
@@ -334,6 +344,8 @@ Status SubmissionPort::cancel(const SubmitVirtualArgs& args) {
 Status SubmissionPort::cancel(const PatchArgs& args) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiCancelCommand == nullptr) return Status::kNotSupported;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->work.cancelled(args);
   DXGKARG_CANCELCOMMAND arguments{};
   arguments.hContext = args.context;
   fill_part(core_, args, &arguments);

@@ -44,6 +44,8 @@ Result<uint64_t> TimeoutPort::query_dependent_engines(NodeOrdinal node, uint32_t
   Status status = Status::kSuccess;
   bool completed = false;
   {
+    if (core_.situations != nullptr) [[unlikely]]
+      core_.situations->reach(verifier::Situation::kTimeoutDependentEngines);
     DdiCall call(core_, kQueryDependentEngineGroup, 0, static_cast<uint16_t>(node.value));
     status = call(core_.ddi.DxgkDdiQueryDependentEngineGroup, core_.context, &arguments);
     completed = call.completed();
@@ -74,6 +76,8 @@ Result<bool> TimeoutPort::query_engine_status(NodeOrdinal node) {
   arguments.NodeOrdinal = node.value;
   Status status = Status::kSuccess;
   {
+    if (core_.situations != nullptr) [[unlikely]]
+      core_.situations->reach(verifier::Situation::kTimeoutStatus);
     DdiCall call(core_, kQueryEngineStatus, 0, static_cast<uint16_t>(node.value));
     status = call(core_.ddi.DxgkDdiQueryEngineStatus, core_.context, &arguments);
     if (!call.completed()) return Error(Status::kDeviceRemoved);
@@ -94,6 +98,8 @@ Result<uint32_t> TimeoutPort::reset_engine(NodeOrdinal node) {
   arguments.NodeOrdinal = node.value;
   Status status = Status::kSuccess;
   {
+    if (core_.situations != nullptr) [[unlikely]]
+      core_.situations->work.reset_engine(node);
     DdiCall call(core_, kResetEngine, 0, static_cast<uint16_t>(node.value));
     status = call(core_.ddi.DxgkDdiResetEngine, core_.context, &arguments);
     if (!call.completed()) return Error(Status::kDeviceRemoved);
@@ -114,6 +120,8 @@ std::vector<std::byte> TimeoutPort::collect_debug_info(uint32_t reason, uint32_t
   const bool second =
       core_.version >= kInterfaceWddm32 && core_.ddi.DxgkDdiCollectDbgInfo2 != nullptr;
   if (!second && core_.ddi.DxgkDdiCollectDbgInfo == nullptr) return {};
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kTimeoutDebugInfo);
   std::vector<std::byte> buffer(bytes + kDebugGuardBytes);
   std::fill(buffer.begin() + bytes, buffer.end(), kDebugGuard);
   DXGKARG_COLLECTDBGINFO_EXT extension{};
@@ -156,6 +164,8 @@ std::vector<std::byte> TimeoutPort::collect_debug_info(uint32_t reason, uint32_t
 Status TimeoutPort::reset_from_timeout() {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiResetFromTimeout == nullptr) return Status::kNotSupported;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->work.reset_adapter();
   DdiCall call(core_, kResetFromTimeout);
   return call(core_.ddi.DxgkDdiResetFromTimeout, core_.context);
 }
@@ -164,6 +174,8 @@ Status TimeoutPort::restart_from_timeout() {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiRestartFromTimeout == nullptr) return Status::kNotSupported;
   core_.interrupts.forget_engine_resets();  // they have been, with the rest
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kTimeoutRestart);
   DdiCall call(core_, kRestartFromTimeout);
   return call(core_.ddi.DxgkDdiRestartFromTimeout, core_.context);
 }

@@ -61,6 +61,9 @@ Result<bool> VidPnPort::is_supported_vidpn(void* vidpn) {
   DXGKARG_ISSUPPORTEDVIDPN arguments{};
   arguments.hDesiredVidPn = vidpn_of(vidpn);
   arguments.IsVidPnSupported = kPoisonBoolean;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(vidpn == nullptr ? verifier::Situation::kVidpnNoneSupported
+                                             : verifier::Situation::kVidpnIsSupported);
   DdiCall call(core_, kIsSupportedVidPn);
   const Status status = call(core_.ddi.DxgkDdiIsSupportedVidPn, core_.context, &arguments);
   if (!is_success(status)) return Error(status);
@@ -83,6 +86,8 @@ Status VidPnPort::enum_cofunc_modality(void* vidpn, EnumPivot pivot, uint32_t so
   arguments.EnumPivotType = pivot_of(pivot);
   arguments.EnumPivot.VidPnSourceId = source;
   arguments.EnumPivot.VidPnTargetId = target;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->display.enumerated(pivot);
   DdiCall call(core_, kEnumVidPnCofuncModality, static_cast<uint64_t>(pivot));
   return call(core_.ddi.DxgkDdiEnumVidPnCofuncModality, core_.context,
               static_cast<const DXGKARG_ENUMVIDPNCOFUNCMODALITY*>(&arguments));
@@ -127,6 +132,8 @@ Status VidPnPort::recommend_monitor_modes(uint32_t target, void* mode_set,
   arguments.hMonitorSourceModeSet = static_cast<D3DKMDT_HMONITORSOURCEMODESET>(mode_set);
   arguments.pMonitorSourceModeSetInterface =
       static_cast<const DXGK_MONITORSOURCEMODESET_INTERFACE*>(mode_set_interface);
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kVidpnRecommendModes);
   DdiCall call(core_, kRecommendMonitorModes, target);
   return call(core_.ddi.DxgkDdiRecommendMonitorModes, core_.context,
               static_cast<const DXGKARG_RECOMMENDMONITORMODES*>(&arguments));
@@ -140,6 +147,8 @@ Status VidPnPort::commit_vidpn(void* vidpn, uint32_t affected_source, void* prim
   arguments.AffectedVidPnSourceId = affected_source;
   arguments.MonitorConnectivityChecks = D3DKMDT_MCC_ENFORCE;
   arguments.hPrimaryAllocation = primary;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->display.committed();
   DdiCall call(core_, kCommitVidPn, affected_source);
   return call(core_.ddi.DxgkDdiCommitVidPn, core_.context,
               static_cast<const DXGKARG_COMMITVIDPN*>(&arguments));
@@ -174,6 +183,8 @@ Status VidPnPort::update_active_present_path(const ::dxgkit::vidpn::Path& path) 
   info.GammaRamp.Type = static_cast<D3DDDI_GAMMARAMP_TYPE>(path.gamma_type);
   info.GammaRamp.DataSize = gamma.size();
   info.GammaRamp.Data.pRaw = gamma.empty() ? nullptr : gamma.data();
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kVidpnActivePath);
   DdiCall call(core_, kUpdateActiveVidPnPresentPath);
   return call(core_.ddi.DxgkDdiUpdateActiveVidPnPresentPath, core_.context,
               static_cast<const DXGKARG_UPDATEACTIVEVIDPNPRESENTPATH*>(&arguments));
@@ -185,6 +196,8 @@ Status VidPnPort::set_source_visibility(uint32_t source, bool visible) {
   DXGKARG_SETVIDPNSOURCEVISIBILITY arguments{};
   arguments.VidPnSourceId = source;
   arguments.Visible = visible ? TRUE : FALSE;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->display.visible(source, visible);
   DdiCall call(core_, kSetVidPnSourceVisibility, source);
   return call(core_.ddi.DxgkDdiSetVidPnSourceVisibility, core_.context,
               static_cast<const DXGKARG_SETVIDPNSOURCEVISIBILITY*>(&arguments));

@@ -496,6 +496,16 @@ class Doctor(Cli):
 
 
 class Tables(Cli):
+    def test_situations_are_listed_with_their_rules(self):
+        done = self.run_tool("situations")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, r"(?m)^DxgkDdiPatch\n  patch\.part-behind-start +.*\[PATCH-13 ")
+        listed = json.loads(self.run_tool("situations", "--json").stdout)
+        self.assertEqual(len(listed), len({one["id"] for one in listed}))
+        for one in listed:
+            self.assertEqual(sorted(one), ["ddi", "id", "needs", "rules", "when"])
+            self.assertIn(f"  {one['id']} ", done.stdout)
+
     def test_support_names_every_table(self):
         done = self.run_tool("support")
         self.assertEqual(done.returncode, 0)

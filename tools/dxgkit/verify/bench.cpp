@@ -118,6 +118,10 @@ Outcome Bench::start(const StartChanges& changes) {
   dxgk::AdapterOptions options;
   if (options_.mode == Mode::kOs) options.tdr_delay_ns = kBusyMachineTdrDelayNs;
   options.faults = changes.faults != nullptr ? changes.faults : &shortage_;
+  options.situations = &situations_;
+  if (plugin() != nullptr) situations_.add(verifier::SituationFact::kPlugIn);
+  if (device_faults() != nullptr && simulated())
+    situations_.add(verifier::SituationFact::kDeviceFaults);
   options.verifier = changes.verifier;
   options.transfer_chunk_bytes = changes.transfer_chunk_bytes;
   options.may_fail_to_start = changes.may_fail;

@@ -29,6 +29,7 @@
 #include "tools/dxgkit/verify/shortage.h"
 #include "tools/dxgkit/verify/step.h"
 #include "verifier/findings.h"
+#include "verifier/situations.h"
 
 namespace dxgkit::tool::verify {
 
@@ -113,6 +114,8 @@ class Bench {
     return known_leaks_.emplace(leak.what + leak.tag, leak.caller).second;
   }
   verifier::Findings& findings() { return findings_; }
+  /// What the driver was confronted with so far.
+  const verifier::SituationLog& situations() const { return situations_; }
   dxgk::System& system() { return *system_; }
   dxgk::Luid luid() const { return *luid_; }
   dxgk::Exercise& exercise() {
@@ -184,6 +187,7 @@ class Bench {
   const nt::KernelConfig& kernel_config_;
   const Plugin* plugin_;
   verifier::Findings& findings_;
+  verifier::SituationLog situations_;
   Heartbeat* heartbeat_;  // null: no process waits
   Mutator* const mutator_;
   Shortage shortage_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/dxgkit/situations.h"
 #include "verifier/formats.h"
 
 namespace dxgkit::tool::verify {
@@ -115,6 +116,7 @@ std::string to_json_text(const VerifyReport& report) {
     out["steps"].push_back(std::move(one));
   }
   out["never_called"] = report.never_called;
+  out["situations"] = situations_json(report.situations);
   return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -143,6 +145,15 @@ std::string to_junit_text(const VerifyReport& report) {
     if (one.message.empty() && bad)
       one.message = step.findings.front().rule + ": " + step.findings.front().actual;
     cases.push_back(std::move(one));
+  }
+  for (const verifier::SituationCount& one : report.situations.counts) {
+    const bool reached = one.count != 0;
+    cases.push_back({.name = fmt::format("situation {}", one.info->id),
+                     .outcome = reached ? Case::Outcome::kPassed : Case::Outcome::kSkipped,
+                     .message = reached               ? fmt::format("{} times", one.count)
+                                : one.why_not.empty() ? std::string("not reached")
+                                                      : one.why_not,
+                     .text = {}});
   }
   return verifier::to_junit("dxgkit verify " + report.driver, cases);
 }

@@ -9,6 +9,7 @@
 #include "tools/dxgkit/options.h"
 #include "tools/dxgkit/verify/step.h"
 #include "verifier/findings.h"
+#include "verifier/situations.h"
 
 namespace dxgkit::tool::verify {
 
@@ -26,6 +27,7 @@ struct VerifyReport {
   bool display_only = false;
   std::vector<StepResult> steps;
   std::vector<std::string> never_called;    // entries that the driver has and that no step called
+  verifier::SituationReport situations;     // empty of a run that did not come to its end
   std::vector<verifier::Finding> findings;  // all, in order
 };
 

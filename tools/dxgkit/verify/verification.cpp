@@ -135,6 +135,7 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
         }
       }
       report_.interface_version = bench.interface_version();
+      report_.situations = verifier::SituationReport(bench.situations());
       for (const std::string& entry : bench.filled_entries()) {
         if (entry == "DxgkDdiUnload") continue;  // the last step; it belongs to no adapter's trace
         const bool called = std::ranges::any_of(

@@ -11,6 +11,7 @@
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
+#include "tools/dxgkit/situations.h"
 #include "tools/dxgkit/verify/mutate.h"
 #include "tools/dxgkit/verify/report.h"
 #include "tools/dxgkit/verify/verification.h"
@@ -48,6 +49,7 @@ int finish(const VerifyOptions& options, const VerifyReport& report, std::FILE* 
     for (const std::string& name : report.never_called) names += (names.empty() ? "" : ", ") + name;
     fmt::print(out, "\nnot called here, though the driver has them: {}\n", names);
   }
+  fmt::print(out, "{}", situations_text(report.situations));
   fmt::print(out, "\n{}\n", verify::verdict(report));
   std::fflush(out);
   bool written = write_output(options.json, verify::to_json_text(report));

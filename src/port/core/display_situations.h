@@ -1,0 +1,43 @@
+// Situations of displays: modes, pictures, pointers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "port/types.h"
+#include "runtime/sync.h"
+#include "verifier/situations.h"
+
+namespace dxgkit::port {
+
+/// Any thread.
+class DisplaySituations {
+ public:
+  explicit DisplaySituations(verifier::SituationLog& log) : log_(log) {}
+
+  void enumerated(EnumPivot pivot);
+  void committed();
+  void visible(uint32_t source, bool visible);
+  void presented(const PresentDisplayOnlyArgs& args);
+  void pointer_shaped(const PointerShape& shape);
+  void pointer_moved(int32_t x, int32_t y, bool visible);
+  void address_set(SourceAddressArgs::Kind kind);
+
+ private:
+  using Situation = verifier::Situation;
+  void reach(Situation situation, bool is_so) {
+    if (is_so) log_.reach(situation);
+  }
+  struct Source {
+    bool hidden = false;
+    int32_t width = 0, height = 0;  // of the largest rectangle so far: the picture
+  };
+
+  verifier::SituationLog& log_;
+  runtime::Mutex lock_;
+  std::map<uint32_t, Source> sources_ DXGKIT_GUARDED_BY(lock_);
+  bool was_committed_ DXGKIT_GUARDED_BY(lock_) = false;
+};
+
+}  // namespace dxgkit::port

@@ -1,0 +1,87 @@
+#include "port/core/object_situations.h"
+
+#include <dispmprt.h>
+
+#include <algorithm>
+
+namespace dxgkit::port {
+namespace {
+
+constexpr size_t kManyContexts = 16;
+
+}  // namespace
+
+void ObjectSituations::process_made(bool system, Status status) {
+  if (system || !is_success(status)) return;
+  runtime::MutexLock lock(lock_);
+  ++processes_;
+  reach(Situation::kProcessFirst, true);
+  reach(Situation::kProcessSecond, processes_ >= 2);
+}
+
+void ObjectSituations::process_gone() {
+  runtime::MutexLock lock(lock_);
+  if (processes_ != 0) --processes_;
+}
+
+void ObjectSituations::device_made(Status status) {
+  reach(Situation::kDeviceNoMemory, status == Status::kNoMemory);
+  if (!is_success(status)) return;
+  runtime::MutexLock lock(lock_);
+  ++devices_;
+  reach(Situation::kDeviceSecond, devices_ >= 2);
+}
+
+void ObjectSituations::device_gone() {
+  runtime::MutexLock lock(lock_);
+  if (devices_ != 0) --devices_;
+}
+
+void ObjectSituations::context_made(void* handle, NodeOrdinal node, bool system, Status status) {
+  reach(Situation::kContextNoMemory, status == Status::kNoMemory);
+  if (!is_success(status)) return;
+  reach(system ? Situation::kContextSystem : Situation::kContextFirst, true);
+  reach(Situation::kContextSecondNode, node.value != 0);
+  runtime::MutexLock lock(lock_);
+  contexts_.push_back(handle);
+  reach(Situation::kContextMany, contexts_.size() >= kManyContexts);
+}
+
+void ObjectSituations::context_gone(void* handle) {
+  runtime::MutexLock lock(lock_);
+  const auto at = std::ranges::find(contexts_, handle);
+  if (at == contexts_.end()) return;
+  reach(Situation::kContextDestroyedOutOfOrder, at + 1 != contexts_.end());
+  contexts_.erase(at);
+}
+
+void ObjectSituations::allocations_made(std::span<const AllocationInfo> infos, bool in_resource,
+                                        Status status) {
+  reach(Situation::kAllocationNoMemory, status == Status::kNoMemory);
+  reach(Situation::kAllocationRefused, !is_success(status) && status != Status::kNoMemory);
+  for (const AllocationInfo& info : infos)
+    reach(Situation::kAllocationNoPrivateData, info.private_data.empty());
+  if (!is_success(status)) return;
+  reach(infos.size() == 1 ? Situation::kAllocationOne : Situation::kAllocationSeveral,
+        !infos.empty());
+  reach(Situation::kAllocationResource, in_resource);
+  for (const AllocationInfo& info : infos) {
+    reach(Situation::kAllocationPrimary, info.primary);
+    DXGK_ALLOCATIONINFOFLAGS flags{};
+    flags.Value = info.flags;
+    if (flags.ExplicitResidencyNotification != 0)
+      log_.add(verifier::SituationFact::kResidencyNotification);
+  }
+}
+
+void ObjectSituations::opened(size_t count, bool create) {
+  reach(create ? Situation::kOpenCreator : Situation::kOpenOtherDevice, true);
+  reach(Situation::kOpenSeveral, count >= 2);
+}
+
+void ObjectSituations::escaped(size_t bytes) {
+  reach(Situation::kEscapeAny, true);
+  reach(Situation::kEscapeNoData, bytes == 0);
+}
+
+}  // namespace dxgkit::port

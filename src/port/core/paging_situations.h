@@ -1,0 +1,39 @@
+// Situations of paging operations: how DxgkDdiBuildPagingBuffer was asked, and for what.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "port/types.h"
+#include "runtime/sync.h"
+#include "verifier/situations.h"
+
+namespace dxgkit::port {
+
+/// On the lane, but for the root page tables of contexts, which come on any thread.
+class PagingSituations {
+ public:
+  explicit PagingSituations(verifier::SituationLog& log) : log_(log) {}
+
+  /// After the call.
+  void built(const BuildPagingArgs& args, const BuildPagingResult& result);
+  void root_set(void* context, const RootPageTable& root);
+
+ private:
+  using Situation = verifier::Situation;
+  void reach(Situation situation, bool is_so) {
+    if (is_so) log_.reach(situation);
+  }
+  void transferred(const PagingOperation& operation, bool later_pass, bool little_room);
+  void filled(uint32_t pattern, bool later_pass, bool little_room);
+  void mapped(const PagingOperation& operation, bool later_pass);
+  void updated(const PagingOperation& operation, bool by_cpu, bool later_pass);
+  void transferred_virtually(const PagingOperation& operation, bool later_pass);
+
+  verifier::SituationLog& log_;
+  runtime::Mutex lock_;
+  std::set<void*> processes_ DXGKIT_GUARDED_BY(lock_);             // whose tables were written
+  std::map<void*, RootPageTable> roots_ DXGKIT_GUARDED_BY(lock_);  // by context
+};
+
+}  // namespace dxgkit::port
