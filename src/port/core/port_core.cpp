@@ -149,6 +149,10 @@ void PortCore::probe_query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint3
     const GuardedOutput output(out.first(probe.bytes), GuardedOutput::kWideGuard);
     arguments.pOutputData = output.data();
     arguments.OutputDataSize = static_cast<UINT>(probe.bytes);
+    if (situations != nullptr) {
+      situations->reach(probe.type == kNoType ? verifier::Situation::kQueryUnknownType
+                                              : verifier::Situation::kQuerySmallBuffer);
+    }
     DdiCall call(*this, kQueryAdapterInfo, static_cast<uint64_t>(probe.type));
     const Status status = call(ddi.DxgkDdiQueryAdapterInfo, context,
                                static_cast<const DXGKARG_QUERYADAPTERINFO*>(&arguments));

@@ -135,6 +135,8 @@ Status ScanoutPort::get_scan_line(uint32_t target, bool* in_vertical_blank, uint
   if (core_.ddi.DxgkDdiGetScanLine == nullptr) return Status::kNotSupported;
   DXGKARG_GETSCANLINE arguments{};
   arguments.VidPnTargetId = target;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->reach(verifier::Situation::kScanoutScanLine);
   DdiCall call(core_, kGetScanLine, target);
   const Status status = call(core_.ddi.DxgkDdiGetScanLine, core_.context, &arguments);
   if (!is_success(status)) return status;
