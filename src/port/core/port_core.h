@@ -56,7 +56,7 @@ struct PortCore {
   void* context = nullptr;  // from AddDevice: hAdapter of every DDI
   bool added = false, started = false;
   bool reference_checks = true;
-  FaultInjector* faults = nullptr;  // set before the adapter runs
+  FaultInjector* faults = nullptr;         // set before the adapter runs
   std::unique_ptr<Situations> situations;  // likewise; null: nobody wants to know
   std::optional<Status> callback_fails(const char* callback) const {
     if (faults == nullptr) [[likely]]
