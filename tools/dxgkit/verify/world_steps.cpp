@@ -80,8 +80,7 @@ Answer<Plan> draw(Bench& bench, size_t world) {
       life.rounds.push_back(std::move(jobs));
     }
     // A higher one than 0 takes a privilege.
-    if (urgent && process % 2 != 0)
-      life.priority = -7 + static_cast<int32_t>(bench.random() % 4);
+    if (urgent && process % 2 != 0) life.priority = -7 + static_cast<int32_t>(bench.random() % 4);
     life.ends_at_work = world % 2 == 1 && process == 0;
     plan.lives.push_back(std::move(life));
   }
