@@ -6,37 +6,11 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/spin_lock.h"
 #include "trace/trace.h"
 
 namespace dxgkit::trace {
 namespace {
-
-/// A lock for the few rare paths. trace lies below the runtime and cannot use its mutex; the
-/// sections are short, and in simulation, where all fibers share one OS thread, they hold no
-/// scheduling point and so never meet contention.
-class SpinLock {
- public:
-  void lock() {
-    while (held_.exchange(true, std::memory_order_acquire)) {
-      while (held_.load(std::memory_order_relaxed)) __builtin_ia32_pause();
-    }
-  }
-  void unlock() { held_.store(false, std::memory_order_release); }
-
- private:
-  std::atomic<bool> held_{false};
-};
-
-class SpinGuard {
- public:
-  explicit SpinGuard(SpinLock& lock) : lock_(lock) { lock_.lock(); }
-  ~SpinGuard() { lock_.unlock(); }
-  SpinGuard(const SpinGuard&) = delete;
-  SpinGuard& operator=(const SpinGuard&) = delete;
-
- private:
-  SpinLock& lock_;
-};
 
 constexpr size_t kChunkEvents = 4096;
 

@@ -64,6 +64,9 @@ TEST(Situations, AreNotPossibleWithoutTheEntryOrAFact) {
   log.add(SituationFact::kPlugIn);
   EXPECT_EQ(log.why_not(patch), std::nullopt);
   // Callbacks are always there.
+  EXPECT_EQ(log.why_not(Situation::kInterruptCompleted),
+            "not so: it renders: it is no display-only driver");
+  log.add(SituationFact::kRenders);
   EXPECT_EQ(log.why_not(Situation::kInterruptCompleted), std::nullopt);
 }
 

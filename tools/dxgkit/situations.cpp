@@ -61,6 +61,9 @@ nlohmann::ordered_json situations_json(const verifier::SituationReport& report) 
 int situations_command(bool json) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   std::string_view ddi;
+  size_t width = 0;
+  for (const verifier::SituationInfo& info : verifier::situation_catalogue())
+    width = std::max(width, info.id.size());
   for (const verifier::SituationInfo& info : verifier::situation_catalogue()) {
     if (json) {
       all.push_back({{"id", info.id},
@@ -71,8 +74,8 @@ int situations_command(bool json) {
       continue;
     }
     if (std::exchange(ddi, info.ddi) != info.ddi) fmt::print("{}\n", info.ddi);
-    fmt::print("  {:<36}{} [{}]\n", info.id, info.when, info.rules);
-    if (info.needs != 0) fmt::print("  {:<36}only if {}\n", "", needs_text(info.needs));
+    fmt::print("  {:<{}}  {} [{}]\n", info.id, width, info.when, info.rules);
+    if (info.needs != 0) fmt::print("  {:<{}}  only if {}\n", "", width, needs_text(info.needs));
   }
   if (json) fmt::print("{}\n", all.dump(1));
   return kExitDone;

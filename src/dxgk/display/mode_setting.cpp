@@ -300,8 +300,9 @@ Status ModeSetting::commit_with_failure(uint32_t source, uint32_t nth, const cha
   DXGKIT_RETURN_IF_FAILED(make_visible(source, false, &step));
   vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kCommitVidPn, active_.network());
   call.fail_function(nth);
+  void* const primary = primary_of(source);
   const Status status = level_two(display_.floor(), [&] {
-    return core_.port().vidpn().commit_vidpn(call.vidpn(), source, primary_of(source));
+    return core_.port().vidpn().commit_vidpn(call.vidpn(), source, primary);
   });
   call.finish(status, core_.kernel().driver_is_dead());
   *failed = call.failed_function();

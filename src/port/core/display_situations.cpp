@@ -20,19 +20,19 @@ void DisplaySituations::enumerated(EnumPivot pivot) {
 }
 
 void DisplaySituations::committed() {
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   reach(was_committed_ ? Situation::kVidpnCommitSecond : Situation::kVidpnCommit, true);
   was_committed_ = true;
 }
 
 void DisplaySituations::visible(uint32_t source, bool visible) {
   reach(visible ? Situation::kVidpnShown : Situation::kVidpnHidden, true);
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   sources_[source].hidden = !visible;
 }
 
 void DisplaySituations::presented(const PresentDisplayOnlyArgs& args) {
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   Source& source = sources_[args.source];
   for (const Rect& rect : args.dirty) {
     source.width = std::max(source.width, rect.right);

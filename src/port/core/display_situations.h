@@ -5,8 +5,8 @@
 #include <map>
 #include <optional>
 
+#include "base/spin_lock.h"
 #include "port/types.h"
-#include "runtime/sync.h"
 #include "verifier/situations.h"
 
 namespace dxgkit::port {
@@ -35,9 +35,9 @@ class DisplaySituations {
   };
 
   verifier::SituationLog& log_;
-  runtime::Mutex lock_;
-  std::map<uint32_t, Source> sources_ DXGKIT_GUARDED_BY(lock_);
-  bool was_committed_ DXGKIT_GUARDED_BY(lock_) = false;
+  SpinLock lock_;  // guards what follows
+  std::map<uint32_t, Source> sources_;
+  bool was_committed_ = false;
 };
 
 }  // namespace dxgkit::port

@@ -27,15 +27,28 @@ bool is_damaged(std::byte byte) { return byte != kPattern; }
 GuardedOutput::GuardedOutput(std::span<const std::byte> bytes, size_t behind)
     : target_(bytes), behind_(behind) {
   if (bytes.data() == nullptr) return;
-  memory_ = std::make_unique_for_overwrite<std::byte[]>(kBefore + bytes.size() + behind_);
+  allocate(bytes.size());
+  std::memcpy(data_, bytes.data(), bytes.size());
+}
+
+GuardedOutput GuardedOutput::of_zeros(size_t bytes) {
+  GuardedOutput output;
+  output.allocate(bytes);
+  std::memset(output.data_, 0, bytes);
+  output.target_ = {output.data_, bytes};
+  return output;
+}
+
+void GuardedOutput::allocate(size_t bytes) {
+  memory_ = std::make_unique_for_overwrite<std::byte[]>(kBefore + bytes + behind_);
   data_ = memory_.get() + kBefore;
   std::memcpy(memory_.get(), kIntact.data(), kBefore);
-  std::memcpy(data_, bytes.data(), bytes.size());
-  std::memcpy(data_ + bytes.size(), kIntact.data(), behind_);
+  std::memcpy(data_ + bytes, kIntact.data(), behind_);
 }
 
 std::optional<size_t> GuardedOutput::first_change() const {
-  if (target_.empty() || std::memcmp(target_.data(), data_, target_.size()) == 0) return {};
+  if (target_.empty() || target_.data() == data_) return {};
+  if (std::memcmp(target_.data(), data_, target_.size()) == 0) return {};
   return std::ranges::mismatch(target_, std::span(data_, target_.size())).in1 - target_.begin();
 }
 

@@ -27,6 +27,8 @@ class GuardedOutput {
   /// @param bytes   the buffer as it is before the call; null: the driver gets null, too
   /// @param behind  how many guard bytes follow it, kWideGuard at most
   explicit GuardedOutput(std::span<const std::byte> bytes, size_t behind = kGuard);
+  /// Zeros in place of a buffer: what the driver leaves stays here.
+  static GuardedOutput of_zeros(size_t bytes);
   /// For an array or a structure of the ABI.
   template <typename T>
   static GuardedOutput of(std::span<T> elements) {
@@ -52,8 +54,11 @@ class GuardedOutput {
               std::optional<uint64_t> number = {});
 
  private:
+  GuardedOutput() = default;
+  void allocate(size_t bytes);
+
   std::span<const std::byte> target_;
-  size_t behind_;
+  size_t behind_ = kGuard;
   std::unique_ptr<std::byte[]> memory_;
   std::byte* data_ = nullptr;
 };

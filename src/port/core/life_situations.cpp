@@ -31,11 +31,12 @@ void LifeSituations::started(const PortCore& core, Status status, uint32_t sourc
   add(Fact::kDisplay, sources != 0);
   add(Fact::kFullDisplay, sources != 0 && !display_only);
   add(Fact::kDisplayOnly, display_only);
+  add(Fact::kRenders, !display_only);
 }
 
 void LifeSituations::queried(uint32_t type) {
   reach(Situation::kQueryUmdPrivate, type == DXGKQAITYPE_UMDRIVERPRIVATE);
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   reach(Situation::kQueryAgain, !asked_.insert(type).second);
   reach(Situation::kQueryDuringPower, asleep_);
 }
@@ -47,7 +48,7 @@ void LifeSituations::power_set(bool child, bool on, bool hibernate) {
   }
   reach(on ? Situation::kPowerWake : Situation::kPowerSleep, true);
   reach(Situation::kPowerHibernate, !on && hibernate);
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   asleep_ = !on;
 }
 

@@ -5,9 +5,9 @@
 #include <set>
 #include <span>
 
+#include "base/spin_lock.h"
 #include "base/status.h"
 #include "port/types.h"
-#include "runtime/sync.h"
 #include "verifier/situations.h"
 
 namespace dxgkit::port {
@@ -43,9 +43,9 @@ class LifeSituations {
   }
 
   verifier::SituationLog& log_;
-  runtime::Mutex lock_;
-  std::set<uint32_t> asked_ DXGKIT_GUARDED_BY(lock_);
-  bool asleep_ DXGKIT_GUARDED_BY(lock_) = false;
+  SpinLock lock_;  // guards what follows
+  std::set<uint32_t> asked_;
+  bool asleep_ = false;
 };
 
 }  // namespace dxgkit::port

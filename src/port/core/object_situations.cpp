@@ -13,27 +13,27 @@ constexpr size_t kManyContexts = 16;
 
 void ObjectSituations::process_made(bool system, Status status) {
   if (system || !is_success(status)) return;
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   ++processes_;
   reach(Situation::kProcessFirst, true);
   reach(Situation::kProcessSecond, processes_ >= 2);
 }
 
 void ObjectSituations::process_gone() {
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   if (processes_ != 0) --processes_;
 }
 
 void ObjectSituations::device_made(Status status) {
   reach(Situation::kDeviceNoMemory, status == Status::kNoMemory);
   if (!is_success(status)) return;
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   ++devices_;
   reach(Situation::kDeviceSecond, devices_ >= 2);
 }
 
 void ObjectSituations::device_gone() {
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   if (devices_ != 0) --devices_;
 }
 
@@ -42,13 +42,13 @@ void ObjectSituations::context_made(void* handle, NodeOrdinal node, bool system,
   if (!is_success(status)) return;
   reach(system ? Situation::kContextSystem : Situation::kContextFirst, true);
   reach(Situation::kContextSecondNode, node.value != 0);
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   contexts_.push_back(handle);
   reach(Situation::kContextMany, contexts_.size() >= kManyContexts);
 }
 
 void ObjectSituations::context_gone(void* handle) {
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   const auto at = std::ranges::find(contexts_, handle);
   if (at == contexts_.end()) return;
   reach(Situation::kContextDestroyedOutOfOrder, at + 1 != contexts_.end());

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "base/spin_lock.h"
 #include "base/status.h"
 #include "port/types.h"
-#include "runtime/sync.h"
 #include "verifier/situations.h"
 
 namespace dxgkit::port {
@@ -34,10 +34,10 @@ class ObjectSituations {
   }
 
   verifier::SituationLog& log_;
-  runtime::Mutex lock_;
-  size_t processes_ DXGKIT_GUARDED_BY(lock_) = 0;  // of clients
-  size_t devices_ DXGKIT_GUARDED_BY(lock_) = 0;
-  std::vector<void*> contexts_ DXGKIT_GUARDED_BY(lock_);  // by age
+  SpinLock lock_;         // guards what follows
+  size_t processes_ = 0;  // of clients
+  size_t devices_ = 0;
+  std::vector<void*> contexts_;  // by age
 };
 
 }  // namespace dxgkit::port

@@ -161,14 +161,14 @@ void PagingSituations::updated(const PagingOperation& operation, bool by_cpu, bo
       reach(Situation::kPageTableNoExecute, (entry.flags & gpuva::kPteNoExecute) != 0);
     }
   }
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   if (update.process != nullptr) processes_.insert(update.process);
   reach(Situation::kPageTableSecondProcess, processes_.size() >= 2);
 }
 
 void PagingSituations::root_set(void* context, const RootPageTable& root) {
   reach(Situation::kRootSet, true);
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   const auto [at, is_new] = roots_.insert_or_assign(context, root);
   static_cast<void>(at);
   reach(Situation::kRootAgain, !is_new);

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "base/spin_lock.h"
 #include "port/types.h"
-#include "runtime/sync.h"
 #include "verifier/situations.h"
 
 namespace dxgkit::port {
@@ -31,9 +31,9 @@ class PagingSituations {
   void transferred_virtually(const PagingOperation& operation, bool later_pass);
 
   verifier::SituationLog& log_;
-  runtime::Mutex lock_;
-  std::set<void*> processes_ DXGKIT_GUARDED_BY(lock_);             // whose tables were written
-  std::map<void*, RootPageTable> roots_ DXGKIT_GUARDED_BY(lock_);  // by context
+  SpinLock lock_;                         // guards what follows
+  std::set<void*> processes_;             // whose tables were written
+  std::map<void*, RootPageTable> roots_;  // by context
 };
 
 }  // namespace dxgkit::port

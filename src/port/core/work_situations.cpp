@@ -56,7 +56,7 @@ void WorkSituations::patched(const PatchArgs& args, std::span<const SegmentInfo>
   reach(Situation::kPatchNoPrivateData, args.buffer.private_size_bytes == 0);
   reach(Situation::kPatchPrivateBehindStart, args.slice.private_start != 0);
   look_at_elements(args, segments);
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   reach(Situation::kPatchOtherContext, last_patched_ != nullptr && last_patched_ != args.context);
   last_patched_ = args.context;
   if (contexts_.size() < kContextsKept &&
@@ -107,7 +107,7 @@ void WorkSituations::look_at(const Form& form, void* context, const PacketFlags&
   reach(form.resubmission, flags.resubmission);
   reach(form.null_rendering, flags.null_rendering);
   reach(form.no_private_data, !private_data);
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   Node& mine = nodes_[node.value];
   reach(form.idle_node, mine.open.empty());
   reach(form.busy_node, !mine.open.empty());
@@ -140,7 +140,7 @@ void WorkSituations::submitted(const SubmitVirtualArgs& args, bool refused) {
 void WorkSituations::preempt(NodeOrdinal node, bool idle) {
   reach(Situation::kPreemptIdle, idle);
   reach(Situation::kPreemptSecondNode, node.value != 0);
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   Node& mine = nodes_[node.value];
   mine.at_request = mine.open.size();
   reach(Situation::kPreemptOne, mine.open.size() == 1);
@@ -184,7 +184,7 @@ void WorkSituations::reported(const InterruptReport& report) {
   const bool write = (report.flags & InterruptReport::kFaultWrite) != 0;
   switch (report.type) {
     case Type::kDmaCompleted: {
-      runtime::MutexLock lock(lock_);
+      const SpinGuard guard(lock_);
       const size_t done = complete(nodes_[report.node], report.fence);
       reach(Situation::kInterruptCompleted, done != 0);
       reach(Situation::kInterruptSeveralCompleted, done >= 2);
@@ -192,7 +192,7 @@ void WorkSituations::reported(const InterruptReport& report) {
       return;
     }
     case Type::kDmaPreempted: {
-      runtime::MutexLock lock(lock_);
+      const SpinGuard guard(lock_);
       answered(report);
       return;
     }
@@ -226,7 +226,7 @@ void WorkSituations::reported(const InterruptReport& report) {
   }
   // A fault ends what it names, and all before it.
   if (report.type == Type::kHwQueuePageFaulted || report.fence == 0) return;
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   complete(nodes_[report.node], report.fence);
 }
 
@@ -251,7 +251,7 @@ void WorkSituations::answered(const InterruptReport& report) {
 
 void WorkSituations::reset_engine(NodeOrdinal node) {
   reach(Situation::kTimeoutSecondNode, node.value != 0);
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   Node& mine = nodes_[node.value];
   reach(Situation::kTimeoutEngineBusy, !mine.open.empty());
   reach(Situation::kTimeoutEngineSeveral, mine.open.size() >= 2);
@@ -261,7 +261,7 @@ void WorkSituations::reset_engine(NodeOrdinal node) {
 }
 
 void WorkSituations::reset_adapter() {
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   reach(anything_open() ? Situation::kTimeoutAdapterBusy : Situation::kTimeoutAdapterIdle, true);
   for (auto& [ordinal, node] : nodes_) {
     node.open.clear();
@@ -270,12 +270,12 @@ void WorkSituations::reset_adapter() {
 }
 
 void WorkSituations::power_is_back() {
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   for (auto& [ordinal, node] : nodes_) node.after_power = true;
 }
 
 void WorkSituations::removed() {
-  runtime::MutexLock lock(lock_);
+  const SpinGuard guard(lock_);
   reach(Situation::kRemovalSurprise, true);
   reach(Situation::kRemovalBusy, anything_open());
 }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/spin_lock.h"
 #include "port/types.h"
-#include "runtime/sync.h"
 #include "verifier/situations.h"
 
 namespace dxgkit::port {
@@ -63,18 +63,18 @@ class WorkSituations {
   void look_at(const Form& form, void* context, const PacketFlags& flags, NodeOrdinal node,
                SubmissionFenceId fence, bool private_data);
   void look_at_elements(const PatchArgs& args, std::span<const SegmentInfo> segments);
-  bool other_node_busy(uint32_t node) const DXGKIT_REQUIRES(lock_);
-  bool anything_open() const DXGKIT_REQUIRES(lock_);
-  void answered(const InterruptReport& report) DXGKIT_REQUIRES(lock_);
-  size_t complete(Node& node, uint32_t fence) DXGKIT_REQUIRES(lock_);
+  bool other_node_busy(uint32_t node) const;     // under the lock
+  bool anything_open() const;                    // under the lock
+  void answered(const InterruptReport& report);  // under the lock
+  size_t complete(Node& node, uint32_t fence);   // under the lock
 
   verifier::SituationLog& log_;
-  mutable runtime::Mutex lock_;
-  std::map<uint32_t, Node> nodes_ DXGKIT_GUARDED_BY(lock_);
+  SpinLock lock_;  // guards what follows
+  std::map<uint32_t, Node> nodes_;
   // Of patched parts, by buffer and start: the addresses that were written, in one number.
-  std::map<std::pair<const std::byte*, uint32_t>, uint64_t> patched_ DXGKIT_GUARDED_BY(lock_);
-  std::vector<void*> contexts_ DXGKIT_GUARDED_BY(lock_);  // that had a buffer patched, a few
-  void* last_patched_ DXGKIT_GUARDED_BY(lock_) = nullptr;
+  std::map<std::pair<const std::byte*, uint32_t>, uint64_t> patched_;
+  std::vector<void*> contexts_;  // that had a buffer patched, a few
+  void* last_patched_ = nullptr;
 };
 
 }  // namespace dxgkit::port

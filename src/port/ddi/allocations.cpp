@@ -151,11 +151,10 @@ Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
                                            std::span<const std::byte> private_data,
                                            bool creates_resource, void** resource) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
-  std::vector<DXGK_ALLOCATIONINFO> elements(infos.size());
-  if (!elements.empty()) {  // a resource may be empty
-    std::memset(elements.data(), std::to_integer<int>(core_.output_fill),
-                elements.size() * sizeof(elements[0]));
-  }
+  GuardedOutput array = GuardedOutput::of_zeros(infos.size() * sizeof(DXGK_ALLOCATIONINFO));
+  const std::span elements(array.as<DXGK_ALLOCATIONINFO>(), infos.size());
+  if (core_.output_fill != std::byte{0}) [[unlikely]]
+    std::ranges::fill(std::as_writable_bytes(elements), core_.output_fill);
   GuardedPrivateData guarded(infos, private_data);
   for (size_t i = 0; i < infos.size(); ++i) {
     elements[i].pPrivateDriverData = guarded.of_element(i);
@@ -167,13 +166,12 @@ Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
   arguments.pPrivateDriverData = guarded.of_resource();
   arguments.PrivateDriverDataSize = size_of(private_data);
   arguments.NumAllocations = static_cast<UINT>(infos.size());
-  GuardedOutput array = GuardedOutput::of(std::span(elements));
-  arguments.pAllocationInfo = array.as<DXGK_ALLOCATIONINFO>();
+  arguments.pAllocationInfo = elements.empty() ? nullptr : elements.data();  // of a resource
   arguments.hResource = resource == nullptr ? nullptr : *resource;
   arguments.Flags.Resource = creates_resource ? 1 : 0;
   DdiCall call(core_, kCreateAllocation, infos.size());
   const Status status = call(core_.ddi.DxgkDdiCreateAllocation, core_.context, &arguments);
-  static_cast<void>(array.finish(core_, kCreateAllocation.name, "pAllocationInfo"));
+  static_cast<void>(array.check(core_, kCreateAllocation.name, "pAllocationInfo"));
   guarded.finish_created(core_);
   if (!call.completed()) return status;
   if (core_.situations != nullptr) [[unlikely]]
@@ -239,8 +237,8 @@ Status AllocationsPort::open_allocations(void* device, std::span<OpenInfo> infos
                                          std::span<const std::byte> private_data, bool create,
                                          uint32_t, bool read_only) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
-  std::vector<DXGK_OPENALLOCATIONINFO> elements(infos.size());
-  std::memset(elements.data(), 0, elements.size() * sizeof(elements[0]));
+  GuardedOutput array = GuardedOutput::of_zeros(infos.size() * sizeof(DXGK_OPENALLOCATIONINFO));
+  const std::span elements(array.as<DXGK_OPENALLOCATIONINFO>(), infos.size());
   GuardedPrivateData guarded(infos, private_data);
   for (size_t i = 0; i < infos.size(); ++i) {
     elements[i].hAllocation = infos[i].allocation_handle;
@@ -249,8 +247,7 @@ Status AllocationsPort::open_allocations(void* device, std::span<OpenInfo> infos
   }
   DXGKARG_OPENALLOCATION arguments{};
   arguments.NumAllocations = static_cast<UINT>(infos.size());
-  GuardedOutput array = GuardedOutput::of(std::span(elements));
-  arguments.pOpenAllocation = array.as<DXGK_OPENALLOCATIONINFO>();
+  arguments.pOpenAllocation = elements.data();
   arguments.pPrivateDriverData = guarded.of_resource();
   arguments.PrivateDriverSize = size_of(private_data);
   arguments.Flags.Create = create ? 1 : 0;
@@ -259,7 +256,7 @@ Status AllocationsPort::open_allocations(void* device, std::span<OpenInfo> infos
     core_.situations->objects.opened(infos.size(), create);
   DdiCall call(core_, kOpenAllocation, infos.size());
   const Status status = call(core_.ddi.DxgkDdiOpenAllocation, device, &arguments);
-  static_cast<void>(array.finish(core_, kOpenAllocation.name, "pOpenAllocation"));
+  static_cast<void>(array.check(core_, kOpenAllocation.name, "pOpenAllocation"));
   guarded.finish_opened(core_, create);
   if (!call.completed()) return status;
   if (!is_success(status)) return status;

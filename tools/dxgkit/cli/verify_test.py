@@ -33,7 +33,7 @@ class Verify(Cli):
 
     HANGS = {"hangs", "adapter-hangs"}
     DISPLAY_STEPS = {"modes", "presents", "visibility", "vsyncs", "pointer", "blank", "vidpns", "plain-stop", "bug-check-screen"}
-    ADDRESS_STEPS = {"addresses", "own-content", "mappings", "same-addresses", "null-rendering", "page-faults", "hostile-submit", "page-tables", "protections"}
+    ADDRESS_STEPS = {"addresses", "own-content", "mappings", "same-addresses", "page-faults", "hostile-submit", "page-tables", "protections"}
     BUFFER_STEPS = {"hostile-render", "passes"}  # not with GPU virtual addresses
 
     def choose_model(self, number):
@@ -145,7 +145,7 @@ class Verify(Cli):
                 ("start_fails_again", 1, "failing-starts", "LIFE-26"),
                 ("first_is_memory", 1, "odd-resources", "LIFE-27"),
                 ("unmaps_nothing", 1, "failing-starts", "LIFE-20"),
-                ("frees_otherwise", 1, "transfers", "NT-34"),
+                ("frees_otherwise", 1, "passes", "NT-34"),
                 ("value_unchecked", 1, "registry-values", "LIFE-30"),
                 ("no_device_needed", 1, "absence", "LIFE-26"),
                 ("any_size", 1, "odd-queries", "NT-33"),

@@ -324,48 +324,6 @@ Outcome same_addresses(Bench& bench) {
 }
 
 /// Everything but execution: the fence is reported, and nothing is written.
-Outcome null_rendering(Bench& bench) {
-  size_t jobs = 0;
-  std::string wrong;
-  const auto run = [&]() -> Answer<void> {
-    for (uint32_t node = 0; node < bench.node_count(); ++node) {
-      Owner owner(bench, "null rendering");
-      DXGKIT_VERIFY_TRY(owner.open(node));
-      const Answer<std::unique_ptr<Job>> job =
-          Job::create(bench, owner.client, owner.device, bench.random(), node);
-      if (!job) return std::unexpected(job.error());
-      DXGKIT_VERIFY_TRY((*job)->spoil());
-      DXGKIT_VERIFY_TRY((*job)->submit_null(owner.context));
-      ++jobs;
-      if (const Answer<void> idle = owner.client.wait_idle(owner.device); !idle) {
-        if (owner.client.active(owner.device)) return idle;
-        wrong = "the device was lost, as its completion was never reported";
-        return {};
-      }
-      const Answer<bool> untouched = (*job)->spoilt();
-      if (!untouched) return std::unexpected(untouched.error());
-      if (!*untouched) wrong = "it wrote memory all the same";
-      if (!wrong.empty()) return {};
-      // And the context continues.
-      const Answer<std::string> said = owner.run(**job);
-      if (!said) return std::unexpected(said.error());
-      if (!said->empty()) return std::unexpected("after it: " + *said);
-    }
-    return {};
-  };
-  if (const Answer<void> done = run(); !done) return Outcome::failed(done.error());
-  if (wrong.empty()) return Outcome::ok(fmt::format("{} jobs without execution", jobs));
-  bench.findings().report(
-      {.rule = "SUB-22",
-       .severity = verifier::Severity::kViolation,
-       .ddi = "DxgkDdiSubmitCommandVirtual",
-       .actual = fmt::format("A submission had Flags.NullRendering: {}.", wrong),
-       .expected = "Everything is done but the execution: the fence is reported in its place.",
-       .fix = "Give the engine an empty buffer with the same fence, or skip the commands there.",
-       .why = "Tools measure the cost of a driver this way; its clients wait for the fence.",
-       .windows = "The timeout recovers the engine, and the application loses its device."});
-  return Outcome::failed(wrong);
-}
 
 /// Submissions that no user-mode driver would make. Each is refused, loses its device, or does no
 /// harm.
@@ -504,7 +462,6 @@ constexpr Step kSteps[] = {
     {"mappings", "addresses lead elsewhere from job to job", Step::Needs::kVirtualClient, mappings},
     {"same-addresses", "two processes use the same addresses", Step::Needs::kVirtualClient,
      same_addresses},
-    {"null-rendering", "work that is not executed", Step::Needs::kVirtualClient, null_rendering},
     {"page-faults", "work at freed addresses", Step::Needs::kVirtualClient, faults},
     {"hostile-submit", "submissions of no meaning", Step::Needs::kVirtual, hostile},
 };

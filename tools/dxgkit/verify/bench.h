@@ -266,7 +266,7 @@ class Client {
   Answer<void> unlock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation);
   /// Submits the commands, list and patches in the context's buffers, and replaces the buffers.
   NTSTATUS try_render(ClientContext& context, uint32_t command_bytes, uint32_t list_count,
-                      uint32_t patch_count);
+                      uint32_t patch_count, bool null_rendering = false);
   Answer<void> wait_idle(D3DKMT_HANDLE device);
 
   // --- GPU virtual addresses, on one paging queue per device that goes with it ---
@@ -339,11 +339,9 @@ class Job {
                                              uint64_t seed, uint32_t node);
   Answer<void> fill();
   /// Records and submits without waiting.
-  Answer<void> submit(ClientContext& context, uint64_t busy_ns = 0);
-  /// With GPU virtual addresses: the same without execution (SUB-22).
-  Answer<void> submit_null(const ClientContext& context) {
-    return submit_virtual(context, 0, /*null_rendering=*/true);
-  }
+  Answer<void> submit(ClientContext& context, uint64_t busy_ns = 0, bool null_rendering = false);
+  /// The same without execution (SUB-22).
+  Answer<void> submit_null(ClientContext& context) { return submit(context, 0, true); }
   /// Checks that the memory which the GPU writes and the CPU reads is as spoil() left it.
   Answer<bool> spoilt();
   /// Records only: the work is then in the context's buffers. Not for GPU virtual addresses.

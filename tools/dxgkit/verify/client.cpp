@@ -247,7 +247,7 @@ Answer<void> Client::unlock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation) {
 }
 
 NTSTATUS Client::try_render(ClientContext& context, uint32_t command_bytes, uint32_t list_count,
-                            uint32_t patch_count) {
+                            uint32_t patch_count, bool null_rendering) {
   bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_RENDER render{};
@@ -255,6 +255,7 @@ NTSTATUS Client::try_render(ClientContext& context, uint32_t command_bytes, uint
   render.CommandLength = command_bytes;
   render.AllocationCount = list_count;
   render.PatchLocationCount = patch_count;
+  render.Flags.NullRendering = null_rendering ? 1 : 0;
   std::vector<D3DKMT_HANDLE> named;
   for (uint32_t i = 0; bench_.explicit_residency() && i < list_count && i < context.list_size;
        ++i) {

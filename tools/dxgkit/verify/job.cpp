@@ -324,12 +324,12 @@ Answer<NTSTATUS> Job::submit_spoilt(Bench& bench, const ClientContext& context, 
   return client_.try_submit(context.handle, address, bytes, private_data);
 }
 
-Answer<void> Job::submit(ClientContext& context, uint64_t busy_ns) {
-  if (commands_address_ != 0) return submit_virtual(context, busy_ns, false);
+Answer<void> Job::submit(ClientContext& context, uint64_t busy_ns, bool null_rendering) {
+  if (commands_address_ != 0) return submit_virtual(context, busy_ns, null_rendering);
   const Answer<DxgkitClientJob> job = record(context, busy_ns);
   if (!job.has_value()) return std::unexpected(job.error());
-  const NTSTATUS status =
-      client_.try_render(context, job->command_bytes, job->use_count, job->patch_count);
+  const NTSTATUS status = client_.try_render(context, job->command_bytes, job->use_count,
+                                             job->patch_count, null_rendering);
   // A device that is lost refuses everything.
   if (!is_success(from_ntstatus(status)) && bench_.running() && client_.active(device_))
     report_refusal(bench_, from_ntstatus(status));

@@ -237,10 +237,57 @@ Outcome preempt_busy(Bench& bench) {
   return Outcome::ok("urgent work overtook long work, results right");
 }
 
+/// SUB-22: everything is done but the execution.
+Outcome null_rendering(Bench& bench) {
+  size_t jobs = 0;
+  std::string wrong;
+  const auto run = [&]() -> Answer<void> {
+    Worker worker(bench, "null rendering");
+    DXGKIT_VERIFY_TRY(worker.open());
+    for (uint32_t node = 0; node < bench.node_count(); ++node) {
+      const Answer<std::unique_ptr<Job>> job =
+          Job::create(bench, worker.client, worker.device, bench.random(), node);
+      if (!job) return std::unexpected(job.error());
+      DXGKIT_VERIFY_TRY((*job)->spoil());
+      DXGKIT_VERIFY_TRY((*job)->submit_null(worker.contexts[node]));
+      ++jobs;
+      if (const Answer<void> idle = worker.client.wait_idle(worker.device); !idle) {
+        if (worker.client.active(worker.device)) return idle;
+        wrong = "the device was lost, as its completion was never reported";
+        return {};
+      }
+      const Answer<bool> untouched = (*job)->spoilt();
+      if (!untouched) return std::unexpected(untouched.error());
+      if (!*untouched) wrong = "it wrote memory all the same";
+      if (!wrong.empty()) return {};
+      // And the context continues.
+      DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts[node]));
+      DXGKIT_VERIFY_TRY(worker.client.wait_idle(worker.device));
+      if (const Answer<void> right = (*job)->check(); !right)
+        return std::unexpected("after it: " + right.error());
+      DXGKIT_VERIFY_TRY((*job)->destroy());
+    }
+    return worker.client.destroy_device(worker.device);
+  };
+  if (const Answer<void> done = run(); !done) return Outcome::failed(done.error());
+  if (wrong.empty()) return Outcome::ok(fmt::format("{} jobs without execution", jobs));
+  bench.findings().report(
+      {.rule = "SUB-22",
+       .severity = verifier::Severity::kViolation,
+       .ddi = bench.gpu_addresses() ? "DxgkDdiSubmitCommandVirtual" : "DxgkDdiSubmitCommand",
+       .actual = fmt::format("A submission had Flags.NullRendering: {}.", wrong),
+       .expected = "Everything is done but the execution: the fence is reported in its place.",
+       .fix = "Give the engine an empty buffer with the same fence, or skip the commands there.",
+       .why = "Tools measure the cost of a driver this way; its clients wait for the fence.",
+       .windows = "The timeout recovers the engine, and the application loses its device."});
+  return Outcome::failed(wrong);
+}
+
 constexpr Step kSteps[] = {
     {"render", "one job after the other, results checked", Step::Needs::kClient, render},
     {"render-together", "many jobs of several processes in flight", Step::Needs::kClient,
      render_together},
+    {"null-rendering", "work that is not executed", Step::Needs::kClient, null_rendering},
     {"hostile-render", "command buffers of no meaning", Step::Needs::kBuffers, hostile},
     {"preempt-idle", "idle nodes are asked for preemption", Step::Needs::kRender, preempt_idle},
     {"preempt-busy", "urgent work overtakes long work", Step::Needs::kClient, preempt_busy},
