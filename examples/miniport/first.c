@@ -419,7 +419,8 @@ static NTSTATUS NTAPI FirstSubmitCommand(IN_CONST_HANDLE context,
   ADAPTER* adapter = context;
   // What Render or BuildPagingBuffer left in the private data of this submission: the address of
   // the buffer's start, or of the first paging command.
-  const UINT bytes = args->DmaBufferSubmissionEndOffset - args->DmaBufferSubmissionStartOffset;
+  UINT bytes = args->DmaBufferSubmissionEndOffset - args->DmaBufferSubmissionStartOffset;
+  if (args->Flags.NullRendering) bytes = 0;  // all but the execution: the fence is reported
   const UCHAR* commands = NULL;
   if (bytes != 0) {
     commands = *(const UCHAR**)((PUCHAR)args->pDmaBufferPrivateData +

@@ -132,7 +132,7 @@ class Driver:
 
     def command(self, tool, clients, model, registry):
         client = ["--client", str(clients / f"{self.client}_client.so")] if self.client else []
-        return [str(tool), "verify", str(self.image), *self.models[model][1], *client, "--registry", str(registry), "--mode", "sim",
+        return [str(tool), "verify", str(self.image), *self.models[model][1], *client, "--registry", str(registry), "--mode", "sim", "--until-finding",
                 "--ddi-timeout", str(DDI_TIMEOUT_S)]
 
     def verify(self, tool, clients, model, values, patience_s, *more):

@@ -168,6 +168,8 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
       ->expected(1)
       ->type_name("N");
   verify->add_option("--step", options.only, "only this step, with what it needs; may be repeated");
+  verify->add_flag("--until-finding", options.until_finding,
+                   "leave out the steps behind the first one that finds a mistake");
   CLI::Option* list = verify->add_flag("--list-steps", options.list_steps, "name the steps");
   verify->add_option("--json", options.json, "write the report as JSON (- for stdout)");
   verify->add_option("--sarif", options.sarif, "write the findings as SARIF 2.1.0 (- for stdout)");

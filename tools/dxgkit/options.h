@@ -67,6 +67,7 @@ struct VerifyOptions {
   uint32_t ddi_timeout_s = 20;
   bool special_pool = false, trace_imports = false;
   bool list_steps = false, in_process = false;
+  bool until_finding = false;  // steps behind the first one with a finding are left out
   bool mutate = false;        // in each run one thing fails from the outside
   uint32_t mutate_calls = 4;  // of each callback and routine, from the first on
   uint32_t jobs = 0;          // 0: as many as there are processors

@@ -14,6 +14,10 @@ namespace {
 
 constexpr size_t kEventsMax = size_t{1} << 22;
 
+bool is_mistake(const verifier::Finding& finding) {
+  return finding.severity != verifier::Severity::kWarning;
+}
+
 }  // namespace
 
 std::string command_line(const VerifyOptions& options) {
@@ -21,6 +25,7 @@ std::string command_line(const VerifyOptions& options) {
   if (options.device.text != "softgpu") line += " --device " + options.device.text;
   if (options.registry.has_value()) line += " --registry " + *options.registry;
   if (options.special_pool) line += " --special-pool";
+  if (options.until_finding) line += " --until-finding";
   if (options.client.has_value()) line += " --client " + *options.client;
   line +=
       fmt::format(" --mode {} --seed {}", options.mode == Mode::kSim ? "sim" : "os", options.seed);
@@ -116,14 +121,17 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
       });
       Bench bench(*runtime, options_, driver_path_, kernel_config_, plugin_, findings_, heartbeat_,
                   mutator_);
+      bool found = false;
       for (const Step& step : all_steps()) {
         const bool always = step.needs == Step::Needs::kNothing ||
                             step.needs == Step::Needs::kDriver;  // the frame of every run
+        if (!always && found && options_.until_finding) continue;
         if (!always && !options_.only.empty() &&
             std::ranges::find(options_.only, step.name) == options_.only.end())
           continue;
         const bool was_running = bench.running();
         run_step(bench, step, *runtime, recorder);
+        found = found || std::ranges::any_of(report_.steps.back().findings, is_mistake);
         // A bug check ends the machine, not the verification: the other steps get a new machine.
         if (was_running && !bench.running() && step.needs != Step::Needs::kDriver &&
             bench.start_over())
