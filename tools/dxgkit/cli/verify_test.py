@@ -34,7 +34,7 @@ class Verify(Cli):
     HANGS = {"hangs", "adapter-hangs"}
     DISPLAY_STEPS = {"modes", "presents", "visibility", "vsyncs", "pointer", "blank", "vidpns", "plain-stop", "bug-check-screen"}
     ADDRESS_STEPS = {"addresses", "own-content", "mappings", "same-addresses", "page-faults", "hostile-submit", "page-tables", "protections"}
-    BUFFER_STEPS = {"hostile-render", "passes"}  # not with GPU virtual addresses
+    BUFFER_STEPS = {"hostile-render", "passes", "plain-copies"}  # not with GPU virtual addresses
 
     def choose_model(self, number):
         (self.folder / "model.json").write_text(json.dumps({"service": {"MemoryModel": number}}))

@@ -394,12 +394,73 @@ Outcome discards(Bench& bench) {
   return Outcome::ok("resident allocations go with their device and with their process");
 }
 
+std::vector<std::byte> random_bytes(Bench& bench, uint64_t count) {
+  std::vector<std::byte> bytes(count);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(bench.random() >> 24);
+  return bytes;
+}
+
+/// Copies of the kernel's own, of no allocation (PAGE-21): some pages into the middle of others,
+/// which must stay as they are. No user mode is needed for it.
+Outcome plain_copies(Bench& bench) {
+  if (bench.gpu_addresses())
+    return Outcome::skipped("content moves by virtual address here; see own-content");
+  size_t copies = 0;
+  const std::vector<port::SegmentInfo>& segments = bench.exercise().segments();
+  for (uint32_t i = 0; i < segments.size(); ++i) {
+    const SegmentId segment{i + 1};
+    for (const uint64_t pages : {uint64_t{1}, uint64_t{3}, uint64_t{40}}) {
+      const uint64_t around = (pages + 2) * kPageBytes;
+      if (around > segments[i].size) continue;
+      const uint64_t places = (segments[i].size - around) / kPageBytes + 1;
+      // At the ends, and anywhere.
+      for (const uint64_t place : {uint64_t{0}, places - 1, bench.random() % places}) {
+        const uint64_t offset = place * kPageBytes;
+        std::vector<std::byte> expected = random_bytes(bench, around);
+        const Status first = bench.exercise().write_plain(segment, offset, expected);
+        // An aperture segment, or somebody's place.
+        if (first == Status::kInvalidParameter) continue;
+        if (!is_success(first)) return Outcome::failed(status_text(first));
+        const std::vector<std::byte> inner = random_bytes(bench, pages * kPageBytes);
+        const Status second = bench.exercise().write_plain(segment, offset + kPageBytes, inner);
+        if (!is_success(second)) return Outcome::failed(status_text(second));
+        std::ranges::copy(inner, expected.begin() + kPageBytes);
+        const Result<std::vector<std::byte>> back =
+            bench.exercise().read_plain(segment, offset, around);
+        if (!back.has_value()) return Outcome::failed(status_text(back.error()));
+        copies += 3;
+        const auto wrong = std::ranges::mismatch(*back, expected);
+        if (wrong.in1 == back->end()) continue;
+        const auto at = static_cast<uint64_t>(wrong.in1 - back->begin());
+        bench.findings().report(
+            {.rule = "PAGE-50",
+             .severity = verifier::Severity::kViolation,
+             .ddi = "DxgkDdiBuildPagingBuffer",
+             .actual = fmt::format(
+                 "{} pages were copied to segment {} + {:#x}, amid others. Byte {:#x} of them came "
+                 "back as {:#04x}, not {:#04x}.",
+                 pages, segment.value, offset + kPageBytes, offset + at,
+                 std::to_integer<unsigned>(*wrong.in1), std::to_integer<unsigned>(*wrong.in2)),
+             .expected = "The bytes that went in, and the pages before and behind as they were.",
+             .fix = "Follow one DXGK_OPERATION_TRANSFER whose hAllocation is NULL: both sides, the "
+                    "size in every pass, and the pages of the MDL one by one.",
+             .why = "A transfer of no allocation is a plain copy of bytes (PAGE-21).",
+             .windows = "Wrong content, long after the mistake and far from it."});
+        return Outcome::failed("a plain copy came back changed");
+      }
+    }
+  }
+  if (copies == 0) return Outcome::skipped("no memory segment has room for it");
+  return Outcome::ok(fmt::format("{} copies of pages of no allocation", copies));
+}
+
 constexpr Step kSteps[] = {
     {"allocations", "allocations are made and destroyed in every order", Step::Needs::kClient,
      orders},
     {"hostile-allocations", "allocations with private data of no meaning", Step::Needs::kRender,
      hostile},
     {"paging", "content goes to a segment and comes back", Step::Needs::kClient, round_trip},
+    {"plain-copies", "pages of no allocation are copied", Step::Needs::kRender, plain_copies},
     {"fills", "new memory is filled", Step::Needs::kClient, fills},
     {"discards", "resident allocations are destroyed", Step::Needs::kClient, discards},
     {"pressure", "more is used than fits", Step::Needs::kClient, pressure},
