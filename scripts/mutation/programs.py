@@ -31,6 +31,11 @@ def configure(folder):
     overlay.configure(BUILD, folder)
 
 
+def make_headers():
+    """Generated headers, which sources are read with."""
+    subprocess.run(["cmake", "--build", BUILD, "--target", "dxgkit_rules"], check=True, stdout=subprocess.DEVNULL)
+
+
 def write_overlay(chosen):
     """Writes the files that changed; returns name -> schemata.Written."""
     by_file = {}
