@@ -67,7 +67,7 @@ Status Exercise::repeat_queries() {
                            const char* ddi = "DxgkDdiQueryAdapterInfo") {
     if (filled) {
       floor.core.findings().report(
-          {.rule = "LIFE-28",
+          {.rule = "LIFE-29",
            .severity = verifier::Severity::kViolation,
            .ddi = ddi,
            .actual = std::move(actual) +

@@ -49,7 +49,7 @@ class Exercise {
   Status repeat_queries();
 
   /// What the driver finds, from now on, in outputs that it must write; 0 as at the start. With
-  /// anything else, what it leaves as it was is a finding (LIFE-28), repeat_queries included.
+  /// anything else, what it leaves as it was is a finding (LIFE-29), repeat_queries included.
   void fill_outputs(std::byte fill);
 
   /// TDR-29: asks for debug information as after a timeout, with a buffer of `bytes`.

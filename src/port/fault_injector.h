@@ -41,7 +41,7 @@ class FaultInjector {
     static_cast<void>(resources);
   }
   /// True to have each DxgkDdiQueryAdapterInfo come with smaller buffers first, and with a type
-  /// that does not exist (LIFE-29).
+  /// that does not exist (LIFE-30).
   virtual bool probes_queries() { return false; }
   /// Called before the callback `callback` ("DxgkCbMapMemory") does anything, if it may fail. A
   /// returned status is the driver's answer. Callbacks without a status answer as for a wrong

@@ -18,7 +18,7 @@ namespace {
 constexpr DdiInfo kQueryAdapterInfo{"DxgkDdiQueryAdapterInfo", nt::kPassiveLevel,
                                     DdiClass::kLevelZeroBeside};
 
-/// The entries that end or release something (LIFE-25).
+/// The entries that end or release something (LIFE-26).
 constexpr std::string_view kReleases[] = {"DxgkDdiStopDevice",     "DxgkDdiRemoveDevice",
                                           "DxgkDdiDestroyProcess", "DxgkDdiDestroyDevice",
                                           "DxgkDdiDestroyContext", "DxgkDdiDestroyAllocation",
@@ -116,7 +116,7 @@ std::string hex(Status status) {
 void PortCore::check_answer(const DdiInfo& info, int32_t answer) {
   const bool releases = std::ranges::find(kReleases, info.name) != std::end(kReleases);
   if (releases && !removed.load(std::memory_order_relaxed)) {
-    (void)violation("LIFE-25", info.name,
+    (void)violation("LIFE-26", info.name,
                     fmt::format("It answered {:#010x}.", static_cast<uint32_t>(answer)),
                     "STATUS_SUCCESS: the kernel asks once, for something that is there and idle.",
                     "Release what there is, whatever fails on the way, and return STATUS_SUCCESS.",
@@ -162,7 +162,7 @@ void PortCore::probe_query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint3
     // Where one byte lacks, an answer changes something of what is there.
     const bool nearly_whole = probe.type == type && probe.bytes + 1 == out.size();
     if (nearly_whole && !output.first_change().has_value()) {
-      (void)violation("LIFE-29", kQueryAdapterInfo.name,
+      (void)violation("LIFE-30", kQueryAdapterInfo.name,
                       fmt::format("It answered {} for query type {}, and wrote nothing into the {} "
                                   "bytes.",
                                   hex(status), static_cast<uint32_t>(type), probe.bytes),
@@ -170,7 +170,7 @@ void PortCore::probe_query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint3
                       "Return an error where OutputDataSize is too small.", Status::kSuccess);
     }
     if (probe.type != kNoType) continue;
-    (void)violation("LIFE-29", kQueryAdapterInfo.name,
+    (void)violation("LIFE-30", kQueryAdapterInfo.name,
                     fmt::format("It answered {} for query type {:#x}, which does not exist.",
                                 hex(status), static_cast<uint32_t>(kNoType)),
                     "STATUS_NOT_SUPPORTED, or another error.",

@@ -63,7 +63,7 @@ struct PortCore {
       return std::nullopt;
     return faults->before_callback(callback);
   }
-  /// The bytes that a driver finds in outputs that it must write (LIFE-28). While the adapter is
+  /// The bytes that a driver finds in outputs that it must write (LIFE-29). While the adapter is
   /// idle.
   std::byte output_fill{0};
   bool low_irql_preempt = false;  // LowIrqlPreemptCommand (G-22)

@@ -125,7 +125,7 @@ Result<StandardAllocation> describe(PortCore& core, const Fill& fill) {
   return result;
 }
 
-/// LIFE-28. What the driver did not write becomes 0, as it is without a fill.
+/// LIFE-29. What the driver did not write becomes 0, as it is without a fill.
 void report_unwritten(PortCore& core, std::span<DXGK_ALLOCATIONINFO> elements) {
   for (DXGK_ALLOCATIONINFO& element : elements) {
     UnwrittenMembers unwritten(core.output_fill);

@@ -210,7 +210,7 @@ std::vector<Row> rows() {
 }
 
 TEST(OutputGuards, TellWhatADriverWritesOutside) {
-  DXGKIT_COVERS("NT-33");
+  DXGKIT_COVERS("NT-33", "LIFE-24");
   for (const Row& row : rows()) {
     SCOPED_TRACE(row.name);
     const auto size = static_cast<ptrdiff_t>(row.bytes);

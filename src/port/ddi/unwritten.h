@@ -24,10 +24,10 @@ class UnwrittenMembers {
     std::memset(bytes, 0, sizeof(*member));
     names_ += names_.empty() ? name : std::string(", ") + name;
   }
-  /// LIFE-28, if there was any.
+  /// LIFE-29, if there was any.
   void report(PortCore& core, const char* ddi, const char* structure) const {
     if (names_.empty()) return;
-    (void)core.violation("LIFE-28", ddi,
+    (void)core.violation("LIFE-29", ddi,
                          std::string("It succeeded and left members of ") + structure +
                              " as they were before the call: " + names_ + ".",
                          "All that the driver says there is written; 0 is a value, too.",

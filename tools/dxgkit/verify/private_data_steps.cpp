@@ -159,7 +159,7 @@ class Exchange {
 
   void report(uint32_t kind, const Spoilt& one, Status status, const std::string& wrong) {
     bench_.findings().report(
-        {.rule = "LIFE-24",
+        {.rule = "LIFE-25",
          .severity = verifier::Severity::kViolation,
          .ddi = ddi_of(kind),
          .actual =

@@ -113,7 +113,7 @@ Outcome registry_values(Bench& bench) {
         if (face == first) continue;
         ++wrong;
         bench.findings().report(
-            {.rule = "LIFE-30",
+            {.rule = "LIFE-31",
              .severity = verifier::Severity::kViolation,
              .ddi = "DriverEntry",
              .actual = fmt::format("The driver changes with the bytes of the registry value {}, "
@@ -212,7 +212,7 @@ Outcome absence(Bench& bench) {
   const bool went_on = runs || note.stopped();
   if (went_on && lost != 0) {
     bench.findings().report(
-        {.rule = "LIFE-26",
+        {.rule = "LIFE-27",
          .severity = verifier::Severity::kViolation,
          .ddi = "DxgkDdiStartDevice",
          .actual = fmt::format("It succeeded for a device that is not there; {} register accesses "

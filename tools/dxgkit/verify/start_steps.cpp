@@ -15,7 +15,7 @@ constexpr uint32_t kRequestsMax = 200;
 constexpr int kRounds = 3;
 
 void report_start(Bench& bench, const char* rule, std::string_view ddi, std::string actual) {
-  const bool is_list = std::string_view(rule) == "LIFE-27";
+  const bool is_list = std::string_view(rule) == "LIFE-28";
   bench.findings().report(
       {.rule = rule,
        .severity = verifier::Severity::kViolation,
@@ -83,7 +83,7 @@ bool starts_again(Bench& bench, const std::string& after) {
   const Try next = try_start(bench, {.may_fail = true});
   if (next.right()) return true;
   if (!bench.kernel().driver_is_dead()) {
-    report_start(bench, "LIFE-26", "DxgkDdiStartDevice",
+    report_start(bench, "LIFE-27", "DxgkDdiStartDevice",
                  fmt::format("The start after one {} {}: {}.", after,
                              next.started ? "succeeds, and work fails" : "fails", next.text));
   }
@@ -126,7 +126,7 @@ Answer<void> refuse_each(Bench& bench, Kind kind, Tally* tally) {
         ++tally->refused;
         if (!started) ++tally->failed;
         if (!work) {
-          report_start(bench, "LIFE-26", struck.ddi,
+          report_start(bench, "LIFE-27", struck.ddi,
                        fmt::format("A start {} succeeds, and work fails: {}.", told, work.error()));
           return work;
         }
@@ -266,7 +266,7 @@ Outcome odd_resources(Bench& bench) {
     if (!result.started) ++refused;
     const bool wrong = listing.whole ? !result.right() : result.started && !result.right();
     if (wrong) {
-      report_start(bench, listing.whole ? "LIFE-27" : "LIFE-26", "DxgkDdiStartDevice",
+      report_start(bench, listing.whole ? "LIFE-28" : "LIFE-27", "DxgkDdiStartDevice",
                    fmt::format("A start {} {}: {}.", listing.text,
                                result.started ? "succeeds, and work fails" : "fails", result.text));
       failure = fmt::format("a start {}", listing.text);
