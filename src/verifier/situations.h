@@ -34,16 +34,17 @@ std::string_view text_of(SituationFact fact);
 /// Any thread, any IRQL; `reach` takes no lock.
 class SituationLog {
  public:
-  void reach(Situation situation) {
-    counts_[static_cast<size_t>(situation)].fetch_add(1, std::memory_order_relaxed);
+  void reach(Situation situation, bool is_so = true) {
+    if (is_so) counts_[static_cast<size_t>(situation)].fetch_add(1, std::memory_order_relaxed);
   }
   uint64_t count(Situation situation) const {
     return counts_[static_cast<size_t>(situation)].load(std::memory_order_relaxed);
   }
   /// A driver has that entry in its table, or that property.
   void add_entry(std::string_view ddi);
-  void add(SituationFact fact) {
-    facts_.fetch_or(uint64_t{1} << static_cast<unsigned>(fact), std::memory_order_relaxed);
+  void add(SituationFact fact, bool is_so = true) {
+    if (is_so)
+      facts_.fetch_or(uint64_t{1} << static_cast<unsigned>(fact), std::memory_order_relaxed);
   }
   /// Why the situation could not come up; nothing if it could have.
   std::optional<std::string> why_not(Situation situation) const;

@@ -20,6 +20,8 @@ class DdiCall {
         node_(node) {
     frame_.owner = &core;
     core_.levels.enter(info_.ddi_class);
+    if (core_.situations != nullptr && info_.situation.has_value()) [[unlikely]]
+      core_.situations->reach(*info_.situation);
     if (trace::Recorder* recorder = trace::current(); recorder != nullptr) [[unlikely]] {
       recorder->record(trace::EventKind::kDdiEnter, recorder->name_id(info.name), info.irql,
                        argument, 0, node);

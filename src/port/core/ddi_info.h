@@ -1,7 +1,10 @@
 // The facts about a DDI from the rulebook's table.
 #pragma once
 
+#include <optional>
+
 #include "nt/kernel.h"
+#include "verifier/situation_ids.h"
 
 namespace dxgkit::port {
 
@@ -18,6 +21,7 @@ struct DdiInfo {
   const char* name;
   nt::Irql irql;
   DdiClass ddi_class;
+  std::optional<verifier::Situation> situation = {};  // one that is nothing but the call
 };
 
 }  // namespace dxgkit::port

@@ -26,9 +26,6 @@ class DisplaySituations {
 
  private:
   using Situation = verifier::Situation;
-  void reach(Situation situation, bool is_so) {
-    if (is_so) log_.reach(situation);
-  }
   struct Source {
     bool hidden = false;
     int32_t width = 0, height = 0;  // of the largest rectangle so far: the picture

@@ -14,54 +14,55 @@ void LifeSituations::added(const PortCore& core) {
   }
   if (core.driver.display_only_ddi.DxgkDdiPresentDisplayOnly != nullptr)
     log_.add_entry("DxgkDdiPresentDisplayOnly");
-  add(Fact::kHwQueues, core.has_entry("DxgkDdiCreateHwQueue"));
-  add(Fact::kHwScheduling, has_hw_scheduling(core));
-  add(Fact::kNativeFences, has_native_fences(core));
-  add(Fact::kVsyncOff, core.has_entry("DxgkDdiControlInterrupt") ||
-                           core.has_entry("DxgkDdiControlInterrupt2") ||
-                           core.has_entry("DxgkDdiControlInterrupt3"));
+  log_.add(Fact::kHwQueues, core.has_entry("DxgkDdiCreateHwQueue"));
+  log_.add(Fact::kHwScheduling, has_hw_scheduling(core));
+  log_.add(Fact::kNativeFences, has_native_fences(core));
+  log_.add(Fact::kVsyncOff, core.has_entry("DxgkDdiControlInterrupt") ||
+                                core.has_entry("DxgkDdiControlInterrupt2") ||
+                                core.has_entry("DxgkDdiControlInterrupt3"));
 }
 
 void LifeSituations::started(const PortCore& core, Status status, uint32_t sources) {
-  reach(Situation::kStartFailed, !is_success(status));
+  log_.reach(Situation::kStartFailed, !is_success(status));
   if (!is_success(status)) return;
-  reach(log_.count(Situation::kStartFirst) == 0 ? Situation::kStartFirst : Situation::kStartSecond,
-        true);
+  log_.reach(
+      log_.count(Situation::kStartFirst) == 0 ? Situation::kStartFirst : Situation::kStartSecond,
+      true);
   const bool display_only = core.driver.display_only_ddi.DxgkDdiPresentDisplayOnly != nullptr;
-  add(Fact::kDisplay, sources != 0);
-  add(Fact::kFullDisplay, sources != 0 && !display_only);
-  add(Fact::kDisplayOnly, display_only);
-  add(Fact::kRenders, !display_only);
+  log_.add(Fact::kDisplay, sources != 0);
+  log_.add(Fact::kFullDisplay, sources != 0 && !display_only);
+  log_.add(Fact::kDisplayOnly, display_only);
+  log_.add(Fact::kRenders, !display_only);
 }
 
 void LifeSituations::queried(uint32_t type) {
-  reach(Situation::kQueryUmdPrivate, type == DXGKQAITYPE_UMDRIVERPRIVATE);
+  log_.reach(Situation::kQueryUmdPrivate, type == DXGKQAITYPE_UMDRIVERPRIVATE);
   const SpinGuard guard(lock_);
-  reach(Situation::kQueryAgain, !asked_.insert(type).second);
-  reach(Situation::kQueryDuringPower, asleep_);
+  log_.reach(Situation::kQueryAgain, !asked_.insert(type).second);
+  log_.reach(Situation::kQueryDuringPower, asleep_);
 }
 
 void LifeSituations::power_set(bool child, bool on, bool hibernate) {
   if (child) {
-    reach(on ? Situation::kPowerChildWake : Situation::kPowerChildSleep, true);
+    log_.reach(on ? Situation::kPowerChildWake : Situation::kPowerChildSleep);
     return;
   }
-  reach(on ? Situation::kPowerWake : Situation::kPowerSleep, true);
-  reach(Situation::kPowerHibernate, !on && hibernate);
+  log_.reach(on ? Situation::kPowerWake : Situation::kPowerSleep);
+  log_.reach(Situation::kPowerHibernate, !on && hibernate);
   const SpinGuard guard(lock_);
   asleep_ = !on;
 }
 
 void LifeSituations::has(const DriverCaps& caps) {
-  add(Fact::kGpuVa, caps.virtual_addressing_supported);
-  add(Fact::kTwoNodes, caps.node_count >= 2);
-  add(Fact::kPreemption, caps.preemption_aware);
-  add(Fact::kEngineReset, caps.support_per_engine_tdr);
-  add(Fact::kSwizzling, caps.number_of_swizzling_ranges != 0);
-  add(Fact::kPowerComponents, caps.support_runtime_power_management);
+  log_.add(Fact::kGpuVa, caps.virtual_addressing_supported);
+  log_.add(Fact::kTwoNodes, caps.node_count >= 2);
+  log_.add(Fact::kPreemption, caps.preemption_aware);
+  log_.add(Fact::kEngineReset, caps.support_per_engine_tdr);
+  log_.add(Fact::kSwizzling, caps.number_of_swizzling_ranges != 0);
+  log_.add(Fact::kPowerComponents, caps.support_runtime_power_management);
   DXGK_DRIVERCAPS raw{};
   std::memcpy(&raw, caps.raw.data(), std::min(caps.raw.size(), sizeof(raw)));
-  add(Fact::kPointer, raw.MaxPointerWidth != 0);
+  log_.add(Fact::kPointer, raw.MaxPointerWidth != 0);
 }
 
 void LifeSituations::has(std::span<const SegmentInfo> segments) {
@@ -70,34 +71,34 @@ void LifeSituations::has(std::span<const SegmentInfo> segments) {
     DXGK_SEGMENTFLAGS flags{};
     flags.Value = segment.flags;
     const bool aperture = flags.Aperture != 0 || flags.Agp != 0;
-    add(Fact::kApertureSegment, aperture);
-    add(Fact::kHostAperture, segment.host_aperture_pages != 0);
-    add(Fact::k64kbPages, flags.Use64KBPages != 0);
+    log_.add(Fact::kApertureSegment, aperture);
+    log_.add(Fact::kHostAperture, segment.host_aperture_pages != 0);
+    log_.add(Fact::k64kbPages, flags.Use64KBPages != 0);
     memory += aperture ? 0 : 1;
   }
-  add(Fact::kMemorySegment, memory != 0);
-  add(Fact::kTwoMemorySegments, memory >= 2);
+  log_.add(Fact::kMemorySegment, memory != 0);
+  log_.add(Fact::kTwoMemorySegments, memory >= 2);
 }
 
 void LifeSituations::has(const GpuMmuCaps& caps) {
-  add(Fact::kReadOnlyPages, caps.read_only);
-  add(Fact::kNoExecutePages, caps.no_execute);
-  add(Fact::kGpuVaVirtual, caps.update_mode == PageTableUpdateMode::kGpuVirtual);
-  add(Fact::kGpuVaPhysical, caps.update_mode == PageTableUpdateMode::kGpuPhysical);
+  log_.add(Fact::kReadOnlyPages, caps.read_only);
+  log_.add(Fact::kNoExecutePages, caps.no_execute);
+  log_.add(Fact::kGpuVaVirtual, caps.update_mode == PageTableUpdateMode::kGpuVirtual);
+  log_.add(Fact::kGpuVaPhysical, caps.update_mode == PageTableUpdateMode::kGpuPhysical);
 }
 
 void LifeSituations::has(std::span<const ChildInfo> children) {
-  add(Fact::kMonitorPolled, std::ranges::any_of(children, [](const ChildInfo& child) {
-        return child.kind == ChildInfo::Kind::kVideoOutput &&
-               (child.awareness == ChildInfo::Awareness::kPolled ||
-                child.awareness == ChildInfo::Awareness::kInterruptible);
-      }));
+  log_.add(Fact::kMonitorPolled, std::ranges::any_of(children, [](const ChildInfo& child) {
+             return child.kind == ChildInfo::Kind::kVideoOutput &&
+                    (child.awareness == ChildInfo::Awareness::kPolled ||
+                     child.awareness == ChildInfo::Awareness::kInterruptible);
+           }));
 }
 
 void LifeSituations::made_context(const ContextInfo& info, bool virtual_addressing) {
-  add(Fact::kPatch, !virtual_addressing);
-  add(Fact::kBuffersInSegment, info.dma_buffer_segment_set != 0);
-  add(Fact::kNoDmaPrivateData, info.dma_private_bytes == 0);
+  log_.add(Fact::kPatch, !virtual_addressing);
+  log_.add(Fact::kBuffersInSegment, info.dma_buffer_segment_set != 0);
+  log_.add(Fact::kNoDmaPrivateData, info.dma_private_bytes == 0);
 }
 
 }  // namespace dxgkit::port

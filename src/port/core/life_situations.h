@@ -35,12 +35,6 @@ class LifeSituations {
  private:
   using Situation = verifier::Situation;
   using Fact = verifier::SituationFact;
-  void reach(Situation situation, bool is_so) {
-    if (is_so) log_.reach(situation);
-  }
-  void add(Fact fact, bool is_so) {
-    if (is_so) log_.add(fact);
-  }
 
   verifier::SituationLog& log_;
   SpinLock lock_;  // guards what follows

@@ -29,9 +29,6 @@ class ObjectSituations {
 
  private:
   using Situation = verifier::Situation;
-  void reach(Situation situation, bool is_so) {
-    if (is_so) log_.reach(situation);
-  }
 
   verifier::SituationLog& log_;
   SpinLock lock_;         // guards what follows

@@ -21,9 +21,6 @@ class PagingSituations {
 
  private:
   using Situation = verifier::Situation;
-  void reach(Situation situation, bool is_so) {
-    if (is_so) log_.reach(situation);
-  }
   void transferred(const PagingOperation& operation, bool later_pass, bool little_room);
   void filled(uint32_t pattern, bool later_pass, bool little_room);
   void mapped(const PagingOperation& operation, bool later_pass);

@@ -46,23 +46,24 @@ const WorkSituations::Form WorkSituations::kVirtual{
     .after_power = Situation::kSubmitVirtualAfterPower};
 
 void WorkSituations::patched(const PatchArgs& args, std::span<const SegmentInfo> segments) {
-  reach(Situation::kPatchPartBehindStart, args.slice.start != 0);
-  reach(Situation::kPatchPartBeforeEnd, args.slice.end < args.buffer.size_bytes);
-  reach(Situation::kPatchElementsBehindStart, args.patch_start != 0);
-  reach(Situation::kPatchElementsBehindEnd,
-        args.patch_start + args.patch_length < args.patch_count);
-  reach(Situation::kPatchNoElements, args.patch_length == 0);
-  reach(Situation::kPatchPaging, args.flags.paging);
-  reach(Situation::kPatchNoPrivateData, args.buffer.private_size_bytes == 0);
-  reach(Situation::kPatchPrivateBehindStart, args.slice.private_start != 0);
+  log_.reach(Situation::kPatchPartBehindStart, args.slice.start != 0);
+  log_.reach(Situation::kPatchPartBeforeEnd, args.slice.end < args.buffer.size_bytes);
+  log_.reach(Situation::kPatchElementsBehindStart, args.patch_start != 0);
+  log_.reach(Situation::kPatchElementsBehindEnd,
+             args.patch_start + args.patch_length < args.patch_count);
+  log_.reach(Situation::kPatchNoElements, args.patch_length == 0);
+  log_.reach(Situation::kPatchPaging, args.flags.paging);
+  log_.reach(Situation::kPatchNoPrivateData, args.buffer.private_size_bytes == 0);
+  log_.reach(Situation::kPatchPrivateBehindStart, args.slice.private_start != 0);
   look_at_elements(args, segments);
   const SpinGuard guard(lock_);
-  reach(Situation::kPatchOtherContext, last_patched_ != nullptr && last_patched_ != args.context);
+  log_.reach(Situation::kPatchOtherContext,
+             last_patched_ != nullptr && last_patched_ != args.context);
   last_patched_ = args.context;
   if (contexts_.size() < kContextsKept &&
       std::ranges::find(contexts_, args.context) == contexts_.end())
     contexts_.push_back(args.context);
-  reach(Situation::kPatchSecondContext, contexts_.size() == kContextsKept);
+  log_.reach(Situation::kPatchSecondContext, contexts_.size() == kContextsKept);
   if (args.flags.paging || args.patch_length == 0) return;
   uint64_t addresses = 0;
   for (uint32_t i = args.patch_start; i < args.patch_start + args.patch_length; ++i) {
@@ -74,8 +75,8 @@ void WorkSituations::patched(const PatchArgs& args, std::span<const SegmentInfo>
   const auto [at, is_new] =
       patched_.emplace(std::pair{args.buffer.cpu, args.slice.start}, addresses);
   if (args.flags.resubmission && !is_new) {
-    reach(Situation::kPatchAgain, at->second == addresses);
-    reach(Situation::kPatchAgainMoved, at->second != addresses);
+    log_.reach(Situation::kPatchAgain, at->second == addresses);
+    log_.reach(Situation::kPatchAgainMoved, at->second != addresses);
   }
   at->second = addresses;
 }
@@ -87,96 +88,97 @@ void WorkSituations::look_at_elements(const PatchArgs& args,
     const PatchLocation& element = args.patches[i];
     several =
         several || element.allocation_index != args.patches[args.patch_start].allocation_index;
-    reach(Situation::kPatchAllocationOffset, element.allocation_offset != 0);
+    log_.reach(Situation::kPatchAllocationOffset, element.allocation_offset != 0);
     if (element.allocation_index >= args.allocation_count) continue;
     const AllocationListEntry& entry = args.allocations[element.allocation_index];
     const bool there = entry.device_handle != nullptr;
-    reach(Situation::kPatchNullEntry, !there);
-    reach(Situation::kPatchWritten, there && entry.write());
+    log_.reach(Situation::kPatchNullEntry, !there);
+    log_.reach(Situation::kPatchWritten, there && entry.write());
     if (entry.segment() == 0 || entry.segment() > segments.size()) continue;
     const bool aperture = (segments[entry.segment() - 1].flags & kApertureFlag) != 0;
-    reach(aperture ? Situation::kPatchApertureAddress : Situation::kPatchMemoryAddress, there);
+    log_.reach(aperture ? Situation::kPatchApertureAddress : Situation::kPatchMemoryAddress, there);
   }
-  reach(Situation::kPatchSeveralAllocations, several);
+  log_.reach(Situation::kPatchSeveralAllocations, several);
 }
 
 void WorkSituations::look_at(const Form& form, void* context, const PacketFlags& flags,
                              NodeOrdinal node, SubmissionFenceId fence, bool private_data) {
-  reach(form.paging, flags.paging);
-  reach(form.second_node, node.value != 0);
-  reach(form.resubmission, flags.resubmission);
-  reach(form.null_rendering, flags.null_rendering);
-  reach(form.no_private_data, !private_data);
+  log_.reach(form.paging, flags.paging);
+  log_.reach(form.second_node, node.value != 0);
+  log_.reach(form.resubmission, flags.resubmission);
+  log_.reach(form.null_rendering, flags.null_rendering);
+  log_.reach(form.no_private_data, !private_data);
   const SpinGuard guard(lock_);
   Node& mine = nodes_[node.value];
-  reach(form.idle_node, mine.open.empty());
-  reach(form.busy_node, !mine.open.empty());
-  reach(form.other_node_busy, other_node_busy(node.value));
-  reach(form.other_context, mine.last_context != nullptr && mine.last_context != context);
-  reach(form.after_reset, std::exchange(mine.after_reset, false));
-  reach(form.after_power, std::exchange(mine.after_power, false));
+  log_.reach(form.idle_node, mine.open.empty());
+  log_.reach(form.busy_node, !mine.open.empty());
+  log_.reach(form.other_node_busy, other_node_busy(node.value));
+  log_.reach(form.other_context, mine.last_context != nullptr && mine.last_context != context);
+  log_.reach(form.after_reset, std::exchange(mine.after_reset, false));
+  log_.reach(form.after_power, std::exchange(mine.after_power, false));
   mine.last_context = context;
   mine.open.push_back({fence.value, flags.resubmission});
 }
 
 void WorkSituations::submitted(const SubmitArgs& args) {
-  reach(Situation::kSubmitPartBehindStart, args.slice.start != 0);
-  reach(Situation::kSubmitPrivateBehindStart, args.slice.private_start != 0);
-  reach(Situation::kSubmitBufferInSegment, args.buffer.segment != kSystemMemory);
-  reach(Situation::kSubmitContextSwitch, args.flags.context_switch);
-  reach(Situation::kSubmitPresent, args.flags.present);
-  reach(Situation::kSubmitFlip, args.flags.flip || args.flags.flip_with_no_wait);
+  log_.reach(Situation::kSubmitPartBehindStart, args.slice.start != 0);
+  log_.reach(Situation::kSubmitPrivateBehindStart, args.slice.private_start != 0);
+  log_.reach(Situation::kSubmitBufferInSegment, args.buffer.segment != kSystemMemory);
+  log_.reach(Situation::kSubmitContextSwitch, args.flags.context_switch);
+  log_.reach(Situation::kSubmitPresent, args.flags.present);
+  log_.reach(Situation::kSubmitFlip, args.flags.flip || args.flags.flip_with_no_wait);
   look_at(kPhysical, args.context, args.flags, args.node, args.fence,
           args.buffer.private_size_bytes != 0);
 }
 
 void WorkSituations::submitted(const SubmitVirtualArgs& args, bool refused) {
-  reach(Situation::kSubmitVirtualRefused, refused);
+  log_.reach(Situation::kSubmitVirtualRefused, refused);
   if (refused) return;
-  reach(Situation::kSubmitVirtualUserPrivateData, args.user_private_bytes != 0);
+  log_.reach(Situation::kSubmitVirtualUserPrivateData, args.user_private_bytes != 0);
   look_at(kVirtual, args.context, args.flags, args.node, args.fence, args.private_bytes != 0);
 }
 
 void WorkSituations::preempt(NodeOrdinal node, bool idle) {
-  reach(Situation::kPreemptIdle, idle);
-  reach(Situation::kPreemptSecondNode, node.value != 0);
+  log_.reach(Situation::kPreemptIdle, idle);
+  log_.reach(Situation::kPreemptSecondNode, node.value != 0);
   const SpinGuard guard(lock_);
   Node& mine = nodes_[node.value];
   mine.at_request = mine.open.size();
-  reach(Situation::kPreemptOne, mine.open.size() == 1);
-  reach(Situation::kPreemptSeveral, mine.open.size() >= 2);
-  reach(Situation::kPreemptOtherNodeBusy, other_node_busy(node.value));
-  reach(Situation::kPreemptAgain, std::ranges::any_of(mine.open, &Submission::again));
+  log_.reach(Situation::kPreemptOne, mine.open.size() == 1);
+  log_.reach(Situation::kPreemptSeveral, mine.open.size() >= 2);
+  log_.reach(Situation::kPreemptOtherNodeBusy, other_node_busy(node.value));
+  log_.reach(Situation::kPreemptAgain, std::ranges::any_of(mine.open, &Submission::again));
 }
 
 void WorkSituations::cancelled(const PatchArgs& args) {
-  reach(args.flags.paging ? Situation::kCancelPaging : Situation::kCancelRendering, true);
-  reach(Situation::kCancelPartBehindStart, args.slice.start != 0);
-  reach(Situation::kCancelElementsBehindStart, args.patch_start != 0);
+  log_.reach(args.flags.paging ? Situation::kCancelPaging : Situation::kCancelRendering);
+  log_.reach(Situation::kCancelPartBehindStart, args.slice.start != 0);
+  log_.reach(Situation::kCancelElementsBehindStart, args.patch_start != 0);
 }
 
 void WorkSituations::cancelled_virtual(const PacketFlags& flags) {
-  reach(flags.paging ? Situation::kCancelPaging : Situation::kCancelRendering, true);
-  reach(Situation::kCancelVirtual, true);
+  log_.reach(flags.paging ? Situation::kCancelPaging : Situation::kCancelRendering);
+  log_.reach(Situation::kCancelVirtual);
 }
 
 void WorkSituations::rendered(const RenderArgs& args, const RenderResult& result) {
-  reach(Situation::kRenderSecondPass, args.multipass_offset != 0);
-  reach(Situation::kRenderInsufficient, result.status == Status::kGraphicsInsufficientDmaBuffer);
-  reach(Situation::kRenderNoAllocations, args.allocation_count == 0);
-  reach(Situation::kRenderRefused,
-        !is_success(result.status) && result.status != Status::kGraphicsInsufficientDmaBuffer);
+  log_.reach(Situation::kRenderSecondPass, args.multipass_offset != 0);
+  log_.reach(Situation::kRenderInsufficient,
+             result.status == Status::kGraphicsInsufficientDmaBuffer);
+  log_.reach(Situation::kRenderNoAllocations, args.allocation_count == 0);
+  log_.reach(Situation::kRenderRefused,
+             !is_success(result.status) && result.status != Status::kGraphicsInsufficientDmaBuffer);
   for (const AllocationListEntry& entry : std::span(args.allocations, args.allocation_count)) {
     if (entry.device_handle == nullptr) continue;
-    reach(entry.segment() != 0 ? Situation::kRenderPrepatched : Situation::kRenderNotResident,
-          true);
+    log_.reach(entry.segment() != 0 ? Situation::kRenderPrepatched : Situation::kRenderNotResident,
+               true);
   }
 }
 
 void WorkSituations::presented(const PresentArgs& args) {
-  reach(Situation::kPresentBlt, args.flags.blt);
-  reach(Situation::kPresentColorFill, args.flags.color_fill);
-  reach(Situation::kPresentFlip, args.flags.flip || args.flags.flip_with_no_wait);
+  log_.reach(Situation::kPresentBlt, args.flags.blt);
+  log_.reach(Situation::kPresentColorFill, args.flags.color_fill);
+  log_.reach(Situation::kPresentFlip, args.flags.flip || args.flags.flip_with_no_wait);
 }
 
 void WorkSituations::reported(const InterruptReport& report) {
@@ -186,9 +188,9 @@ void WorkSituations::reported(const InterruptReport& report) {
     case Type::kDmaCompleted: {
       const SpinGuard guard(lock_);
       const size_t done = complete(nodes_[report.node], report.fence);
-      reach(Situation::kInterruptCompleted, done != 0);
-      reach(Situation::kInterruptSeveralCompleted, done >= 2);
-      reach(Situation::kInterruptOtherNode, report.node != 0);
+      log_.reach(Situation::kInterruptCompleted, done != 0);
+      log_.reach(Situation::kInterruptSeveralCompleted, done >= 2);
+      log_.reach(Situation::kInterruptOtherNode, report.node != 0);
       return;
     }
     case Type::kDmaPreempted: {
@@ -197,29 +199,29 @@ void WorkSituations::reported(const InterruptReport& report) {
       return;
     }
     case Type::kDmaFaulted:
-      reach(Situation::kInterruptFaulted, true);
+      log_.reach(Situation::kInterruptFaulted);
       break;
     case Type::kDmaPageFaulted:
     case Type::kHwQueuePageFaulted:
-      reach(write ? Situation::kInterruptPageFaultWrite : Situation::kInterruptPageFaultRead, true);
+      log_.reach(write ? Situation::kInterruptPageFaultWrite : Situation::kInterruptPageFaultRead);
       break;
     case Type::kCrtcVsync:
-      reach(Situation::kInterruptVsync, true);
+      log_.reach(Situation::kInterruptVsync);
       return;
     case Type::kDisplayOnlyVsync:
-      reach(Situation::kInterruptVsyncDisplayOnly, true);
+      log_.reach(Situation::kInterruptVsyncDisplayOnly);
       return;
     case Type::kPresentProgress:
-      reach(Situation::kInterruptPresentProgress, true);
+      log_.reach(Situation::kInterruptPresentProgress);
       return;
     case Type::kMonitoredFenceSignaled:
-      reach(Situation::kInterruptMonitoredFence, true);
+      log_.reach(Situation::kInterruptMonitoredFence);
       return;
     case Type::kSuspendCompleted:
-      reach(Situation::kInterruptSuspendCompleted, true);
+      log_.reach(Situation::kInterruptSuspendCompleted);
       return;
     case Type::kNativeFenceSignaled:
-      reach(Situation::kInterruptNativeFence, true);
+      log_.reach(Situation::kInterruptNativeFence);
       return;
     case Type::kOther:
       return;
@@ -242,27 +244,27 @@ void WorkSituations::answered(const InterruptReport& report) {
   complete(mine, report.last_completed);
   const size_t back = mine.open.size();
   if (mine.at_request != 0) {
-    reach(Situation::kPreemptAllDone, back == 0);
-    reach(Situation::kPreemptAllGivenBack, back >= mine.at_request);
-    reach(Situation::kPreemptSomeGivenBack, back != 0 && back < mine.at_request);
+    log_.reach(Situation::kPreemptAllDone, back == 0);
+    log_.reach(Situation::kPreemptAllGivenBack, back >= mine.at_request);
+    log_.reach(Situation::kPreemptSomeGivenBack, back != 0 && back < mine.at_request);
   }
   mine.open.clear();
 }
 
 void WorkSituations::reset_engine(NodeOrdinal node) {
-  reach(Situation::kTimeoutSecondNode, node.value != 0);
+  log_.reach(Situation::kTimeoutSecondNode, node.value != 0);
   const SpinGuard guard(lock_);
   Node& mine = nodes_[node.value];
-  reach(Situation::kTimeoutEngineBusy, !mine.open.empty());
-  reach(Situation::kTimeoutEngineSeveral, mine.open.size() >= 2);
-  reach(Situation::kTimeoutEngineOtherBusy, other_node_busy(node.value));
+  log_.reach(Situation::kTimeoutEngineBusy, !mine.open.empty());
+  log_.reach(Situation::kTimeoutEngineSeveral, mine.open.size() >= 2);
+  log_.reach(Situation::kTimeoutEngineOtherBusy, other_node_busy(node.value));
   mine.open.clear();
   mine.after_reset = true;
 }
 
 void WorkSituations::reset_adapter() {
   const SpinGuard guard(lock_);
-  reach(anything_open() ? Situation::kTimeoutAdapterBusy : Situation::kTimeoutAdapterIdle, true);
+  log_.reach(anything_open() ? Situation::kTimeoutAdapterBusy : Situation::kTimeoutAdapterIdle);
   for (auto& [ordinal, node] : nodes_) {
     node.open.clear();
     node.after_reset = true;
@@ -276,8 +278,8 @@ void WorkSituations::power_is_back() {
 
 void WorkSituations::removed() {
   const SpinGuard guard(lock_);
-  reach(Situation::kRemovalSurprise, true);
-  reach(Situation::kRemovalBusy, anything_open());
+  log_.reach(Situation::kRemovalSurprise);
+  log_.reach(Situation::kRemovalBusy, anything_open());
 }
 
 bool WorkSituations::other_node_busy(uint32_t node) const {

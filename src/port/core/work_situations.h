@@ -57,9 +57,6 @@ class WorkSituations {
   };
   static const Form kPhysical, kVirtual;
 
-  void reach(Situation situation, bool is_so) {
-    if (is_so) log_.reach(situation);
-  }
   void look_at(const Form& form, void* context, const PacketFlags& flags, NodeOrdinal node,
                SubmissionFenceId fence, bool private_data);
   void look_at_elements(const PatchArgs& args, std::span<const SegmentInfo> segments);

@@ -81,7 +81,7 @@ class GuardedPrivateData {
 };
 
 constexpr DdiInfo kDescribeAllocation{"DxgkDdiDescribeAllocation", nt::kPassiveLevel,
-                                      DdiClass::kLevelZero};
+                                      DdiClass::kLevelZero, verifier::Situation::kDescribePrimary};
 constexpr DdiInfo kGetStandardAllocation{"DxgkDdiGetStandardAllocationDriverData",
                                          nt::kPassiveLevel, DdiClass::kLevelZero};
 constexpr uint32_t kPrivateDataMax = 1U << 20;
@@ -306,8 +306,6 @@ Result<AllocationDescription> AllocationsPort::describe_allocation(void* allocat
   if (core_.ddi.DxgkDdiDescribeAllocation == nullptr) return Error(Status::kNotSupported);
   DXGKARG_DESCRIBEALLOCATION arguments{};
   arguments.hAllocation = allocation;
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kDescribePrimary);
   DdiCall call(core_, kDescribeAllocation);
   const Status status = call(core_.ddi.DxgkDdiDescribeAllocation, core_.context, &arguments);
   if (!is_success(status)) return Error(status);

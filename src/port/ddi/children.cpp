@@ -15,9 +15,10 @@ namespace {
 constexpr DdiInfo kQueryChildRelations{"DxgkDdiQueryChildRelations", nt::kPassiveLevel,
                                        DdiClass::kExclusive};
 constexpr DdiInfo kQueryChildStatus{"DxgkDdiQueryChildStatus", nt::kPassiveLevel,
-                                    DdiClass::kLevelZero};
+                                    DdiClass::kLevelZero, verifier::Situation::kMonitorStatus};
 constexpr DdiInfo kQueryDeviceDescriptor{"DxgkDdiQueryDeviceDescriptor", nt::kPassiveLevel,
-                                         DdiClass::kLevelZero};
+                                         DdiClass::kLevelZero,
+                                         verifier::Situation::kMonitorDescriptor};
 constexpr uint32_t kChildrenMax = 4096;
 constexpr uint32_t kDescriptorBlock = 128;  // of an EDID
 constexpr uint32_t kDescriptorBlocksMax = 256;
@@ -103,8 +104,6 @@ Result<bool> ChildPort::query_child_status(uint32_t child, bool non_destructive_
   answer.Type = StatusConnection;
   answer.ChildUid = child;
   answer.HotPlug.Connected = kPoisonBoolean;
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kMonitorStatus);
   DdiCall call(core_, kQueryChildStatus, child);
   const Status status = call(core_.ddi.DxgkDdiQueryChildStatus, core_.context, &answer,
                              static_cast<BOOLEAN>(non_destructive_only ? TRUE : FALSE));
@@ -134,8 +133,6 @@ Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child
     arguments.DescriptorBuffer = output.data();
     Status status = Status::kSuccess;
     {
-      if (core_.situations != nullptr) [[unlikely]]
-        core_.situations->reach(verifier::Situation::kMonitorDescriptor);
       DdiCall call(core_, kQueryDeviceDescriptor, child);
       status = call(core_.ddi.DxgkDdiQueryDeviceDescriptor, core_.context,
                     static_cast<ULONG>(child), &arguments);

@@ -12,12 +12,13 @@ namespace {
 
 // Level one: the lane keeps two of a class apart (IRQL-04).
 constexpr DdiInfo kAcquireSwizzlingRange{"DxgkDdiAcquireSwizzlingRange", nt::kPassiveLevel,
-                                         DdiClass::kLevelZero};
+                                         DdiClass::kLevelZero,
+                                         verifier::Situation::kCpuSwizzlingRange};
 
 constexpr DdiInfo kReleaseSwizzlingRange{"DxgkDdiReleaseSwizzlingRange", nt::kPassiveLevel,
                                          DdiClass::kLevelZero};
 constexpr DdiInfo kMapCpuHostAperture{"DxgkDdiMapCpuHostAperture", nt::kPassiveLevel,
-                                      DdiClass::kLevelZero};
+                                      DdiClass::kLevelZero, verifier::Situation::kCpuHostAperture};
 constexpr DdiInfo kUnmapCpuHostAperture{"DxgkDdiUnmapCpuHostAperture", nt::kPassiveLevel,
                                         DdiClass::kLevelZero};
 
@@ -34,8 +35,6 @@ Status CpuAccessPort::acquire_swizzling_range(SwizzlingRange* range) {
   arguments.SegmentId = range->segment.value;
   arguments.RangeSize = range->size_bytes;
   arguments.CPUTranslatedAddress.QuadPart = static_cast<LONGLONG>(range->address);
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kCpuSwizzlingRange);
   DdiCall call(core_, kAcquireSwizzlingRange, range->range);
   const Status status = call(core_.ddi.DxgkDdiAcquireSwizzlingRange, core_.context, &arguments);
   if (!call.completed() || status != Status::kSuccess) return status;
@@ -80,8 +79,6 @@ Status CpuAccessPort::map_cpu_host_aperture(void* allocation, SegmentId segment,
   arguments.NumberOfPages = aperture.size();
   arguments.pCpuHostAperturePages = aperture.data();
   arguments.pMemorySegmentPages = memory.data();
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kCpuHostAperture);
   DdiCall call(core_, kMapCpuHostAperture, aperture.size());
   return call(core_.ddi.DxgkDdiMapCpuHostAperture, core_.context, &arguments);
 }

@@ -535,5 +535,39 @@ TEST(NativeFencePort, NeedsAllItsEntries) {
       });
 }
 
+/// Each family tells what a call confronts the driver with, if somebody wants to know.
+TEST(SituationsOfCalls, AreToldWhereTheCallIsMade) {
+  with_core([](CoreWorld& world) {
+    DRIVER_INITIALIZATION_DATA& table = world.table.table;
+    CoreWorld::set(
+        table.DxgkDdiGetScanLine, +[](void*, DXGKARG_GETSCANLINE* args) NTAPI -> NTSTATUS {
+          args->InVerticalBlank = FALSE;
+          args->ScanLine = 7;
+          return 0;
+        });
+    CoreWorld::set(
+        table.DxgkDdiSetPowerState,
+        +[](void*, ULONG, DEVICE_POWER_STATE, POWER_ACTION) NTAPI -> NTSTATUS { return 0; });
+    PortCore& core = world.core();
+    bool in_blank = false;
+    uint32_t line = 0;
+    // Nobody looks.
+    ASSERT_EQ(ScanoutPort(core).get_scan_line(0, &in_blank, &line), Status::kSuccess);
+    verifier::SituationLog log;
+    core.situations = std::make_unique<Situations>(log);
+    const auto counts = [&] {
+      return std::array{log.count(verifier::Situation::kScanoutScanLine),
+                        log.count(verifier::Situation::kPowerSleep),
+                        log.count(verifier::Situation::kPowerWake)};
+    };
+    EXPECT_EQ(counts(), (std::array<uint64_t, 3>{0, 0, 0}));
+    // One that is nothing but the call, and one that depends on an argument.
+    ASSERT_EQ(ScanoutPort(core).get_scan_line(0, &in_blank, &line), Status::kSuccess);
+    EXPECT_EQ(counts(), (std::array<uint64_t, 3>{1, 0, 0}));
+    ASSERT_EQ(PowerPort(core).set_power_state({}, PowerState::kD3), Status::kSuccess);
+    EXPECT_EQ(counts(), (std::array<uint64_t, 3>{1, 1, 0}));
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::port

@@ -19,7 +19,7 @@ constexpr DdiInfo kDestroyHwContext{"DxgkDdiDestroyHwContext", nt::kPassiveLevel
 constexpr DdiInfo kCreateHwQueue{"DxgkDdiCreateHwQueue", nt::kPassiveLevel, DdiClass::kLevelZero};
 constexpr DdiInfo kDestroyHwQueue{"DxgkDdiDestroyHwQueue", nt::kPassiveLevel, DdiClass::kLevelZero};
 constexpr DdiInfo kSubmitToHwQueue{"DxgkDdiSubmitCommandToHwQueue", nt::kDispatchLevel,
-                                   DdiClass::kLevelZero};
+                                   DdiClass::kLevelZero, verifier::Situation::kHwQueueFirst};
 
 /// kSuccess: the entry is there and may be called.
 template <typename Entry>
@@ -101,8 +101,6 @@ Status HwQueuePort::submit(const HwQueueSubmission& submission) {
   arguments.HwQueueProgressFenceGpuVa = submission.progress_fence_va;
   arguments.HwQueueProgressFenceCpuVa = submission.progress_fence_cpu;
   nt::at_level(core_.kernel, nt::kDispatchLevel);  // IRQL-13
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kHwQueueFirst);
   DdiCall call(core_, kSubmitToHwQueue, submission.progress_fence);
   return call(core_.ddi.DxgkDdiSubmitCommandToHwQueue, core_.context,
               static_cast<const DXGKARG_SUBMITCOMMANDTOHWQUEUE*>(&arguments));

@@ -14,9 +14,12 @@ namespace {
 constexpr DdiInfo kSetupBands{"DxgkDdiSetupPriorityBands", nt::kPassiveLevel, DdiClass::kScheduler};
 constexpr DdiInfo kSetProperties{"DxgkDdiSetContextSchedulingProperties", nt::kPassiveLevel,
                                  DdiClass::kScheduler};
-constexpr DdiInfo kSuspendContext{"DxgkDdiSuspendContext", nt::kPassiveLevel, DdiClass::kScheduler};
-constexpr DdiInfo kResumeContext{"DxgkDdiResumeContext", nt::kPassiveLevel, DdiClass::kScheduler};
-constexpr DdiInfo kResetHwEngine{"DxgkDdiResetHwEngine", nt::kPassiveLevel, DdiClass::kScheduler};
+constexpr DdiInfo kSuspendContext{"DxgkDdiSuspendContext", nt::kPassiveLevel, DdiClass::kScheduler,
+                                  verifier::Situation::kHwQueueSuspend};
+constexpr DdiInfo kResumeContext{"DxgkDdiResumeContext", nt::kPassiveLevel, DdiClass::kScheduler,
+                                 verifier::Situation::kHwQueueResume};
+constexpr DdiInfo kResetHwEngine{"DxgkDdiResetHwEngine", nt::kPassiveLevel, DdiClass::kScheduler,
+                                 verifier::Situation::kHwQueueReset};
 constexpr DdiInfo kResumeHwEngine{"DxgkDdiResumeHwEngine", nt::kPassiveLevel, DdiClass::kScheduler};
 
 template <typename Entry>
@@ -68,8 +71,6 @@ Status HwSchedulingPort::suspend(void* context, uint64_t fence) {
   std::memset(&arguments, 0, sizeof(arguments));
   arguments.hContext = context;
   arguments.contextSuspendFence = fence;
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kHwQueueSuspend);
   DdiCall call(core_, kSuspendContext, fence);
   return call(core_.ddi.DxgkDdiSuspendContext, core_.context,
               static_cast<const DXGKARG_SUSPENDCONTEXT*>(&arguments));
@@ -80,8 +81,6 @@ Status HwSchedulingPort::resume(void* context) {
   DXGKARG_RESUMECONTEXT arguments;
   std::memset(&arguments, 0, sizeof(arguments));
   arguments.hContext = context;
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kHwQueueResume);
   DdiCall call(core_, kResumeContext);
   return call(core_.ddi.DxgkDdiResumeContext, core_.context,
               static_cast<const DXGKARG_RESUMECONTEXT*>(&arguments));
@@ -92,8 +91,6 @@ Status HwSchedulingPort::reset_engine(NodeOrdinal node) {
   DXGKARG_RESETHWENGINE arguments;
   std::memset(&arguments, 0, sizeof(arguments));
   arguments.NodeOrdinal = node.value;
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kHwQueueReset);
   DdiCall call(core_, kResetHwEngine, node.value, trace_node(node));
   const Status status = call(core_.ddi.DxgkDdiResetHwEngine, core_.context, &arguments);
   if (is_success(status)) core_.interrupts.enter_engine_reset(node);

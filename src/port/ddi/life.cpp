@@ -18,10 +18,12 @@ namespace {
 
 constexpr DdiInfo kAddDevice{"DxgkDdiAddDevice", nt::kPassiveLevel, DdiClass::kExclusive};
 constexpr DdiInfo kStartDevice{"DxgkDdiStartDevice", nt::kPassiveLevel, DdiClass::kExclusive};
-constexpr DdiInfo kStopDevice{"DxgkDdiStopDevice", nt::kPassiveLevel, DdiClass::kExclusive};
+constexpr DdiInfo kStopDevice{"DxgkDdiStopDevice", nt::kPassiveLevel, DdiClass::kExclusive,
+                              verifier::Situation::kStopPlain};
 constexpr DdiInfo kRemoveDevice{"DxgkDdiRemoveDevice", nt::kPassiveLevel, DdiClass::kExclusive};
 constexpr DdiInfo kStopAndRelease{"DxgkDdiStopDeviceAndReleasePostDisplayOwnership",
-                                  nt::kPassiveLevel, DdiClass::kExclusive};
+                                  nt::kPassiveLevel, DdiClass::kExclusive,
+                                  verifier::Situation::kStopRelease};
 
 /// The bus gives memory and ports in the order of the BARs, then the interrupt.
 std::vector<DeviceResource> resources_of(const bus::PciFunction& function) {
@@ -165,8 +167,6 @@ Status LifePort::stop_device() {
   core_.started = false;
   Status status = Status::kDeviceRemoved;
   if (!is_dead(core_)) {
-    if (core_.situations != nullptr) [[unlikely]]
-      core_.situations->reach(verifier::Situation::kStopPlain);
     DdiCall call(core_, kStopDevice);
     status = call(core_.ddi.DxgkDdiStopDevice, core_.context);
   }
@@ -192,8 +192,6 @@ Status LifePort::stop_device_and_release(uint32_t target, DisplayInformation* ou
   DXGK_DISPLAY_INFORMATION information{};
   Status status = Status::kSuccess;
   {
-    if (core_.situations != nullptr) [[unlikely]]
-      core_.situations->reach(verifier::Situation::kStopRelease);
     DdiCall call(core_, kStopAndRelease, target);
     status = call(core_.ddi.DxgkDdiStopDeviceAndReleasePostDisplayOwnership, core_.context,
                   static_cast<D3DDDI_VIDEO_PRESENT_TARGET_ID>(target), &information);

@@ -10,14 +10,16 @@
 namespace dxgkit::port {
 namespace {
 
-constexpr DdiInfo kCreate{"DxgkDdiCreateNativeFence", nt::kPassiveLevel, DdiClass::kLevelZero};
+constexpr DdiInfo kCreate{"DxgkDdiCreateNativeFence", nt::kPassiveLevel, DdiClass::kLevelZero,
+                          verifier::Situation::kNativeFenceCreated};
 constexpr DdiInfo kDestroy{"DxgkDdiDestroyNativeFence", nt::kPassiveLevel, DdiClass::kLevelZero};
 constexpr DdiInfo kOpen{"DxgkDdiOpenNativeFence", nt::kPassiveLevel, DdiClass::kLevelZero};
 constexpr DdiInfo kClose{"DxgkDdiCloseNativeFence", nt::kPassiveLevel, DdiClass::kLevelZero};
 constexpr DdiInfo kUpdateMonitored{"DxgkDdiUpdateMonitoredValues", nt::kDeviceLevel,
                                    DdiClass::kLevelZeroBeside};
 constexpr DdiInfo kUpdateCurrent{"DxgkDdiUpdateCurrentValuesFromCpu", nt::kDeviceLevel,
-                                 DdiClass::kLevelZeroBeside};
+                                 DdiClass::kLevelZeroBeside,
+                                 verifier::Situation::kNativeFenceFromCpu};
 
 Status callable(const PortCore& core) {
   if (is_dead(core)) return Status::kDeviceRemoved;
@@ -50,8 +52,6 @@ Result<void*> NativeFencePort::create(uint32_t handle, bool intra_gpu,
   static_assert(sizeof(arguments.pPrivateDriverData) == kNativeFencePrivateBytes);
   DXGKIT_CHECK(private_data.size() == kNativeFencePrivateBytes);
   std::memcpy(arguments.pPrivateDriverData, private_data.data(), private_data.size());
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kNativeFenceCreated);
   DdiCall call(core_, kCreate, handle);
   const Status status = call(core_.ddi.DxgkDdiCreateNativeFence, core_.context, &arguments);
   if (!is_success(status)) return Error(status);
@@ -119,8 +119,6 @@ Status NativeFencePort::update_current(void* global, uint64_t value,
   arguments.UpdatedValueArray = &value;
   arguments.CurrentValueKernelCpuVa = &cpu;
   arguments.NumFences = 1;
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kNativeFenceFromCpu);
   DdiCall call(core_, kUpdateCurrent, value);
   core_.interrupts.enter_lock();
   const Status status = call(core_.ddi.DxgkDdiUpdateCurrentValuesFromCpu,

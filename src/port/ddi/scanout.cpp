@@ -19,9 +19,10 @@ constexpr DdiInfo kSetPointerShape{"DxgkDdiSetPointerShape", nt::kPassiveLevel,
 constexpr DdiInfo kSetPointerPosition{"DxgkDdiSetPointerPosition", nt::kPassiveLevel,
                                       DdiClass::kLevelZero};
 constexpr DdiInfo kSystemDisplayEnable{"DxgkDdiSystemDisplayEnable", nt::kHighLevel,
-                                       DdiClass::kLevelZeroBeside};
+                                       DdiClass::kLevelZeroBeside,
+                                       verifier::Situation::kCrashEnable};
 constexpr DdiInfo kSystemDisplayWrite{"DxgkDdiSystemDisplayWrite", nt::kHighLevel,
-                                      DdiClass::kLevelZeroBeside};
+                                      DdiClass::kLevelZeroBeside, verifier::Situation::kCrashWrite};
 
 /// The driver gets a copy, so its changes have no effect.
 template <typename To, typename From>
@@ -45,7 +46,8 @@ constexpr DdiInfo kControlInterrupt2{"DxgkDdiControlInterrupt2", nt::kPassiveLev
                                      DdiClass::kLevelTwo};
 constexpr DdiInfo kControlInterrupt3{"DxgkDdiControlInterrupt3", nt::kPassiveLevel,
                                      DdiClass::kLevelTwo};
-constexpr DdiInfo kGetScanLine{"DxgkDdiGetScanLine", nt::kPassiveLevel, DdiClass::kLevelZero};
+constexpr DdiInfo kGetScanLine{"DxgkDdiGetScanLine", nt::kPassiveLevel, DdiClass::kLevelZero,
+                               verifier::Situation::kScanoutScanLine};
 
 DXGKARG_SETVIDPNSOURCEADDRESS address_arguments(const SourceAddressArgs& args) {
   DXGKARG_SETVIDPNSOURCEADDRESS arguments{};
@@ -135,8 +137,6 @@ Status ScanoutPort::get_scan_line(uint32_t target, bool* in_vertical_blank, uint
   if (core_.ddi.DxgkDdiGetScanLine == nullptr) return Status::kNotSupported;
   DXGKARG_GETSCANLINE arguments{};
   arguments.VidPnTargetId = target;
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kScanoutScanLine);
   DdiCall call(core_, kGetScanLine, target);
   const Status status = call(core_.ddi.DxgkDdiGetScanLine, core_.context, &arguments);
   if (!is_success(status)) return status;
@@ -215,8 +215,6 @@ Status ScanoutPort::system_display_enable(uint32_t target, uint32_t* width, uint
   DXGKARG_SYSTEM_DISPLAY_ENABLE_FLAGS flags{};
   UINT out_width = 0, out_height = 0;
   D3DDDIFORMAT out_format = D3DDDIFMT_UNKNOWN;
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kCrashEnable);
   DdiCall call(core_, kSystemDisplayEnable, target);
   const Status status = call(core_.ddi.DxgkDdiSystemDisplayEnable, core_.context,
                              static_cast<D3DDDI_VIDEO_PRESENT_TARGET_ID>(target), &flags,
@@ -233,8 +231,6 @@ Status ScanoutPort::system_display_write(std::span<const std::byte> pixels, uint
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiSystemDisplayWrite == nullptr) return Status::kNotSupported;
   std::vector<std::byte> copy(pixels.begin(), pixels.end());
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kCrashWrite);
   DdiCall call(core_, kSystemDisplayWrite);
   return call.no_answer(core_.ddi.DxgkDdiSystemDisplayWrite, core_.context,
                         static_cast<void*>(copy.data()), static_cast<UINT>(width),

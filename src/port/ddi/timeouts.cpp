@@ -12,17 +12,19 @@ namespace dxgkit::port {
 namespace {
 
 constexpr DdiInfo kQueryDependentEngineGroup{"DxgkDdiQueryDependentEngineGroup", nt::kPassiveLevel,
-                                             DdiClass::kScheduler};
+                                             DdiClass::kScheduler,
+                                             verifier::Situation::kTimeoutDependentEngines};
 constexpr DdiInfo kQueryEngineStatus{"DxgkDdiQueryEngineStatus", nt::kPassiveLevel,
-                                     DdiClass::kScheduler};
+                                     DdiClass::kScheduler, verifier::Situation::kTimeoutStatus};
 constexpr DdiInfo kResetEngine{"DxgkDdiResetEngine", nt::kPassiveLevel, DdiClass::kScheduler};
-constexpr DdiInfo kCollectDbgInfo{"DxgkDdiCollectDbgInfo", nt::kPassiveLevel, DdiClass::kLevelZero};
+constexpr DdiInfo kCollectDbgInfo{"DxgkDdiCollectDbgInfo", nt::kPassiveLevel, DdiClass::kLevelZero,
+                                  verifier::Situation::kTimeoutDebugInfo};
 constexpr DdiInfo kCollectDbgInfo2{"DxgkDdiCollectDbgInfo2", nt::kPassiveLevel,
-                                   DdiClass::kLevelZero};
+                                   DdiClass::kLevelZero, verifier::Situation::kTimeoutDebugInfo};
 constexpr DdiInfo kResetFromTimeout{"DxgkDdiResetFromTimeout", nt::kPassiveLevel,
                                     DdiClass::kExclusive};
 constexpr DdiInfo kRestartFromTimeout{"DxgkDdiRestartFromTimeout", nt::kPassiveLevel,
-                                      DdiClass::kExclusive};
+                                      DdiClass::kExclusive, verifier::Situation::kTimeoutRestart};
 /// Behind the buffer, to see a driver write there.
 constexpr size_t kDebugGuardBytes = 4096;
 
@@ -44,8 +46,6 @@ Result<uint64_t> TimeoutPort::query_dependent_engines(NodeOrdinal node, uint32_t
   Status status = Status::kSuccess;
   bool completed = false;
   {
-    if (core_.situations != nullptr) [[unlikely]]
-      core_.situations->reach(verifier::Situation::kTimeoutDependentEngines);
     DdiCall call(core_, kQueryDependentEngineGroup, 0, static_cast<uint16_t>(node.value));
     status = call(core_.ddi.DxgkDdiQueryDependentEngineGroup, core_.context, &arguments);
     completed = call.completed();
@@ -76,8 +76,6 @@ Result<bool> TimeoutPort::query_engine_status(NodeOrdinal node) {
   arguments.NodeOrdinal = node.value;
   Status status = Status::kSuccess;
   {
-    if (core_.situations != nullptr) [[unlikely]]
-      core_.situations->reach(verifier::Situation::kTimeoutStatus);
     DdiCall call(core_, kQueryEngineStatus, 0, static_cast<uint16_t>(node.value));
     status = call(core_.ddi.DxgkDdiQueryEngineStatus, core_.context, &arguments);
     if (!call.completed()) return Error(Status::kDeviceRemoved);
@@ -120,8 +118,6 @@ std::vector<std::byte> TimeoutPort::collect_debug_info(uint32_t reason, uint32_t
   const bool second =
       core_.version >= kInterfaceWddm32 && core_.ddi.DxgkDdiCollectDbgInfo2 != nullptr;
   if (!second && core_.ddi.DxgkDdiCollectDbgInfo == nullptr) return {};
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kTimeoutDebugInfo);
   std::vector<std::byte> buffer(bytes + kDebugGuardBytes);
   std::fill(buffer.begin() + bytes, buffer.end(), kDebugGuard);
   DXGKARG_COLLECTDBGINFO_EXT extension{};
@@ -174,8 +170,6 @@ Status TimeoutPort::restart_from_timeout() {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiRestartFromTimeout == nullptr) return Status::kNotSupported;
   core_.interrupts.forget_engine_resets();  // they have been, with the rest
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kTimeoutRestart);
   DdiCall call(core_, kRestartFromTimeout);
   return call(core_.ddi.DxgkDdiRestartFromTimeout, core_.context);
 }

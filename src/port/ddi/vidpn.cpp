@@ -18,10 +18,12 @@ constexpr DdiInfo kQueryVidPnHWCapability{"DxgkDdiQueryVidPnHWCapability", nt::k
 constexpr DdiInfo kRecommendFunctionalVidPn{"DxgkDdiRecommendFunctionalVidPn", nt::kPassiveLevel,
                                             DdiClass::kLevelTwo};
 constexpr DdiInfo kRecommendMonitorModes{"DxgkDdiRecommendMonitorModes", nt::kPassiveLevel,
-                                         DdiClass::kLevelTwo};
+                                         DdiClass::kLevelTwo,
+                                         verifier::Situation::kVidpnRecommendModes};
 constexpr DdiInfo kCommitVidPn{"DxgkDdiCommitVidPn", nt::kPassiveLevel, DdiClass::kLevelTwo};
 constexpr DdiInfo kUpdateActiveVidPnPresentPath{"DxgkDdiUpdateActiveVidPnPresentPath",
-                                                nt::kPassiveLevel, DdiClass::kLevelTwo};
+                                                nt::kPassiveLevel, DdiClass::kLevelTwo,
+                                                verifier::Situation::kVidpnActivePath};
 constexpr DdiInfo kSetVidPnSourceVisibility{"DxgkDdiSetVidPnSourceVisibility", nt::kPassiveLevel,
                                             DdiClass::kLevelTwo};
 
@@ -132,8 +134,6 @@ Status VidPnPort::recommend_monitor_modes(uint32_t target, void* mode_set,
   arguments.hMonitorSourceModeSet = static_cast<D3DKMDT_HMONITORSOURCEMODESET>(mode_set);
   arguments.pMonitorSourceModeSetInterface =
       static_cast<const DXGK_MONITORSOURCEMODESET_INTERFACE*>(mode_set_interface);
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kVidpnRecommendModes);
   DdiCall call(core_, kRecommendMonitorModes, target);
   return call(core_.ddi.DxgkDdiRecommendMonitorModes, core_.context,
               static_cast<const DXGKARG_RECOMMENDMONITORMODES*>(&arguments));
@@ -183,8 +183,6 @@ Status VidPnPort::update_active_present_path(const ::dxgkit::vidpn::Path& path) 
   info.GammaRamp.Type = static_cast<D3DDDI_GAMMARAMP_TYPE>(path.gamma_type);
   info.GammaRamp.DataSize = gamma.size();
   info.GammaRamp.Data.pRaw = gamma.empty() ? nullptr : gamma.data();
-  if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kVidpnActivePath);
   DdiCall call(core_, kUpdateActiveVidPnPresentPath);
   return call(core_.ddi.DxgkDdiUpdateActiveVidPnPresentPath, core_.context,
               static_cast<const DXGKARG_UPDATEACTIVEVIDPNPRESENTPATH*>(&arguments));

@@ -185,8 +185,7 @@ Outcome own_content(Bench& bench) {
       // One page, some, and more than one window shows at a time.
       for (const uint64_t pages : {uint64_t{1}, kOwnPages, uint64_t{600}}) {
         if (pages * kPageBytes * 2 > segments[i].size) continue;
-        std::vector<std::byte> content(fill ? 0 : pages * kPageBytes);
-        for (std::byte& byte : content) byte = static_cast<std::byte>(bench.random() >> 24);
+        const std::vector<std::byte> content = bench.random_bytes(fill ? 0 : pages * kPageBytes);
         const Result<std::vector<std::byte>> back =
             bench.exercise().through_segment(SegmentId{i + 1}, content, pages * kPageBytes);
         if (!back.has_value())

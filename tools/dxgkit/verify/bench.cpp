@@ -176,6 +176,12 @@ uint64_t Bench::random() {
   return mixed(random_state_);
 }
 
+std::vector<std::byte> Bench::random_bytes(uint64_t count) {
+  std::vector<std::byte> bytes(count);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() >> 24);
+  return bytes;
+}
+
 std::vector<size_t> Bench::shuffled(size_t count) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});

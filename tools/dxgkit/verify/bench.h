@@ -144,6 +144,8 @@ class Bench {
 
   /// A number from the run's seed, the same in every run of it.
   uint64_t random();
+  /// The content of some memory, from as many numbers.
+  std::vector<std::byte> random_bytes(uint64_t count);
   /// 0..count-1 in an order from the seed.
   std::vector<size_t> shuffled(size_t count);
   /// The three orders in which objects are destroyed: as made, reversed, any.

@@ -394,12 +394,6 @@ Outcome discards(Bench& bench) {
   return Outcome::ok("resident allocations go with their device and with their process");
 }
 
-std::vector<std::byte> random_bytes(Bench& bench, uint64_t count) {
-  std::vector<std::byte> bytes(count);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(bench.random() >> 24);
-  return bytes;
-}
-
 /// Copies of the kernel's own, of no allocation (PAGE-21): some pages into the middle of others,
 /// which must stay as they are. No user mode is needed for it.
 Outcome plain_copies(Bench& bench) {
@@ -416,12 +410,12 @@ Outcome plain_copies(Bench& bench) {
       // At the ends, and anywhere.
       for (const uint64_t place : {uint64_t{0}, places - 1, bench.random() % places}) {
         const uint64_t offset = place * kPageBytes;
-        std::vector<std::byte> expected = random_bytes(bench, around);
+        std::vector<std::byte> expected = bench.random_bytes(around);
         const Status first = bench.exercise().write_plain(segment, offset, expected);
         // An aperture segment, or somebody's place.
         if (first == Status::kInvalidParameter) continue;
         if (!is_success(first)) return Outcome::failed(status_text(first));
-        const std::vector<std::byte> inner = random_bytes(bench, pages * kPageBytes);
+        const std::vector<std::byte> inner = bench.random_bytes(pages * kPageBytes);
         const Status second = bench.exercise().write_plain(segment, offset + kPageBytes, inner);
         if (!is_success(second)) return Outcome::failed(status_text(second));
         std::ranges::copy(inner, expected.begin() + kPageBytes);

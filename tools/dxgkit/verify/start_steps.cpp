@@ -40,21 +40,10 @@ Answer<void> works(Bench& bench) {
     if (!device) return std::unexpected(device.error());
     return client.destroy_device(*device);
   }
-  Worker worker(bench, "start");
-  DXGKIT_VERIFY_TRY(worker.open());
-  for (uint32_t node = 0; node < bench.node_count(); ++node) {
-    const Answer<std::unique_ptr<Job>> job =
-        Job::create(bench, worker.client, worker.device, bench.random(), node);
-    if (!job) return std::unexpected(job.error());
-    DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts[node]));
-    std::string wrong;
-    const Answer<bool> kept = worker.idle(&wrong);
-    if (!kept) return std::unexpected(kept.error());
-    if (!*kept) return std::unexpected(wrong);
-    DXGKIT_VERIFY_TRY((*job)->check());
-    DXGKIT_VERIFY_TRY((*job)->destroy());
-  }
-  return worker.client.destroy_device(worker.device);
+  const Answer<NodeJobs> jobs = run_on_each_node(bench, "start");
+  if (!jobs) return std::unexpected(jobs.error());
+  if (!jobs->wrong.empty()) return std::unexpected(jobs->wrong);
+  return {};
 }
 
 /// A start, and work if it succeeds. Afterwards the adapter is stopped.

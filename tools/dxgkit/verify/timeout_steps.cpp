@@ -70,33 +70,16 @@ std::string blame_dead_engine(Bench& bench, const dxgk::TimeoutReport& report, s
 
 /// A full job on each node, and a question about each fence. Empty: all is well.
 Answer<std::string> works(Bench& bench) {
-  const auto run = [&]() -> Answer<std::string> {
-    Worker worker(bench, "afterwards");
-    DXGKIT_VERIFY_TRY(worker.open());
-    for (uint32_t node = 0; node < bench.node_count(); ++node) {
-      const Answer<std::unique_ptr<Job>> job =
-          Job::create(bench, worker.client, worker.device, bench.random(), node);
-      if (!job) return std::unexpected(job.error());
-      DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts[node]));
-      std::string lost;
-      const Answer<bool> kept = worker.idle(&lost);
-      if (!kept) return std::unexpected(kept.error());
-      if (!*kept) return fmt::format("a job on node {} lost its device", node);
-      if (const Answer<void> right = (*job)->check(); !right) {
-        report_result(bench, "After a recovery: " + right.error());
-        return right.error();
-      }
-      DXGKIT_VERIFY_TRY((*job)->destroy());
-    }
-    DXGKIT_VERIFY_TRY(worker.client.destroy_device(worker.device));
-    return std::string();
-  };
-  const Answer<std::string> done = run();
-  if (done && done->empty()) {
-    const Result<uint32_t> fences = bench.exercise().query_fences();
-    if (!fences.has_value()) return std::unexpected(status_text(fences.error()));
+  const Answer<NodeJobs> jobs = run_on_each_node(bench, "afterwards");
+  if (!jobs) return std::unexpected(jobs.error());
+  if (jobs->lost) return fmt::format("a job on node {} lost its device", jobs->node);
+  if (!jobs->wrong.empty()) {
+    report_result(bench, "After a recovery: " + jobs->wrong);
+    return jobs->wrong;
   }
-  return done;
+  const Result<uint32_t> fences = bench.exercise().query_fences();
+  if (!fences.has_value()) return std::unexpected(status_text(fences.error()));
+  return std::string();
 }
 
 /// Clients that lost their devices without a reason; empty: none did.

@@ -34,4 +34,27 @@ Answer<bool> Worker::idle(std::string* wrong) {
   return false;
 }
 
+Answer<NodeJobs> run_on_each_node(Bench& bench, const std::string& name) {
+  NodeJobs jobs;
+  Worker worker(bench, name);
+  DXGKIT_VERIFY_TRY(worker.open());
+  for (; jobs.node < bench.node_count(); ++jobs.node) {
+    const Answer<std::unique_ptr<Job>> job =
+        Job::create(bench, worker.client, worker.device, bench.random(), jobs.node);
+    if (!job) return std::unexpected(job.error());
+    DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts[jobs.node]));
+    const Answer<bool> kept = worker.idle(&jobs.wrong);
+    if (!kept) return std::unexpected(kept.error());
+    jobs.lost = !*kept;
+    if (jobs.lost) return jobs;
+    if (const Answer<void> right = (*job)->check(); !right) {
+      jobs.wrong = right.error();
+      return jobs;
+    }
+    DXGKIT_VERIFY_TRY((*job)->destroy());
+  }
+  DXGKIT_VERIFY_TRY(worker.client.destroy_device(worker.device));
+  return jobs;
+}
+
 }  // namespace dxgkit::tool::verify

@@ -27,4 +27,13 @@ struct Worker {
   std::vector<ClientContext> contexts;  // by node
 };
 
+/// What came of a job on each node. `wrong` is empty if all results are right.
+struct NodeJobs {
+  std::string wrong;
+  bool lost = false;  // the work cost its device, at `node`
+  uint32_t node = 0;
+};
+/// Runs them one after the other, with a client of its own. An error: a call was refused.
+Answer<NodeJobs> run_on_each_node(Bench& bench, const std::string& name);
+
 }  // namespace dxgkit::tool::verify
