@@ -532,6 +532,46 @@ TEST_F(VaTableEvictionTest, ContentArrivesBeforeThereIsRoomForItsTables) {
   });
 }
 
+// The same while work of the process itself is on the hardware: it was prepared without that
+// content, and goes on. What comes behind it waits for the tables.
+TEST_F(VaTableEvictionTest, ContentArrivesBesideWorkOfItsProcess) {
+  DXGKIT_COVERS("VA-29");
+  everywhere([](GpuVaStack& stack) {
+    VaClient client(stack, "one");
+    const D3DKMT_HANDLE code = client.make_allocation(kPage, kApertureSet);
+    const D3DKMT_HANDLE page = client.make_allocation(kPage, kApertureSet);
+    client.list({code});
+    stack.drive();
+    const uint64_t va = client.make_mapping(code, 1);
+    for (uint64_t i = 0; i < kLeaves; ++i) client.make_mapping(page, 1, Sparse::at(i));
+    const auto commands = [&](uint64_t from) {
+      return dxgkit::testing::gpu_commands({GpuCommand::read(from)});
+    };
+    ASSERT_TRUE(stack.gpu.write(client.process_handle(), va, commands(va + 64)));
+    ASSERT_TRUE(stack.gpu.write(client.process_handle(), va + 24,
+                                commands(Sparse::at(kLeaves - 1) + 64)));
+    VaClient other(stack, "other");
+    ASSERT_NO_FATAL_FAILURE(crowd_out(stack, other));
+    ASSERT_EQ(client.submit(client.context, va, 24), 0);
+    stack.settle();
+    ASSERT_EQ(stack.miniport.outstanding(0).size(), 2U);
+    EXPECT_EQ(client.make_resident({page}), kPendingStatus);
+    while (stack.miniport.complete_next(1)) stack.settle();
+    EXPECT_FALSE(client.walk(Sparse::at(kLeaves - 1)).valid) << "no room for its tables";
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    ASSERT_EQ(client.submit(client.context, va + 24, 24), 0);
+    stack.settle();
+    EXPECT_EQ(stack.miniport.outstanding(0).size(), 2U);
+    EXPECT_TRUE(stack.gpu.reads().empty());
+    stack.drive();
+    EXPECT_EQ(stack.gpu.reads().size(), 3U);
+    EXPECT_TRUE(client.walk(Sparse::at(kLeaves - 1)).valid);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // The same, and a context of the process asks for its root meanwhile, in vain and again.
 TEST_F(VaTableEvictionTest, AContextWaitsForRoomWhileContentComesIn) {
   DXGKIT_COVERS("VA-29");

@@ -23,9 +23,12 @@ UpwardCalls::TableRoom UpwardCalls::table_room(const Process& process) {
   return floor_.gpu_va != nullptr ? floor_.table_eviction->table_room(process) : TableRoom{};
 }
 
-bool UpwardCalls::bring_tables(const Process& process) {
-  return floor_.gpu_va == nullptr ||
-         floor_.table_eviction->bring_tables(process) != TableEviction::TablesThere::kNoMemory;
+bool UpwardCalls::tables_give_way(const Process& process) const {
+  return floor_.gpu_va != nullptr && floor_.table_eviction->tables_give_way(process);
+}
+
+UpwardCalls::Tables UpwardCalls::bring_tables(const Process& process) {
+  return floor_.gpu_va != nullptr ? floor_.table_eviction->bring_tables(process) : Tables::kThere;
 }
 
 bool UpwardCalls::let_tables_go() {

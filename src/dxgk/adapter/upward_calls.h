@@ -30,7 +30,8 @@ class UpwardCalls : public NativeFences::Owner,
   // Residency::Owner
   bool tables_are_away(const Process& process) const override DXGKIT_REQUIRES(on_lane);
   TableRoom table_room(const Process& process) override DXGKIT_REQUIRES(on_lane);
-  bool bring_tables(const Process& process) override DXGKIT_REQUIRES(on_lane);
+  bool tables_give_way(const Process& process) const override DXGKIT_REQUIRES(on_lane);
+  Tables bring_tables(const Process& process) override DXGKIT_REQUIRES(on_lane);
   bool let_tables_go() override DXGKIT_REQUIRES(on_lane);
   bool let_tables_go(vidmm::SegmentSet wanted) override DXGKIT_REQUIRES(on_lane);
   bool entries_under_way(AllocationId allocation) override DXGKIT_REQUIRES(on_lane);

@@ -212,11 +212,12 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::list(DeviceMemory& d
 void Residency::look_when_quiet() {
   if (!looks_later_ || !floor_.paging->idle()) return;
   looks_later_ = false;
-  core_.lane().post([&core = core_]() DXGKIT_REQUIRES(
+  core_.lane().post([&floor = floor_]() DXGKIT_REQUIRES(
                         on_lane) {  // the paging executor is in the middle of something
-    if (core.failed() || !core.has_memory()) return;
-    core.scheduler().retry_busy();
-    core.pump();
+    if (floor.core.failed() || !floor.core.has_memory()) return;
+    floor.residency->advance();  // packets may be behind a request that waits
+    floor.core.scheduler().retry_busy();
+    floor.core.pump();
   });
 }
 
@@ -226,6 +227,10 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(DeviceMemory& d
   if (mine.too_many_as_of == changes_ && mine.too_many_times >= kAttempts &&
       mine.set.size() >= mine.too_many) {
     give_up_later(device);
+    return std::unexpected(Status::kGraphicsAllocationBusy);
+  }
+  if (mine.no_tables_as_of == changes_ && mine.set.size() >= mine.no_tables && !still) {
+    looks_later_ |= !floor_.paging->idle();
     return std::unexpected(Status::kGraphicsAllocationBusy);
   }
   // The list counts only beside the tables that lead to it. Whether both fit is clear when nothing
@@ -255,16 +260,21 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(DeviceMemory& d
     for (size_t i = 0; i < mine.set.size(); ++i) wanted |= segments_of(core_, mine.set.at(i));
     if (owner_.let_tables_go(wanted)) held = mine.set.hold();
   }
-  if (held.has_value() && owner_.tables_are_away(device.device().process())) {
-    // They take what is left.
-    floor_.paging->enqueue(held->operations, nullptr);
-    held->operations.clear();
-    held->must_wait = true;
-    ++mine.in_flight;  // the list does not give way to them
-    const bool there = owner_.bring_tables(device.device().process());
+  const bool away = owner_.tables_are_away(device.device().process());
+  if (held.has_value() && (away || owner_.tables_give_way(device.device().process()))) {
+    if (away || !held->operations.empty()) {
+      floor_.paging->enqueue(held->operations, nullptr);
+      held->operations.clear();
+      held->must_wait = true;
+    }
+    ++mine.in_flight;  // the list does not give way to its tables, which take what is left
+    const Owner::Tables tables = owner_.bring_tables(device.device().process());
     --mine.in_flight;
-    if (!there) {
-      mine.let_go();
+    if (tables == Owner::Tables::kSoon) held->must_wait = true;
+    if (tables == Owner::Tables::kNoRoom) {
+      if (mine.in_flight == 0) mine.let_go();
+      mine.no_tables = mine.set.size();
+      mine.no_tables_as_of = changes_;
       looks_later_ |= !floor_.paging->idle();
       held = std::unexpected(Status::kGraphicsAllocationBusy);
     }
@@ -317,7 +327,8 @@ void Residency::give_up(DeviceMemory& device) {
   }
   for (DeviceMemory* other : floor_.device_memories) {
     for (const OpenedAllocation* opened : other->openings) {
-      if (opened->locks != 0) return;  // the unlock has everybody look again
+      if (opened->locks == 0 || (other == &device && opened->listing.listed)) continue;
+      return;  // the unlock has everybody look again
     }
   }
   // A primary may be in the way.

@@ -50,6 +50,9 @@ struct DeviceResidency {
   size_t too_many = SIZE_MAX;
   uint64_t too_many_as_of = 0;
   uint32_t too_many_times = 0;  // in a row; what one attempt pushes out is room for the next
+  // A list of so many had no room for its page tables, as of then. To try again would only page.
+  size_t no_tables = SIZE_MAX;
+  uint64_t no_tables_as_of = 0;
 
   /// Work queued between two evictions. What an eviction takes off the list leaves when no packet
   /// of its epoch or an earlier one is left (RES-16).
@@ -98,8 +101,14 @@ class Residency {
       std::vector<vidmm::AllocationDesc> own;
     };
     virtual TableRoom table_room(const Process& process) DXGKIT_REQUIRES(on_lane) = 0;
-    /// Evicted tables of the process are planned again. False: no room for them.
-    virtual bool bring_tables(const Process& process) DXGKIT_REQUIRES(on_lane) = 0;
+    /// The page tables of the process may be evicted, so its work can wait until there is room for
+    /// them.
+    virtual bool tables_give_way(const Process& process) const DXGKIT_REQUIRES(on_lane) = 0;
+    /// Work of the process is about to run, so evicted tables are planned again, and those that
+    /// were missing. kSoon: what is enqueued in the paging executor from now on runs after the
+    /// tables are written.
+    enum class Tables { kThere, kSoon, kNoRoom };
+    virtual Tables bring_tables(const Process& process) DXGKIT_REQUIRES(on_lane) = 0;
     /// Page tables of idle processes are freed; in the second form, if they are in a segment of
     /// `wanted`. They go last, as all of them have to be written again. False: there were none.
     virtual bool let_tables_go() DXGKIT_REQUIRES(on_lane) = 0;

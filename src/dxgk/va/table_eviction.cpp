@@ -43,11 +43,15 @@ bool TableEviction::room_may_come(const GpuSpace& space) const {
   return in_segments() && ever_evicts(space);
 }
 
-bool TableEviction::may_wait(const GpuSpace& space) const {
-  return room_may_come(space) &&
-         std::ranges::none_of(space.contexts, [&](SpaceUser* context) DXGKIT_REQUIRES(on_lane) {
-           return floor_.core.scheduler().holds_memory(context->id());
-         });
+bool TableEviction::tables_give_way(const Process& process) const {
+  const std::shared_ptr<GpuSpace> space = floor_.spaces->of(process.number());
+  return space && room_may_come(*space);
+}
+
+bool TableEviction::in_use(const GpuSpace& space) const {
+  return std::ranges::any_of(space.contexts, [&](SpaceUser* context) DXGKIT_REQUIRES(on_lane) {
+    return floor_.core.scheduler().holds_memory(context->id());
+  });
 }
 
 bool TableEviction::let_tables_go() {
@@ -140,18 +144,18 @@ TableEviction::TableRoom TableEviction::table_room(const Process& process) {
   return room;
 }
 
-TableEviction::TablesThere TableEviction::bring_tables(const Process& process) {
+TableEviction::Tables TableEviction::bring_tables(const Process& process) {
   const std::shared_ptr<GpuSpace> space = floor_.spaces->of(process.number());
-  if (!space) return TablesThere::kYes;  // its process is going
+  if (!space) return Tables::kThere;  // its process is going
   TablePlanner::Work work;
   if (space->evicted && space->restoring == 0) {
-    if (!is_success(restore_tables(space, &work))) return TablesThere::kNoMemory;
+    if (!is_success(restore_tables(space, &work))) return Tables::kNoRoom;
   } else if (!space->evicted && !space->owed.empty() && room_may_come(*space)) {
     static_cast<void>(floor_.planner->replan(space, {}, &work));
     if (!space->owed.empty()) {
       // All tables together may fit where those that are missing do not.
       if (may_evict(*space, Whose::kQueued)) evict_tables(*space);
-      return TablesThere::kNoMemory;
+      return Tables::kNoRoom;
     }
     if (!work.empty()) ++space->restoring;
   }
@@ -165,7 +169,7 @@ TableEviction::TablesThere TableEviction::bring_tables(const Process& process) {
       if (floor.gpu_va != nullptr) floor.paging->look_again();
     });
   }
-  return space->restoring != 0 ? TablesThere::kSoon : TablesThere::kYes;
+  return space->restoring != 0 ? Tables::kSoon : Tables::kThere;
 }
 
 std::vector<gpuva::TableNeed> TableEviction::needs_of_all(const GpuSpace& space) const {

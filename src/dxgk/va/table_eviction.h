@@ -36,14 +36,16 @@ class TableEviction {
   /// O(mappings).
   using TableRoom = Residency::Owner::TableRoom;
   TableRoom table_room(const Process& process) DXGKIT_REQUIRES(on_lane);
-  /// Nothing of the process runs, and what is queued is prepared only once bring_tables() has
-  /// brought what its space owes (GpuSpace::owed).
-  bool may_wait(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
-  enum class TablesThere { kYes, kSoon, kNoMemory };
-  /// Work of the process is about to run, so evicted tables are planned again, and those that were
-  /// missing. kSoon: what is enqueued in the paging executor from now on runs after the tables are
-  /// written.
-  TablesThere bring_tables(const Process& process) DXGKIT_REQUIRES(on_lane);
+  /// Work of the process runs, or is prepared to.
+  bool in_use(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
+  /// Work of the space can wait for memory for its tables: it is prepared only once bring_tables()
+  /// has brought what the space owes (GpuSpace::owed).
+  bool room_may_come(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
+  /// The same of the process's space; false: it has none.
+  bool tables_give_way(const Process& process) const DXGKIT_REQUIRES(on_lane);
+  /// See Residency::Owner.
+  using Tables = Residency::Owner::Tables;
+  Tables bring_tables(const Process& process) DXGKIT_REQUIRES(on_lane);
   /// Plans evicted tables again and appends the work to `work`. GpuSpace::restoring is counted up;
   /// the caller counts it down when the work is done. kNoMemory: the tables stay evicted.
   Status restore_tables(const std::shared_ptr<GpuSpace>& space, TablePlanner::Work* work)
@@ -57,8 +59,6 @@ class TableEviction {
   bool in_segments() const;
   /// The tables of the space may be evicted at some time.
   bool ever_evicts(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
-  /// Work of the space can wait for memory for its tables.
-  bool room_may_come(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
   /// The tables that show all that is mapped, from none on.
   std::vector<gpuva::TableNeed> needs_of_all(const GpuSpace& space) const DXGKIT_REQUIRES(on_lane);
   void evict_tables(GpuSpace& space) DXGKIT_REQUIRES(on_lane);

@@ -223,14 +223,22 @@ void TablePlanner::replan_or_hide(const std::shared_ptr<GpuSpace>& space,
   fail_devices(space);
 }
 
-void TablePlanner::hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
-                        Work* work) {
+TablePlanner::Hidden TablePlanner::hide(const std::shared_ptr<GpuSpace>& space,
+                                        const gpuva::PageSpans& changed, Work* work) {
   const gpuva::PageSpans hidden = whole_entries(floor_.spaces->geometry(), changed);
   const MappedPieces pieces(floor_, *space);
+  gpuva::PageSpans expected = changed;
+  expected.insert(expected.end(), space->owed.begin(), space->owed.end());
+  std::ranges::sort(expected, {}, &gpuva::PageSpan::first_page);
+  std::vector<gpuva::Piece> beside;
+  for (const gpuva::PageSpan& span : hidden) AllBut(pieces, expected).pieces_in(span, &beside);
+  const bool others =
+      std::ranges::any_of(beside, [](const gpuva::Piece& one) { return one.source.valid(); });
   gpuva::Plan steps;
   DXGKIT_CHECK(is_success(plan(space, hidden, AllBut(pieces, hidden), &steps)));
   append(space, std::move(steps), work);
   space->owed.insert(space->owed.end(), hidden.begin(), hidden.end());
+  return others ? Hidden::kOthersToo : Hidden::kChangedOnly;
 }
 
 void TablePlanner::fail_devices(const std::shared_ptr<GpuSpace>& space) {
@@ -261,8 +269,10 @@ void TablePlanner::follow(AllocationId id, Tables tables, Work* work) {
     if (is_success(one.status)) {
       append(one.space, std::move(*one.plan), work);
     } else {
-      hide(one.space, one.changed, work);
-      if (!floor_.table_eviction->may_wait(*one.space)) fail_devices(one.space);
+      // Nobody uses what moves. What is beside it may be in use by work that is prepared.
+      const bool in_use = hide(one.space, one.changed, work) == Hidden::kOthersToo &&
+                          floor_.table_eviction->in_use(*one.space);
+      if (in_use || !floor_.table_eviction->room_may_come(*one.space)) fail_devices(one.space);
     }
   }
 }

@@ -78,12 +78,15 @@ class TablePlanner {
   void replan_or_hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed,
                       Work* work) DXGKIT_REQUIRES(on_lane);
   /// For want of memory for tables the entries concerned become invalid, which needs no table, and
-  /// the pages are owed (GpuSpace::owed).
-  void hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed, Work* work)
+  /// the pages are owed (GpuSpace::owed). kOthersToo: an entry of 64 KiB, or a large one, showed
+  /// pages beside those that changed.
+  enum class Hidden { kChangedOnly, kOthersToo };
+  Hidden hide(const std::shared_ptr<GpuSpace>& space, const gpuva::PageSpans& changed, Work* work)
       DXGKIT_REQUIRES(on_lane);
   /// Plans every mapping of the allocation again, for the place where the allocation is now. A
-  /// space without memory for tables hides them; where its work cannot wait until the memory is
-  /// there, the devices with contexts in it are in error.
+  /// space without memory for tables hides them, and its next work waits until the memory is there.
+  /// Where it cannot wait, or work that is prepared uses pages that are hidden beside them, the
+  /// devices with contexts in the space are in error.
   void follow(AllocationId allocation, Tables tables, Work* work) DXGKIT_REQUIRES(on_lane);
 
   /// Plans `changed` in a second space, with its root; appended to `work`. kNoMemory: nothing

@@ -62,12 +62,12 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
   if (table_eviction_ != nullptr && packet.context != nullptr &&
       packet.context->virtual_addressing()) {
     switch (table_eviction_->bring_tables(packet.context->device().process())) {
-      case TableEviction::TablesThere::kYes:
+      case TableEviction::Tables::kThere:
         break;
-      case TableEviction::TablesThere::kSoon:
+      case TableEviction::Tables::kSoon:
         tables_under_way = true;
         break;
-      case TableEviction::TablesThere::kNoMemory:
+      case TableEviction::Tables::kNoRoom:
         // The tables were evicted while the device had other packets in flight, or acquire() would
         // have refused this one. Those packets give memory back when they retire, and the scheduler
         // then asks for this packet again.
