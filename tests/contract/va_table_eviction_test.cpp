@@ -548,8 +548,8 @@ TEST_F(VaTableEvictionTest, ContentArrivesBesideWorkOfItsProcess) {
       return dxgkit::testing::gpu_commands({GpuCommand::read(from)});
     };
     ASSERT_TRUE(stack.gpu.write(client.process_handle(), va, commands(va + 64)));
-    ASSERT_TRUE(stack.gpu.write(client.process_handle(), va + 24,
-                                commands(Sparse::at(kLeaves - 1) + 64)));
+    ASSERT_TRUE(
+        stack.gpu.write(client.process_handle(), va + 24, commands(Sparse::at(kLeaves - 1) + 64)));
     VaClient other(stack, "other");
     ASSERT_NO_FATAL_FAILURE(crowd_out(stack, other));
     ASSERT_EQ(client.submit(client.context, va, 24), 0);
