@@ -44,6 +44,13 @@ with tempfile.TemporaryDirectory() as folder:
     assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1 and "width: a number of pixels from 64 to 1024" in wrong.stderr, wrong
     driver = folder / "miniport/build/miniports/first.sys"
     run(prefix / "bin/dxgkit", "verify", driver, "--device", "none")
+    # The skeleton of a client plug-in builds, and says what its author has to write.
+    run(prefix / "bin/dxgkit", "new-client", folder / "mine")
+    run("cmake", "-S", folder / "mine", "-B", folder / "mine/build", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_C_FLAGS=-Wall -Wextra -Wpedantic -Werror")
+    run("cmake", "--build", folder / "mine/build")
+    unwritten = subprocess.run([prefix / "bin/dxgkit", "verify", driver, "--device", "none", "--client", folder / "mine/build/mine.so"],
+                               capture_output=True, text=True)
+    assert unwritten.returncode == 1 and "mine.c: pack_allocation is not written yet" in unwritten.stdout, unwritten
     assert run(prefix / "bin/dxgkit", "--version").startswith("dxgkit 0.1.0 ("), "the tool does not say its version"
     # Only what is public is seen from outside.
     names = [line.split()[-1] for line in run("nm", "-D", "--defined-only", "-C", next(library.glob("libdxgkit.so"))).splitlines()]
@@ -53,4 +60,4 @@ with tempfile.TemporaryDirectory() as folder:
     assert not inner, inner[:5]
     pkg_config = run("pkg-config", "--cflags", "--libs", "dxgkit", env=dict(os.environ, PKG_CONFIG_PATH=str(library / "pkgconfig")))
     assert "-ldxgkit" in pkg_config and "-W" not in pkg_config, pkg_config
-print("4 passed, 0 failed")
+print("5 passed, 0 failed")

@@ -45,7 +45,7 @@ unsigned make(Command* command) {
   return has(command->kind) ? 1 : size_of(*command);
 }
 """
-MAIN = "int dxgkit_mutant_chosen, dxgkit_mutant_telling;\nvoid dxgkit_mutant_tell(int id) { (void)id; }\n"
+MAIN = "int dxgkit_mutant_chosen, dxgkit_mutant_also, dxgkit_mutant_telling;\nvoid dxgkit_mutant_tell(int id) { (void)id; }\n"
 
 
 class Folder(unittest.TestCase):

@@ -1,9 +1,10 @@
-// The DriverEntry of a driver with mutants. Two REG_DWORD values of the service key choose what it
-// does: Mutant = N runs mutant N, TellMutants = 1 prints which mutants the run reaches.
+// The DriverEntry of a driver with mutants. REG_DWORD values of the service key choose what it does:
+// Mutant = N runs mutant N, AlsoMutant = N another one beside it, TellMutants = 1 prints which
+// mutants the run reaches.
 #undef DriverEntry
 #include <ntddk.h>
 
-int dxgkit_mutant_chosen;
+int dxgkit_mutant_chosen, dxgkit_mutant_also;
 int dxgkit_mutant_telling;
 static UCHAR g_told[1 << 14];  // one a mutant; mutate_drivers gives no higher numbers
 
@@ -34,12 +35,14 @@ static ULONG read_number(HANDLE key, const WCHAR* name) {
 
 NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path) {
   static const WCHAR kMutant[] = {'M', 'u', 't', 'a', 'n', 't', 0};
+  static const WCHAR kAlso[] = {'A', 'l', 's', 'o', 'M', 'u', 't', 'a', 'n', 't', 0};
   static const WCHAR kTell[] = {'T', 'e', 'l', 'l', 'M', 'u', 't', 'a', 'n', 't', 's', 0};
   OBJECT_ATTRIBUTES attributes;
   HANDLE key = NULL;
   InitializeObjectAttributes(&attributes, registry_path, OBJ_CASE_INSENSITIVE, NULL, NULL);
   if (NT_SUCCESS(ZwOpenKey(&key, KEY_READ, &attributes))) {
     dxgkit_mutant_chosen = (int)read_number(key, kMutant);
+    dxgkit_mutant_also = (int)read_number(key, kAlso);
     dxgkit_mutant_telling = (int)read_number(key, kTell);
     ZwClose(key);
   }

@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-extern int dxgkit_mutant_chosen;  // 0: none
+extern int dxgkit_mutant_chosen, dxgkit_mutant_also;  // 0: none
 extern int dxgkit_mutant_telling;
 void dxgkit_mutant_tell(int id);
 
@@ -16,11 +16,11 @@ void dxgkit_mutant_tell(int id);
 constexpr bool dxgkit_mutant(int id) noexcept {
   if (__builtin_is_constant_evaluated()) return false;
   if (dxgkit_mutant_telling != 0) dxgkit_mutant_tell(id);
-  return dxgkit_mutant_chosen == id;
+  return dxgkit_mutant_chosen == id || dxgkit_mutant_also == id;
 }
 #else
 static inline int dxgkit_mutant(int id) {
   if (dxgkit_mutant_telling != 0) dxgkit_mutant_tell(id);
-  return dxgkit_mutant_chosen == id;
+  return dxgkit_mutant_chosen == id || dxgkit_mutant_also == id;
 }
 #endif

@@ -14,6 +14,7 @@ import driver_candidates
 import overlay
 import schemata
 from candidates import ROOT
+from verdicts import HANG, MISSED, NAMED, OTHERWISE, TOOL, classify  # noqa: F401
 
 HERE = pathlib.Path(__file__).resolve().parent
 ASKING = schemata.Asking(b"dxgkit_mutant(%d)", b"!!(%s)")
@@ -164,38 +165,6 @@ class Driver:
             if code != 0:
                 sys.exit(f"mutate_drivers: {self.name} with no mutant is not clean ({code}):\n{out[-3000:]}{err[-1000:]}")
             return {int(one) for one in re.findall(r"reached mutant (\d+)", trace.read_text(errors="replace"))}
-
-
-NAMED, OTHERWISE, HANG, MISSED, TOOL = "named rule", "found otherwise", "hang", "not found", "dxgkit ended"
-
-
-def classify(code, out, err):
-    """(class, what was said) of one verification."""
-    if code is None:
-        return TOOL, "it did not end"
-    internal = re.search(r"(CHECK|malloc|free\(\)|double free or|corrupted|terminate called|Assertion|stack smashing|runtime error).*", err)
-    internal = f": {internal.group(0)[:160]}" if internal else ""
-    if code < 0 or code > 4:
-        return TOOL, f"exit code {code}{internal}"
-    if code == 2:
-        return OTHERWISE, "refused: " + err.strip()[-160:]
-    try:
-        steps = json.loads(out)["steps"]
-    except (ValueError, KeyError):
-        return TOOL, f"exit code {code}, no report: {err[-160:]}"
-    findings = [finding for step in steps for finding in step["findings"] if finding["severity"] != "warning"]
-    ended = [finding for finding in findings if "ended the process by signal" in finding["actual"]]
-    if ended:
-        return TOOL, ended[0]["actual"] + internal
-    if code == 0:
-        warnings = sorted({finding["rule"] for step in steps for finding in step["findings"]})
-        return MISSED, "warned: " + " ".join(warnings) if warnings else ""
-    if any("made no progress" in finding["actual"] for finding in findings):
-        return HANG, findings[-1]["actual"]
-    if findings:
-        return NAMED, findings[0]["rule"]
-    failed = [f"{step['name']}: {step['text']}" for step in steps if step["outcome"] == "failed"]
-    return OTHERWISE, (failed or ["?"])[0][:160]
 
 
 def first_client(build, folder):

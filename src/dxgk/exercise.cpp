@@ -154,6 +154,10 @@ void Exercise::collect_debug_info(uint32_t bytes) {
     static_cast<void>(floor().core.port().timeouts().collect_debug_info(kTimeoutDetected, bytes));
 }
 
+void Exercise::interrupt_of_another_device() {
+  if (running()) floor().core.port().interrupt_of_another_device();
+}
+
 Result<uint32_t> Exercise::query_fences() {
   DisplayFloor& floor = this->floor();
   if (!floor.core.has_memory()) return Error(Status::kNotSupported);

@@ -59,6 +59,10 @@ class Exercise {
   /// The number of nodes that answered.
   Result<uint32_t> query_fences();
 
+  /// INT-08: another device on the adapter's interrupt line interrupts, once. The adapter has no
+  /// work; an ISR that claims the interrupt is a finding.
+  void interrupt_of_another_device();
+
   // --- GPU virtual addresses ---
   /// Where the page tables of a process begin, as contexts were told last.
   struct GpuVaRoot {

@@ -14,6 +14,7 @@ AdapterPort::~AdapterPort() = default;
 SyncLevels& AdapterPort::levels() { return core_->levels; }
 bool AdapterPort::has_entry(std::string_view name) const { return core_->has_entry(name); }
 const void* AdapterPort::device_handle() const { return core_->handle(); }
+void AdapterPort::interrupt_of_another_device() { core_->interrupts.raised_by_another(); }
 void AdapterPort::set_output_fill(std::byte fill) { core_->output_fill = fill; }
 std::byte AdapterPort::output_fill() const { return core_->output_fill; }
 void AdapterPort::set_reference_checks(bool on) { core_->reference_checks = on; }

@@ -75,6 +75,9 @@ class AdapterPort {
   /// Synchronization levels two and three.
   SyncLevels& levels();
 
+  /// Interrupts::raised_by_another.
+  void interrupt_of_another_device();
+
   /// True if the driver has filled that entry of its table ("DxgkDdiCommitVidPn"). False for names
   /// that its version does not know.
   bool has_entry(std::string_view name) const;

@@ -481,6 +481,36 @@ TEST(Interrupts, FindStorms) {
   });
 }
 
+/// A device on the same line interrupts: an ISR leaves that to others, unless it has something to
+/// report just then. Refusing it is right, however often.
+TEST(Interrupts, LeaveTheInterruptsOfOthersToThem) {
+  DXGKIT_COVERS("INT-08");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    int calls = 0;
+    BOOLEAN answer = FALSE;
+    world.miniport.hooks.interrupt = [&](ULONG) {
+      ++calls;
+      return answer;
+    };
+    for (int i = 0; i < 300; ++i) world.adapter->interrupt_of_another_device();
+    EXPECT_EQ(calls, 300);
+    EXPECT_EQ(world.findings.total(), 0u);
+    answer = TRUE;
+    world.adapter->interrupt_of_another_device();
+    EXPECT_EQ(world.findings.count("INT-08"), 1u);
+    EXPECT_EQ(world.findings.total(), 1u);
+    world.miniport.hooks.interrupt = nullptr;
+    world.miniport.queue_interrupt(ScriptedMiniport::completed_data(0, 1));
+    world.adapter->interrupt_of_another_device();
+    EXPECT_EQ(world.findings.total(), 1u) << "its own came at the same time";
+    world.stop();
+    world.adapter->interrupt_of_another_device();
+    EXPECT_EQ(calls, 301) << "not connected any more";
+  });
+}
+
 /// DMA types come before CRTC types.
 TEST(Interrupts, WatchTheOrderOfCauses) {
   DXGKIT_COVERS("INT-09");

@@ -37,6 +37,10 @@ int support_command(bool json);
 /// What a driver may be confronted with: DDI, condition, the rules that a wrong answer breaks.
 int situations_command(bool json);
 
+/// Writes the skeleton of a client plug-in into a folder, which names it. kExitBadInput, and
+/// nothing is written: the name is none, or a file exists already.
+int new_client_command(const std::string& folder);
+
 /// The rules of one area, or the list of areas when `area` is empty. Unknown area: kExitBadInput.
 int rules_command(const std::string& area);
 

@@ -304,6 +304,10 @@ int main(int argc, char** argv) {
   bool devices_json = false;
   CLI::App* devices = app.add_subcommand("devices", "the devices there are, with their options");
   devices->add_flag("--json", devices_json, "print JSON");
+  std::string client_folder;
+  CLI::App* new_client = app.add_subcommand(
+      "new-client", "write the skeleton of a client plug-in, for --client of verify and fuzz");
+  new_client->add_option("FOLDER", client_folder, "new; its name is the plug-in's")->required();
   std::string area;
   CLI::App* rules = app.add_subcommand("rules", "the rulebook: its areas, or the rules of one");
   rules->add_option("AREA", area, "like PATCH");
@@ -329,6 +333,7 @@ int main(int argc, char** argv) {
   if (devices->parsed()) return dxgkit::tool::devices_command(devices_json);
   if (support->parsed()) return dxgkit::tool::support_command(support_json);
   if (situations->parsed()) return dxgkit::tool::situations_command(situations_json);
+  if (new_client->parsed()) return dxgkit::tool::new_client_command(client_folder);
   if (rules->parsed()) return dxgkit::tool::rules_command(area);
   if (explain->parsed()) return dxgkit::tool::explain_command(rule_id);
   return dxgkit::tool::run_command(run_options);

@@ -58,6 +58,21 @@ nlohmann::ordered_json situations_json(const verifier::SituationReport& report) 
   return out;
 }
 
+std::vector<verifier::JunitCase> situation_cases(const verifier::SituationReport& report) {
+  using Outcome = verifier::JunitCase::Outcome;
+  std::vector<verifier::JunitCase> cases;
+  for (const verifier::SituationCount& one : report.counts) {
+    const bool reached = one.count != 0;
+    cases.push_back({.name = fmt::format("situation {}", one.info->id),
+                     .outcome = reached ? Outcome::kPassed : Outcome::kSkipped,
+                     .message = reached               ? fmt::format("{} times", one.count)
+                                : one.why_not.empty() ? std::string("not reached")
+                                                      : one.why_not,
+                     .text = {}});
+  }
+  return cases;
+}
+
 int situations_command(bool json) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   std::string_view ddi;

@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "verifier/formats.h"
 #include "verifier/situations.h"
 
 namespace dxgkit::tool {
@@ -13,5 +15,8 @@ namespace dxgkit::tool {
 std::string situations_text(const verifier::SituationReport& report);
 /// Counts by id; of what was not reached, the reason.
 nlohmann::ordered_json situations_json(const verifier::SituationReport& report);
+
+/// A case for each situation, passed if it was reached.
+std::vector<verifier::JunitCase> situation_cases(const verifier::SituationReport& report);
 
 }  // namespace dxgkit::tool

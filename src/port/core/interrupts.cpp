@@ -189,12 +189,23 @@ bool Interrupts::service() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
     again_.store(true, std::memory_order_relaxed);
     return true;
   }
+  return serve(/*for_another=*/false);
+}
+
+void Interrupts::raised_by_another() {
+  if (is_dead(core_) || core_.ddi.DxgkDdiInterruptRoutine == nullptr || !connected()) return;
+  static_cast<void>(serve(/*for_another=*/true));
+}
+
+bool Interrupts::serve(bool for_another) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   bool claimed = false;
   nt::CallFrame frame(core_.kernel, kIsrName, nt::kDeviceLevel);
   nt::at_level(core_.kernel, nt::kDispatchLevel);
   frame.owner = &core_;
   take_lock();
+  for_another_ = for_another;
   run_isr(frame, &claimed);
+  for_another_ = false;
   leave_lock(frame);
   return claimed;  // the frame's end lowers the level: the DPC runs there
 }
@@ -235,6 +246,17 @@ void Interrupts::end_isr_checks(bool claimed, const IsrState& seen) {
     (void)core_.violation("INT-08", kIsrName, "It reported an interrupt and returned FALSE.",
                           "TRUE for an interrupt of its adapter, FALSE for others.",
                           "Return TRUE once the interrupt is dismissed.", Status::kSuccess);
+  }
+  if (for_another_) [[unlikely]] {
+    if (!claimed || seen.reported || seen.queued_dpc) return;
+    (void)core_.violation(
+        "INT-08", kIsrName,
+        "Another device on its line interrupted while the adapter was idle. It returned TRUE, "
+        "reported nothing and queued no DPC.",
+        "FALSE for an interrupt of another device. TRUE ends the search, and the other device "
+        "waits for ever.",
+        "Read the causes of your device, and return FALSE if there is none.", Status::kSuccess);
+    return;
   }
   refusals_ = claimed ? 0 : refusals_ + 1;
   silent_claims_ = claimed && !seen.reported && !seen.queued_dpc ? silent_claims_ + 1 : 0;

@@ -34,6 +34,10 @@ class Interrupts {
   /// From now on the line calls the ISR, and the driver may call back (LIFE-08).
   void connect();
   void disconnect();
+  /// Calls the ISR as when another device on the same line interrupts. INT-08: an ISR that claims
+  /// it has something to report. The caller's adapter is idle, and its level passive. Nothing
+  /// happens without an ISR, or while it is not connected.
+  void raised_by_another();
   bool connected() const { return connected_.load(std::memory_order_relaxed); }
   /// InterruptMessageNumber of the caps (INT-02). Before the adapter runs.
   void set_message(uint32_t message) { message_ = message; }
@@ -85,6 +89,7 @@ class Interrupts {
   };
   uint32_t this_thread() const;
   bool service();
+  bool serve(bool for_another);
   void run_isr(nt::CallFrame& frame, bool* claimed);
   void end_isr_checks(bool claimed, const IsrState& seen);
   /// The lock, the number of its owner, and a fresh record of the ISR.
@@ -104,6 +109,7 @@ class Interrupts {
   std::atomic<bool> connected_{false};
   IsrState isr_ DXGKIT_GUARDED_BY(lock_);
   uint32_t silent_claims_ = 0, refusals_ = 0;    // in a row, guarded by lock_ (INT-08)
+  bool for_another_ = false;                     // raised_by_another() runs it; guarded by lock_
   std::atomic<uint32_t> preempt_thread_{0};      // the thread inside DxgkDdiPreemptCommand, + 1
   uint64_t masked_nodes_ = 0;                    // guarded by lock_
   std::vector<InterruptReport> masked_reports_;  // of these nodes, guarded by lock_

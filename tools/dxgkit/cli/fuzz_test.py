@@ -13,6 +13,8 @@ class Fuzz(Cli):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertEqual(done.stdout.splitlines()[-1], "clean")
             self.assertRegex(done.stdout, r"6 seeds, 0 of them not clean; \d{3,} calls")
+            reached, possible = map(int, re.search(r"\nsituations: (\d+) of (\d+) that can come up with this driver\n", done.stdout).groups())
+            self.assertTrue(20 < reached < possible, done.stdout)
         self.assertEqual(self.files(), ["good.png"])  # nothing to reproduce, nothing written
 
     def test_a_mutant_is_found_made_small_and_replayed(self):
@@ -23,6 +25,7 @@ class Fuzz(Cli):
         files = sorted((self.folder / "found").glob("*.fuzz"))
         self.assertTrue(files, done.stdout)
         self.assertIn("failures=", (self.folder / "junit.xml").read_text())
+        self.assertIn("situation patch.no-elements", (self.folder / "junit.xml").read_text())
         self.assertIn("2.1.0", (self.folder / "findings.sarif").read_text())
         found = next(file for file in files if "DxgkDdiRender" in file.read_text().splitlines()[0])
         text = found.read_text()

@@ -54,6 +54,20 @@ class Verify(Cli):
                 for step in ("power", "reset"):  # tables are made again, and roots are set
                     self.assertGreater(steps[step]["ddis"]["DxgkDdiSetRootPageTable"], 1, step)
 
+    def test_a_new_client_is_written_once(self):
+        done = self.run_tool("new-client", "one/my_gpu/")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        written = {path.name: path.read_bytes() for path in (self.folder / "one/my_gpu").iterdir()}
+        self.assertEqual(sorted(written), ["CMakeLists.txt", "my_gpu.c"])
+        self.assertNotIn(b"skeleton", b"".join(written.values()))
+        for folder, said in (("one/my_gpu", "my_gpu.c: it exists already"), ("one/My-GPU", "small letters, digits and _"), ("/", "small letters"),
+                             ("good.png/mine", "Not a directory")):
+            done = self.run_tool("new-client", folder)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), folder)
+            self.assertIn(said, done.stderr)
+        self.assertEqual({path.name: path.read_bytes() for path in (self.folder / "one/my_gpu").iterdir()}, written)
+        self.assertEqual(sorted(path.name for path in (self.folder / "one").iterdir()), ["my_gpu"])
+
     def test_gpu_virtual_addresses_without_a_client(self):
         for model in (1, 2, 3):
             with self.subTest(model=model):

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,7 +18,9 @@
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/fuzz/last_words.h"
+#include "tools/dxgkit/fuzz/shared_situations.h"
 #include "tools/dxgkit/kernel_config.h"
+#include "tools/dxgkit/situations.h"
 #include "tools/dxgkit/verify/report.h"
 #include "verifier/formats.h"
 
@@ -92,9 +95,10 @@ class Fuzzer {
   uint64_t first_seed() const { return options_.seconds.has_value() ? 1 : options_.seeds.first; }
 
   const FuzzOptions& options_;
-  const FuzzSetting setting_;
+  FuzzSetting setting_;
   const std::unique_ptr<runtime::Runtime> clock_;
   LastWords words_;
+  fuzz::SharedSituations situations_;
   std::string broken_around_it_;  // not empty: that ends everything
   std::map<std::string, Group> groups_;
   uint64_t ended_ = 0, bad_ = 0;
@@ -204,7 +208,9 @@ void Fuzzer::seeds() {
     take(first_seed() + index, outcome);
     return in_time();
   };
+  setting_.situations = &situations_.log();
   if (!sim::run_pool(job)) fmt::print(stderr, "dxgkit: a child process could not be started\n");
+  setting_.situations = nullptr;  // making reproducers smaller does not count
 }
 
 void Fuzzer::make_small(Group& group) {
@@ -302,7 +308,10 @@ int Fuzzer::finish() {
                                           : verifier::JunitCase::Outcome::kPassed,
                    .message = fmt::format("{} seeds", ended_),
                    .text = {}});
-  fmt::print("{}\n", groups_.empty() ? "clean" : fmt::format("{} problems", groups_.size()));
+  const verifier::SituationReport reached(situations_.log());
+  std::ranges::move(situation_cases(reached), std::back_inserter(cases));
+  fmt::print("{}\n{}\n", situations_text(reached),
+             groups_.empty() ? "clean" : fmt::format("{} problems", groups_.size()));
   bool written = write_output(options_.sarif, verifier::to_sarif(findings, run));
   written =
       write_output(options_.junit, verifier::to_junit("dxgkit fuzz " + options_.driver, cases)) &&

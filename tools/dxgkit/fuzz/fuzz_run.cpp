@@ -145,7 +145,9 @@ void run_inside(runtime::Runtime& runtime, const FuzzSetting& setting, const Fuz
   }
   {
     dxgk::System system(runtime, (*world)->machine(), (*world)->kernel(), findings);
-    const Result<dxgk::Luid> luid = system.start_adapter(**driver, (*world)->function());
+    dxgk::AdapterOptions options;
+    options.situations = setting.situations;
+    const Result<dxgk::Luid> luid = system.start_adapter(**driver, (*world)->function(), options);
     if (!luid.has_value()) {
       outcome.unusable = "the adapter does not start";
       return;
@@ -154,6 +156,10 @@ void run_inside(runtime::Runtime& runtime, const FuzzSetting& setting, const Fuz
     if (faults != nullptr) faults->set_faults(engine_faults(plan.faults));
     hostile::Ground ground{.system = system, .luid = *luid};
     learn_language(setting, system, *luid, &ground);
+    if (setting.situations != nullptr) {
+      setting.situations->add(verifier::SituationFact::kPlugIn, !ground.allocation_data.empty());
+      setting.situations->add(verifier::SituationFact::kDeviceFaults, faults != nullptr);
+    }
     ground.stopped = [&] { return !system.statistics(*luid).has_value(); };
     ground.broken = broken;
     ground.log = log;

@@ -14,6 +14,7 @@
 #include "tools/dxgkit/options.h"
 #include "tools/dxgkit/verify/plugin.h"
 #include "verifier/findings.h"
+#include "verifier/situations.h"
 
 namespace dxgkit::tool::fuzz {
 
@@ -21,7 +22,8 @@ struct FuzzSetting {
   std::string driver_path;
   DeviceChoice device = default_device();
   nt::KernelConfig kernel;
-  const verify::Plugin* plugin = nullptr;  // its pack_allocation is used, if there is one
+  const verify::Plugin* plugin = nullptr;        // its pack_allocation is used, if there is one
+  verifier::SituationLog* situations = nullptr;  // may be null; else its life is the caller's
   // Seconds of processor time, after which the driver counts as hanging.
   uint32_t seconds_most = 30;
 };

@@ -3,6 +3,7 @@
 
 #include <d3dkmthk.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
@@ -173,6 +174,9 @@ class Bench {
 
   /// Names of the entries in the driver's table, in its order.
   const std::vector<std::string>& filled_entries() const { return filled_entries_; }
+  bool has_entry(std::string_view name) const {
+    return std::ranges::find(filled_entries_, name) != filled_entries_.end();
+  }
   uint32_t interface_version() const { return interface_version_; }
   /// True if devices have residency lists (WDDM 2.0).
   bool explicit_residency() const {

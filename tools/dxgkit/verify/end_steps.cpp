@@ -61,6 +61,15 @@ Outcome fences(Bench& bench) {
   return Outcome::ok(fmt::format("{} idle nodes asked", *answered));
 }
 
+Outcome shared_line(Bench& bench) {
+  if (!bench.has_entry("DxgkDdiInterruptRoutine"))
+    return Outcome::skipped("the driver has no DxgkDdiInterruptRoutine");
+  constexpr int kTimes = 4;
+  for (int i = 0; i < kTimes && bench.running(); ++i)
+    bench.exercise().interrupt_of_another_device();
+  return Outcome::ok(fmt::format("{} interrupts of another device on its line", kTimes));
+}
+
 Outcome reset(Bench& bench) {
   bool busy = false;
   const Answer<void> done = across(bench, [&] {
@@ -126,8 +135,7 @@ class NoTakeOver final : public port::FaultInjector {
 };
 
 Outcome plain_stop(Bench& bench) {
-  const std::vector<std::string>& entries = bench.filled_entries();
-  if (std::ranges::find(entries, NoTakeOver::kRelease) == entries.end())
+  if (!bench.has_entry(NoTakeOver::kRelease))
     return Outcome::skipped(
         "without an entry that gives the display back, every stop is a plain one");
   const Outcome before = bench.stop();
@@ -248,6 +256,8 @@ Outcome unload(Bench& bench) { return bench.unload(); }
 
 constexpr Step kSteps[] = {
     {"fences", "idle nodes are asked for their fence", Step::Needs::kRender, fences},
+    {"shared-line", "another device on the interrupt line interrupts", Step::Needs::kAdapter,
+     shared_line},
     {"reset", "an idle adapter is reset as after a timeout", Step::Needs::kRender, reset},
     {"power", "the adapter sleeps and wakes", Step::Needs::kRender, power},
     {"plain-stop", "the adapter is stopped without giving its display back", Step::Needs::kDisplay,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "tools/dxgkit/situations.h"
@@ -146,15 +147,7 @@ std::string to_junit_text(const VerifyReport& report) {
       one.message = step.findings.front().rule + ": " + step.findings.front().actual;
     cases.push_back(std::move(one));
   }
-  for (const verifier::SituationCount& one : report.situations.counts) {
-    const bool reached = one.count != 0;
-    cases.push_back({.name = fmt::format("situation {}", one.info->id),
-                     .outcome = reached ? Case::Outcome::kPassed : Case::Outcome::kSkipped,
-                     .message = reached               ? fmt::format("{} times", one.count)
-                                : one.why_not.empty() ? std::string("not reached")
-                                                      : one.why_not,
-                     .text = {}});
-  }
+  std::ranges::move(situation_cases(report.situations), std::back_inserter(cases));
   return verifier::to_junit("dxgkit verify " + report.driver, cases);
 }
 

@@ -1,0 +1,36 @@
+"""What one run of `dxgkit verify` says of a driver, for scripts that try many."""
+import json
+import re
+
+# What a broken tool says on its way out.
+INTERNAL = re.compile(r"(CHECK|malloc|free\(\)|double free or|corrupted|terminate called|Assertion|stack smashing|runtime error).*")
+NAMED, OTHERWISE, HANG, MISSED, TOOL = "named rule", "found otherwise", "hang", "not found", "dxgkit ended"
+
+
+def classify(code, out, err):
+    """(class, what was said) of one verification."""
+    if code is None:
+        return TOOL, "it did not end"
+    internal = INTERNAL.search(err)
+    internal = f": {internal.group(0)[:160]}" if internal else ""
+    if code < 0 or code > 4:
+        return TOOL, f"exit code {code}{internal}"
+    if code == 2:
+        return OTHERWISE, "refused: " + err.strip()[-160:]
+    try:
+        steps = json.loads(out)["steps"]
+    except (ValueError, KeyError):
+        return TOOL, f"exit code {code}, no report: {err[-160:]}"
+    findings = [finding for step in steps for finding in step["findings"] if finding["severity"] != "warning"]
+    ended = [finding for finding in findings if "ended the process by signal" in finding["actual"]]
+    if ended:
+        return TOOL, ended[0]["actual"] + internal
+    if code == 0:
+        warnings = sorted({finding["rule"] for step in steps for finding in step["findings"]})
+        return MISSED, "warned: " + " ".join(warnings) if warnings else ""
+    if any("made no progress" in finding["actual"] for finding in findings):
+        return HANG, findings[-1]["actual"]
+    if findings:
+        return NAMED, findings[0]["rule"]
+    failed = [f"{step['name']}: {step['text']}" for step in steps if step["outcome"] == "failed"]
+    return OTHERWISE, (failed or ["?"])[0][:160]

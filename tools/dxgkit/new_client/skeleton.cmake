@@ -1,0 +1,6 @@
+cmake_minimum_required(VERSION 3.25)
+project(skeleton C)
+find_package(dxgkit REQUIRED)
+add_library(skeleton MODULE skeleton.c)
+target_link_libraries(skeleton PRIVATE dxgkit::device)
+set_target_properties(skeleton PROPERTIES PREFIX "")
