@@ -1,11 +1,9 @@
 """Builds a miniport driver with all of its mutants in one image, and verifies one mutant of it with `dxgkit verify`."""
 import concurrent.futures
 import json
-import os
 import pathlib
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +11,7 @@ import tempfile
 import driver_candidates
 import overlay
 import schemata
+import verdicts
 from candidates import ROOT
 from verdicts import HANG, MISSED, NAMED, OTHERWISE, TOOL, classify  # noqa: F401
 
@@ -141,21 +140,7 @@ class Driver:
         with tempfile.TemporaryDirectory(prefix="verify") as folder:
             registry = pathlib.Path(folder) / "registry.json"
             registry.write_text(json.dumps({"service": {**self.models[model][0], **values}}))
-            process = subprocess.Popen([*self.command(tool, clients, model, registry), *more], cwd=folder, stdin=subprocess.DEVNULL,
-                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
-            try:
-                out, err = process.communicate(timeout=patience_s)
-                code = process.returncode
-            except subprocess.TimeoutExpired:
-                code = None
-            finally:
-                try:
-                    os.killpg(process.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            if code is None:
-                out, err = process.communicate()
-            return code, out.decode(errors="replace"), err.decode(errors="replace")
+            return verdicts.run([*self.command(tool, clients, model, registry), *more], folder, patience_s)
 
     def reached(self, tool, clients, model):
         """Ids of the mutants that a verification reaches. It must be clean."""

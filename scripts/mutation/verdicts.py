@@ -1,10 +1,31 @@
-"""What one run of `dxgkit verify` says of a driver, for scripts that try many."""
+"""Runs `dxgkit` on a driver, and what a run of `dxgkit verify` says of it, for scripts that try many."""
 import json
+import os
 import re
+import signal
+import subprocess
 
 # What a broken tool says on its way out.
 INTERNAL = re.compile(r"(CHECK|malloc|free\(\)|double free or|corrupted|terminate called|Assertion|stack smashing|runtime error).*")
 NAMED, OTHERWISE, HANG, MISSED, TOOL = "named rule", "found otherwise", "hang", "not found", "dxgkit ended"
+
+
+def run(command, folder, patience_s):
+    """(exit code or None after `patience_s`, stdout, stderr). Nothing of it is left running."""
+    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=patience_s)
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        code = None
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    if code is None:
+        out, err = process.communicate()
+    return code, out.decode(errors="replace"), err.decode(errors="replace")
 
 
 def classify(code, out, err):
