@@ -198,19 +198,16 @@ void Interrupts::raised_by_another() {
 }
 
 bool Interrupts::serve(bool for_another) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
-  bool claimed = false;
   nt::CallFrame frame(core_.kernel, kIsrName, nt::kDeviceLevel);
   nt::at_level(core_.kernel, nt::kDispatchLevel);
   frame.owner = &core_;
   take_lock();
-  for_another_ = for_another;
-  run_isr(frame, &claimed);
-  for_another_ = false;
+  const bool claimed = run_isr(frame, for_another);
   leave_lock(frame);
   return claimed;  // the frame's end lowers the level: the DPC runs there
 }
 
-void Interrupts::run_isr(nt::CallFrame& frame, bool* claimed) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+bool Interrupts::run_isr(nt::CallFrame& frame, bool for_another) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   trace::Recorder* const recorder = trace::current();
   if (recorder != nullptr)
     recorder->record(trace::EventKind::kDdiEnter, recorder->name_id(kIsrName), nt::kDeviceLevel);
@@ -224,16 +221,17 @@ void Interrupts::run_isr(nt::CallFrame& frame, bool* claimed) DXGKIT_NO_THREAD_S
     recorder->record(trace::EventKind::kDdiExit, recorder->name_id(kIsrName), answer,
                      nt::kDeviceLevel);
   }
-  if (!completed) return;
-  *claimed = answer != FALSE;
+  if (!completed) return false;
+  const bool claimed = answer != FALSE;
   if (frame.irql() != nt::kDeviceLevel) [[unlikely]] {
     core_.irql_violation(DdiInfo{kIsrName, nt::kDeviceLevel, DdiClass::kLevelZero}, frame.irql());
     frame.restore_entry_irql();
   }
-  end_isr_checks(*claimed, seen);
+  end_isr_checks(claimed, seen, for_another);
+  return claimed;
 }
 
-void Interrupts::end_isr_checks(bool claimed, const IsrState& seen) {
+void Interrupts::end_isr_checks(bool claimed, const IsrState& seen, bool for_another) {
   if (core_.situations != nullptr && !claimed) [[unlikely]]
     core_.situations->reach(verifier::Situation::kInterruptNotOurs);
   if (seen.reported && !seen.queued_dpc) [[unlikely]] {
@@ -247,7 +245,7 @@ void Interrupts::end_isr_checks(bool claimed, const IsrState& seen) {
                           "TRUE for an interrupt of its adapter, FALSE for others.",
                           "Return TRUE once the interrupt is dismissed.", Status::kSuccess);
   }
-  if (for_another_) [[unlikely]] {
+  if (for_another) [[unlikely]] {
     if (!claimed || seen.reported || seen.queued_dpc) return;
     (void)core_.violation(
         "INT-08", kIsrName,
@@ -282,10 +280,9 @@ void Interrupts::end_isr_checks(bool claimed, const IsrState& seen) {
 void Interrupts::leave_lock(nt::CallFrame& frame) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   while (again_.exchange(false, std::memory_order_relaxed)) {
     if (is_dead(core_) || !connected_.load(std::memory_order_relaxed)) break;
-    bool claimed = false;
     nt::CallFrame inner(core_.kernel, kIsrName, nt::kDeviceLevel);
     inner.owner = &core_;
-    run_isr(inner, &claimed);
+    static_cast<void>(run_isr(inner, /*for_another=*/false));
   }
   (void)frame;
   owner_.store(0, std::memory_order_relaxed);

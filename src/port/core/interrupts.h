@@ -90,8 +90,9 @@ class Interrupts {
   uint32_t this_thread() const;
   bool service();
   bool serve(bool for_another);
-  void run_isr(nt::CallFrame& frame, bool* claimed);
-  void end_isr_checks(bool claimed, const IsrState& seen);
+  /// True if the ISR claims the interrupt. `for_another`: see raised_by_another().
+  bool run_isr(nt::CallFrame& frame, bool for_another);
+  void end_isr_checks(bool claimed, const IsrState& seen, bool for_another);
   /// The lock, the number of its owner, and a fresh record of the ISR.
   void take_lock();
   void leave_lock(nt::CallFrame& frame);
@@ -109,7 +110,6 @@ class Interrupts {
   std::atomic<bool> connected_{false};
   IsrState isr_ DXGKIT_GUARDED_BY(lock_);
   uint32_t silent_claims_ = 0, refusals_ = 0;    // in a row, guarded by lock_ (INT-08)
-  bool for_another_ = false;                     // raised_by_another() runs it; guarded by lock_
   std::atomic<uint32_t> preempt_thread_{0};      // the thread inside DxgkDdiPreemptCommand, + 1
   uint64_t masked_nodes_ = 0;                    // guarded by lock_
   std::vector<InterruptReport> masked_reports_;  // of these nodes, guarded by lock_
