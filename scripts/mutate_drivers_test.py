@@ -147,8 +147,18 @@ class Ends(unittest.TestCase):
         self.assertEqual(self.classify(4, {**rule, "rule": "NT-20", "actual": "Step render made no progress for 8 s"}), drivers.HANG)
 
     def test_ends_of_the_tool_itself_are_told_apart(self):
-        by_signal = {"rule": "NT-01", "severity": "bugcheck", "actual": "Step start ended the process by signal 11."}
-        self.assertEqual(self.classify(3, by_signal), drivers.TOOL)
+        def ended(how):
+            return {"rule": "NT-01", "severity": "bugcheck", "actual": f"Step start {how}."}
+
+        by_signal = "ended its process by signal 11"
+        self.assertEqual(self.classify(3, ended(by_signal)), drivers.TOOL)
+        self.assertEqual(self.classify(3, ended("lost its process: it ended by signal 9")), drivers.TOOL)
+        placed = (f"{by_signal} in DxgkDdiPatch, at a.so+0x12", f"{by_signal} in DxgkDdiPatch, which had called memcpy, at a.so+0x12",
+                  "lost its process: it ended by signal 9; the last call of the driver was DxgkDdiPatch")
+        for how in placed:
+            self.assertEqual(self.classify(3, ended(how)), drivers.OTHERWISE, how)
+            self.assertEqual(self.classify(3, ended(how), err="malloc(): invalid size"), drivers.OTHERWISE, how)
+            self.assertEqual(self.classify(3, ended(how), err="CHECK(x) failed"), drivers.TOOL, how)
         self.assertEqual(self.classify(-6, err="malloc(): invalid size"), drivers.TOOL)
         self.assertEqual(drivers.classify(None, "", "")[0], drivers.TOOL)
         self.assertEqual(drivers.classify(1, "no report", "")[0], drivers.TOOL)

@@ -7,6 +7,11 @@ import subprocess
 
 # What a broken tool says on its way out.
 INTERNAL = re.compile(r"(CHECK|malloc|free\(\)|double free or|corrupted|terminate called|Assertion|stack smashing|runtime error).*")
+# A mistake of dxgkit, also where the end of its process has a place. A broken heap is the driver's doing.
+OURS = re.compile(r"CHECK|terminate called|runtime error")
+# The end of a process in `dxgkit verify` or `doctor`, and whether it says what the driver was doing.
+ENDED = re.compile(r"(?:ended its process by signal|lost its process).*")
+PLACED = re.compile(r" in [A-Za-z]+[.,]|; the last call of the driver was ")
 NAMED, OTHERWISE, HANG, MISSED, TOOL = "named rule", "found otherwise", "hang", "not found", "dxgkit ended"
 
 
@@ -43,9 +48,9 @@ def classify(code, out, err):
     except (ValueError, KeyError):
         return TOOL, f"exit code {code}, no report: {err[-160:]}"
     findings = [finding for step in steps for finding in step["findings"] if finding["severity"] != "warning"]
-    ended = [finding for finding in findings if "ended the process by signal" in finding["actual"]]
+    ended = [finding["actual"] for finding in findings if ENDED.search(finding["actual"])]
     if ended:
-        return TOOL, ended[0]["actual"] + internal
+        return (OTHERWISE if PLACED.search(ended[0]) and not OURS.search(err) else TOOL), ended[0] + internal
     if code == 0:
         warnings = sorted({finding["rule"] for step in steps for finding in step["findings"]})
         return MISSED, "warned: " + " ".join(warnings) if warnings else ""

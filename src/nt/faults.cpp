@@ -138,7 +138,7 @@ void handle_fault(int signal, siginfo_t* info, void* context) {
       frame->driver_stack_bytes() > 0 &&
       stack - guard_low < kStackGuardBytes + frame->driver_stack_bytes();
   // A driver that jumps to where no code is.
-  const bool is_wild = paged == nullptr && signal == SIGSEGV && address == instruction &&
+  const bool is_wild = paged == nullptr && is_memory && address == instruction &&
                        is_on_driver_stack &&
                        (static_cast<uint64_t>(registers[REG_ERR]) & kPageFetch) != 0;
   const bool is_driver = is_wild || is_driver_code(state, instruction);

@@ -17,6 +17,7 @@
 namespace dxgkit::nt {
 
 constinit thread_local uint64_t t_driver_calls = 0;
+constinit std::atomic<const char*>* g_call_note = nullptr;
 
 namespace {
 

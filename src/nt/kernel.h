@@ -103,6 +103,9 @@ struct ActiveDispatch;
 
 /// The number of calls of driver code by the calling OS thread so far.
 extern constinit thread_local uint64_t t_driver_calls;
+/// Where every call of driver code leaves its name, a literal, for the last words of this process.
+/// Null: nowhere. Set before the first call.
+extern constinit std::atomic<const char*>* g_call_note;
 
 /// One call into driver code, on the caller's stack: the call's kernel, its IRQL, and the place
 /// where an abandoned call returns.
@@ -494,6 +497,8 @@ inline void CallFrame::prepare(const void* function, uint32_t stack_argument_cou
   irql_reported = 0;
   slept_since = 0;
   ++t_driver_calls;
+  if (g_call_note != nullptr) [[unlikely]]
+    g_call_note->store(name_, std::memory_order_relaxed);
   target = function;
   stack_arguments = stack_argument_count;
   if (!kernel_.is_driver_code(function)) {
@@ -503,6 +508,21 @@ inline void CallFrame::prepare(const void* function, uint32_t stack_argument_cou
   if (base_sp == 0) take_stack();
   entry_sp = base_sp & ~uint64_t{15};
 }
+
+/// Where the calling thread last was in a driver, for the last words of a process.
+struct StoppedCall {
+  const char* ddi = "";     // the call that is running; "": none
+  const char* import = "";  // the routine that the driver had called and that has not returned
+  // The driver's code that ran last: it was interrupted, it called `import`, or it is a return
+  // address that was found on the stack. "": unknown.
+  const char* image = "";
+  uint64_t rva = 0;
+};
+
+/// For a handler of processor faults and aborts. `context` is the handler's third argument. It
+/// reads the kernel's memory, which a driver may have overwritten: a fault in here is the caller's
+/// to survive.
+StoppedCall stopped_call(const void* context);
 
 /// Runs `body` as driver code would run on this thread. Tests and the tool use it to call exports
 /// directly.

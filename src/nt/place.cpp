@@ -1,5 +1,6 @@
 // Says where driver code stands, for findings.
 #include <fmt/format.h>
+#include <ucontext.h>
 
 #include "base/guarded_copy.h"
 #include "nt/kernel_impl.h"
@@ -82,6 +83,36 @@ verifier::Place describe_place(const Kernel::Impl& state, const Context& context
     if (!walker.leave(0, &unwound)) break;
   }
   return place;
+}
+
+StoppedCall stopped_call(const void* context) {
+  const CallFrame* frame = CallFrame::current_or_null();
+  StoppedCall stopped;
+  if (frame == nullptr) return stopped;
+  stopped.ddi = frame->name();
+  const Kernel::Impl& state = frame->kernel().impl();
+  const auto found = [&](uint64_t address) {
+    const DriverImage* image = find_image(state, address);
+    if (image == nullptr) return false;
+    stopped.image = image->name.c_str();
+    stopped.rva = address - reinterpret_cast<uint64_t>(image->base);
+    return true;
+  };
+  const greg_t* const registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+  if (found(static_cast<uint64_t>(registers[REG_RIP]))) return stopped;
+  if (frame->in_door()) {
+    if (frame->door().callee != nullptr) stopped.import = frame->door().callee->name;
+    found(frame->door().rip);
+    return stopped;
+  }
+  const auto stack = static_cast<uint64_t>(registers[REG_RSP]);
+  for (uint64_t word = 0; word < kWordsSearched; ++word) {
+    uint64_t value = 0;
+    if (!guarded_copy(&value, reinterpret_cast<const void*>(stack + 8 * word), sizeof(value)))
+      break;
+    if (follows_call(value) && found(value)) break;
+  }
+  return stopped;
 }
 
 }  // namespace dxgkit::nt

@@ -9,11 +9,13 @@
 #include <cstdio>
 
 namespace dxgkit::tool {
+namespace {
 
-void Heartbeat::beat() {
-  const char byte = 0;
-  static_cast<void>(!write(fd_, &byte, 1));
-}
+constexpr char kBeat = 0, kReturned = 1;
+
+}  // namespace
+
+void Heartbeat::beat() { static_cast<void>(!write(fd_, &kBeat, 1)); }
 
 ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_ms) {
   int line[2];
@@ -31,10 +33,11 @@ ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_m
     Heartbeat heartbeat(line[1]);
     const int code = body(heartbeat);
     std::fflush(nullptr);
+    static_cast<void>(!write(line[1], &kReturned, 1));
     _exit(code);
   }
   close(line[1]);
-  bool hung = false;
+  bool hung = false, returned = false;
   while (true) {
     pollfd waiting{.fd = line[0], .events = POLLIN, .revents = 0};
     const int ready = poll(&waiting, 1, patience_ms);
@@ -48,6 +51,7 @@ ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_m
     const ssize_t got = read(line[0], bytes, sizeof(bytes));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;  // the child closed its end: it is over
+    returned = bytes[got - 1] == kReturned;
   }
   close(line[0]);
   int status = 0;
@@ -55,7 +59,7 @@ ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_m
   }
   if (hung) return {ChildEnd::Kind::kHung, 0};
   if (WIFSIGNALED(status)) return {ChildEnd::Kind::kKilled, WTERMSIG(status)};
-  return {ChildEnd::Kind::kExited, WEXITSTATUS(status)};
+  return {returned ? ChildEnd::Kind::kExited : ChildEnd::Kind::kLeft, WEXITSTATUS(status)};
 }
 
 }  // namespace dxgkit::tool

@@ -19,6 +19,7 @@ class Heartbeat {
 struct ChildEnd {
   enum class Kind {
     kExited,      // `code`: what the body returned
+    kLeft,        // the process ended in the body, with exit code `code`
     kKilled,      // `code`: the signal
     kHung,        // no beat and no end for `patience_ms`; the child was killed
     kNotStarted,  // the system refused

@@ -194,8 +194,23 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
       ->needs(mutate)
       ->check(CLI::Range(1U, 10'000U))
       ->capture_default_str();
-  verify->add_option("--jobs", options.jobs, "processes at once (as many as there are processors)")
-      ->needs(mutate)
+  CLI::Option* seeds = verify
+                           ->add_option("--seeds",
+                                        reader(dxgkit::tool::parse_seeds,
+                                               [&options](auto range) { options.seeds = range; }),
+                                        "run the steps in simulation once for each seed")
+                           ->expected(1)
+                           ->type_name("FIRST..LAST")
+                           ->excludes(in_process, trace, mutate);
+  CLI::Option* thorough = verify->add_flag(
+      "--thorough", options.thorough,
+      "run the steps in simulation with one seed after the other, until each situation that can "
+      "come up came up three times, or until more runs bring nothing new");
+  thorough->excludes(in_process, trace, mutate, seeds);
+  verify
+      ->add_option("--jobs", options.jobs,
+                   "processes at once, for --mutate, --seeds and --thorough (as many as there are "
+                   "processors)")
       ->check(CLI::Range(1U, 64U));
   verify->callback([driver, list] {
     if (driver->count() == 0 && list->count() == 0)

@@ -68,6 +68,8 @@ struct VerifyOptions {
   bool special_pool = false, trace_imports = false;
   bool list_steps = false, in_process = false;
   bool until_finding = false;  // steps behind the first one with a finding are left out
+  std::optional<SeedRange> seeds;  // a run for each, in simulation
+  bool thorough = false;           // runs until every situation came up
   bool mutate = false;        // in each run one thing fails from the outside
   uint32_t mutate_calls = 4;  // of each callback and routine, from the first on
   uint32_t jobs = 0;          // 0: as many as there are processors

@@ -245,6 +245,55 @@ class Verify(Cli):
         self.assertIn("DxgkDdiStartDevice called READ_REGISTER_ULONG with argument 1 = 0x40, which touched 0x40 (read)", finding["actual"])
         self.assertIn("mutant.so+0x", finding["actual"])
 
+    def test_a_process_that_ends_is_placed(self):
+        """The report has what was found before, too."""
+        for fault, found, text in (
+                ("leaves_process", [], r"lost its process: it ended itself with exit code 0; the last call of the driver was DxgkDdiCreateAllocation\."),
+                ("aborts_process", ["NT-34"], r"ended its process by signal 6 in DxgkDdiCreateAllocation, at mutant\.so\+0x[0-9a-f]+\.")):
+            for mode in ("os", "sim"):
+                with self.subTest(fault=fault, mode=mode):
+                    report, steps = self.report(*self.choose_fault(fault), "--mode", mode, "--step", "allocations", driver=MUTANT, code=3)
+                    self.assertEqual([(name, step["outcome"]) for name, step in steps.items()], [("load", "ok"), ("start", "ok"), ("allocations", "failed")])
+                    findings = steps["allocations"]["findings"]
+                    self.assertEqual([finding["rule"] for finding in findings], [*found, "NT-01"])
+                    self.assertRegex(findings[-1]["actual"], f"^Step allocations {text}$")
+                    self.assertFalse(report["ended"])
+                    self.assertGreater(report["situations"]["reached"], 3)
+
+    def test_runs_with_many_seeds(self):
+        """The report is one, whatever runs found what, and in whatever order they ended."""
+        steps = ("--step", "devices", "--step", "contexts")
+        reports = []
+        for jobs in ("1", "3"):
+            done = self.verify("--seeds", "5..9", "--jobs", jobs, *steps, "--json", "out.json")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("\n5 runs, 0 of them not clean\n", done.stdout)
+            reports.append(json.loads((self.folder / "out.json").read_text()))
+        self.assertEqual(reports[0], reports[1])
+        self.assertEqual([step["name"] for step in reports[0]["steps"]], ["load", "start", "devices", "contexts", "stop", "unload"])
+        self.assertEqual(reports[0]["steps"][1]["ddis"]["DxgkDdiStartDevice"], 5)
+
+    def test_runs_that_find_something_or_lose_their_process(self):
+        for fault, rule, runs in (("transfers_nothing", "PAGE-50", 3), ("aborts_process", "NT-01", 3)):
+            with self.subTest(fault=fault):
+                step = "paging" if rule == "PAGE-50" else "allocations"
+                done = self.verify(*self.choose_fault(fault), "--seeds", "2..4", "--step", step, "--json", "out.json", driver=MUTANT)
+                report = json.loads((self.folder / "out.json").read_text())
+                self.assertEqual(done.returncode, report["exit_code"])
+                self.assertIn(f"seed 2: step {step}: {rule} in ", done.stdout)
+                self.assertIn(f"\n3 runs, {runs} of them not clean\n", done.stdout)
+                found = {one["name"]: [finding for finding in one["findings"] if finding["rule"] == rule] for one in report["steps"]}
+                self.assertTrue(found[step][0]["actual"].endswith(" That was with seed 2."), found)
+
+    def test_thorough_runs_end(self):
+        done = self.verify("--thorough", "--step", "devices", "--json", "out.json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        report = json.loads((self.folder / "out.json").read_text())
+        runs = report["steps"][1]["ddis"]["DxgkDdiStartDevice"]
+        self.assertEqual(runs, 24)  # eight runs, and sixteen that brought nothing new
+        refused = self.verify("--thorough", "--seeds", "1..2")
+        self.assertEqual(refused.returncode, 2)
+
     def test_one_step(self):
         report, steps = self.report("--step", "devices", code=0)
         self.assertEqual(list(steps), ["load", "start", "devices", "stop", "unload"])

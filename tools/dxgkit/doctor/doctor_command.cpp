@@ -8,6 +8,7 @@
 #include "tools/dxgkit/doctor/diagnosis.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/kernel_config.h"
+#include "tools/dxgkit/last_words.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -30,8 +31,15 @@ int doctor_command(const std::string& driver, const std::optional<std::string>& 
     fmt::print(stderr, "dxgkit: {}\n", config.error());
     return kExitBadInput;
   }
+  LastWords words;
+  const auto cut_short = [&](const std::string& how) {
+    const Problem problem = words.of(0, fmt::format("dxgkit: {}: The driver", *path), how);
+    fmt::print(stderr, "{}\n", problem.finding.actual);
+    return kExitFailed;
+  };
   const ChildEnd end = run_in_child(
       [&](Heartbeat&) {
+        words.listen(0, 0);
         const std::expected<Diagnosis, std::string> diagnosis = diagnose(*path, *config);
         if (!diagnosis.has_value()) {
           fmt::print(stderr, "dxgkit: {}\n", diagnosis.error());
@@ -56,9 +64,9 @@ int doctor_command(const std::string& driver, const std::optional<std::string>& 
       return kExitFailed;
     case ChildEnd::Kind::kKilled:
       if (end.code == SIGPIPE) return kExitFailed;  // the reader of the output has ended
-      fmt::print(stderr, "dxgkit: {}: DriverEntry ended the process by signal {}\n", *path,
-                 end.code);
-      return kExitFailed;
+      return cut_short(fmt::format("it ended by signal {}", end.code));
+    case ChildEnd::Kind::kLeft:
+      return cut_short(fmt::format("it ended itself with exit code {}", end.code));
     case ChildEnd::Kind::kNotStarted:
       fmt::print(stderr, "dxgkit: a child process could not be started\n");
       return kExitFailed;

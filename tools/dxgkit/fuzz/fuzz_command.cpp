@@ -17,9 +17,9 @@
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
-#include "tools/dxgkit/fuzz/last_words.h"
-#include "tools/dxgkit/fuzz/shared_situations.h"
+#include "tools/dxgkit/fuzz/packed_outcome.h"
 #include "tools/dxgkit/kernel_config.h"
+#include "tools/dxgkit/shared.h"
 #include "tools/dxgkit/situations.h"
 #include "tools/dxgkit/verify/report.h"
 #include "verifier/formats.h"
@@ -30,8 +30,6 @@ namespace {
 using fuzz::FuzzOutcome;
 using fuzz::FuzzPlan;
 using fuzz::FuzzSetting;
-using fuzz::LastWords;
-using fuzz::Problem;
 
 /// Makes a reproducer smaller no longer than this.
 constexpr runtime::DurationNs kMinimiseLongest = 60 * runtime::kSecond;
@@ -86,6 +84,8 @@ class Fuzzer {
  private:
   /// In a child process. Outcomes of processes that ended have one problem.
   FuzzOutcome run_apart(const FuzzPlan& plan, const std::string& log_path = {});
+  /// Of a process that ended.
+  Problem problem_of(uint64_t note, std::string_view how) const;
   void seeds();
   void take(uint64_t seed, const FuzzOutcome& outcome);
   void make_small(Group& group);
@@ -98,7 +98,7 @@ class Fuzzer {
   FuzzSetting setting_;
   const std::unique_ptr<runtime::Runtime> clock_;
   LastWords words_;
-  fuzz::SharedSituations situations_;
+  Shared<verifier::SituationLog> situations_;
   std::string broken_around_it_;  // not empty: that ends everything
   std::map<std::string, Group> groups_;
   uint64_t ended_ = 0, bad_ = 0;
@@ -112,6 +112,14 @@ std::string Fuzzer::options_text() const {
   if (options_.client.has_value()) text += " --client " + shell_quoted(*options_.client);
   if (options_.special_pool) text += " --special-pool";
   return text;
+}
+
+Problem Fuzzer::problem_of(uint64_t note, std::string_view how) const {
+  Problem problem = words_.of(note, "A run", how);
+  problem.finding.fix =
+      "Replay the reproducer under a debugger: dxgkit fuzz ... --replay FILE --in-process. "
+      "If the fault is not in the driver, it is a mistake of this tool.";
+  return problem;
 }
 
 FuzzOutcome Fuzzer::run_apart(const FuzzPlan& plan, const std::string& log_path) {
@@ -137,7 +145,7 @@ FuzzOutcome Fuzzer::run_apart(const FuzzPlan& plan, const std::string& log_path)
     return true;
   };
   job.died = [&](uint64_t, std::string_view how) {
-    Problem problem = words_.of(note, how);
+    Problem problem = problem_of(note, how);
     broken_around_it_ = problem.broken_around_it;
     if (broken_around_it_.empty()) outcome.problems.push_back(std::move(problem));
     return true;
@@ -202,13 +210,13 @@ void Fuzzer::seeds() {
   };
   job.died = [&](uint64_t index, std::string_view how) {
     FuzzOutcome outcome;
-    outcome.problems.push_back(words_.of(index, how));
+    outcome.problems.push_back(problem_of(index, how));
     broken_around_it_ = outcome.problems.front().broken_around_it;
     if (!broken_around_it_.empty()) return false;
     take(first_seed() + index, outcome);
     return in_time();
   };
-  setting_.situations = &situations_.log();
+  setting_.situations = &*situations_;
   if (!sim::run_pool(job)) fmt::print(stderr, "dxgkit: a child process could not be started\n");
   setting_.situations = nullptr;  // making reproducers smaller does not count
 }
@@ -308,7 +316,7 @@ int Fuzzer::finish() {
                                           : verifier::JunitCase::Outcome::kPassed,
                    .message = fmt::format("{} seeds", ended_),
                    .text = {}});
-  const verifier::SituationReport reached(situations_.log());
+  const verifier::SituationReport reached(*situations_);
   std::ranges::move(situation_cases(reached), std::back_inserter(cases));
   fmt::print("{}\n{}\n", situations_text(reached),
              groups_.empty() ? "clean" : fmt::format("{} problems", groups_.size()));

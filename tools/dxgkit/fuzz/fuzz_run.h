@@ -11,6 +11,7 @@
 #include "nt/kernel.h"
 #include "sim/hostile/processes.h"
 #include "tools/dxgkit/fuzz/fuzz_plan.h"
+#include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/options.h"
 #include "tools/dxgkit/verify/plugin.h"
 #include "verifier/findings.h"
@@ -28,14 +29,6 @@ struct FuzzSetting {
   uint32_t seconds_most = 30;
 };
 
-/// A problem. Two problems with the same key are the same mistake.
-struct Problem {
-  std::string key;  // "PATCH-08 in DxgkDdiPatch at SgpuPatch"
-  verifier::Finding finding;
-  /// Not empty if code other than the driver failed, so that the run says nothing about the driver.
-  /// One sentence.
-  std::string broken_around_it = {};
-};
 struct FuzzOutcome {
   std::string unusable;  // the file is not a driver, or the driver does not start: there was no run
   std::vector<Problem> problems;

@@ -105,8 +105,8 @@ NTSTATUS NTAPI start_without_device(const PVOID adapter, PDXGK_START_INFO start,
   *sources = *children = 0;
   return STATUS_SUCCESS;
 }
-/// Memory is given back as if it were larger.
-NTSTATUS NTAPI free_more(const PVOID adapter) {
+/// Memory is given back as if it were of another kind.
+void free_otherwise() {
   PHYSICAL_ADDRESS lowest;
   PHYSICAL_ADDRESS highest;
   lowest.QuadPart = 0;
@@ -114,6 +114,9 @@ NTSTATUS NTAPI free_more(const PVOID adapter) {
   PVOID const memory =
       MmAllocateContiguousMemorySpecifyCache(PAGE_SIZE, lowest, highest, lowest, MmCached);
   if (memory != nullptr) MmFreeContiguousMemorySpecifyCache(memory, PAGE_SIZE, MmNonCached);
+}
+NTSTATUS NTAPI free_more(const PVOID adapter) {
+  free_otherwise();
   return whole.DxgkDdiStopDevice(adapter);
 }
 NTSTATUS NTAPI unmap_nothing(const PVOID adapter, PDXGK_START_INFO start,
@@ -454,6 +457,23 @@ NTSTATUS NTAPI answer_from_memory(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYCURRENTFE
   return STATUS_SUCCESS;
 }
 
+// --- the end of the process, as wild code may cause it ---
+/// A call of the host's kernel, which no exception tells of.
+ULONG64 system_call(ULONG64 number, ULONG64 first, ULONG64 second) {
+  asm volatile("syscall" : "+a"(number) : "D"(first), "S"(second) : "rcx", "r11", "memory");
+  return number;
+}
+NTSTATUS NTAPI leave_process(IN_CONST_HANDLE, INOUT_PDXGKARG_CREATEALLOCATION) {
+  system_call(231, 0, 0);  // exit_group
+  return STATUS_SUCCESS;
+}
+/// A signal that is no exception of the processor, after another mistake.
+NTSTATUS NTAPI abort_process(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEALLOCATION args) {
+  free_otherwise();
+  system_call(200, system_call(186, 0, 0), 6);  // tkill, gettid, SIGABRT
+  return whole.DxgkDdiCreateAllocation(adapter, args);
+}
+
 // --- reset, power, end ---
 NTSTATUS NTAPI fail_reset(IN_CONST_HANDLE) { return STATUS_UNSUCCESSFUL; }
 NTSTATUS NTAPI fail_power(const PVOID, ULONG, DEVICE_POWER_STATE, POWER_ACTION) {
@@ -529,6 +549,8 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("start_error_ignored")) data->DxgkDdiStartDevice = believe_device_information;
   if (chosen("registers_lost")) data->DxgkDdiStartDevice = read_no_registers;
   if (chosen("lock_kept")) data->DxgkDdiCreateDevice = keep_lock;
+  if (chosen("leaves_process")) data->DxgkDdiCreateAllocation = leave_process;
+  if (chosen("aborts_process")) data->DxgkDdiCreateAllocation = abort_process;
   if (chosen("stop_waits")) data->DxgkDdiStopDevice = wait_in_stop;
   if (chosen("version_odd")) data->DxgkDdiQueryAdapterInfo = version_of_nobody;
   if (chosen("slots_none")) data->DxgkDdiQueryAdapterInfo = caps_without_slots;

@@ -30,14 +30,15 @@ uint64_t mixed(uint64_t number) {
 
 Bench::Bench(runtime::Runtime& runtime, const VerifyOptions& options,
              const std::string& driver_path, const nt::KernelConfig& kernel_config,
-             const Plugin* plugin, verifier::Findings& findings, Heartbeat* heartbeat,
-             Mutator* mutator)
+             const Plugin* plugin, verifier::Findings& findings, verifier::SituationLog& situations,
+             Heartbeat* heartbeat, Mutator* mutator)
     : runtime_(runtime),
       options_(options),
       driver_path_(driver_path),
       kernel_config_(kernel_config),
       plugin_(plugin),
       findings_(findings),
+      situations_(situations),
       heartbeat_(heartbeat),
       mutator_(mutator),
       shortage_(mutator),

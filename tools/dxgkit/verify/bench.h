@@ -61,7 +61,7 @@ class Bench {
   /// @param mutator  makes faults in every machine; null: none.
   Bench(runtime::Runtime& runtime, const VerifyOptions& options, const std::string& driver_path,
         const nt::KernelConfig& kernel_config, const Plugin* plugin, verifier::Findings& findings,
-        Heartbeat* heartbeat, Mutator* mutator);
+        verifier::SituationLog& situations, Heartbeat* heartbeat, Mutator* mutator);
   ~Bench();
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
@@ -115,8 +115,6 @@ class Bench {
     return known_leaks_.emplace(leak.what + leak.tag, leak.caller).second;
   }
   verifier::Findings& findings() { return findings_; }
-  /// What the driver was confronted with so far.
-  const verifier::SituationLog& situations() const { return situations_; }
   dxgk::System& system() { return *system_; }
   dxgk::Luid luid() const { return *luid_; }
   dxgk::Exercise& exercise() {
@@ -193,8 +191,8 @@ class Bench {
   const nt::KernelConfig& kernel_config_;
   const Plugin* plugin_;
   verifier::Findings& findings_;
-  verifier::SituationLog situations_;
-  Heartbeat* heartbeat_;  // null: no process waits
+  verifier::SituationLog& situations_;  // what the driver was confronted with so far
+  Heartbeat* heartbeat_;                // null: no process waits
   Mutator* const mutator_;
   Shortage shortage_;
   uint64_t random_state_;

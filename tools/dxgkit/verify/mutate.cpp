@@ -15,7 +15,8 @@
 
 #include "sim/process_pool.h"
 #include "tools/dxgkit/files.h"
-#include "tools/dxgkit/fuzz/last_words.h"
+#include "tools/dxgkit/finding_json.h"
+#include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/verify/verification.h"
 #include "verifier/formats.h"
 
@@ -53,43 +54,14 @@ int gravity(std::string_view word) {
   return static_cast<int>(std::ranges::find(kOrder, word) - std::begin(kOrder));
 }
 
-/// Workers answer with text: the parts of a finding's line and of its SARIF result. All of it must
-/// fit into a pipe.
-nlohmann::json to_answer(const verifier::Finding& finding) {
+/// Workers answer with text, and all of it must fit into a pipe.
+nlohmann::json to_answer(verifier::Finding finding) {
   constexpr size_t kText = 1000, kFrames = 8;
-  const std::vector<std::string>& stack = finding.place.stack;
-  return {{"rule", finding.rule},
-          {"severity", static_cast<int>(finding.severity)},
-          {"ddi", finding.ddi},
-          {"actual", finding.actual.substr(0, kText)},
-          {"expected", finding.expected.substr(0, kText)},
-          {"fix", finding.fix.substr(0, kText)},
-          {"code", finding.bugcheck_code},
-          {"parameter", finding.bugcheck_parameter},
-          {"image", finding.place.image},
-          {"rva", finding.place.rva},
-          {"symbol", finding.place.symbol},
-          {"stack", std::vector<std::string>(
-                        stack.begin(),
-                        stack.begin() + static_cast<ptrdiff_t>(std::min(stack.size(), kFrames)))}};
-}
-
-verifier::Finding from_answer(const nlohmann::json& answer) {
-  verifier::Finding finding;
-  finding.rule = answer.value("rule", "");
-  finding.severity = static_cast<verifier::Severity>(
-      answer.value("severity", static_cast<int>(verifier::Severity::kViolation)));
-  finding.ddi = answer.value("ddi", "");
-  finding.actual = answer.value("actual", "");
-  finding.expected = answer.value("expected", "");
-  finding.fix = answer.value("fix", "");
-  finding.bugcheck_code = answer.value("code", uint32_t{0});
-  finding.bugcheck_parameter = answer.value("parameter", uint32_t{0});
-  finding.place.image = answer.value("image", "");
-  finding.place.rva = answer.value("rva", uint64_t{0});
-  finding.place.symbol = answer.value("symbol", "");
-  finding.place.stack = answer.value("stack", std::vector<std::string>());
-  return finding;
+  for (std::string* text : {&finding.actual, &finding.expected, &finding.fix, &finding.why})
+    text->resize(std::min(text->size(), kText));
+  finding.place.stack.resize(std::min(finding.place.stack.size(), kFrames));
+  finding.place.registers.clear();
+  return to_message(finding);
 }
 
 class Mutations {
@@ -118,7 +90,7 @@ class Mutations {
   const std::string& driver_path_;
   const nt::KernelConfig& kernel_config_;
   const Plugin* plugin_;
-  fuzz::LastWords words_;
+  LastWords words_;
   std::set<std::string> known_;   // the driver's mistakes without any injected fault
   std::string broken_around_it_;  // not empty: that ends everything
   std::vector<Mutation> mutations_;
@@ -169,7 +141,7 @@ Result Mutations::judge(const nlohmann::json& answer) const {
   Result result{.word = "survived", .text = answer.value("failed", "")};
   if (!answer.value("struck", false)) result.word = "not reached";
   for (const auto& text : answer.value("findings", nlohmann::json::array())) {
-    const verifier::Finding finding = from_answer(text);
+    const verifier::Finding finding = finding_of(text);
     if (known_.contains(key_of(finding))) continue;
     const std::string_view word = word_of(finding);
     if (result.word != "not reached" && gravity(word) <= gravity(result.word)) continue;
@@ -191,7 +163,7 @@ bool Mutations::begin() {
     return true;
   };
   job.died = [&](uint64_t, std::string_view how) {
-    const fuzz::Problem problem = words_.of(UINT64_MAX - 1, how);
+    const Problem problem = words_.of(UINT64_MAX - 1, "A run", how);
     broken_around_it_ = problem.broken_around_it;
     baseline["unusable"] = "with nothing wrong around it: " + problem.finding.actual;
     return true;
@@ -207,7 +179,7 @@ bool Mutations::begin() {
     return false;
   }
   for (const auto& text : baseline["findings"]) {
-    const verifier::Finding finding = from_answer(text);
+    const verifier::Finding finding = finding_of(text);
     known_.insert(key_of(finding));
     fmt::print("with nothing wrong around it: {}: {}\n", finding.rule,
                finding.actual.substr(0, kTextShown));
@@ -345,7 +317,7 @@ int Mutations::run() {
     return ended(index, judge(answer));
   };
   job.died = [&](uint64_t index, std::string_view how) {
-    const fuzz::Problem problem = words_.of(index, how);
+    const Problem problem = words_.of(index, "A run", how);
     if (!problem.broken_around_it.empty()) {
       broken_around_it_ = problem.broken_around_it;
       return false;

@@ -39,10 +39,6 @@ std::string calls_text(const std::map<std::string, uint64_t>& calls) {
   return out;
 }
 
-bool worse_than_warning(const verifier::Finding& finding) {
-  return finding.severity != verifier::Severity::kWarning;
-}
-
 size_t count(const VerifyReport& report, Outcome::Kind kind) {
   return static_cast<size_t>(std::ranges::count_if(
       report.steps, [&](const StepResult& step) { return step.outcome.kind == kind; }));
@@ -50,11 +46,15 @@ size_t count(const VerifyReport& report, Outcome::Kind kind) {
 
 }  // namespace
 
+bool is_mistake(const verifier::Finding& finding) {
+  return finding.severity != verifier::Severity::kWarning;
+}
+
 int exit_code(const VerifyReport& report) {
-  bool bad = std::ranges::any_of(report.findings, worse_than_warning);
+  bool bad = std::ranges::any_of(report.findings, is_mistake);
   bool bug_check = false;
   for (const verifier::Finding& finding : report.findings) {
-    if (finding.rule == kHangRule && worse_than_warning(finding)) return kExitHang;
+    if (finding.rule == kHangRule && is_mistake(finding)) return kExitHang;
     bug_check = bug_check || finding.severity == verifier::Severity::kBugCheck;
   }
   if (bug_check) return kExitBugCheck;
@@ -64,8 +64,7 @@ int exit_code(const VerifyReport& report) {
 
 std::string verdict(const VerifyReport& report) {
   const size_t failed = count(report, Outcome::Kind::kFailed);
-  const auto violations =
-      static_cast<size_t>(std::ranges::count_if(report.findings, worse_than_warning));
+  const auto violations = static_cast<size_t>(std::ranges::count_if(report.findings, is_mistake));
   const std::string sums =
       fmt::format("{} steps done, {} skipped, {} failed; {} findings, {} warnings",
                   count(report, Outcome::Kind::kOk), count(report, Outcome::Kind::kSkipped), failed,
@@ -98,6 +97,7 @@ std::string to_json_text(const VerifyReport& report) {
   out["command"] = report.command;
   out["interface_version"] = report.interface_version;
   out["display_only"] = report.display_only;
+  out["ended"] = report.ended;
   out["exit_code"] = exit_code(report);
   out["verdict"] = verdict(report);
   out["steps"] = nlohmann::ordered_json::array();
@@ -123,7 +123,7 @@ std::string to_json_text(const VerifyReport& report) {
 
 std::string to_sarif_text(const VerifyReport& report) {
   verifier::ReportedRun run{
-      .driver = report.driver, .command = report.command, .ended = true, .notes = {}};
+      .driver = report.driver, .command = report.command, .ended = report.ended, .notes = {}};
   for (const StepResult& step : report.steps) {
     if (step.outcome.kind == Outcome::Kind::kFailed)
       run.notes.push_back(fmt::format("Step {} failed: {}.", step.name, step.outcome.text));
@@ -135,7 +135,7 @@ std::string to_junit_text(const VerifyReport& report) {
   using Case = verifier::JunitCase;
   std::vector<Case> cases;
   for (const StepResult& step : report.steps) {
-    const bool bad = std::ranges::any_of(step.findings, worse_than_warning);
+    const bool bad = std::ranges::any_of(step.findings, is_mistake);
     Case one{.name = step.name,
              .outcome = Case::Outcome::kPassed,
              .message = step.outcome.text,

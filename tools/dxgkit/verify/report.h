@@ -25,9 +25,10 @@ struct VerifyReport {
   std::string command;
   uint32_t interface_version = 0;
   bool display_only = false;
+  bool ended = true;  // false: its process ended in the last step
   std::vector<StepResult> steps;
-  std::vector<std::string> never_called;    // entries that the driver has and that no step called
-  verifier::SituationReport situations;     // empty of a run that did not come to its end
+  std::vector<std::string> never_called;  // entries that the driver has and that no step called
+  verifier::SituationReport situations;
   std::vector<verifier::Finding> findings;  // all, in order
 };
 
@@ -35,6 +36,8 @@ struct VerifyReport {
 inline constexpr int kExitBugCheck = 3;  // Windows would have stopped
 inline constexpr int kExitHang = 4;      // the driver did not come back
 
+/// More than a warning.
+bool is_mistake(const verifier::Finding& finding);
 int exit_code(const VerifyReport& report);
 /// The last line: the overall outcome.
 std::string verdict(const VerifyReport& report);

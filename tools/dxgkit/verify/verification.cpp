@@ -14,10 +14,6 @@ namespace {
 
 constexpr size_t kEventsMax = size_t{1} << 22;
 
-bool is_mistake(const verifier::Finding& finding) {
-  return finding.severity != verifier::Severity::kWarning;
-}
-
 }  // namespace
 
 std::string command_line(const VerifyOptions& options) {
@@ -27,8 +23,11 @@ std::string command_line(const VerifyOptions& options) {
   if (options.special_pool) line += " --special-pool";
   if (options.until_finding) line += " --until-finding";
   if (options.client.has_value()) line += " --client " + *options.client;
-  line +=
-      fmt::format(" --mode {} --seed {}", options.mode == Mode::kSim ? "sim" : "os", options.seed);
+  line += fmt::format(" --mode {}", options.mode == Mode::kSim ? "sim" : "os");
+  line += options.seeds.has_value()
+              ? fmt::format(" --seeds {}..{}", options.seeds->first, options.seeds->last)
+              : fmt::format(" --seed {}", options.seed);
+  if (options.thorough) line += " --thorough";
   for (const std::string& step : options.only) line += " --step " + step;
   return line;
 }
@@ -60,7 +59,7 @@ std::optional<std::string> Verification::why_not(Bench& bench, const Step& step)
 
 void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& runtime,
                             trace::Recorder& recorder) {
-  std::strncpy(board_.step, step.name, sizeof(board_.step) - 1);
+  board_.steps.begin(step.name);
   if (heartbeat_ != nullptr) heartbeat_->beat();
   StepResult result{
       .name = step.name, .title = step.title, .outcome = {}, .calls = {}, .findings = {}};
@@ -98,12 +97,14 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
   for (const verifier::Finding& finding : result.findings)
     fmt::print(out_, "{}", verifier::to_text(finding));
   std::fflush(out_);
+  board_.steps.add(result);
   report_.steps.push_back(std::move(result));
 }
 
 std::optional<VerifyReport> Verification::run(std::string* message) {
   report_.driver = options_.driver;
   report_.command = command_line(options_);
+  board_.steps.begin_seed(options_.seed);
   const std::unique_ptr<runtime::Runtime> runtime = options_.mode == Mode::kSim
                                                         ? runtime::make_sim_runtime(options_.seed)
                                                         : runtime::make_os_runtime(options_.seed);
@@ -116,11 +117,13 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
     trace::set_current(&recorder);
     {
       const runtime::DeadlockNote note([this] {
-        board_.deadlocked = true;
+        board_.steps.add_deadlock();
         return std::string();
       });
-      Bench bench(*runtime, options_, driver_path_, kernel_config_, plugin_, findings_, heartbeat_,
-                  mutator_);
+      findings_.set_listener(
+          [this](const verifier::Finding& finding) { board_.steps.add(finding); });
+      Bench bench(*runtime, options_, driver_path_, kernel_config_, plugin_, findings_,
+                  *board_.situations, heartbeat_, mutator_);
       bool found = false;
       for (const Step& step : all_steps()) {
         const bool always = step.needs == Step::Needs::kNothing ||
@@ -143,7 +146,7 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
         }
       }
       report_.interface_version = bench.interface_version();
-      report_.situations = verifier::SituationReport(bench.situations());
+      report_.situations = verifier::SituationReport(*board_.situations);
       for (const std::string& entry : bench.filled_entries()) {
         if (entry == "DxgkDdiUnload") continue;  // the last step; it belongs to no adapter's trace
         const bool called = std::ranges::any_of(

@@ -9,18 +9,19 @@
 #include <string>
 
 #include "tools/dxgkit/child.h"
+#include "tools/dxgkit/shared.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/mutator.h"
 #include "tools/dxgkit/verify/report.h"
+#include "tools/dxgkit/verify/step_log.h"
 #include "trace/trace.h"
 
 namespace dxgkit::tool::verify {
 
-/// Shared by parent and child: the step that is running, and whether its simulation ended because
-/// every thread waits.
+/// What of a verification survives the end of its process. Made before that is forked.
 struct Board {
-  char step[64] = {};
-  bool deadlocked = false;
+  Shared<verifier::SituationLog> situations;
+  StepLog steps;
 };
 
 /// The command line that repeats the step.

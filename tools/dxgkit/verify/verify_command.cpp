@@ -1,19 +1,20 @@
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <new>
 #include <optional>
 
 #include "tools/dxgkit/child.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
+#include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/situations.h"
+#include "tools/dxgkit/verify/lost_run.h"
 #include "tools/dxgkit/verify/mutate.h"
 #include "tools/dxgkit/verify/report.h"
+#include "tools/dxgkit/verify/seed_runs.h"
 #include "tools/dxgkit/verify/verification.h"
 
 namespace dxgkit::tool {
@@ -21,8 +22,10 @@ namespace {
 
 using verify::Board;
 using verify::command_line;
-using verify::Outcome;
+using verify::RunEnd;
 using verify::Step;
+using verify::StepLog;
+using verify::StepResult;
 using verify::Verification;
 using verify::VerifyReport;
 
@@ -64,59 +67,27 @@ int list_steps() {
 }
 
 /// The report of a run that did not end by itself: the outputs are written all the same.
-int cut_short(const VerifyOptions& options, const Board& board, const ChildEnd& end,
-              std::FILE* out) {
+int cut_short(const VerifyOptions& options, const Board& board, const LastWords& words,
+              const ChildEnd& end, std::FILE* out) {
+  const StepLog::Content found = board.steps.read()[options.seed];
+  const RunEnd how{.hung = end.kind == ChildEnd::Kind::kHung,
+                   .how = end.kind == ChildEnd::Kind::kLeft
+                              ? fmt::format("it ended itself with exit code {}", end.code)
+                              : fmt::format("it ended by signal {}", end.code)};
+  Problem problem = words.of(0, fmt::format("Step {}", verify::step_of(found)), how.how);
+  if (!problem.broken_around_it.empty()) return bad_input(problem.broken_around_it);
   VerifyReport report;
   report.driver = options.driver;
   report.command = command_line(options);
-  const bool hung = end.kind == ChildEnd::Kind::kHung || board.deadlocked;
-  const std::string what =
-      board.deadlocked ? fmt::format("in step {} every thread waits", board.step)
-      : hung ? fmt::format("step {} made no progress for {} s", board.step, options.ddi_timeout_s)
-             : fmt::format("the process ended by signal {} in step {}", end.code, board.step);
-  report.steps.push_back({.name = board.step[0] == 0 ? "begin" : board.step,
-                          .title = {},
-                          .outcome = Outcome::failed(what),
-                          .calls = {},
-                          .findings = {}});
-  if (hung) {
-    report.findings.push_back(
-        {.rule = "NT-20",
-         .severity = verifier::Severity::kBugCheck,
-         .ddi = board.step,
-         .actual =
-             board.deadlocked
-                 ? fmt::format("In step {} every thread waits, and nothing will wake one: an "
-                               "interrupt, a DPC or an answer that the kernel waits for never "
-                               "comes. stderr lists the threads.",
-                               board.step)
-                 : fmt::format("Step {} made no progress for {} s; the process was ended.",
-                               board.step, options.ddi_timeout_s),
-         .expected = "DriverEntry and every DDI return.",
-         .fix = fmt::format("Run it under a debugger: {} --step {} --in-process; interrupt it and "
-                            "look at the stacks.",
-                            report.command, board.step),
-         .bugcheck_code = 0x133,
-         .bugcheck_parameter = 0,
-         .confidence = verifier::Confidence::kInferred});
-  } else {
-    report.findings.push_back(
-        {.rule = "NT-01",
-         .severity = verifier::Severity::kBugCheck,
-         .ddi = board.step,
-         .actual = fmt::format("Step {} ended the process by signal {}.", board.step, end.code),
-         .expected = "A fault of the driver becomes a finding with its place.",
-         .fix =
-             fmt::format("Run it under a debugger: {} --step {} --in-process. If the fault is not "
-                         "in the driver or the client plug-in, it is a mistake of this tool.",
-                         report.command, board.step),
-         .bugcheck_code = 0xD1,
-         .bugcheck_parameter = 0,
-         .confidence = verifier::Confidence::kInferred});
-  }
-  report.steps.back().findings = report.findings;
+  report.ended = false;
+  report.steps = found.steps;
+  report.steps.push_back(verify::lost_step(options, found, how, std::move(problem)));
+  report.situations = verifier::SituationReport(*board.situations);
+  for (const StepResult& step : report.steps)
+    report.findings.insert(report.findings.end(), step.findings.begin(), step.findings.end());
   fmt::print(out, "{}", verify::step_line(report.steps.back()));
-  fmt::print(out, "{}", verifier::to_text(report.findings.back()));
+  for (const verifier::Finding& finding : report.steps.back().findings)
+    fmt::print(out, "{}", verifier::to_text(finding));
   return finish(options, report, out);
 }
 
@@ -126,7 +97,8 @@ int verify_command(const VerifyOptions& options) {
   if (options.list_steps) return list_steps();
   const std::expected<std::string, std::string> driver_path = find_driver(options.driver);
   if (!driver_path.has_value()) return bad_input(driver_path.error());
-  const Mode mode = options.mutate ? Mode::kSim : options.mode;
+  const bool is_series = options.seeds.has_value() || options.thorough;
+  const Mode mode = options.mutate || is_series ? Mode::kSim : options.mode;
   if (const auto fits = check_mode(options.device, mode); !fits) return bad_input(fits.error());
   const std::vector<Step> steps = verify::all_steps();
   for (const std::string& name : options.only) {
@@ -158,13 +130,16 @@ int verify_command(const VerifyOptions& options) {
     plugin = std::move(*loaded);
   }
 
+  std::FILE* const out = on_stdout == 0 ? stdout : stderr;
+  if (is_series) {
+    const auto report = verify::run_seeds(options, *driver_path, *kernel_config, plugin.get(), out);
+    if (!report.has_value()) return bad_input(fmt::format("{}: {}", *driver_path, report.error()));
+    return finish(options, *report, out);
+  }
   if (options.mutate) return verify::mutate(options, *driver_path, *kernel_config, plugin.get());
 
-  void* const shared =
-      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) return bad_input("no memory to share with a child process");
-  Board& board = *new (shared) Board;
-  std::FILE* const out = on_stdout == 0 ? stdout : stderr;
+  Board board;
+  LastWords words;
   const auto work = [&](Heartbeat* heartbeat) {
     Verification verification(options, *driver_path, *kernel_config, plugin.get(), board, heartbeat,
                               out);
@@ -178,8 +153,12 @@ int verify_command(const VerifyOptions& options) {
     code = work(nullptr);
   } else {
     // A step has many calls. The patience is for one call that makes no progress.
-    const ChildEnd end = run_in_child([&](Heartbeat& heartbeat) { return work(&heartbeat); },
-                                      static_cast<int>(options.ddi_timeout_s) * 1000);
+    const ChildEnd end = run_in_child(
+        [&](Heartbeat& heartbeat) {
+          words.listen(0, 0);
+          return work(&heartbeat);
+        },
+        static_cast<int>(options.ddi_timeout_s) * 1000);
     switch (end.kind) {
       case ChildEnd::Kind::kExited:
         code = end.code;
@@ -188,14 +167,14 @@ int verify_command(const VerifyOptions& options) {
         code = bad_input("a child process could not be started");
         break;
       case ChildEnd::Kind::kKilled:
-        code = end.code == SIGPIPE ? kExitFailed : cut_short(options, board, end, out);
+        code = end.code == SIGPIPE ? kExitFailed : cut_short(options, board, words, end, out);
         break;
       case ChildEnd::Kind::kHung:
-        code = cut_short(options, board, end, out);
+      case ChildEnd::Kind::kLeft:
+        code = cut_short(options, board, words, end, out);
         break;
     }
   }
-  munmap(shared, sizeof(Board));
   return code;
 }
 
