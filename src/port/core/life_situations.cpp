@@ -59,6 +59,7 @@ void LifeSituations::has(const DriverCaps& caps) {
   log_.add(Fact::kPreemption, caps.preemption_aware);
   log_.add(Fact::kEngineReset, caps.support_per_engine_tdr);
   log_.add(Fact::kSwizzling, caps.number_of_swizzling_ranges != 0);
+  log_.add(Fact::kSurpriseRemoval, caps.support_surprise_removal);
   log_.add(Fact::kPowerComponents, caps.support_runtime_power_management);
   DXGK_DRIVERCAPS raw{};
   std::memcpy(&raw, caps.raw.data(), std::min(caps.raw.size(), sizeof(raw)));

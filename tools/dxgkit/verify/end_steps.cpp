@@ -82,17 +82,29 @@ Outcome reset(Bench& bench) {
   return Outcome::ok(fmt::format("an idle adapter was reset{}", content_note(bench)));
 }
 
+/// PWR-15: the adapter stands by, and meanwhile a client asks its driver, which wakes no device.
+Status stand_by(Bench& bench, Client& client) {
+  const auto down = bench.system().set_power(bench.luid(), dxgk::PowerTarget::kStandby);
+  if (!down.has_value()) return down.error();
+  std::vector<std::byte> data(bench.plugin() == nullptr ? 64 : bench.plugin()->functions().umd_private_bytes);
+  if (!data.empty()) static_cast<void>(client.query_umd_private(data));
+  const auto up = bench.system().set_power(bench.luid(), dxgk::PowerTarget::kD0);
+  return up.has_value() ? Status::kSuccess : up.error();
+}
+
 Outcome power(Bench& bench) {
-  for (int i = 0; i < 2; ++i) {
-    bool busy = false;
-    const Answer<void> done = across(bench, [&] {
-      const Status status = bench.exercise().power_cycle();
-      busy = status == Status::kGraphicsAllocationBusy;
-      return busy ? Status::kSuccess : status;
-    });
-    if (busy) return Outcome::skipped(kOnScreen);
-    if (!done) return Outcome::failed(done.error());
-  }
+  bool busy = false;
+  const Answer<void> cycled = across(bench, [&] {
+    const Status status = bench.exercise().power_cycle();
+    busy = status == Status::kGraphicsAllocationBusy;
+    return busy ? Status::kSuccess : status;
+  });
+  if (busy) return Outcome::skipped(kOnScreen);
+  if (!cycled) return Outcome::failed(cycled.error());
+  Client client(bench, "asks while it sleeps");
+  if (const Answer<void> open = client.open_adapter(); !open) return Outcome::failed(open.error());
+  const Answer<void> stood_by = across(bench, [&] { return stand_by(bench, client); });
+  if (!stood_by) return Outcome::failed(stood_by.error());
   return Outcome::ok(fmt::format("D3 and back, twice{}", content_note(bench)));
 }
 

@@ -149,6 +149,8 @@ Answer<void> remove_once(Bench& bench, bool asleep, size_t* jobs) {
         *jobs += clients.back()->jobs.size();
       }
     }
+    // Then the first jobs are on the engines.
+    if (!asleep && !clients.empty()) bench.runtime().sleep_for(kBusyNs / 2);
     if (asleep && done) {
       const auto down = bench.system().set_power(bench.luid(), dxgk::PowerTarget::kHibernate);
       if (!down.has_value())
