@@ -84,10 +84,8 @@ static NTSTATUS NTAPI FirstStopDevice(IN_CONST_PVOID context) {
     KeSetEvent(&adapter->Work, 0, FALSE);
     KeWaitForSingleObject(adapter->Thread, Executive, KernelMode, FALSE, NULL);
     ObDereferenceObject(adapter->Thread);
-    adapter->Thread = NULL;
   }
-  if (adapter->Memory != NULL) MmFreeContiguousMemory(adapter->Memory);
-  adapter->Memory = NULL;
+  MmFreeContiguousMemory(adapter->Memory);
   return STATUS_SUCCESS;
 }
 
@@ -105,8 +103,6 @@ static NTSTATUS NTAPI FirstStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_IN
   if (adapter->Memory == NULL) return STATUS_NO_MEMORY;
   adapter->MemoryAddress = MmGetPhysicalAddress(adapter->Memory);
 
-  adapter->Stop = FALSE;
-  adapter->First = adapter->Next = adapter->LastCompleted = adapter->Preemption = 0;
   HANDLE handle = NULL;
   NTSTATUS status =
       PsCreateSystemThread(&handle, THREAD_ALL_ACCESS, NULL, NULL, NULL, GpuThread, adapter);
@@ -553,8 +549,7 @@ static VOID NTAPI GpuThread(PVOID context) {
     if (work) {  // only now: an engine is idle once it has said so
       old = KeAcquireSpinLockRaiseToDpc(&adapter->Lock);
       // A reset in between has emptied the queue, and other jobs may be there.
-      const JOB* first = &adapter->Jobs[adapter->First % QUEUE_SLOTS];
-      if (adapter->First != adapter->Next && first->Fence == job.Fence) ++adapter->First;
+      if (adapter->Jobs[adapter->First % QUEUE_SLOTS].Fence == job.Fence) ++adapter->First;
       adapter->LastCompleted = job.Fence;
       KeReleaseSpinLock(&adapter->Lock, old);
     }

@@ -15,6 +15,7 @@
 #include "dxgk/work/context_allocations.h"
 #include "dxgk/work/device.h"
 #include "dxgk/work/timeout.h"
+#include "nt/stack_fill.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -146,7 +147,10 @@ Status Exercise::repeat_queries() {
   return running() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
-void Exercise::fill_outputs(std::byte fill) { floor().core.port().set_output_fill(fill); }
+void Exercise::fill_outputs(std::byte fill) {
+  floor().core.port().set_output_fill(fill);
+  nt::set_stack_fill(floor().core.kernel(), fill);
+}
 
 void Exercise::collect_debug_info(uint32_t bytes) {
   constexpr uint32_t kTimeoutDetected = 0x117;  // VIDEO_TDR_TIMEOUT_DETECTED
@@ -169,7 +173,20 @@ Result<uint32_t> Exercise::query_fences() {
       const vidsch::NodeStatus status = floor.core.scheduler().node_status(node);
       if (status.hardware_queue_length != 0 || status.preemption_pending) continue;
       const Result<uint32_t> fence = floor.core.port().submission().query_current_fence(node);
-      if (!fence.has_value()) continue;
+      if (!fence.has_value()) {
+        if (!floor.core.port().has_entry("DxgkDdiQueryCurrentFence") || !running()) continue;
+        floor.core.findings().report(
+            {.rule = "INT-22",
+             .severity = verifier::Severity::kViolation,
+             .ddi = "DxgkDdiQueryCurrentFence",
+             .actual = fmt::format("It answered 0x{:08X} for node {}, which is idle.",
+                                   static_cast<uint32_t>(fence.error()), i),
+             .expected = "STATUS_SUCCESS, and the last fence the node has passed.",
+             .fix = "Read the fence where the hardware writes it, and write CurrentFence.",
+             .why = "The kernel asks when an interrupt may have been lost, and has no other way to "
+                    "hear that the work is done."});
+        continue;
+      }
       ++answered;
       // Newer is a preemption's own id, or what the driver has yet to report; older cannot be.
       if (!fence_newer(status.last_completed, SubmissionFenceId{*fence})) continue;

@@ -130,6 +130,11 @@ class Display(Verify):
         ("monitor_known_already", "vidpns", "DOD-03", "has the modes already"),
         ("commit_loses_mode", "vidpns", "DOD-10", "whole picture"),
         ("commit_swallows_failure", "vidpns", "VIDPN-34", "the DDI succeeded"),
+        ("release_keeps_picture", "plain-stop", "DOD-08", "The picture of before"),
+        ("release_names_another", "plain-stop", "DOD-08", "target 0x2"),
+        ("release_of_16_bits", "plain-stop", "DOD-08", "format 23"),
+        ("capability_not_written", "stale-outputs", "LIFE-29", "VidPnHWCaps"),
+        ("present_reads_its_stack", "stale-outputs", "DOD-10", "pixels differ"),
         ("bug_screen_without_size", "bug-check-screen", "DOD-12", "0x0 pixels"),
         ("bug_screen_packed", "bug-check-screen", "DOD-12", "is wrong"),
     )

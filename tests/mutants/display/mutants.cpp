@@ -395,6 +395,51 @@ NTSTATUS NTAPI stop_nothing(IN_CONST_PVOID) { return STATUS_SUCCESS; }
 void stop_keeps_screen(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiStopDevice = stop_nothing;
 }
+NTSTATUS NTAPI release_with_picture(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET_ID target,
+                                    PDXGK_DISPLAY_INFORMATION left) {
+  const NTSTATUS status = dxgk.DxgkCbAcquirePostDisplayOwnership(dxgk.DeviceHandle, left);
+  left->TargetId = target;
+  return NT_SUCCESS(status) ? original.DxgkDdiStopDevice(context) : status;
+}
+void release_keeps_picture(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStopDeviceAndReleasePostDisplayOwnership = release_with_picture;
+}
+NTSTATUS NTAPI release_another_target(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET_ID target,
+                                      PDXGK_DISPLAY_INFORMATION left) {
+  const NTSTATUS status =
+      original.DxgkDdiStopDeviceAndReleasePostDisplayOwnership(context, target, left);
+  left->TargetId = target + 1;
+  return status;
+}
+void release_names_another(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStopDeviceAndReleasePostDisplayOwnership = release_another_target;
+}
+NTSTATUS NTAPI release_16_bits(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET_ID target,
+                               PDXGK_DISPLAY_INFORMATION left) {
+  const NTSTATUS status =
+      original.DxgkDdiStopDeviceAndReleasePostDisplayOwnership(context, target, left);
+  left->ColorFormat = D3DDDIFMT_R5G6B5;
+  return status;
+}
+void release_of_16_bits(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStopDeviceAndReleasePostDisplayOwnership = release_16_bits;
+}
+NTSTATUS NTAPI capability_of_none(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYVIDPNHWCAPABILITY) {
+  return STATUS_SUCCESS;
+}
+void capability_not_written(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryVidPnHWCapability = capability_of_none;
+}
+NTSTATUS NTAPI present_by_habit(IN_CONST_HANDLE context,
+                                IN_CONST_PDXGKARG_PRESENT_DISPLAYONLY present) {
+  // Nobody has set `skipped`: mostly it is what the call before left.
+  volatile UINT skipped[64];
+  return skipped[5] == 0x5A5A5A5A ? STATUS_SUCCESS
+                                  : original.DxgkDdiPresentDisplayOnly(context, present);
+}
+void present_reads_its_stack(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiPresentDisplayOnly = present_by_habit;
+}
 NTSTATUS NTAPI enable_without_size(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET_ID target,
                                    PDXGKARG_SYSTEM_DISPLAY_ENABLE_FLAGS flags, UINT*, UINT*,
                                    D3DDDIFORMAT* format) {
@@ -497,6 +542,11 @@ const Mutant kMutants[] = {
     {"hidden_stays", hidden_stays},
     {"hidden_presents", hidden_presents},
     {"stop_keeps_screen", stop_keeps_screen},
+    {"release_keeps_picture", release_keeps_picture},
+    {"release_names_another", release_names_another},
+    {"release_of_16_bits", release_of_16_bits},
+    {"capability_not_written", capability_not_written},
+    {"present_reads_its_stack", present_reads_its_stack},
     {"bug_screen_without_size", bug_screen_without_size},
     {"bug_screen_packed", bug_screen_packed},
     {"present_ignores_pitch", present_ignores_pitch},

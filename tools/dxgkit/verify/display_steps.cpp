@@ -118,14 +118,6 @@ Outcome presents(Bench& bench) {
   return Outcome::ok(fmt::format("{} presents, {} compared with the screen", done, compared));
 }
 
-/// Nothing can be seen on it: it is off, or black.
-bool is_dark(const bus::ScreenImage& image) {
-  for (size_t i = 0; i < image.pixels.size(); ++i) {
-    if (i % kPixelBytes != 3 && image.pixels[i] != 0) return false;
-  }
-  return true;
-}
-
 Answer<void> look_dark(Bench& bench, const char* ddi, const char* when) {
   if (is_dark(bench.screen()->image())) return {};
   bench.findings().report(
