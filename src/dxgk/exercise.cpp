@@ -304,6 +304,33 @@ bool Exercise::scribble_backing(Process& process, Handle allocation, std::byte v
   return written;
 }
 
+Status Exercise::fill(Process& process, Handle allocation, uint32_t pattern) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const AllocationId id, find(process, allocation));
+  bool done = false;
+  Status status = Status::kInvalidParameter;
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    vidmm::MemoryManager& memory = floor().core.memory();
+    const vidmm::Placement place = memory.placement(id);
+    if (place.segment == kSystemMemory || memory.pending_operations(id) != 0 ||
+        memory.segments()[place.segment.value - 1].kind != vidmm::SegmentKind::kMemory) {
+      return;
+    }
+    const PagingTarget target = floor().paging->target(id);
+    port::PagingOperation operation;
+    operation.kind = port::PagingOperation::Kind::kFill;
+    operation.allocation = target.driver_allocation;
+    operation.segment = place.segment;
+    operation.segment_address = place.gpu_address;
+    operation.size_bytes = target.pages.size() * kPageBytes;
+    operation.fill_pattern = pattern;
+    floor().paging->enqueue_plain(operation, [&done] { done = true; });
+    floor().core.pump();
+    status = Status::kSuccess;
+  });
+  if (!is_success(status)) return status;
+  return floor().core.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
+}
+
 Status Exercise::evict_all() { return empty_segments(Tables::kStay); }
 
 Status Exercise::empty_segments(Tables tables) {

@@ -116,6 +116,15 @@ Answer<void> refuse_each(Bench& bench, Kind kind, Tally* tally) {
       if (round == 0) {
         ++tally->refused;
         if (!started) ++tally->failed;
+        if (!started && struck.ddi == "DxgkDdiAddDevice" &&
+            outcome.text.ends_with(status_text(Status::kNotSupported))) {
+          report_start(bench, "LIFE-27", struck.ddi,
+                       fmt::format("It succeeded without a context when request {} got {}: that "
+                                   "the device is none of the driver's.",
+                                   struck.routine,
+                                   kind == Kind::kMemory ? "no memory" : "a failure"));
+          return std::unexpected("AddDevice disowns its device " + told);
+        }
         if (!work) {
           report_start(bench, "LIFE-27", struck.ddi,
                        fmt::format("A start {} succeeds, and work fails: {}.", told, work.error()));
@@ -299,6 +308,7 @@ Answer<void> shows(Bench& bench) {
 Outcome stale_outputs(Bench& bench) {
   constexpr std::byte kFills[] = {std::byte{0xA5}, std::byte{0x5A}};
   for (const std::byte fill : kFills) {
+    const size_t before = bench.findings().total();
     bench.exercise().fill_outputs(fill);
     // Its threads begin with such a stack, too.
     if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
@@ -315,7 +325,21 @@ Outcome stale_outputs(Bench& bench) {
         fmt::format("with outputs full of {:#04x}", std::to_integer<int>(fill));
     if (!is_success(asked))
       return Outcome::failed(fmt::format("a query answers {} {}", status_text(asked), with));
-    if (!work) return Outcome::failed(fmt::format("{} {}", work.error(), with));
+    if (!work) {
+      if (bench.findings().total() == before) {
+        bench.findings().report(
+            {.rule = "LIFE-29",
+             .severity = verifier::Severity::kViolation,
+             .ddi = "",
+             .actual = fmt::format("Work that goes well otherwise does not {}, and on the stack: "
+                                   "{}.",
+                                   with, work.error()),
+             .expected = "What a driver does depends on nothing that nobody has written.",
+             .fix = "Initialise each local variable and each structure that goes to a callback; "
+                    "set each member of an answer."});
+      }
+      return Outcome::failed(fmt::format("{} {}", work.error(), with));
+    }
   }
   return Outcome::ok(fmt::format("queries, new objects and work with {} kinds of bytes in their "
                                  "outputs and on the stack",
