@@ -70,9 +70,7 @@ NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO,
   NTSTATUS status =
       adapter->dxgk.DxgkCbAcquirePostDisplayOwnership(adapter->dxgk.DeviceHandle, &adapter->post);
   if (!NT_SUCCESS(status)) return status;
-  // No registers: without a mode that somebody else set there is nothing this driver can do.
-  if (adapter->post.Width == 0 || adapter->post.Pitch / kPixelBytes < adapter->post.Width)
-    return STATUS_DEVICE_CONFIGURATION_ERROR;
+  // No registers: without a mode that somebody else set there is nothing to map.
   adapter->size = {adapter->post.Width, adapter->post.Height};
   PVOID screen = nullptr;
   status = adapter->dxgk.DxgkCbMapMemory(adapter->dxgk.DeviceHandle, adapter->post.PhysicAddress,
@@ -129,10 +127,8 @@ NTSTATUS NTAPI DdiRecommendMonitorModes(IN_CONST_HANDLE context,
   return recommend_monitor_mode(adapter_of(context)->table(), args, adapter_of(context)->size);
 }
 
-NTSTATUS NTAPI DdiCommitVidPn(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COMMITVIDPN_CONST args) {
-  // There is one mode: what is shown of it, the visibility says.
-  modes::Shown shown = {};
-  return read_commit(adapter_of(context)->table(), args, &shown);
+NTSTATUS NTAPI DdiCommitVidPn(IN_CONST_HANDLE, IN_CONST_PDXGKARG_COMMITVIDPN_CONST) {
+  return STATUS_SUCCESS;  // there is one mode, and the visibility says whether it is shown
 }
 
 NTSTATUS NTAPI DdiSetVisibility(IN_CONST_HANDLE context,
@@ -169,11 +165,11 @@ NTSTATUS NTAPI DdiSystemDisplayEnable(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET
 void NTAPI DdiSystemDisplayWrite(PVOID context, PVOID source, UINT width, UINT height, UINT stride,
                                  UINT x, UINT y) {
   const Adapter& adapter = *adapter_of(context);
-  for (UINT line = 0; line < height && y + line < adapter.size.height; ++line) {
-    const auto* from =
-        reinterpret_cast<const ULONG*>(static_cast<const UCHAR*>(source) + SIZE_T{line} * stride);
-    ULONG* to = adapter.row(y + line);
-    for (UINT i = 0; i < width && x + i < adapter.size.width; ++i) to[x + i] = from[i];
+  // The picture lies inside the size that the function above has told.
+  for (UINT line = 0; line < height; ++line) {
+    RtlCopyMemory(adapter.row(y + line) + x,
+                  static_cast<const UCHAR*>(source) + SIZE_T{line} * stride,
+                  SIZE_T{width} * kPixelBytes);
   }
 }
 

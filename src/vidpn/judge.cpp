@@ -378,6 +378,14 @@ Judgments judge_monitor_mode(const Profile& profile, const MonitorMode& mode) {
                   .fix = "Set D3DKMDT_CB_SRGB and D3DKMDT_MP_NOTPREFERRED."});
     return judge.take();
   }
+  const auto& bits = mode.color_ranges;  // of red, green, blue, and a fourth that may be none
+  if (bits[0] == 0 || bits[1] == 0 || bits[2] == 0) {
+    judge.remark({.rule = "VIDPN-21",
+                  .actual = fmt::format("has ColorCoeffDynamicRanges {}, {}, {}.", bits[0], bits[1],
+                                        bits[2]),
+                  .expected = "Each of the first three channels has so many bits.",
+                  .fix = "Set 8 for each channel of an ordinary monitor."});
+  }
   constexpr uint32_t kOriginDriver = 5;
   if (mode.origin != kOriginDriver) {
     judge.remark({.rule = "VIDPN-21",

@@ -4,7 +4,7 @@
 #undef DxgkInitializeDisplayOnlyDriver
 #include <ntddk.h>
 
-#include "miniports/modes/modes.h"
+#include "miniports/modes/commit.h"
 
 extern "C" NTSTATUS NTAPI read_mutant_name(PUNICODE_STRING path, char* name, ULONG size);
 
@@ -345,9 +345,15 @@ NTSTATUS NTAPI recommend_once(IN_CONST_HANDLE context,
 void monitor_known_already(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiRecommendMonitorModes = recommend_once;
 }
+/// A driver that has to know what it shows.
+NTSTATUS read_and_commit(HANDLE context, const DXGKARG_COMMITVIDPN* args) {
+  modes::Shown shown = {};
+  const NTSTATUS status = modes::read_commit(mode_table(), args, &shown);
+  return NT_SUCCESS(status) ? original.DxgkDdiCommitVidPn(context, args) : status;
+}
 bool lost;  // the mode, by a commit that failed
 NTSTATUS NTAPI commit_or_lose(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COMMITVIDPN_CONST args) {
-  const NTSTATUS status = original.DxgkDdiCommitVidPn(context, args);
+  const NTSTATUS status = read_and_commit(context, args);
   lost = !NT_SUCCESS(status);
   return status;
 }
@@ -357,15 +363,17 @@ NTSTATUS NTAPI present_unless_lost(IN_CONST_HANDLE context,
 }
 void commit_loses_mode(KMDDOD_INITIALIZATION_DATA* table) {
   lost = false;
+  table->DxgkDdiStartDevice = remember_size;
   table->DxgkDdiCommitVidPn = commit_or_lose;
   table->DxgkDdiPresentDisplayOnly = present_unless_lost;
 }
 NTSTATUS NTAPI commit_whatever_fails(IN_CONST_HANDLE context,
                                      IN_CONST_PDXGKARG_COMMITVIDPN_CONST args) {
-  (void)original.DxgkDdiCommitVidPn(context, args);
+  (void)read_and_commit(context, args);
   return STATUS_SUCCESS;
 }
 void commit_swallows_failure(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = remember_size;
   table->DxgkDdiCommitVidPn = commit_whatever_fails;
 }
 
