@@ -67,15 +67,13 @@ NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO,
   Adapter* adapter = adapter_of(context);
   adapter->dxgk = *dxgk;
   *sources = *children = 1;
-  NTSTATUS status =
-      adapter->dxgk.DxgkCbAcquirePostDisplayOwnership(adapter->dxgk.DeviceHandle, &adapter->post);
-  if (!NT_SUCCESS(status)) return status;
-  // No registers: without a mode that somebody else set there is nothing to map.
+  // No registers: without a mode that somebody else set, or that can be had, nothing is mapped.
+  (void)adapter->dxgk.DxgkCbAcquirePostDisplayOwnership(adapter->dxgk.DeviceHandle, &adapter->post);
   adapter->size = {adapter->post.Width, adapter->post.Height};
   PVOID screen = nullptr;
-  status = adapter->dxgk.DxgkCbMapMemory(adapter->dxgk.DeviceHandle, adapter->post.PhysicAddress,
-                                         adapter->post.Pitch * adapter->post.Height, FALSE, FALSE,
-                                         MmWriteCombined, &screen);
+  const NTSTATUS status = adapter->dxgk.DxgkCbMapMemory(
+      adapter->dxgk.DeviceHandle, adapter->post.PhysicAddress,
+      adapter->post.Pitch * adapter->post.Height, FALSE, FALSE, MmWriteCombined, &screen);
   if (!NT_SUCCESS(status)) return status;
   adapter->screen = static_cast<UCHAR*>(screen);
   return STATUS_SUCCESS;

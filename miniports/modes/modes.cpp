@@ -188,7 +188,7 @@ NTSTATUS enumerate_path(const ModeTable& table, const Network& network,
                                args->EnumPivot.VidPnSourceId == path->VidPnSourceId;
   const bool target_is_pivot = args->EnumPivotType == D3DKMDT_EPT_VIDPNTARGET &&
                                args->EnumPivot.VidPnTargetId == path->VidPnTargetId;
-  Size source = {0, 0}, target = {0, 0};
+  Size source = {}, target = {};
   NTSTATUS status = pinned_source_size(network, path->VidPnSourceId, &source);
   if (NT_SUCCESS(status)) status = pinned_target_size(network, path->VidPnTargetId, &target);
   if (NT_SUCCESS(status) && source.width == 0 && !source_is_pivot)
@@ -203,7 +203,7 @@ NTSTATUS enumerate_path(const ModeTable& table, const Network& network,
 /// them; no transformation is.
 NTSTATUS check_path(const ModeTable& table, const Network& network,
                     const D3DKMDT_VIDPN_PRESENT_PATH* path, BOOLEAN* supported) {
-  Size source = {0, 0}, target = {0, 0};
+  Size source = {}, target = {};
   NTSTATUS status = pinned_source_size(network, path->VidPnSourceId, &source);
   if (NT_SUCCESS(status)) status = pinned_target_size(network, path->VidPnTargetId, &target);
   if (!NT_SUCCESS(status)) return status;

@@ -302,7 +302,13 @@ Judgments judge_source_mode(const Profile& profile, const SourceMode& mode) {
                   .expected = "Type is a graphics or text mode.",
                   .fix = "Set D3DKMDT_RMT_GRAPHICS before adding the mode."});
   } else if (text) {
-    return {};
+    if (profile.kind == DriverKind::kDisplayOnly) {
+      judge.remark({.rule = "VIDPN-10",
+                    .actual = "has Type D3DKMDT_RMT_TEXT.",
+                    .expected = "What a display-only driver shows are pixels: a graphics mode.",
+                    .fix = "Set D3DKMDT_RMT_GRAPHICS before adding the mode."});
+    }
+    return judge.take();
   } else if (!sensible(mode.surface)) {
     judge.refuse({.status = kInvalidPrimarySurfaceSize,
                   .rule = "VIDPN-10",
