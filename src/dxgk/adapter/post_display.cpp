@@ -37,11 +37,10 @@ void keep_post_display(AdapterCore& core, bus::PostDisplay post,
         .rule = "DOD-08",
         .severity = verifier::Severity::kViolation,
         .ddi = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership",
-        .actual =
-            format_is_right
-                ? fmt::format("It left target {:#x}, which the adapter does not have.",
-                              left.target_id)
-                : fmt::format("It left format {}.", left.format),
+        .actual = format_is_right
+                      ? fmt::format("It left target {:#x}, which the adapter does not have.",
+                                    left.target_id)
+                      : fmt::format("It left format {}.", left.format),
         .expected = "ColorFormat is D3DDDIFMT_X8R8G8B8 or D3DDDIFMT_A8R8G8B8, and TargetId names "
                     "the target that stays active.",
         .fix = "Set both; TargetId is mostly the one that the call names.",

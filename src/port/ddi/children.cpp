@@ -97,7 +97,8 @@ Status ChildPort::query_child_relations(uint32_t children, std::vector<ChildInfo
       (void)core_.violation(
           "CAPS-08", kQueryChildRelations.name,
           fmt::format("Child {:#x}, a video output, leaves open: {}.", relations[i].ChildUid, open),
-          "A video output says how it hears of monitors that are plugged, and of their orientation.",
+          "A video output says how it hears of monitors that are plugged, and of their "
+          "orientation.",
           "Set both, to ...AlwaysConnected and ..._NONE where nothing is heard.", status);
     }
   }

@@ -231,7 +231,7 @@ BuildPagingResult PagingPort::call_build(const BuildPagingArgs& args) {
   const size_t sample = check ? std::min<size_t>(before.size(), args.buffer_bytes) : 0;
   if (sample != 0) std::memcpy(before.data(), args.buffer, sample);
   Status status = Status::kSuccess;
-  uint32_t room = args.buffer_bytes;      // as the driver is told
+  uint32_t room = args.buffer_bytes;  // as the driver is told
   uint32_t private_room = args.private_bytes;
   std::optional<WriteGuard> behind_room, behind_private_room;  // where that is less
   {

@@ -231,6 +231,34 @@ void support_bits_forgotten(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiEnumVidPnCofuncModality = enumerate_without_scaling;
 }
 
+/// The support bits of before stay beside those of the driver.
+NTSTATUS NTAPI enumerate_beside(IN_CONST_HANDLE context,
+                                IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  const DXGK_VIDPN_INTERFACE* functions = nullptr;
+  D3DKMDT_HVIDPNTOPOLOGY topology = nullptr;
+  const DXGK_VIDPNTOPOLOGY_INTERFACE* paths = nullptr;
+  const D3DKMDT_VIDPN_PRESENT_PATH* path = nullptr;
+  if (!NT_SUCCESS(dxgk.DxgkCbQueryVidPnInterface(args->hConstrainingVidPn,
+                                                 DXGK_VIDPN_INTERFACE_VERSION_V1, &functions)) ||
+      !NT_SUCCESS(functions->pfnGetTopology(args->hConstrainingVidPn, &topology, &paths)) ||
+      !NT_SUCCESS(paths->pfnAcquireFirstPathInfo(topology, &path)) || path == nullptr)
+    return original.DxgkDdiEnumVidPnCofuncModality(context, args);
+  const UINT before = path->ContentTransformation.ScalingSupport.Centered;
+  (void)paths->pfnReleasePathInfo(topology, path);
+  const NTSTATUS status = original.DxgkDdiEnumVidPnCofuncModality(context, args);
+  if (!NT_SUCCESS(status) || before == 0 ||
+      !NT_SUCCESS(paths->pfnAcquireFirstPathInfo(topology, &path)) || path == nullptr)
+    return status;
+  D3DKMDT_VIDPN_PRESENT_PATH own = *path;
+  own.ContentTransformation.ScalingSupport.Centered = 1;
+  (void)paths->pfnUpdatePathSupportInfo(topology, &own);
+  (void)paths->pfnReleasePathInfo(topology, path);
+  return status;
+}
+void support_bits_kept(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_beside;
+}
+
 /// The sizes of a driver that knows two.
 modes::Size sizes[2];
 modes::ModeTable two_modes() {
@@ -403,6 +431,26 @@ NTSTATUS NTAPI stop_nothing(IN_CONST_PVOID) { return STATUS_SUCCESS; }
 void stop_keeps_screen(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiStopDevice = stop_nothing;
 }
+NTSTATUS NTAPI hide_and_show(IN_CONST_HANDLE context,
+                             IN_CONST_PDXGKARG_SETVIDPNSOURCEVISIBILITY args) {
+  DXGKARG_SETVIDPNSOURCEVISIBILITY hidden = *args;
+  hidden.Visible = FALSE;
+  (void)original.DxgkDdiSetVidPnSourceVisibility(context, &hidden);
+  return original.DxgkDdiSetVidPnSourceVisibility(context, args);
+}
+void showing_clears(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetVidPnSourceVisibility = hide_and_show;
+}
+NTSTATUS NTAPI relations_unaware(IN_CONST_PVOID context, PDXGK_CHILD_DESCRIPTOR relations,
+                                 ULONG bytes) {
+  const NTSTATUS status = original.DxgkDdiQueryChildRelations(context, relations, bytes);
+  relations[0].ChildCapabilities.Type.VideoOutput.MonitorOrientationAwareness =
+      D3DKMDT_MOA_UNINITIALIZED;
+  return status;
+}
+void child_awareness_open(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryChildRelations = relations_unaware;
+}
 NTSTATUS NTAPI release_with_picture(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET_ID target,
                                     PDXGK_DISPLAY_INFORMATION left) {
   const NTSTATUS status = dxgk.DxgkCbAcquirePostDisplayOwnership(dxgk.DeviceHandle, left);
@@ -550,6 +598,9 @@ const Mutant kMutants[] = {
     {"hidden_stays", hidden_stays},
     {"hidden_presents", hidden_presents},
     {"stop_keeps_screen", stop_keeps_screen},
+    {"showing_clears", showing_clears},
+    {"support_bits_kept", support_bits_kept},
+    {"child_awareness_open", child_awareness_open},
     {"release_keeps_picture", release_keeps_picture},
     {"release_names_another", release_names_another},
     {"release_of_16_bits", release_of_16_bits},

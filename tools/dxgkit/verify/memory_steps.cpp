@@ -208,8 +208,8 @@ Outcome round_trip(Bench& bench) {
         const bool spoilt =
             bench.exercise().scribble_backing(owner.client.process(), handle, std::byte{0xDB});
         spoilt ? ++moved : ++mapped;
-        if (const Status out = lacking(
-                [&] { return bench.exercise().page_out(owner.client.process(), handle); });
+        if (const Status out =
+                lacking([&] { return bench.exercise().page_out(owner.client.process(), handle); });
             !is_success(out))
           return std::unexpected(
               fmt::format("{} could not be evicted: {}", recipe.name, status_text(out)));
@@ -329,8 +329,8 @@ Outcome fills(Bench& bench) {
           }
           DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, handle));
           if (!bench.gpu_addresses()) {
-            const Answer<bool> right = fill_with_pattern(bench, owner.client, owner.device, handle,
-                                                         recipe.size_bytes);
+            const Answer<bool> right =
+                fill_with_pattern(bench, owner.client, owner.device, handle, recipe.size_bytes);
             if (!right) return std::unexpected(right.error());
             ++filled;
             if (!*right) ++wrong;
@@ -484,8 +484,7 @@ Outcome plain_copies(Bench& bench) {
         const Status second = bench.exercise().write_plain(segment, offset + kPageBytes, inner);
         if (!is_success(second)) return Outcome::failed(status_text(second));
         std::ranges::copy(inner, expected.begin() + kPageBytes);
-        Result<std::vector<std::byte>> back =
-            bench.exercise().read_plain(segment, offset, around);
+        Result<std::vector<std::byte>> back = bench.exercise().read_plain(segment, offset, around);
         if (!back.has_value()) return Outcome::failed(status_text(back.error()));
         copies += 3;
         auto wrong = std::ranges::mismatch(*back, expected);
@@ -493,8 +492,7 @@ Outcome plain_copies(Bench& bench) {
         const uint64_t to = offset >= around ? offset - around : offset + around;
         if (wrong.in1 == back->end() &&
             is_success(bench.exercise().move_plain(segment, offset, to, around))) {
-          Result<std::vector<std::byte>> there =
-              bench.exercise().read_plain(segment, to, around);
+          Result<std::vector<std::byte>> there = bench.exercise().read_plain(segment, to, around);
           if (!there.has_value()) return Outcome::failed(status_text(there.error()));
           copies += 2;
           *back = std::move(*there);

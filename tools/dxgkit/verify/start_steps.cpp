@@ -118,11 +118,11 @@ Answer<void> refuse_each(Bench& bench, Kind kind, Tally* tally) {
         if (!started) ++tally->failed;
         if (!started && struck.ddi == "DxgkDdiAddDevice" &&
             outcome.text.ends_with(status_text(Status::kNotSupported))) {
-          report_start(bench, "LIFE-27", struck.ddi,
-                       fmt::format("It succeeded without a context when request {} got {}: that "
-                                   "the device is none of the driver's.",
-                                   struck.routine,
-                                   kind == Kind::kMemory ? "no memory" : "a failure"));
+          report_start(
+              bench, "LIFE-27", struck.ddi,
+              fmt::format("It succeeded without a context when request {} got {}: that "
+                          "the device is none of the driver's.",
+                          struck.routine, kind == Kind::kMemory ? "no memory" : "a failure"));
           return std::unexpected("AddDevice disowns its device " + told);
         }
         if (!work) {
@@ -341,9 +341,10 @@ Outcome stale_outputs(Bench& bench) {
       return Outcome::failed(fmt::format("{} {}", work.error(), with));
     }
   }
-  return Outcome::ok(fmt::format("queries, new objects and work with {} kinds of bytes in their "
-                                 "outputs and on the stack",
-                                 std::size(kFills)));
+  return Outcome::ok(
+      fmt::format("queries, new objects and work with {} kinds of bytes in their "
+                  "outputs and on the stack",
+                  std::size(kFills)));
 }
 
 // --- queries
@@ -387,8 +388,8 @@ Outcome odd_queries(Bench& bench) {
 constexpr Step kSteps[] = {
     {"odd-queries", "queries with buffers that are too small, and of no type",
      Step::Needs::kAdapter, odd_queries},
-    {"stale-outputs", "outputs and stacks hold other bytes before each call",
-     Step::Needs::kAdapter, stale_outputs},
+    {"stale-outputs", "outputs and stacks hold other bytes before each call", Step::Needs::kAdapter,
+     stale_outputs},
     {"failing-starts", "something fails while the adapter starts", Step::Needs::kAdapter,
      failing_starts},
     {"odd-resources", "resources in another order, and resources that are missing",

@@ -26,7 +26,7 @@ constexpr size_t kModesMax = 5;        // of a source or target are pinned, any 
 constexpr size_t kPairsMax = 6;        // of a source mode and a target mode
 constexpr uint32_t kCallsMax = 200;    // of interface functions in one DDI
 constexpr uint32_t kTooLarge = 65528;  // pixels: no adapter scans out so many in one direction
-constexpr uint32_t kIdentity = 1;  // D3DKMDT_VPPS_IDENTITY, D3DKMDT_VPPR_IDENTITY
+constexpr uint32_t kIdentity = 1;      // D3DKMDT_VPPS_IDENTITY, D3DKMDT_VPPR_IDENTITY
 /// Whatever a path may support, without offsets of rotations.
 constexpr uint32_t kScalingBits = 0x1F, kRotationBits = 0xF;
 constexpr uint32_t kScalings = 5, kRotations = 4;  // values from 1: D3DKMDT_VPPS_*, D3DKMDT_VPPR_*
