@@ -15,7 +15,7 @@ typedef enum _OPERATION { OPERATION_FILL, OPERATION_COPY, OPERATION_PAGE_IN, OPE
 
 typedef struct _COMMAND {
   ULONG Operation;
-  ULONG Value;  // FILL: what to write into each byte
+  ULONG Value;  // FILL: four bytes that are written again and again
   ULONGLONG Destination;
   ULONGLONG Source;
   ULONGLONG Bytes;
@@ -84,10 +84,8 @@ static NTSTATUS NTAPI FirstStopDevice(IN_CONST_PVOID context) {
     KeSetEvent(&adapter->Work, 0, FALSE);
     KeWaitForSingleObject(adapter->Thread, Executive, KernelMode, FALSE, NULL);
     ObDereferenceObject(adapter->Thread);
-    adapter->Thread = NULL;
   }
-  if (adapter->Memory != NULL) MmFreeContiguousMemory(adapter->Memory);
-  adapter->Memory = NULL;
+  MmFreeContiguousMemory(adapter->Memory);
   return STATUS_SUCCESS;
 }
 
@@ -105,8 +103,6 @@ static NTSTATUS NTAPI FirstStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_IN
   if (adapter->Memory == NULL) return STATUS_NO_MEMORY;
   adapter->MemoryAddress = MmGetPhysicalAddress(adapter->Memory);
 
-  adapter->Stop = FALSE;
-  adapter->First = adapter->Next = adapter->LastCompleted = adapter->Preemption = 0;
   HANDLE handle = NULL;
   NTSTATUS status =
       PsCreateSystemThread(&handle, THREAD_ALL_ACCESS, NULL, NULL, NULL, GpuThread, adapter);
@@ -147,7 +143,6 @@ static NTSTATUS QueryCaps(PVOID out, UINT bytes) {
   RtlZeroMemory(caps, sizeof(*caps));
   caps->WDDMVersion = DXGKDDI_WDDMv1_3;
   caps->HighestAcceptableAddress.QuadPart = -1;
-  caps->MaxAllocationListSlotId = 1;
   caps->FlipCaps.FlipOnVSyncMmIo = 1;  // every driver since WDDM 1.2, with or without a display
   caps->SchedulingCaps.MultiEngineAware = 1;
   caps->SchedulingCaps.PreemptionAware = 1;
@@ -214,7 +209,7 @@ static NTSTATUS NTAPI FirstCreateContext(IN_CONST_HANDLE device,
   args->ContextInfo.DmaBufferSegmentSet = 0;
   args->ContextInfo.DmaBufferPrivateDataSize = sizeof(PVOID);
   args->ContextInfo.AllocationListSize = 64;
-  args->ContextInfo.PatchLocationListSize = 128;
+  args->ContextInfo.PatchLocationListSize = 100;
   return STATUS_SUCCESS;
 }
 
@@ -232,7 +227,7 @@ static NTSTATUS NTAPI FirstCreateAllocation(IN_CONST_HANDLE context,
     ALLOCATION* allocation = NULL;
     NTSTATUS status = STATUS_INVALID_PARAMETER;
     ULONGLONG bytes = 0;
-    if (info->pPrivateDriverData != NULL && info->PrivateDriverDataSize == sizeof(bytes)) {
+    if (info->PrivateDriverDataSize == sizeof(bytes)) {
       RtlCopyMemory(&bytes, info->pPrivateDriverData, sizeof(bytes));
       if (bytes != 0 && bytes <= GPU_BYTES) {
         allocation = Allocate(sizeof(ALLOCATION));
@@ -277,9 +272,8 @@ static NTSTATUS NTAPI FirstOpenAllocation(IN_CONST_HANDLE handle,
     RtlZeroMemory(&query, sizeof(query));
     query.hObject = args->pOpenAllocation[i].hAllocation;
     query.Type = DXGK_HANDLE_ALLOCATION;
-    ALLOCATION* allocation = device->Adapter->Dxgk.DxgkCbGetHandleData(&query);
-    if (allocation == NULL) return STATUS_INVALID_HANDLE;
-    args->pOpenAllocation[i].hDeviceSpecificAllocation = allocation;
+    args->pOpenAllocation[i].hDeviceSpecificAllocation =
+        device->Adapter->Dxgk.DxgkCbGetHandleData(&query);
   }
   return STATUS_SUCCESS;
 }
@@ -327,7 +321,6 @@ static NTSTATUS NTAPI FirstRender(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER
     if (fill.Offset > allocation->Bytes || fill.Bytes > allocation->Bytes - fill.Offset)
       return STATUS_INVALID_PARAMETER;
 
-    RtlZeroMemory(command, sizeof(*command));
     command->Operation = OPERATION_FILL;
     command->Value = fill.Value;
     command->Bytes = fill.Bytes;
@@ -342,7 +335,6 @@ static NTSTATUS NTAPI FirstRender(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER
   }
   // DxgkDdiSubmitCommand names the buffer by its physical address; our thread needs the other one.
   *(PVOID*)args->pDmaBufferPrivateData = args->pDmaBuffer;
-  args->pDmaBufferPrivateData = (PVOID*)args->pDmaBufferPrivateData + 1;
   args->pDmaBuffer = command;
   args->pPatchLocationListOut = patch;
   args->MultipassOffset = done;
@@ -382,11 +374,10 @@ static NTSTATUS NTAPI FirstBuildPagingBuffer(IN_CONST_HANDLE context,
   if (args->DmaSize < sizeof(COMMAND) || args->DmaBufferPrivateDataSize < sizeof(PVOID))
     return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
   COMMAND* command = args->pDmaBuffer;
-  RtlZeroMemory(command, sizeof(*command));
   switch (args->Operation) {
     case DXGK_OPERATION_FILL:
       command->Operation = OPERATION_FILL;
-      command->Value = args->Fill.FillPattern & 0xFF;
+      command->Value = args->Fill.FillPattern;
       command->Destination = (ULONGLONG)args->Fill.Destination.SegmentAddress.QuadPart;
       command->Bytes = args->Fill.FillSize;
       break;
@@ -462,10 +453,7 @@ static NTSTATUS NTAPI FirstPreemptCommand(IN_CONST_HANDLE context,
   const UINT lastCompleted = adapter->LastCompleted;
   if (!idle) adapter->Preemption = args->PreemptionFenceId;
   KeReleaseSpinLockFromDpcLevel(&adapter->Lock);
-  if (!idle) {
-    KeSetEvent(&adapter->Work, 0, FALSE);
-    return STATUS_SUCCESS;
-  }
+  if (!idle) return STATUS_SUCCESS;  // the thread is at work, and looks before its next job
   REPORT report;
   RtlZeroMemory(&report, sizeof(report));
   report.Adapter = adapter;
@@ -501,7 +489,8 @@ static VOID Execute(const ADAPTER* adapter, const COMMAND* command) {
   const ULONGLONG toMemory = (ULONGLONG)adapter->Memory - GPU_BASE;
   switch (command->Operation) {
     case OPERATION_FILL:
-      RtlFillMemory((PVOID)(command->Destination + toMemory), command->Bytes, command->Value);
+      for (ULONGLONG i = 0; i < command->Bytes; ++i)
+        ((PUCHAR)(command->Destination + toMemory))[i] = (UCHAR)(command->Value >> i % 4 * 8);
       break;
     case OPERATION_COPY:
       RtlMoveMemory((PVOID)(command->Destination + toMemory),
@@ -553,8 +542,7 @@ static VOID NTAPI GpuThread(PVOID context) {
     if (work) {  // only now: an engine is idle once it has said so
       old = KeAcquireSpinLockRaiseToDpc(&adapter->Lock);
       // A reset in between has emptied the queue, and other jobs may be there.
-      const JOB* first = &adapter->Jobs[adapter->First % QUEUE_SLOTS];
-      if (adapter->First != adapter->Next && first->Fence == job.Fence) ++adapter->First;
+      if (adapter->Jobs[adapter->First % QUEUE_SLOTS].Fence == job.Fence) ++adapter->First;
       adapter->LastCompleted = job.Fence;
       KeReleaseSpinLock(&adapter->Lock, old);
     }

@@ -32,10 +32,17 @@ def one_line(text):
     return text if len(text) <= 110 else text[:107] + "..."
 
 
+def source_line(mutant):
+    return (candidates.ROOT / mutant["file"]).read_text().split("\n")[mutant["line"] - 1]
+
+
 def equivalent(mutant, known):
-    """The sentence that says why nobody could see it, or None. An entry without a text means its whole function."""
+    """The sentence that says why nobody could see it, or None. An entry without a text means its whole function; one with `line`
+    means a text on lines that contain that only."""
     for one in known:
         if one["file"] != mutant["file"] or one.get("function", mutant["function"]) != mutant["function"]:
+            continue
+        if "line" in one and one["line"] not in source_line(mutant):
             continue
         if "text" not in one or one["operator"] == mutant["operator"] and " ".join(one["text"].split()) == " ".join(original(mutant).split()):
             return one["why"]

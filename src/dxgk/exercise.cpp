@@ -15,6 +15,7 @@
 #include "dxgk/work/context_allocations.h"
 #include "dxgk/work/device.h"
 #include "dxgk/work/timeout.h"
+#include "nt/stack_fill.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -146,7 +147,10 @@ Status Exercise::repeat_queries() {
   return running() ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
-void Exercise::fill_outputs(std::byte fill) { floor().core.port().set_output_fill(fill); }
+void Exercise::fill_outputs(std::byte fill) {
+  floor().core.port().set_output_fill(fill);
+  nt::set_stack_fill(floor().core.kernel(), fill);
+}
 
 void Exercise::collect_debug_info(uint32_t bytes) {
   constexpr uint32_t kTimeoutDetected = 0x117;  // VIDEO_TDR_TIMEOUT_DETECTED
@@ -169,7 +173,20 @@ Result<uint32_t> Exercise::query_fences() {
       const vidsch::NodeStatus status = floor.core.scheduler().node_status(node);
       if (status.hardware_queue_length != 0 || status.preemption_pending) continue;
       const Result<uint32_t> fence = floor.core.port().submission().query_current_fence(node);
-      if (!fence.has_value()) continue;
+      if (!fence.has_value()) {
+        if (!floor.core.port().has_entry("DxgkDdiQueryCurrentFence") || !running()) continue;
+        floor.core.findings().report(
+            {.rule = "INT-22",
+             .severity = verifier::Severity::kViolation,
+             .ddi = "DxgkDdiQueryCurrentFence",
+             .actual = fmt::format("It answered 0x{:08X} for node {}, which is idle.",
+                                   static_cast<uint32_t>(fence.error()), i),
+             .expected = "STATUS_SUCCESS, and the last fence the node has passed.",
+             .fix = "Read the fence where the hardware writes it, and write CurrentFence.",
+             .why = "The kernel asks when an interrupt may have been lost, and has no other way to "
+                    "hear that the work is done."});
+        continue;
+      }
       ++answered;
       // Newer is a preemption's own id, or what the driver has yet to report; older cannot be.
       if (!fence_newer(status.last_completed, SubmissionFenceId{*fence})) continue;
@@ -285,6 +302,33 @@ bool Exercise::scribble_backing(Process& process, Handle allocation, std::byte v
     written = true;
   });
   return written;
+}
+
+Status Exercise::fill(Process& process, Handle allocation, uint32_t pattern) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const AllocationId id, find(process, allocation));
+  bool done = false;
+  Status status = Status::kInvalidParameter;
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    vidmm::MemoryManager& memory = floor().core.memory();
+    const vidmm::Placement place = memory.placement(id);
+    if (place.segment == kSystemMemory || memory.pending_operations(id) != 0 ||
+        memory.segments()[place.segment.value - 1].kind != vidmm::SegmentKind::kMemory) {
+      return;
+    }
+    const PagingTarget target = floor().paging->target(id);
+    port::PagingOperation operation;
+    operation.kind = port::PagingOperation::Kind::kFill;
+    operation.allocation = target.driver_allocation;
+    operation.segment = place.segment;
+    operation.segment_address = place.gpu_address;
+    operation.size_bytes = target.pages.size() * kPageBytes;
+    operation.fill_pattern = pattern;
+    floor().paging->enqueue_plain(operation, [&done] { done = true; });
+    floor().core.pump();
+    status = Status::kSuccess;
+  });
+  if (!is_success(status)) return status;
+  return floor().core.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 Status Exercise::evict_all() { return empty_segments(Tables::kStay); }

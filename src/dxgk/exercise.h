@@ -93,6 +93,9 @@ class Exercise {
   /// Overwrites the backing pages of an allocation that is in a memory segment, so that a transfer
   /// that moves nothing shows. False if it is not in a memory segment: nothing written.
   bool scribble_backing(Process& process, Handle allocation, std::byte value);
+  /// The driver fills an allocation that is in a memory segment with these four bytes, again and
+  /// again (PAGE-51). Patch model. kInvalidParameter: it is not in one.
+  Status fill(Process& process, Handle allocation, uint32_t pattern);
   /// Everything leaves memory and aperture segments. kGraphicsAllocationBusy if something is locked
   /// or in use.
   Status evict_all();
@@ -103,6 +106,8 @@ class Exercise {
   Status write_plain(SegmentId segment, uint64_t offset_bytes, std::span<const std::byte> bytes);
   Result<std::vector<std::byte>> read_plain(SegmentId segment, uint64_t offset_bytes,
                                             uint64_t size_bytes);
+  /// From one place of a memory segment to another that does not overlap it. As above.
+  Status move_plain(SegmentId segment, uint64_t from_bytes, uint64_t to_bytes, uint64_t size_bytes);
   /// The driver reads or writes a few bytes there, whatever they are (PAGE-25). As above.
   Status touch(SegmentId segment, uint64_t offset_bytes, bool write);
   /// An allocation of the kernel's own, of no driver object, goes to the segment and comes back,
@@ -152,6 +157,7 @@ class Exercise {
   Status check_free_place(SegmentId segment, uint64_t offset_bytes, uint64_t size_bytes,
                           vidmm::Placement* place);
   Status copy_plain(const vidmm::Placement& place, std::span<const bus::PageFrame> pages, bool in);
+  Status transfer_plain(const port::PagingOperation& copy);
   Ref<Adapter> adapter_;
 };
 

@@ -44,7 +44,6 @@ Status Exercise::check_free_place(SegmentId id, uint64_t offset_bytes, uint64_t 
 
 Status Exercise::copy_plain(const vidmm::Placement& place, std::span<const bus::PageFrame> pages,
                             bool in) {
-  DisplayFloor& floor = this->floor();
   std::vector<uint64_t> frames;
   for (const bus::PageFrame page : pages) frames.push_back(page.value);
   port::PagingOperation copy;
@@ -54,6 +53,11 @@ Status Exercise::copy_plain(const vidmm::Placement& place, std::span<const bus::
   const port::TransferSide theirs{place.segment, place.gpu_address, {}};
   copy.source = in ? ours : theirs;
   copy.destination = in ? theirs : ours;
+  return transfer_plain(copy);
+}
+
+Status Exercise::transfer_plain(const port::PagingOperation& copy) {
+  DisplayFloor& floor = this->floor();
   bool done = false;
   floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (floor.core.failed()) return;
@@ -100,6 +104,19 @@ Result<std::vector<std::byte>> Exercise::read_plain(SegmentId segment, uint64_t 
                               DXGKIT_REQUIRES(on_lane) { floor().backing_pages->release(pages); });
   if (!is_success(status)) return Error(status);
   return bytes;
+}
+
+Status Exercise::move_plain(SegmentId segment, uint64_t from_bytes, uint64_t to_bytes,
+                            uint64_t size_bytes) {
+  vidmm::Placement from, to;
+  DXGKIT_RETURN_IF_FAILED(check_free_place(segment, from_bytes, size_bytes, &from));
+  DXGKIT_RETURN_IF_FAILED(check_free_place(segment, to_bytes, size_bytes, &to));
+  port::PagingOperation copy;
+  copy.kind = port::PagingOperation::Kind::kTransfer;
+  copy.size_bytes = size_bytes;
+  copy.source = {segment, from.gpu_address, {}};
+  copy.destination = {segment, to.gpu_address, {}};
+  return transfer_plain(copy);
 }
 
 Status Exercise::touch(SegmentId segment, uint64_t offset_bytes, bool write) {

@@ -11,6 +11,7 @@
 #include "base/arithmetic.h"
 #include "base/check.h"
 #include "nt/kernel_impl.h"
+#include "nt/stack_fill.h"
 #include "trace/trace.h"
 
 namespace dxgkit::nt {
@@ -20,6 +21,9 @@ namespace dxgkit::nt {
 constinit thread_local DriverStack* t_free_driver_stacks = nullptr;
 
 namespace {
+
+/// Of a driver stack, from its top: as deep as most calls go.
+constexpr uint64_t kFilledBytes = 8192;
 
 /// Unmaps the thread's stacks when it ends.
 struct FreeStacksOwner {
@@ -62,6 +66,8 @@ DriverStack* acquire_other_driver_stack(uint64_t bytes) {
   return map_driver_stack(bytes);
 }
 
+void set_stack_fill(Kernel& kernel, std::byte fill) { kernel.impl().stack_fill = fill; }
+
 void CallFrame::take_stack() {
   if (kernel_.hang_limit() != 0) watch_driver_thread();
   const uint64_t bytes = kernel_.stack_bytes_;
@@ -70,6 +76,11 @@ void CallFrame::take_stack() {
   stack_low = stack_->low;
   stack_bytes = stack_->bytes;
   driver_sp = base_sp = stack_low + stack_bytes;
+  const std::byte fill = kernel_.impl_->stack_fill.load(std::memory_order_relaxed);
+  if (fill == std::byte{0}) [[likely]]
+    return;
+  const uint64_t filled = std::min(bytes, kFilledBytes);
+  std::memset(reinterpret_cast<void*>(driver_sp - filled), std::to_integer<int>(fill), filled);
 }
 
 bool Kernel::is_stack_guard(const void* address) {

@@ -280,6 +280,7 @@ DXGKIT_NT_ABI void* mm_map_locked_pages_specify_cache(Mdl* mdl, uint8_t mode, ui
   require_irql(frame, "MmMapLockedPagesSpecifyCache", kDispatchLevel);
   Kernel& kernel = frame.kernel();
   if (mode != 0) return nullptr;  // no user mode here; documented as partial
+  if (kernel.impl().allocation_fails("MmMapLockedPagesSpecifyCache")) return nullptr;
   const uint64_t count = pages_spanned(mdl->byte_offset, mdl->byte_count);
   if (count == 0) return nullptr;
   bool contiguous = true;

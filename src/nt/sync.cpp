@@ -183,7 +183,26 @@ namespace {
 
 // --- events, semaphores, mutexes
 
+/// NT-35, for events: memory of zeros looks like one but for its list.
+void require_initialized(CallFrame& frame, const char* function, const DispatcherHeader& header) {
+  const auto type = static_cast<ObjectType>(header.type);
+  const bool event =
+      type == ObjectType::kNotificationEvent || type == ObjectType::kSynchronizationEvent;
+  if (!event || header.wait_list[0] != nullptr) return;
+  frame.kernel().violation(
+      "NT-35", function,
+      fmt::format("{} was given the event at {}, which was never initialised.", function,
+                  static_cast<const void*>(&header)),
+      "KeInitializeEvent makes memory an event before anything else is done with it.",
+      "Initialise it where the structure that it lies in is made.");
+}
+
 DXGKIT_NT_ABI void ke_initialize_event(Kevent* event, uint32_t type, uint8_t state) {
+  if (type > 1) {
+    CallFrame::current().kernel().violation(
+        "NT-35", "KeInitializeEvent", fmt::format("Type is {}.", type),
+        "NotificationEvent (0) or SynchronizationEvent (1).", "Name one of the two.");
+  }
   initialize_header(event->header,
                     type == 0 ? ObjectType::kNotificationEvent : ObjectType::kSynchronizationEvent,
                     sizeof(Kevent) / 4, state != 0 ? 1 : 0);
@@ -192,6 +211,7 @@ DXGKIT_NT_ABI void ke_initialize_event(Kevent* event, uint32_t type, uint8_t sta
 DXGKIT_NT_ABI int32_t ke_set_event(Kevent* event, int32_t, uint8_t) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "KeSetEvent", kDispatchLevel);
+  require_initialized(frame, "KeSetEvent", event->header);
   return set_event(frame.kernel(), *event);
 }
 
@@ -267,6 +287,7 @@ DXGKIT_NT_ABI int32_t ke_release_mutex(Kmutant* mutex, uint8_t) {
 
 DXGKIT_NT_ABI int32_t ke_wait_for_single_object(DispatcherHeader* object, uint32_t, uint8_t,
                                                 uint8_t, const int64_t* timeout) {
+  require_initialized(CallFrame::current(), "KeWaitForSingleObject", *object);
   DispatcherHeader* const objects[] = {object};
   return wait_for_objects("KeWaitForSingleObject", objects, false, timeout);
 }

@@ -157,6 +157,20 @@ Status Driver::Impl::take_table(const void* data, bool is_display_only) {
     if (is_filled(entries, copy, declared, entry)) continue;
     missing += fmt::format("{}{}", missing.empty() ? "" : ", ", entry);
   }
+  std::string astray;
+  for (const abi::TableEntry& entry : entries) {
+    if (entry.since > declared || !entry.name.starts_with("DxgkDdi")) continue;
+    // No code lies there, in no image.
+    const bool leads_nowhere =
+        reinterpret_cast<uint64_t>(read_pointer(copy, entry.offset_bytes)) >> 47 != 0;
+    if (leads_nowhere) astray += fmt::format("{}{}", astray.empty() ? "" : ", ", entry.name);
+  }
+  if (!astray.empty()) {
+    kernel.violation("LIFE-01", function, fmt::format("These entries lead nowhere: {}.", astray),
+                     "Each entry is null, or the address of a function of the driver.",
+                     "Zero the structure before any of its members is set.");
+    return Status::kInvalidParameter;
+  }
   if (!missing.empty()) {
     return refuse(Status::kInvalidParameter, fmt::format("These entries are null: {}.", missing),
                   fmt::format("A {} driver of version {:#x} has them.",

@@ -11,6 +11,9 @@
 
 namespace dxgkit::port {
 
+/// The name by which `room` is asked for the private data of a paging buffer.
+inline constexpr std::string_view kPagingPrivateRoom = "DxgkDdiBuildPagingBuffer, private data";
+
 /// Asked around the driver's answers of one adapter (AdapterOptions::faults); simulations use it.
 /// Its answers are judged as the driver's own. Any thread that enters the driver, the lane
 /// included: it must not block. Without an injector a DDI costs one more load.
@@ -27,6 +30,7 @@ class FaultInjector {
   virtual std::optional<Status> before_paging(const PagingOperation& operation,
                                               uint32_t buffer_bytes) = 0;
   /// Of the `bytes` left in a buffer, the number that the driver is told (DmaSize); 1 to `bytes`.
+  /// For kPagingPrivateRoom, DmaBufferPrivateDataSize.
   virtual uint32_t room(std::string_view ddi, uint32_t bytes) = 0;
   /// How many bytes behind the end of the DMA buffer the driver claims to have written; 0: the
   /// driver's own answer.

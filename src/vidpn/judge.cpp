@@ -302,7 +302,13 @@ Judgments judge_source_mode(const Profile& profile, const SourceMode& mode) {
                   .expected = "Type is a graphics or text mode.",
                   .fix = "Set D3DKMDT_RMT_GRAPHICS before adding the mode."});
   } else if (text) {
-    return {};
+    if (profile.kind == DriverKind::kDisplayOnly) {
+      judge.remark({.rule = "VIDPN-10",
+                    .actual = "has Type D3DKMDT_RMT_TEXT.",
+                    .expected = "What a display-only driver shows are pixels: a graphics mode.",
+                    .fix = "Set D3DKMDT_RMT_GRAPHICS before adding the mode."});
+    }
+    return judge.take();
   } else if (!sensible(mode.surface)) {
     judge.refuse({.status = kInvalidPrimarySurfaceSize,
                   .rule = "VIDPN-10",
@@ -377,6 +383,14 @@ Judgments judge_monitor_mode(const Profile& profile, const MonitorMode& mode) {
                   .expected = "A monitor mode names its colour basis and its preference.",
                   .fix = "Set D3DKMDT_CB_SRGB and D3DKMDT_MP_NOTPREFERRED."});
     return judge.take();
+  }
+  const auto& bits = mode.color_ranges;  // of red, green, blue, and a fourth that may be none
+  if (bits[0] == 0 || bits[1] == 0 || bits[2] == 0) {
+    judge.remark({.rule = "VIDPN-21",
+                  .actual = fmt::format("has ColorCoeffDynamicRanges {}, {}, {}.", bits[0], bits[1],
+                                        bits[2]),
+                  .expected = "Each of the first three channels has so many bits.",
+                  .fix = "Set 8 for each channel of an ordinary monitor."});
   }
   constexpr uint32_t kOriginDriver = 5;
   if (mode.origin != kOriginDriver) {

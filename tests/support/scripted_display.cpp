@@ -189,6 +189,8 @@ struct ScriptedDisplay::Entries {
       relations[i].ChildUid = child.uid;
       relations[i].ChildCapabilities.HpdAwareness = child.awareness;
       relations[i].ChildCapabilities.Type.VideoOutput.InterfaceTechnology = D3DKMDT_VOT_HDMI;
+      relations[i].ChildCapabilities.Type.VideoOutput.MonitorOrientationAwareness =
+          D3DKMDT_MOA_NONE;
     }
     return STATUS_SUCCESS;
   }

@@ -292,7 +292,7 @@ Status Adapter::stop_device() {
     port::DisplayInformation left;  // LIFE-19
     if (is_success(
             core_.port().life().stop_device_and_release(display_->active().post_target(), &left))) {
-      keep_post_display(core_, *post, left);
+      keep_post_display(core_, *post, left, display_->monitors().manager().profile().targets);
       return Status::kSuccess;
     }
   }

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/arithmetic.h"
 
 namespace dxgkit::dxgk {
 
 void keep_post_display(AdapterCore& core, bus::PostDisplay post,
-                       const port::DisplayInformation& left) {
+                       const port::DisplayInformation& left, std::span<const uint32_t> targets) {
+  constexpr uint32_t kA8R8G8B8 = 21, kX8R8G8B8 = 22;
   const bus::Bar& bar = core.function().bars()[post.bar];
   const uint64_t bytes = uint64_t{left.pitch_bytes} * left.height;
   const bool inside = left.address >= bar.base.value &&
@@ -27,6 +30,21 @@ void keep_post_display(AdapterCore& core, bus::PostDisplay post,
                "and physical address.",
         .windows = "The next driver, or the basic display driver, finds no usable screen."});
     return;
+  }
+  const bool format_is_right = left.format == kA8R8G8B8 || left.format == kX8R8G8B8;
+  if (!format_is_right || std::ranges::find(targets, left.target_id) == targets.end()) {
+    core.findings().report(verifier::Finding{
+        .rule = "DOD-08",
+        .severity = verifier::Severity::kViolation,
+        .ddi = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership",
+        .actual = format_is_right
+                      ? fmt::format("It left target {:#x}, which the adapter does not have.",
+                                    left.target_id)
+                      : fmt::format("It left format {}.", left.format),
+        .expected = "ColorFormat is D3DDDIFMT_X8R8G8B8 or D3DDDIFMT_A8R8G8B8, and TargetId names "
+                    "the target that stays active.",
+        .fix = "Set both; TargetId is mostly the one that the call names.",
+        .windows = "The next driver, or the basic display driver, finds no usable screen."});
   }
   post.offset_bytes = left.address - bar.base.value;
   post.width = left.width;

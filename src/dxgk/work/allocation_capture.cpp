@@ -9,6 +9,12 @@
 #include "dxgk/work/work_floor.h"
 
 namespace dxgkit::dxgk {
+namespace {
+
+/// No address that a processor has.
+constexpr uint64_t kNoAllocation = 0xA5A5A5A5A5A5A5A5;
+
+}  // namespace
 
 Status AllocationCapture::capture_list() {
   WorkFloor& floor = device_.floor();
@@ -110,7 +116,10 @@ void AllocationCapture::set(std::span<const CapturedAllocation> list) {
 
 void AllocationCapture::fill(DmaBuffer& buffer) {
   buffer.allocation_count = static_cast<uint32_t>(captured_.size());
-  if (buffer.allocations.size() < captured_.size()) buffer.allocations.resize(captured_.size());
+  if (buffer.allocations.size() <= captured_.size())
+    buffer.allocations.resize(captured_.size() + 1);
+  // Whoever reads behind the list finds what leads nowhere.
+  buffer.allocations[captured_.size()].device_handle = reinterpret_cast<void*>(kNoAllocation);
   if (entries_as_of_ == 0 || entries_as_of_ != device_.floor().core.memory().plans()) list_places();
   std::ranges::copy(entries_, buffer.allocations.begin());
   buffer.places_as_of = entries_as_of_;

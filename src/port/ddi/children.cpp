@@ -85,6 +85,23 @@ Status ChildPort::query_child_relations(uint32_t children, std::vector<ChildInfo
                     children + 1),
         "Fill NumberOfChildren elements, no more.", status);
   }
+  if (is_success(status)) {
+    for (uint32_t i = 0; i < children; ++i) {
+      if (relations[i].ChildDeviceType != TypeVideoOutput) continue;
+      const DXGK_CHILD_CAPABILITIES& says = relations[i].ChildCapabilities;
+      std::string open;
+      if (says.HpdAwareness == HpdAwarenessUninitialized) open = "HpdAwareness";
+      if (says.Type.VideoOutput.MonitorOrientationAwareness == D3DKMDT_MOA_UNINITIALIZED)
+        open += open.empty() ? "MonitorOrientationAwareness" : ", MonitorOrientationAwareness";
+      if (open.empty()) continue;
+      (void)core_.violation(
+          "CAPS-08", kQueryChildRelations.name,
+          fmt::format("Child {:#x}, a video output, leaves open: {}.", relations[i].ChildUid, open),
+          "A video output says how it hears of monitors that are plugged, and of their "
+          "orientation.",
+          "Set both, to ...AlwaysConnected and ..._NONE where nothing is heard.", status);
+    }
+  }
   if (is_success(status) && out != nullptr) {
     // A driver may have fewer children than it said: the first untouched element ends the list.
     for (uint32_t i = 0; i < children; ++i) {

@@ -122,6 +122,11 @@ RenderResult RenderingPort::call_render(const RenderArgs& args) {
   auto* const patches_out = const_cast<D3DDDI_PATCHLOCATIONLIST*>(to_abi(args.patches_out));
   arguments.pPatchLocationListOut = patches_out;
   arguments.PatchLocationListOutSize = args.patches_out_capacity;
+  if (core_.output_fill != std::byte{0}) [[unlikely]] {
+    std::memset(patches_out, std::to_integer<int>(core_.output_fill),
+                args.patches_out_capacity * sizeof(*patches_out));
+    std::memset(args.buffer.cpu, std::to_integer<int>(core_.output_fill), args.buffer.size_bytes);
+  }
   arguments.MultipassOffset = args.multipass_offset;
   arguments.DmaBufferSegmentId = args.buffer.segment.value;
   arguments.DmaBufferPhysicalAddress.QuadPart = static_cast<LONGLONG>(args.buffer.physical_address);

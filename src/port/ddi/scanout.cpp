@@ -6,8 +6,10 @@
 #include <cstring>
 #include <vector>
 
+#include "nt/paged.h"
 #include "port/core/ddi_call.h"
 #include "port/core/port_core.h"
+#include "port/ddi/unwritten.h"
 
 namespace dxgkit::port {
 namespace {
@@ -136,10 +138,17 @@ Status ScanoutPort::get_scan_line(uint32_t target, bool* in_vertical_blank, uint
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiGetScanLine == nullptr) return Status::kNotSupported;
   DXGKARG_GETSCANLINE arguments{};
+  std::memset(&arguments, std::to_integer<int>(core_.output_fill), sizeof(arguments));
   arguments.VidPnTargetId = target;
   DdiCall call(core_, kGetScanLine, target);
   const Status status = call(core_.ddi.DxgkDdiGetScanLine, core_.context, &arguments);
   if (!is_success(status)) return status;
+  if (core_.output_fill != std::byte{0}) [[unlikely]] {
+    UnwrittenMembers unwritten(core_.output_fill);
+    unwritten.look("InVerticalBlank", &arguments.InVerticalBlank);
+    unwritten.look("ScanLine", &arguments.ScanLine);
+    unwritten.report(core_, kGetScanLine.name, "DXGKARG_GETSCANLINE");
+  }
   *in_vertical_blank = arguments.InVerticalBlank != FALSE;
   *line = arguments.ScanLine;
   return status;
@@ -215,6 +224,7 @@ Status ScanoutPort::system_display_enable(uint32_t target, uint32_t* width, uint
   DXGKARG_SYSTEM_DISPLAY_ENABLE_FLAGS flags{};
   UINT out_width = 0, out_height = 0;
   D3DDDIFORMAT out_format = D3DDDIFMT_UNKNOWN;
+  nt::at_level(core_.kernel, nt::kHighLevel);  // IRQL-13
   DdiCall call(core_, kSystemDisplayEnable, target);
   const Status status = call(core_.ddi.DxgkDdiSystemDisplayEnable, core_.context,
                              static_cast<D3DDDI_VIDEO_PRESENT_TARGET_ID>(target), &flags,
@@ -231,6 +241,7 @@ Status ScanoutPort::system_display_write(std::span<const std::byte> pixels, uint
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiSystemDisplayWrite == nullptr) return Status::kNotSupported;
   std::vector<std::byte> copy(pixels.begin(), pixels.end());
+  nt::at_level(core_.kernel, nt::kHighLevel);  // IRQL-13
   DdiCall call(core_, kSystemDisplayWrite);
   return call.no_answer(core_.ddi.DxgkDdiSystemDisplayWrite, core_.context,
                         static_cast<void*>(copy.data()), static_cast<UINT>(width),

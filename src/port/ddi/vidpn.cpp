@@ -5,6 +5,7 @@
 
 #include "port/core/ddi_call.h"
 #include "port/core/port_core.h"
+#include "port/ddi/unwritten.h"
 
 namespace dxgkit::port {
 namespace {
@@ -103,9 +104,16 @@ Result<uint32_t> VidPnPort::query_vidpn_hw_capability(void* vidpn, uint32_t sour
   arguments.hFunctionalVidPn = vidpn_of(vidpn);
   arguments.SourceId = source;
   arguments.TargetId = target;
+  std::memset(&arguments.VidPnHWCaps, std::to_integer<int>(core_.output_fill),
+              sizeof(arguments.VidPnHWCaps));
   DdiCall call(core_, kQueryVidPnHWCapability);
   const Status status = call(core_.ddi.DxgkDdiQueryVidPnHWCapability, core_.context, &arguments);
   if (!is_success(status)) return Error(status);
+  if (core_.output_fill != std::byte{0}) [[unlikely]] {
+    UnwrittenMembers unwritten(core_.output_fill);
+    unwritten.look("VidPnHWCaps", &arguments.VidPnHWCaps);
+    unwritten.report(core_, kQueryVidPnHWCapability.name, "DXGKARG_QUERYVIDPNHWCAPABILITY");
+  }
   uint32_t caps = 0;
   std::memcpy(&caps, &arguments.VidPnHWCaps, sizeof(caps));
   return caps;

@@ -4,7 +4,7 @@
 #undef DxgkInitializeDisplayOnlyDriver
 #include <ntddk.h>
 
-#include "miniports/modes/modes.h"
+#include "miniports/modes/commit.h"
 
 extern "C" NTSTATUS NTAPI read_mutant_name(PUNICODE_STRING path, char* name, ULONG size);
 
@@ -231,6 +231,34 @@ void support_bits_forgotten(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiEnumVidPnCofuncModality = enumerate_without_scaling;
 }
 
+/// The support bits of before stay beside those of the driver.
+NTSTATUS NTAPI enumerate_beside(IN_CONST_HANDLE context,
+                                IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST args) {
+  const DXGK_VIDPN_INTERFACE* functions = nullptr;
+  D3DKMDT_HVIDPNTOPOLOGY topology = nullptr;
+  const DXGK_VIDPNTOPOLOGY_INTERFACE* paths = nullptr;
+  const D3DKMDT_VIDPN_PRESENT_PATH* path = nullptr;
+  if (!NT_SUCCESS(dxgk.DxgkCbQueryVidPnInterface(args->hConstrainingVidPn,
+                                                 DXGK_VIDPN_INTERFACE_VERSION_V1, &functions)) ||
+      !NT_SUCCESS(functions->pfnGetTopology(args->hConstrainingVidPn, &topology, &paths)) ||
+      !NT_SUCCESS(paths->pfnAcquireFirstPathInfo(topology, &path)) || path == nullptr)
+    return original.DxgkDdiEnumVidPnCofuncModality(context, args);
+  const UINT before = path->ContentTransformation.ScalingSupport.Centered;
+  (void)paths->pfnReleasePathInfo(topology, path);
+  const NTSTATUS status = original.DxgkDdiEnumVidPnCofuncModality(context, args);
+  if (!NT_SUCCESS(status) || before == 0 ||
+      !NT_SUCCESS(paths->pfnAcquireFirstPathInfo(topology, &path)) || path == nullptr)
+    return status;
+  D3DKMDT_VIDPN_PRESENT_PATH own = *path;
+  own.ContentTransformation.ScalingSupport.Centered = 1;
+  (void)paths->pfnUpdatePathSupportInfo(topology, &own);
+  (void)paths->pfnReleasePathInfo(topology, path);
+  return status;
+}
+void support_bits_kept(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiEnumVidPnCofuncModality = enumerate_beside;
+}
+
 /// The sizes of a driver that knows two.
 modes::Size sizes[2];
 modes::ModeTable two_modes() {
@@ -345,9 +373,15 @@ NTSTATUS NTAPI recommend_once(IN_CONST_HANDLE context,
 void monitor_known_already(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiRecommendMonitorModes = recommend_once;
 }
+/// A driver that has to know what it shows.
+NTSTATUS read_and_commit(HANDLE context, const DXGKARG_COMMITVIDPN* args) {
+  modes::Shown shown = {};
+  const NTSTATUS status = modes::read_commit(mode_table(), args, &shown);
+  return NT_SUCCESS(status) ? original.DxgkDdiCommitVidPn(context, args) : status;
+}
 bool lost;  // the mode, by a commit that failed
 NTSTATUS NTAPI commit_or_lose(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COMMITVIDPN_CONST args) {
-  const NTSTATUS status = original.DxgkDdiCommitVidPn(context, args);
+  const NTSTATUS status = read_and_commit(context, args);
   lost = !NT_SUCCESS(status);
   return status;
 }
@@ -357,15 +391,17 @@ NTSTATUS NTAPI present_unless_lost(IN_CONST_HANDLE context,
 }
 void commit_loses_mode(KMDDOD_INITIALIZATION_DATA* table) {
   lost = false;
+  table->DxgkDdiStartDevice = remember_size;
   table->DxgkDdiCommitVidPn = commit_or_lose;
   table->DxgkDdiPresentDisplayOnly = present_unless_lost;
 }
 NTSTATUS NTAPI commit_whatever_fails(IN_CONST_HANDLE context,
                                      IN_CONST_PDXGKARG_COMMITVIDPN_CONST args) {
-  (void)original.DxgkDdiCommitVidPn(context, args);
+  (void)read_and_commit(context, args);
   return STATUS_SUCCESS;
 }
 void commit_swallows_failure(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = remember_size;
   table->DxgkDdiCommitVidPn = commit_whatever_fails;
 }
 
@@ -394,6 +430,71 @@ void hidden_presents(KMDDOD_INITIALIZATION_DATA* table) {
 NTSTATUS NTAPI stop_nothing(IN_CONST_PVOID) { return STATUS_SUCCESS; }
 void stop_keeps_screen(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiStopDevice = stop_nothing;
+}
+NTSTATUS NTAPI hide_and_show(IN_CONST_HANDLE context,
+                             IN_CONST_PDXGKARG_SETVIDPNSOURCEVISIBILITY args) {
+  DXGKARG_SETVIDPNSOURCEVISIBILITY hidden = *args;
+  hidden.Visible = FALSE;
+  (void)original.DxgkDdiSetVidPnSourceVisibility(context, &hidden);
+  return original.DxgkDdiSetVidPnSourceVisibility(context, args);
+}
+void showing_clears(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetVidPnSourceVisibility = hide_and_show;
+}
+NTSTATUS NTAPI relations_unaware(IN_CONST_PVOID context, PDXGK_CHILD_DESCRIPTOR relations,
+                                 ULONG bytes) {
+  const NTSTATUS status = original.DxgkDdiQueryChildRelations(context, relations, bytes);
+  relations[0].ChildCapabilities.Type.VideoOutput.MonitorOrientationAwareness =
+      D3DKMDT_MOA_UNINITIALIZED;
+  return status;
+}
+void child_awareness_open(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryChildRelations = relations_unaware;
+}
+NTSTATUS NTAPI release_with_picture(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET_ID target,
+                                    PDXGK_DISPLAY_INFORMATION left) {
+  const NTSTATUS status = dxgk.DxgkCbAcquirePostDisplayOwnership(dxgk.DeviceHandle, left);
+  left->TargetId = target;
+  return NT_SUCCESS(status) ? original.DxgkDdiStopDevice(context) : status;
+}
+void release_keeps_picture(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStopDeviceAndReleasePostDisplayOwnership = release_with_picture;
+}
+NTSTATUS NTAPI release_another_target(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET_ID target,
+                                      PDXGK_DISPLAY_INFORMATION left) {
+  const NTSTATUS status =
+      original.DxgkDdiStopDeviceAndReleasePostDisplayOwnership(context, target, left);
+  left->TargetId = target + 1;
+  return status;
+}
+void release_names_another(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStopDeviceAndReleasePostDisplayOwnership = release_another_target;
+}
+NTSTATUS NTAPI release_16_bits(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET_ID target,
+                               PDXGK_DISPLAY_INFORMATION left) {
+  const NTSTATUS status =
+      original.DxgkDdiStopDeviceAndReleasePostDisplayOwnership(context, target, left);
+  left->ColorFormat = D3DDDIFMT_R5G6B5;
+  return status;
+}
+void release_of_16_bits(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStopDeviceAndReleasePostDisplayOwnership = release_16_bits;
+}
+NTSTATUS NTAPI capability_of_none(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYVIDPNHWCAPABILITY) {
+  return STATUS_SUCCESS;
+}
+void capability_not_written(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryVidPnHWCapability = capability_of_none;
+}
+NTSTATUS NTAPI present_by_habit(IN_CONST_HANDLE context,
+                                IN_CONST_PDXGKARG_PRESENT_DISPLAYONLY present) {
+  // Nobody has set `skipped`: mostly it is what the call before left.
+  volatile UINT skipped[64];
+  return skipped[5] == 0x5A5A5A5A ? STATUS_SUCCESS
+                                  : original.DxgkDdiPresentDisplayOnly(context, present);
+}
+void present_reads_its_stack(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiPresentDisplayOnly = present_by_habit;
 }
 NTSTATUS NTAPI enable_without_size(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET_ID target,
                                    PDXGKARG_SYSTEM_DISPLAY_ENABLE_FLAGS flags, UINT*, UINT*,
@@ -497,6 +598,14 @@ const Mutant kMutants[] = {
     {"hidden_stays", hidden_stays},
     {"hidden_presents", hidden_presents},
     {"stop_keeps_screen", stop_keeps_screen},
+    {"showing_clears", showing_clears},
+    {"support_bits_kept", support_bits_kept},
+    {"child_awareness_open", child_awareness_open},
+    {"release_keeps_picture", release_keeps_picture},
+    {"release_names_another", release_names_another},
+    {"release_of_16_bits", release_of_16_bits},
+    {"capability_not_written", capability_not_written},
+    {"present_reads_its_stack", present_reads_its_stack},
     {"bug_screen_without_size", bug_screen_without_size},
     {"bug_screen_packed", bug_screen_packed},
     {"present_ignores_pitch", present_ignores_pitch},

@@ -49,6 +49,25 @@ NTSTATUS NTAPI start_crippled(const PVOID adapter, PDXGK_START_INFO start,
 NTSTATUS NTAPI create_if_whole(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEALLOCATION args) {
   return crippled ? STATUS_INVALID_PARAMETER : whole.DxgkDdiCreateAllocation(adapter, args);
 }
+/// Without memory the device is none of its own.
+NTSTATUS NTAPI disown_device(const PDEVICE_OBJECT device, PVOID* context) {
+  PVOID const scratch = ExAllocatePoolWithTag(NonPagedPoolNx, 100, 'ddA.');
+  if (scratch == nullptr) {
+    *context = nullptr;
+    return STATUS_SUCCESS;
+  }
+  ExFreePoolWithTag(scratch, 'ddA.');
+  return whole.DxgkDdiAddDevice(device, context);
+}
+KEVENT never_made;
+NTSTATUS NTAPI set_what_is_no_event(const PVOID adapter, PDXGK_START_INFO start,
+                                    PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  KeSetEvent(&never_made, 0, FALSE);
+  return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+}
+NTSTATUS NTAPI make_no_allocations(IN_CONST_HANDLE, INOUT_PDXGKARG_CREATEALLOCATION) {
+  return STATUS_NO_MEMORY;
+}
 /// A start that failed once fails for ever.
 BOOLEAN failed_once;
 NTSTATUS NTAPI fail_again(const PVOID adapter, PDXGK_START_INFO start, PDXGKRNL_INTERFACE interface,
@@ -303,6 +322,20 @@ NTSTATUS NTAPI fill_half(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER 
   return whole.DxgkDdiBuildPagingBuffer(adapter, args);
 }
 
+/// Fills are with zeros, whatever the pattern is.
+NTSTATUS NTAPI fill_with_zeros(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
+  if (args->Operation == DXGK_OPERATION_FILL) args->Fill.FillPattern = 0;
+  return whole.DxgkDdiBuildPagingBuffer(adapter, args);
+}
+/// What stays in its segment is believed to be there already.
+NTSTATUS NTAPI move_nothing(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
+  if (args->Operation == DXGK_OPERATION_TRANSFER && args->Transfer.Source.SegmentId != 0 &&
+      args->Transfer.Source.SegmentId == args->Transfer.Destination.SegmentId) {
+    return STATUS_SUCCESS;
+  }
+  return whole.DxgkDdiBuildPagingBuffer(adapter, args);
+}
+
 /// Every part of a transfer begins where the first one does.
 NTSTATUS NTAPI transfer_from_start(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
   if (args->Operation == DXGK_OPERATION_TRANSFER) args->Transfer.TransferOffset = 0;
@@ -452,6 +485,9 @@ NTSTATUS NTAPI start_between(const PVOID adapter, PDXGK_START_INFO start,
   changed.DxgkCbNotifyInterrupt = notify_instead;
   return whole.DxgkDdiStartDevice(adapter, start, &changed, sources, children);
 }
+NTSTATUS NTAPI know_no_fence(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYCURRENTFENCE) {
+  return STATUS_UNSUCCESSFUL;
+}
 NTSTATUS NTAPI answer_from_memory(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
   args->CurrentFence = reported[args->NodeOrdinal % kNodes];
   return STATUS_SUCCESS;
@@ -570,6 +606,15 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("reserved_taken")) data->DxgkDdiCreateAllocation = take_reserved;
   if (chosen("escape_error_leaks")) data->DxgkDdiEscape = leak_when_escape_fails;
   if (chosen("transfers_nothing")) data->DxgkDdiBuildPagingBuffer = transfer_nothing;
+  if (chosen("fills_zeros")) data->DxgkDdiBuildPagingBuffer = fill_with_zeros;
+  if (chosen("moves_nothing")) data->DxgkDdiBuildPagingBuffer = move_nothing;
+  if (chosen("device_disowned")) data->DxgkDdiAddDevice = disown_device;
+  if (chosen("event_not_made")) data->DxgkDdiStartDevice = set_what_is_no_event;
+  if (chosen("allocations_refused")) data->DxgkDdiCreateAllocation = make_no_allocations;
+  if (chosen("fence_unknown")) data->DxgkDdiQueryCurrentFence = know_no_fence;
+  if (chosen("entry_astray")) {
+    data->DxgkDdiEscape = reinterpret_cast<PDXGKDDI_ESCAPE>(0xA5A5A5A5A5A5A5A5);
+  }
   if (chosen("fills_half")) data->DxgkDdiBuildPagingBuffer = fill_half;
   if (chosen("parts_overlap")) data->DxgkDdiBuildPagingBuffer = transfer_from_start;
   if (chosen("first_part_only")) data->DxgkDdiPatch = patch_first_part;

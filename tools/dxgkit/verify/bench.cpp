@@ -8,6 +8,7 @@
 
 #include "dxgkit/abi_versions.h"
 #include "nt/registry_store.h"
+#include "nt/stack_fill.h"
 
 namespace dxgkit::tool::verify {
 
@@ -56,21 +57,21 @@ void Bench::power_off() {
   known_leaks_.clear();
 }
 
-Outcome Bench::load_again(const nt::KernelConfig& kernel_config) {
+Outcome Bench::load_again(const nt::KernelConfig& kernel_config, const DeviceChoice& device) {
   power_off();
   filled_entries_.clear();
-  return load(kernel_config);
+  return load(kernel_config, device);
 }
 
 bool Bench::start_over() {
   return load_again().kind == Outcome::Kind::kOk && start().kind == Outcome::Kind::kOk;
 }
 
-Outcome Bench::load() { return load(kernel_config_); }
+Outcome Bench::load() { return load(kernel_config_, options_.device); }
 
-Outcome Bench::load(const nt::KernelConfig& kernel_config) {
+Outcome Bench::load(const nt::KernelConfig& kernel_config, const DeviceChoice& device) {
   WorldConfig config;
-  config.devices = {options_.device};
+  config.devices = {device};
   config.vram_bytes = uint64_t{64} << 20;
   config.kernel = kernel_config;
   std::expected<std::unique_ptr<World>, std::string> world =
@@ -102,8 +103,11 @@ Outcome Bench::load(const nt::KernelConfig& kernel_config) {
   };
   std::string message;
   const size_t before = findings_.total();
+  // DriverEntry makes its table on a stack that holds anything.
+  nt::set_stack_fill(world_->kernel(), std::byte{0xA5});
   Result<std::unique_ptr<port::Driver>> driver =
       port::Driver::load(world_->kernel(), findings_, source, &message);
+  nt::set_stack_fill(world_->kernel(), std::byte{0});
   if (!driver.has_value()) {
     not_a_driver_ = driver.error() == Status::kInvalidImageFormat && findings_.total() == before;
     return Outcome::failed(message.empty() ? status_text(driver.error()) : message);

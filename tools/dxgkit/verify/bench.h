@@ -84,7 +84,12 @@ class Bench {
   bool start_over();
   /// After `unload`: loads a new copy of the driver into a new machine, and starts nothing.
   Outcome load_again() { return load_again(kernel_config_); }
-  Outcome load_again(const nt::KernelConfig& kernel_config);
+  Outcome load_again(const nt::KernelConfig& kernel_config) {
+    return load_again(kernel_config, options_.device);
+  }
+  Outcome load_again(const nt::KernelConfig& kernel_config, const DeviceChoice& device);
+  /// The device of the command line.
+  const DeviceChoice& device() const { return options_.device; }
   const nt::KernelConfig& kernel_config() const { return kernel_config_; }
   /// Values of the registry that the driver has asked for by name, in any machine.
   const std::set<std::u16string>& asked_values() const { return asked_values_; }
@@ -183,7 +188,7 @@ class Bench {
 
  private:
   void power_off();
-  Outcome load(const nt::KernelConfig& kernel_config);
+  Outcome load(const nt::KernelConfig& kernel_config, const DeviceChoice& device);
 
   runtime::Runtime& runtime_;
   const VerifyOptions& options_;

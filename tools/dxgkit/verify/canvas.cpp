@@ -68,6 +68,13 @@ Answer<std::vector<dxgk::DisplaySource>> shown_sources(Bench& bench) {
   return sources;
 }
 
+bool is_dark(const bus::ScreenImage& image) {
+  for (size_t i = 0; i < image.pixels.size(); ++i) {
+    if (i % kPixelBytes != 3 && image.pixels[i] != 0) return false;
+  }
+  return true;
+}
+
 Canvas::Canvas(Bench& bench, uint32_t source, const dxgk::DisplayMode& mode)
     : bench_(bench),
       source_(source),

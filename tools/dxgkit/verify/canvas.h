@@ -15,6 +15,9 @@ namespace dxgkit::tool::verify {
 /// The sources that show something.
 Answer<std::vector<dxgk::DisplaySource>> shown_sources(Bench& bench);
 
+/// Nothing can be seen on it: it is off, or black.
+bool is_dark(const bus::ScreenImage& image);
+
 /// The picture that a source of a display-only driver should show, and presents of it.
 ///
 /// Every present is compared with the screen, where that can be read. A difference is a finding

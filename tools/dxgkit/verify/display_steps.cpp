@@ -118,14 +118,6 @@ Outcome presents(Bench& bench) {
   return Outcome::ok(fmt::format("{} presents, {} compared with the screen", done, compared));
 }
 
-/// Nothing can be seen on it: it is off, or black.
-bool is_dark(const bus::ScreenImage& image) {
-  for (size_t i = 0; i < image.pixels.size(); ++i) {
-    if (i % kPixelBytes != 3 && image.pixels[i] != 0) return false;
-  }
-  return true;
-}
-
 Answer<void> look_dark(Bench& bench, const char* ddi, const char* when) {
   if (is_dark(bench.screen()->image())) return {};
   bench.findings().report(
@@ -145,6 +137,19 @@ Answer<void> hide_and_show(Bench& bench, dxgk::DisplayExercise& exercise,
   Canvas canvas(bench, source.id, *source.mode);
   if (bench.display_only()) DXGKIT_VERIFY_TRY(canvas.present_all());
   const bus::ScreenImage before = bench.screen()->image();
+  if (const Status status = exercise.set_visible(source.id, true); !is_success(status))
+    return std::unexpected("showing what is shown: " + status_text(status));
+  if (bench.display_only() && before.pixels != bench.screen()->image().pixels) {
+    bench.findings().report(
+        {.rule = "DOD-11",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiSetVidPnSourceVisibility",
+         .actual = "The picture is gone after Visible was TRUE for a source that was visible.",
+         .expected = "A source that is visible already shows what it showed.",
+         .fix = "Clear the screen where a source becomes invisible, and only there.",
+         .windows = "Parts of the desktop are black until they are drawn again."});
+    return std::unexpected("a source that is shown again has lost its picture");
+  }
   if (const Status status = exercise.set_visible(source.id, false); !is_success(status))
     return std::unexpected("hiding: " + status_text(status));
   Answer<void> dark = look_dark(bench, "DxgkDdiSetVidPnSourceVisibility", "once it is invisible");

@@ -150,8 +150,18 @@ Outcome plain_stop(Bench& bench) {
   if (!bench.has_entry(NoTakeOver::kRelease))
     return Outcome::skipped(
         "without an entry that gives the display back, every stop is a plain one");
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!sources) return Outcome::failed(sources.error());
+  for (const dxgk::DisplaySource& source : *sources) {
+    // So that there is something to be cleared.
+    Canvas canvas(bench, source.id, *source.mode);
+    if (!source.visible || !bench.display_only()) continue;
+    if (const Answer<void> right = canvas.present_all(); !right)
+      return Outcome::failed(right.error());
+  }
   const Outcome before = bench.stop();
   if (before.kind != Outcome::Kind::kOk) return before;
+  const bool cleared = bench.screen() == nullptr || is_dark(bench.screen()->image());
   NoTakeOver no_take_over;
   const Outcome started = bench.start({.faults = &no_take_over});
   if (started.kind != Outcome::Kind::kOk) return started;
@@ -161,6 +171,17 @@ Outcome plain_stop(Bench& bench) {
   if (again.kind != Outcome::Kind::kOk) return again;
   if (!no_take_over.asked())
     return Outcome::skipped("no firmware has set a display that could be given back");
+  if (!cleared) {
+    bench.findings().report(
+        {.rule = "DOD-08",
+         .severity = verifier::Severity::kViolation,
+         .ddi = std::string(NoTakeOver::kRelease),
+         .actual = "The picture of before is on the screen when it returns.",
+         .expected = "The frame buffer that is left behind is cleared.",
+         .fix = "Write zeros over the whole frame buffer before it is unmapped.",
+         .windows = "The last desktop is in view until the next driver draws."});
+    return Outcome::failed("the display was given back with a picture on it");
+  }
   return Outcome::ok("stopped with its display kept, and started again");
 }
 

@@ -59,6 +59,21 @@ struct Owner {
   D3DKMT_HANDLE device = 0;
 };
 
+/// Nothing else is in memory, and no request of the driver fails.
+void report_refusal(Bench& bench, const std::string& error) {
+  if (!bench.running()) return;
+  bench.findings().report(
+      {.rule = "LIFE-25",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiCreateAllocation",
+       .actual = fmt::format("Allocations as client {} describes them cannot be made: {}.",
+                             bench.plugin()->name(), error),
+       .expected = "Private data that the driver's interface with user mode defines is taken.",
+       .fix = "Find the check that refuses it, or what the driver could not get.",
+       .windows = "Applications fail.",
+       .confidence = verifier::Confidence::kInferred});
+}
+
 Outcome orders(Bench& bench) {
   const Answer<std::vector<Recipe>> from = recipes(bench);
   if (!from) return Outcome::failed(from.error());
@@ -73,7 +88,10 @@ Outcome orders(Bench& bench) {
       std::vector<ClientAllocation> made = several(*from, kCopies);
       const Answer<D3DKMT_HANDLE> all =
           owner.client.create_allocations(owner.device, made, /*as_resource=*/false);
-      if (!all) return std::unexpected(all.error());
+      if (!all) {
+        report_refusal(bench, all.error());
+        return std::unexpected(all.error());
+      }
       for (const size_t i : order) {
         const D3DKMT_HANDLE handle = made[i].handle;
         DXGKIT_VERIFY_TRY(owner.client.destroy_allocations(owner.device, {&handle, 1}));
@@ -157,6 +175,7 @@ Outcome round_trip(Bench& bench) {
   size_t moved = 0;
   size_t mapped = 0;
   size_t wrong = 0;
+  size_t again = 0;
   const auto run = [&]() -> Answer<void> {
     Owner owner(bench);
     DXGKIT_VERIFY_TRY(owner.open());
@@ -173,8 +192,15 @@ Outcome round_trip(Bench& bench) {
         if (!view) return std::unexpected(view.error());
         if (round == 0) write_pattern({*view, recipe.size_bytes}, seed);
         DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, handle));
+        // In the second round each way is built twice, if the driver maps the pages.
+        const auto lacking = [&](const auto& way) {
+          if (round == 1) bench.shortage().deny_memory(1, Shortage::During::kPaging);
+          auto answer = way();
+          if (!bench.shortage().stop().routine.empty()) ++again;
+          return answer;
+        };
         const Result<vidmm::Placement> place =
-            bench.exercise().page_in(owner.client.process(), handle);
+            lacking([&] { return bench.exercise().page_in(owner.client.process(), handle); });
         if (!place.has_value()) {
           return std::unexpected(fmt::format("{} could not be brought in: {}", recipe.name,
                                              status_text(place.error())));
@@ -182,7 +208,8 @@ Outcome round_trip(Bench& bench) {
         const bool spoilt =
             bench.exercise().scribble_backing(owner.client.process(), handle, std::byte{0xDB});
         spoilt ? ++moved : ++mapped;
-        if (const Status out = bench.exercise().page_out(owner.client.process(), handle);
+        if (const Status out =
+                lacking([&] { return bench.exercise().page_out(owner.client.process(), handle); });
             !is_success(out))
           return std::unexpected(
               fmt::format("{} could not be evicted: {}", recipe.name, status_text(out)));
@@ -213,8 +240,39 @@ Outcome round_trip(Bench& bench) {
   if (wrong != 0)
     return Outcome::failed(
         fmt::format("content of {} of {} trips is wrong", wrong, moved + mapped));
-  return Outcome::ok(
-      fmt::format("{} trips through memory segments, {} through apertures", moved, mapped));
+  return Outcome::ok(fmt::format(
+      "{} trips through memory segments, {} through apertures; {} mappings of pages failed once",
+      moved, mapped, again));
+}
+
+/// FillPattern has four bytes, none of them like another. False: reported.
+Answer<bool> fill_with_pattern(Bench& bench, Client& client, D3DKMT_HANDLE device,
+                               D3DKMT_HANDLE handle, uint64_t size_bytes) {
+  constexpr uint32_t kPattern = 0xC0A51B7E;
+  const Result<vidmm::Placement> place = bench.exercise().page_in(client.process(), handle);
+  if (!place.has_value())
+    return std::unexpected("an allocation could not be brought in: " + status_text(place.error()));
+  const Status filled = bench.exercise().fill(client.process(), handle, kPattern);
+  if (filled == Status::kInvalidParameter) return true;
+  if (!is_success(filled)) return std::unexpected("a fill: " + status_text(filled));
+  static_cast<void>(bench.exercise().scribble_backing(client.process(), handle, std::byte{0xDB}));
+  if (const Status out = bench.exercise().page_out(client.process(), handle); !is_success(out))
+    return std::unexpected("an allocation could not be evicted: " + status_text(out));
+  const Answer<std::byte*> back = client.lock(device, handle);
+  if (!back) return std::unexpected(back.error());
+  const std::string difference = compare_bytes({*back, size_bytes}, [](size_t at) {
+    return static_cast<std::byte>(kPattern >> (at % sizeof(kPattern) * 8));
+  });
+  DXGKIT_VERIFY_TRY(client.unlock(device, handle));
+  if (difference.empty()) return true;
+  report_content(bench, "PAGE-51",
+                 fmt::format("An allocation of {} bytes in segment {} was filled with {:#x}: {}.",
+                             size_bytes, place->segment.value, kPattern, difference),
+                 "The pattern again and again, its lowest byte first.",
+                 "Follow one fill through DxgkDdiBuildPagingBuffer: all four bytes of FillPattern, "
+                 "FillSize, the segment address, in every pass.",
+                 "The pattern is whatever the kernel says; zeros are only the most frequent.");
+  return false;
 }
 
 /// A new allocation comes into a memory segment without content: the driver fills it.
@@ -270,6 +328,13 @@ Outcome fills(Bench& bench) {
                 "Memory that is not filled shows one process what another one left there.");
           }
           DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, handle));
+          if (!bench.gpu_addresses()) {
+            const Answer<bool> right =
+                fill_with_pattern(bench, owner.client, owner.device, handle, recipe.size_bytes);
+            if (!right) return std::unexpected(right.error());
+            ++filled;
+            if (!*right) ++wrong;
+          }
         }
         DXGKIT_VERIFY_TRY(owner.client.destroy_allocations(owner.device, {&handle, 1}));
       }
@@ -419,11 +484,20 @@ Outcome plain_copies(Bench& bench) {
         const Status second = bench.exercise().write_plain(segment, offset + kPageBytes, inner);
         if (!is_success(second)) return Outcome::failed(status_text(second));
         std::ranges::copy(inner, expected.begin() + kPageBytes);
-        const Result<std::vector<std::byte>> back =
-            bench.exercise().read_plain(segment, offset, around);
+        Result<std::vector<std::byte>> back = bench.exercise().read_plain(segment, offset, around);
         if (!back.has_value()) return Outcome::failed(status_text(back.error()));
         copies += 3;
-        const auto wrong = std::ranges::mismatch(*back, expected);
+        auto wrong = std::ranges::mismatch(*back, expected);
+        // And on to another place of the segment, as when it is tidied up.
+        const uint64_t to = offset >= around ? offset - around : offset + around;
+        if (wrong.in1 == back->end() &&
+            is_success(bench.exercise().move_plain(segment, offset, to, around))) {
+          Result<std::vector<std::byte>> there = bench.exercise().read_plain(segment, to, around);
+          if (!there.has_value()) return Outcome::failed(status_text(there.error()));
+          copies += 2;
+          *back = std::move(*there);
+          wrong = std::ranges::mismatch(*back, expected);
+        }
         if (wrong.in1 == back->end()) continue;
         const auto at = static_cast<uint64_t>(wrong.in1 - back->begin());
         bench.findings().report(

@@ -1,5 +1,5 @@
-// Machines of their own: other values in the registry, a device that leaves the machine under work,
-// and one that is not there when it is started.
+// Machines of their own: other screens, other values in the registry, a device that leaves the
+// machine under work, and one that is not there when it is started.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -233,7 +233,54 @@ Outcome absence(Bench& bench) {
   return Outcome::ok("the driver starts without a device, and touches none");
 }
 
+// --- other screens
+
+/// One machine with a device of these options. An error: what is wrong, which has been reported.
+Answer<void> look_at_screen(Bench& bench, const std::string& options, std::string* how) {
+  const std::expected<DeviceChoice, std::string> device =
+      parse_device(bench.device().type->name + "," + options);
+  if (!device.has_value()) return std::unexpected(device.error());
+  if (const Outcome loaded = bench.load_again(bench.kernel_config(), *device);
+      loaded.kind != Outcome::Kind::kOk)
+    return std::unexpected(loaded.text);
+  const bool started = bench.start({.may_fail = true}).kind == Outcome::Kind::kOk;
+  *how += fmt::format("{}{}: {}", how->empty() ? "" : "; ", options,
+                      started ? "right" : "refused to start");
+  Answer<void> done;
+  if (started) {
+    for (const Step& step : display_steps()) {
+      if (std::string_view(step.name) != "presents") continue;
+      const Outcome looked = step.run(bench);
+      if (looked.kind == Outcome::Kind::kFailed) done = std::unexpected(looked.text);
+    }
+    static_cast<void>(bench.stop());
+  }
+  const Outcome unloaded = bench.unload();
+  if (done && unloaded.kind != Outcome::Kind::kOk) return std::unexpected(unloaded.text);
+  return done;
+}
+
+Outcome other_screens(Bench& bench) {
+  if (bench.mutated()) return Outcome::skipped("a mutation is for one machine");
+  const bus::DeviceType& type = *bench.device().type;
+  std::string how;
+  if (type.option("width") != nullptr && type.option("height") != nullptr &&
+      type.option("pitch") != nullptr) {
+    const Answer<void> done = look_at_screen(bench, "width=200,height=90,pitch=1088", &how);
+    if (!done) return Outcome::failed(done.error());
+  }
+  if (type.option("post") != nullptr) {
+    const Answer<void> done = look_at_screen(bench, "post=off", &how);
+    if (!done) return Outcome::failed(done.error());
+  }
+  if (how.empty())
+    return Outcome::skipped("the device has no options for the screen that firmware leaves");
+  return Outcome::ok(how);
+}
+
 constexpr Step kSteps[] = {
+    {"other-screens", "firmware has set another mode, or none", Step::Needs::kMachine,
+     other_screens},
     {"registry-values", "values of the registry have another type", Step::Needs::kMachine,
      registry_values},
     {"removal", "the device leaves the machine, under work and asleep", Step::Needs::kMachine,

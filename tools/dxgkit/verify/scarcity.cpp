@@ -21,6 +21,14 @@ std::optional<Status> Scarcity::before_paging(const port::PagingOperation&, uint
 }
 
 uint32_t Scarcity::room(std::string_view ddi, uint32_t bytes) {
+  if (ddi == port::kPagingPrivateRoom) {
+    // Every second operation that is not the first of its buffer.
+    uint32_t whole = whole_private_bytes_.load(std::memory_order_relaxed);
+    while (whole < bytes && !whole_private_bytes_.compare_exchange_weak(whole, bytes)) {
+    }
+    const uint64_t number = bytes < whole ? random() : 1;
+    return number % 2 != 0 ? bytes : static_cast<uint32_t>(1 + (number >> 8) % bytes);
+  }
   if (ddi != "DxgkDdiBuildPagingBuffer") return bytes;
   // A driver may rely on a whole buffer where the buffer is new.
   if (bytes >= whole_buffer_bytes_.load(std::memory_order_relaxed)) return bytes;

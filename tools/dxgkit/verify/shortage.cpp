@@ -13,6 +13,8 @@ const char* entry_that_may_fail(Shortage::During during) {
   const nt::CallFrame* const frame = nt::CallFrame::current_or_null();
   if (frame == nullptr) return nullptr;
   const std::string_view ddi = frame->name();
+  if (during == Shortage::During::kPaging)
+    return ddi == "DxgkDdiBuildPagingBuffer" ? frame->name() : nullptr;
   const bool makes = ddi.starts_with("DxgkDdiCreate") || ddi == "DxgkDdiOpenAllocation";
   const bool starts = during == Shortage::During::kStarting &&
                       (ddi == "DxgkDdiAddDevice" || ddi == "DxgkDdiStartDevice");
@@ -48,7 +50,9 @@ Shortage::Refused Shortage::stop() {
 
 bool Shortage::strikes(What what, std::string_view name) {
   if (what_.load(std::memory_order_relaxed) != what) return false;
-  const char* const ddi = entry_that_may_fail(during_.load(std::memory_order_relaxed));
+  const During during = during_.load(std::memory_order_relaxed);
+  if (during == During::kPaging && name != "MmMapLockedPagesSpecifyCache") return false;
+  const char* const ddi = entry_that_may_fail(during);
   if (ddi == nullptr || left_.fetch_sub(1) != 1) return false;
   what_ = What::kNothing;
   ddi_ = ddi;

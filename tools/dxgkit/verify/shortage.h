@@ -28,6 +28,7 @@ class Shortage final : public port::FaultInjector {
   enum class During : uint8_t {
     kMaking,    // an object of a running adapter
     kStarting,  // AddDevice, StartDevice, and the objects that the kernel makes for itself
+    kPaging,    // DxgkDdiBuildPagingBuffer: mappings of MDLs alone, which the kernel tries again
   };
   /// The n-th allocation from here on fails; n counts from 1.
   void deny_memory(uint32_t nth, During during = During::kMaking);

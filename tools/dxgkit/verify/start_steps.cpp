@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "dxgk/display_exercise.h"
 #include "tools/dxgkit/verify/balance.h"
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/canvas.h"
 #include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
@@ -114,6 +116,15 @@ Answer<void> refuse_each(Bench& bench, Kind kind, Tally* tally) {
       if (round == 0) {
         ++tally->refused;
         if (!started) ++tally->failed;
+        if (!started && struck.ddi == "DxgkDdiAddDevice" &&
+            outcome.text.ends_with(status_text(Status::kNotSupported))) {
+          report_start(
+              bench, "LIFE-27", struck.ddi,
+              fmt::format("It succeeded without a context when request {} got {}: that "
+                          "the device is none of the driver's.",
+                          struck.routine, kind == Kind::kMemory ? "no memory" : "a failure"));
+          return std::unexpected("AddDevice disowns its device " + told);
+        }
         if (!work) {
           report_start(bench, "LIFE-27", struck.ddi,
                        fmt::format("A start {} succeeds, and work fails: {}.", told, work.error()));
@@ -271,23 +282,69 @@ Outcome odd_resources(Bench& bench) {
 
 // --- outputs
 
-/// The driver finds other bytes in what it must write.
+/// All screens go dark and come back; each picture and each scan line is right.
+Answer<void> shows(Bench& bench) {
+  if (bench.exercise().video_present_sources() == 0) return {};
+  Result<dxgk::DisplayExercise> exercise = dxgk::DisplayExercise::on(bench.system(), bench.luid());
+  if (!exercise.has_value()) return std::unexpected(status_text(exercise.error()));
+  if (exercise->connected_targets().empty()) return {};
+  if (const Status status = exercise->clear_and_show(); !is_success(status))
+    return std::unexpected("a VidPN without paths, and one with them: " + status_text(status));
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!sources) return std::unexpected(sources.error());
+  for (const dxgk::DisplaySource& source : *sources) {
+    bool in_blank = false;
+    uint32_t line = 0;
+    const Status status = exercise->scan_line(source.id, &in_blank, &line);
+    if (!is_success(status) && status != Status::kNotSupported)
+      return std::unexpected("GetScanLine: " + status_text(status));
+    Canvas canvas(bench, source.id, *source.mode);
+    if (source.visible && bench.display_only()) DXGKIT_VERIFY_TRY(canvas.present_all());
+  }
+  return {};
+}
+
+/// The driver finds other bytes in what it must write, and on its stack.
 Outcome stale_outputs(Bench& bench) {
   constexpr std::byte kFills[] = {std::byte{0xA5}, std::byte{0x5A}};
   for (const std::byte fill : kFills) {
+    const size_t before = bench.findings().total();
+    bench.exercise().fill_outputs(fill);
+    // Its threads begin with such a stack, too.
+    if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
+    if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk) return started;
     bench.exercise().fill_outputs(fill);
     const Status asked = bench.exercise().repeat_queries();
-    const Answer<void> work = is_success(asked) ? works(bench) : Answer<void>();
+    Answer<void> work = is_success(asked) ? works(bench) : Answer<void>();
+    if (is_success(asked) && work && bench.running()) work = shows(bench);
+    if (is_success(asked) && work && bench.running() && !bench.display_only())
+      static_cast<void>(bench.exercise().query_fences());
     if (!bench.running()) return Outcome::failed("the adapter stopped");
     bench.exercise().fill_outputs(std::byte{0});
     const std::string with =
         fmt::format("with outputs full of {:#04x}", std::to_integer<int>(fill));
     if (!is_success(asked))
       return Outcome::failed(fmt::format("a query answers {} {}", status_text(asked), with));
-    if (!work) return Outcome::failed(fmt::format("{} {}", work.error(), with));
+    if (!work) {
+      if (bench.findings().total() == before) {
+        bench.findings().report(
+            {.rule = "LIFE-29",
+             .severity = verifier::Severity::kViolation,
+             .ddi = "",
+             .actual = fmt::format("Work that goes well otherwise does not {}, and on the stack: "
+                                   "{}.",
+                                   with, work.error()),
+             .expected = "What a driver does depends on nothing that nobody has written.",
+             .fix = "Initialise each local variable and each structure that goes to a callback; "
+                    "set each member of an answer."});
+      }
+      return Outcome::failed(fmt::format("{} {}", work.error(), with));
+    }
   }
-  return Outcome::ok(fmt::format("queries and new objects with {} kinds of bytes in their outputs",
-                                 std::size(kFills)));
+  return Outcome::ok(
+      fmt::format("queries, new objects and work with {} kinds of bytes in their "
+                  "outputs and on the stack",
+                  std::size(kFills)));
 }
 
 // --- queries
@@ -331,7 +388,7 @@ Outcome odd_queries(Bench& bench) {
 constexpr Step kSteps[] = {
     {"odd-queries", "queries with buffers that are too small, and of no type",
      Step::Needs::kAdapter, odd_queries},
-    {"stale-outputs", "outputs hold other bytes before each call", Step::Needs::kAdapter,
+    {"stale-outputs", "outputs and stacks hold other bytes before each call", Step::Needs::kAdapter,
      stale_outputs},
     {"failing-starts", "something fails while the adapter starts", Step::Needs::kAdapter,
      failing_starts},

@@ -26,6 +26,9 @@ constexpr size_t kModesMax = 5;        // of a source or target are pinned, any 
 constexpr size_t kPairsMax = 6;        // of a source mode and a target mode
 constexpr uint32_t kCallsMax = 200;    // of interface functions in one DDI
 constexpr uint32_t kTooLarge = 65528;  // pixels: no adapter scans out so many in one direction
+constexpr uint32_t kIdentity = 1;      // D3DKMDT_VPPS_IDENTITY, D3DKMDT_VPPR_IDENTITY
+/// Whatever a path may support, without offsets of rotations.
+constexpr uint32_t kScalingBits = 0x1F, kRotationBits = 0xF;
 constexpr uint32_t kScalings = 5, kRotations = 4;  // values from 1: D3DKMDT_VPPS_*, D3DKMDT_VPPR_*
 
 std::string mode_text(const vidpn::SourceMode& mode) { return vidpn::to_text(mode); }
@@ -314,11 +317,22 @@ Answer<void> Inquiry::repeat(const Network& fresh, const Network& free) {
         "The same question has the same answer while monitors and paths are the same.",
         "Offer modes from a table, not from what the call before left behind.", "");
   };
-  for (const Network* const from : {&fresh, &free}) {
+  // Support bits that somebody else has left are no answer of the driver's.
+  Network stale = fresh;
+  for (Path& path : stale.paths) {
+    path.scaling_support = kScalingBits;
+    path.rotation_support = kRotationBits;
+  }
+  for (const Network* const from : {&fresh, &free, static_cast<const Network*>(&stale)}) {
     const Answer<Network> again = enumerate(*from, {});
     if (!again) return std::unexpected(again.error());
     if (const std::string text = difference(free, *again); !text.empty()) return told_twice(text);
   }
+  // With all transformations pinned there is nothing to say of them.
+  Network settled = free;
+  for (Path& path : settled.paths) path.scaling = path.rotation = kIdentity;
+  if (const Answer<Network> same = enumerate(settled, {}); !same)
+    return std::unexpected(same.error());
   return {};
 }
 
