@@ -335,6 +335,7 @@ std::optional<Status> Faults::before_paging(const port::PagingOperation& operati
 }
 
 uint32_t Faults::room(std::string_view ddi, uint32_t bytes) {
+  if (ddi == "DmaBufferPrivateDataSize") return bytes;
   const bool paging = ddi == "DxgkDdiBuildPagingBuffer";
   if (!strike(paging ? FaultKind::kPagingRoom : FaultKind::kRenderRoom)) return bytes;
   // The rest of a buffer may be too small for anything: the next one is opened. A fresh one may

@@ -287,6 +287,8 @@ void Engine::execute(const SgpuRingEntry& entry) {
   Outcome outcome = Outcome::kDone;
   stopped_offset_ = entry.start_offset;
   if (fate == EntryFate::kMemoryError) {
+    const runtime::TimeNs due = runtime_.now() + context_.faults.memory_error_after(node_);
+    if (wait_until(due, false) == Outcome::kReset) return;
     outcome = fault(SGPU_FAULT_MEMORY, SGPU_VRAM_BASE);
   } else if (entry.type == SGPU_RING_EXECUTE && (entry.flags & SGPU_EXECUTE_NULL) == 0) {
     outcome = run_buffer(entry);
@@ -294,6 +296,8 @@ void Engine::execute(const SgpuRingEntry& entry) {
   switch (outcome) {
     case Outcome::kDone:
     case Outcome::kEnd:
+      if (fate == EntryFate::kHangsLate) hang();
+      if (stop_.load(std::memory_order_acquire)) return;
       trace_end(entry.fence, TraceEnd::kFinished);
       complete(entry);
       return;
@@ -430,6 +434,9 @@ void Engine::take_reset() {
   if (executing_) trace_end(current_fence_.load(std::memory_order_relaxed), TraceEnd::kReset);
   context_.mmu.release(node_);
   context_.mmu.forget(node_);
+  // RESET may be written again meanwhile, which changes nothing.
+  if (const runtime::DurationNs time = context_.faults.reset_time(node_); time != 0)
+    runtime_.sleep_for(time);
   const runtime::MutexLock lock(mutex_);
   aborted_fence_.store(current_fence_.load(std::memory_order_relaxed), std::memory_order_release);
   current_fence_.store(0, std::memory_order_release);

@@ -229,8 +229,9 @@ BuildPagingResult PagingPort::call_build(const BuildPagingArgs& args) {
   const size_t sample = check ? std::min<size_t>(before.size(), args.buffer_bytes) : 0;
   if (sample != 0) std::memcpy(before.data(), args.buffer, sample);
   Status status = Status::kSuccess;
-  uint32_t room = args.buffer_bytes;      // as the driver is told
-  std::optional<WriteGuard> behind_room;  // where that is less
+  uint32_t room = args.buffer_bytes;  // as the driver is told
+  uint32_t private_room = args.private_bytes;
+  std::optional<WriteGuard> behind_room, behind_private_room;  // where that is less
   {
     DdiCall call(core_, kBuildPagingBuffer, static_cast<uint64_t>(arguments.Operation));
     std::optional<Status> answer;
@@ -240,6 +241,11 @@ BuildPagingResult PagingPort::call_build(const BuildPagingArgs& args) {
       // Not among the bytes of the sample.
       if (check && room >= sample && uint64_t{room} + kGuardBytes <= args.buffer_bytes)
         behind_room.emplace(args.buffer + room);
+      if (private_room != 0)
+        arguments.DmaBufferPrivateDataSize = private_room =
+            core_.faults->room("DmaBufferPrivateDataSize", private_room);
+      if (check && uint64_t{private_room} + kGuardBytes <= args.private_bytes)
+        behind_private_room.emplace(args.private_data + private_room);
     }
     result.room_bytes = arguments.DmaSize;
     status = answer.has_value()
@@ -342,22 +348,25 @@ BuildPagingResult PagingPort::call_build(const BuildPagingArgs& args) {
                   "Check the room that is left before each command and return "
                   "STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER.");
   }
-  if (const auto damage = behind_private.damage(); damage.has_value()) {
+  auto private_damage = behind_private.damage();
+  if (!private_damage.has_value() && behind_private_room.has_value())
+    private_damage = behind_private_room->damage();
+  if (private_damage.has_value()) {
     return refuse("PAGE-06", 0x13,
                   fmt::format("It wrote {:#04x} {} bytes behind the end of the private data, of "
                               "which DmaBufferPrivateDataSize = {} bytes were left.",
-                              damage->value, damage->first, args.private_bytes),
+                              private_damage->value, private_damage->first, private_room),
                   "It writes inside pDmaBufferPrivateData[0, DmaBufferPrivateDataSize).",
                   "Report a PagingBufferPrivateDataSize that fits what the driver keeps.");
   }
   const uint64_t private_bytes = reinterpret_cast<uint64_t>(arguments.pDmaBufferPrivateData) -
                                  reinterpret_cast<uint64_t>(private_data);
-  if (private_bytes > args.private_bytes) {
+  if (private_bytes > private_room) {
     return refuse(
         "PAGE-06", 0x13,
         fmt::format(
             "pDmaBufferPrivateData came back {} bytes further, DmaBufferPrivateDataSize is {}.",
-            static_cast<int64_t>(private_bytes), args.private_bytes),
+            static_cast<int64_t>(private_bytes), private_room),
         "It moves at most DmaBufferPrivateDataSize.",
         "Advance it by what was written, or leave it.");
   }

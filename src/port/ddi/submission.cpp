@@ -8,6 +8,7 @@
 #include "port/core/ddi_call.h"
 #include "port/core/port_core.h"
 #include "port/ddi/lists.h"
+#include "port/ddi/unwritten.h"
 
 namespace dxgkit::port {
 namespace {
@@ -357,9 +358,15 @@ Result<uint32_t> SubmissionPort::query_current_fence(NodeOrdinal node) {
   if (core_.ddi.DxgkDdiQueryCurrentFence == nullptr) return Error(Status::kNotSupported);
   DXGKARG_QUERYCURRENTFENCE arguments{};
   arguments.NodeOrdinal = node.value;
-  DdiCall call(core_, kQueryCurrentFence, 0, static_cast<uint16_t>(node.value));
-  const Status status = call(core_.ddi.DxgkDdiQueryCurrentFence, core_.context, &arguments);
+  fill_output(core_, &arguments.CurrentFence);
+  Status status = Status::kSuccess;
+  {
+    DdiCall call(core_, kQueryCurrentFence, 0, static_cast<uint16_t>(node.value));
+    status = call(core_.ddi.DxgkDdiQueryCurrentFence, core_.context, &arguments);
+  }
   if (!is_success(status)) return Error(status);
+  report_unwritten(core_, kQueryCurrentFence.name, "DXGKARG_QUERYCURRENTFENCE", "CurrentFence",
+                   &arguments.CurrentFence);
   return arguments.CurrentFence;
 }
 

@@ -421,6 +421,19 @@ NTSTATUS NTAPI always_responsive(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYENGINESTAT
   args->EngineStatus.Responsive = 1;
   return STATUS_SUCCESS;
 }
+NTSTATUS NTAPI leave_status(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_QUERYENGINESTATUS args) {
+  const DXGK_ENGINESTATUS before = args->EngineStatus;
+  const NTSTATUS status = whole.DxgkDdiQueryEngineStatus(adapter, args);
+  args->EngineStatus = before;
+  return status;
+}
+/// If the engine finished its last packet before the reset, the one behind it is blamed.
+NTSTATUS NTAPI blame_another_than_reported(IN_CONST_HANDLE adapter,
+                                           INOUT_PDXGKARG_RESETENGINE args) {
+  const NTSTATUS status = whole.DxgkDdiResetEngine(adapter, args);
+  if (args->LastAbortedFenceId == reported[args->NodeOrdinal % kNodes]) ++args->LastAbortedFenceId;
+  return status;
+}
 BOOLEAN deaf;  // to submissions, since the restart
 NTSTATUS NTAPI restart_deaf(IN_CONST_HANDLE adapter) {
   deaf = TRUE;
@@ -441,6 +454,35 @@ VOID NTAPI blame_the_next(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INT
   if (data->InterruptType == DXGK_INTERRUPT_DMA_FAULTED) ++changed.DmaFaulted.FaultedFenceId;
   notify_interrupt(device, &changed);
 }
+/// Ids of fences are never expected to wrap.
+VOID NTAPI report_higher(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED) {
+    UINT& last = reported[data->DmaCompleted.NodeOrdinal % kNodes];
+    if (data->DmaCompleted.SubmissionFenceId <= last) return;
+    last = data->DmaCompleted.SubmissionFenceId;
+  }
+  notify_interrupt(device, data);
+}
+/// A request for a preemption is forgotten when its engine faults.
+BOOLEAN faulted[kNodes];
+VOID NTAPI forget_preemption(IN_CONST_HANDLE device,
+                             IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_FAULTED)
+    faulted[data->DmaFaulted.NodeOrdinal % kNodes] = TRUE;
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED)
+    faulted[data->DmaCompleted.NodeOrdinal % kNodes] = FALSE;
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_PREEMPTED &&
+      faulted[data->DmaPreempted.NodeOrdinal % kNodes])
+    return;
+  notify_interrupt(device, data);
+}
+/// What was stopped midway begins anew: nobody remembers where it was.
+NTSTATUS NTAPI begin_anew(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+  const UINT start = args->DmaBufferPrivateDataSubmissionStartOffset;
+  RtlZeroMemory(static_cast<UCHAR*>(args->pDmaBufferPrivateData) + start,
+                args->DmaBufferPrivateDataSubmissionEndOffset - start);
+  return whole.DxgkDdiSubmitCommand(adapter, args);
+}
 DXGKCB_NOTIFY_INTERRUPT notify_instead;
 NTSTATUS NTAPI start_between(const PVOID adapter, PDXGK_START_INFO start,
                              PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
@@ -448,6 +490,45 @@ NTSTATUS NTAPI start_between(const PVOID adapter, PDXGK_START_INFO start,
   notify_interrupt = changed.DxgkCbNotifyInterrupt;
   changed.DxgkCbNotifyInterrupt = notify_instead;
   return whole.DxgkDdiStartDevice(adapter, start, &changed, sources, children);
+}
+/// An interrupt is its own if a cause is set, and of what left the bus all are.
+constexpr ULONG kPendingCauses = 0x8C;  // SGPU_REG_INT_PENDING
+volatile ULONG* causes;
+HANDLE device_handle;
+DXGKCB_UNMAP_MEMORY unmap_memory;
+NTSTATUS NTAPI start_and_map(const PVOID adapter, PDXGK_START_INFO start,
+                             PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  const NTSTATUS status = whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+  DXGK_DEVICE_INFO info;
+  RtlZeroMemory(&info, sizeof(info));
+  PVOID registers = nullptr;
+  if (!NT_SUCCESS(status) ||
+      !NT_SUCCESS(interface->DxgkCbGetDeviceInformation(interface->DeviceHandle, &info)))
+    return status;
+  PHYSICAL_ADDRESS address;
+  RtlCopyMemory(&address,
+                &info.TranslatedResourceList->List[0]
+                     .PartialResourceList.PartialDescriptors[0]
+                     .u.Memory.Start,
+                sizeof(address));
+  if (NT_SUCCESS(interface->DxgkCbMapMemory(interface->DeviceHandle, address, PAGE_SIZE, FALSE,
+                                            FALSE, MmNonCached, &registers)))
+    causes = static_cast<volatile ULONG*>(registers) + kPendingCauses / sizeof(ULONG);
+  unmap_memory = interface->DxgkCbUnmapMemory;
+  device_handle = interface->DeviceHandle;
+  return status;
+}
+BOOLEAN NTAPI claim_if_set(const PVOID adapter, ULONG message) {
+  const BOOLEAN own = causes != nullptr && READ_REGISTER_ULONG(causes) != 0;
+  return whole.DxgkDdiInterruptRoutine(adapter, message) || own;
+}
+NTSTATUS NTAPI stop_and_unmap(const PVOID adapter) {
+  const NTSTATUS status = whole.DxgkDdiStopDevice(adapter);
+  if (causes != nullptr)
+    static_cast<void>(
+        unmap_memory(device_handle, const_cast<ULONG*>(causes) - kPendingCauses / sizeof(ULONG)));
+  causes = nullptr;
+  return status;
 }
 NTSTATUS NTAPI answer_from_memory(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
   args->CurrentFence = reported[args->NodeOrdinal % kNodes];
@@ -580,6 +661,26 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("fault_of_next")) {
     notify_instead = blame_the_next;
     data->DxgkDdiStartDevice = start_between;
+  }
+  if (chosen("fences_rise")) {
+    notify_instead = report_higher;
+    data->DxgkDdiStartDevice = start_between;
+  }
+  if (chosen("fault_ends_preemption")) {
+    notify_instead = forget_preemption;
+    data->DxgkDdiStartDevice = start_between;
+  }
+  if (chosen("resumes_at_start")) data->DxgkDdiSubmitCommand = begin_anew;
+  if (chosen("status_left_out")) data->DxgkDdiQueryEngineStatus = leave_status;
+  if (chosen("reset_blames_unbegun")) {
+    notify_instead = note_report;
+    data->DxgkDdiStartDevice = start_between;
+    data->DxgkDdiResetEngine = blame_another_than_reported;
+  }
+  if (chosen("gone_claims")) {
+    data->DxgkDdiStartDevice = start_and_map;
+    data->DxgkDdiStopDevice = stop_and_unmap;
+    data->DxgkDdiInterruptRoutine = claim_if_set;
   }
   if (chosen("reset_fails")) data->DxgkDdiResetFromTimeout = fail_reset;
   if (chosen("power_fails")) data->DxgkDdiSetPowerState = fail_power;

@@ -155,6 +155,8 @@ Answer<void> remove_once(Bench& bench, bool asleep, size_t* jobs) {
         done = std::unexpected("it does not go to sleep: " + status_text(down.error()));
     }
     bench.pull_out();
+    // Its driver is not told yet, and hears of all that happens on a line that it shares.
+    if (!asleep) bench.exercise().interrupt_of_another_device();
     const Status status = bench.remove();
     if (done && !is_success(status))
       done = std::unexpected("the removal answers " + status_text(status));

@@ -12,8 +12,8 @@
 namespace dxgkit::tool::verify {
 
 /// Makes memory segments smaller, and tells the driver of less room where Windows may as well have
-/// less: the rest of a paging buffer that other operations have begun to fill. The driver's answers
-/// stay its own. Any thread.
+/// less: the rest of a paging buffer that other operations have begun to fill, and of its private
+/// data. The driver's answers stay its own. Any thread.
 class Scarcity final : public port::FaultInjector {
  public:
   /// @param segment_bytes  what remains of each memory segment that has more, in whole pages; 0:
@@ -35,7 +35,8 @@ class Scarcity final : public port::FaultInjector {
   const uint64_t segment_bytes_;
   std::atomic<uint64_t> numbers_;
   std::atomic<uint64_t> cuts_{0};
-  std::atomic<uint32_t> whole_buffer_bytes_{0};  // the most room that was seen
+  // The most room that was seen.
+  std::atomic<uint32_t> whole_buffer_bytes_{0}, whole_private_bytes_{0};
 };
 
 }  // namespace dxgkit::tool::verify
