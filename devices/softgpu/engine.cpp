@@ -416,7 +416,7 @@ void Engine::answer_preemption(uint32_t stopped_fence, uint32_t stopped_offset) 
   current_fence_.store(0, std::memory_order_release);
   busy_.store(false, std::memory_order_release);
   preempt_request_.store(0, std::memory_order_release);
-  context_.interrupts.set(SGPU_INT_PREEMPTED(node_));
+  interrupt(SGPU_INT_PREEMPTED(node_));
 }
 
 void Engine::report_fault(Fault what, uint32_t fence, uint32_t offset) {
@@ -427,7 +427,15 @@ void Engine::report_fault(Fault what, uint32_t fence, uint32_t offset) {
   fault_offset_.store(offset, std::memory_order_release);
   fault_reason_.store(what.reason, std::memory_order_release);
   faulted_.store(true, std::memory_order_release);
-  context_.interrupts.set(SGPU_INT_FAULT(node_));
+  interrupt(SGPU_INT_FAULT(node_));
+}
+
+void Engine::interrupt(uint32_t cause) {
+  if (context_.faults.is_silent(node_)) {
+    context_.interrupts.set_silently(cause);
+  } else {
+    context_.interrupts.set(cause);
+  }
 }
 
 void Engine::take_reset() {

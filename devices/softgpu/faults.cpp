@@ -75,6 +75,12 @@ runtime::DurationNs FaultInjector::memory_error_after(uint32_t node) {
   return plan_.nodes[node].memory_error_after_ns;
 }
 
+bool FaultInjector::is_silent(uint32_t node) {
+  if (!active_.load(std::memory_order_acquire)) return false;
+  const runtime::MutexLock lock(mutex_);
+  return plan_.nodes[node].lose_interrupt_per_million >= 1'000'000;
+}
+
 runtime::DurationNs FaultInjector::reset_time(uint32_t node) {
   if (!active_.load(std::memory_order_acquire)) return 0;
   const runtime::MutexLock lock(mutex_);

@@ -34,7 +34,7 @@ struct NodeFaults {
   runtime::DurationNs reset_ns = 0;
 
   /// The completion of this fence sets its cause but never drives the line. Below: the same by
-  /// chance.
+  /// chance; if all are lost, those of preemptions and faults are, too.
   std::optional<uint32_t> lose_interrupt_at_fence;
   uint32_t lose_interrupt_per_million = 0;
   /// The completion interrupt comes twice.
@@ -76,6 +76,8 @@ class FaultInjector {
   uint32_t slow_factor(uint32_t node);
   runtime::DurationNs memory_error_after(uint32_t node);
   runtime::DurationNs reset_time(uint32_t node);
+  /// True while every completion interrupt of the node is lost: then its other interrupts are, too.
+  bool is_silent(uint32_t node);
   /// The number of completions with this fate so far. kNormal is not counted.
   uint64_t count(InterruptFate fate) const {
     return fates_[static_cast<size_t>(fate)].load(std::memory_order_relaxed);

@@ -81,7 +81,6 @@ struct Node {
   SgpuUmdNodeState state;       // what DxgkDdiEscape tells, hardware_status excepted
   UINT preemption_id;           // asked for and not reported yet; 0: none
   bool recovering;              // a fault stopped the engine; it is being reset, submissions wait
-  ULONG64 executed_when_asked;  // for DxgkDdiQueryEngineStatus
 };
 
 struct Adapter {

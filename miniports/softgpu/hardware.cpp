@@ -86,7 +86,7 @@ void report_preempted(Node* node) {
 /// Before submissions are dropped: they come back with other fences but the same private data, the
 /// place to leave word of what need not, and must not, run twice. `stopped` is the fence that was
 /// stopped midway, 0 for none; others keep where an earlier stop had left them.
-void leave_word(Node* node, UINT stopped, UINT offset) {
+void leave_word(Node* node, UINT stopped = 0, UINT offset = 0) {
   for (UINT i = node->first; i != node->next; ++i) {
     const InFlight& submission = slot(node, i);
     const UINT resume =
@@ -194,7 +194,7 @@ bool recover(Adapter* adapter) {
     ++node.state.resets;
     if (node.preemption_id != 0) {
       // The reset swallowed the request. Nothing runs, so it can be answered right here.
-      leave_word(&node, 0, 0);
+      leave_word(&node);
       report_preempted(&node);
     }
     requeue(&node);
@@ -353,8 +353,6 @@ NTSTATUS NTAPI DdiPreemptCommand(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_PREE
   return at_device_level(node->adapter, [&] {
     report_completed(node);
     node->preemption_id = args->PreemptionFenceId;
-    node->executed_when_asked =
-        read64(*node->adapter, SGPU_NODE_REG(node->ordinal, SGPU_NODE_EXECUTED));
     if (node->first == node->next) {
       // All done and reported: there is nothing the hardware could stop.
       report_preempted(node);
@@ -386,14 +384,9 @@ NTSTATUS NTAPI DdiQueryDependentEngineGroup(IN_CONST_HANDLE,
   return STATUS_SUCCESS;
 }
 
-NTSTATUS NTAPI DdiQueryEngineStatus(IN_CONST_HANDLE context,
-                                    INOUT_PDXGKARG_QUERYENGINESTATUS args) {
-  Node* node = find_node(context, args);
-  // Busy for long is no crime as long as something gets done: since the kernel asked for the
-  // engine, or since it asked this.
-  const ULONG64 executed = read64(*node->adapter, SGPU_NODE_REG(node->ordinal, SGPU_NODE_EXECUTED));
-  args->EngineStatus.Value = executed != node->executed_when_asked ? 1 : 0;  // Responsive
-  node->executed_when_asked = executed;
+NTSTATUS NTAPI DdiQueryEngineStatus(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYENGINESTATUS args) {
+  // An engine that gets on has answered the preemption before its next entry.
+  args->EngineStatus.Value = 0;
   return STATUS_SUCCESS;
 }
 
@@ -408,7 +401,7 @@ NTSTATUS NTAPI DdiResetEngine(IN_CONST_HANDLE context, INOUT_PDXGKARG_RESETENGIN
             (SGPU_INT_COMPLETE(0) | SGPU_INT_PREEMPTED(0) | SGPU_INT_FAULT(0)) << node->ordinal);
     // What came after the aborted one the kernel submits again: the ring starts empty.
     retire(node, last_aborted);
-    leave_word(node, 0, 0);
+    leave_word(node);
     start_engine(node, last_aborted);
     args->LastAbortedFenceId = last_aborted;
   });

@@ -184,6 +184,7 @@ class Verify(Cli):
                 ("entry_missing", 1, "load", "LIFE-03"),
                 ("entry_faults", 3, "load", "NT-01"),
                 ("registers_lost", 3, "start", "NT-01"),
+                ("watches_with_nothing", 3, "start", "NT-01"),
                 ("lock_kept", 1, "start", "NT-16")):
             with self.subTest(fault=fault):
                 # A driver that never answers is asked once: the steps after it would wait for it.

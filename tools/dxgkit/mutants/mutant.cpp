@@ -132,6 +132,18 @@ NTSTATUS NTAPI read_no_registers(const PVOID adapter, PDXGK_START_INFO start,
   return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
 }
 
+/// The DPC of a timer was never initialised.
+KTIMER watch;
+KDPC watch_dpc;
+NTSTATUS NTAPI watch_with_nothing(const PVOID adapter, PDXGK_START_INFO start,
+                                  PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  KeInitializeTimer(&watch);
+  LARGE_INTEGER due;
+  due.QuadPart = -1;
+  KeSetTimer(&watch, due, &watch_dpc);
+  return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+}
+
 // --- queries ---
 LONG query_count;
 NTSTATUS NTAPI change_caps(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
@@ -608,6 +620,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("close_fails")) data->DxgkDdiCloseAllocation = fail_close;
   if (chosen("cancel_missing")) data->DxgkDdiCancelCommand = nullptr;
   if (chosen("start_error_ignored")) data->DxgkDdiStartDevice = believe_device_information;
+  if (chosen("watches_with_nothing")) data->DxgkDdiStartDevice = watch_with_nothing;
   if (chosen("registers_lost")) data->DxgkDdiStartDevice = read_no_registers;
   if (chosen("lock_kept")) data->DxgkDdiCreateDevice = keep_lock;
   if (chosen("stop_waits")) data->DxgkDdiStopDevice = wait_in_stop;

@@ -432,12 +432,13 @@ Outcome memory_errors(Bench& bench) {
 struct Noise {
   const char* what;
   bus::EngineFaults faults;
+  bool urgent = false;
 };
 
 /// Two clients in flight while interrupts go astray. No device may be lost, nothing time out.
 Answer<std::string> interrupts_once(Bench& bench, uint32_t node, const Noise& noise, Tally& tally) {
   Crew crew(bench, node);
-  DXGKIT_VERIFY_TRY(crew.prepare({.busy_ns = kBusyNs}));
+  DXGKIT_VERIFY_TRY(crew.prepare({.urgent = noise.urgent, .busy_ns = kBusyNs}));
   const size_t before = reports(bench).size();
   const std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count(), noise.faults);
   bench.device_faults()->set_faults(faults);
@@ -523,6 +524,8 @@ Outcome interrupts(Bench& bench) {
                       {.lose_interrupt_per_million = kAll / 4,
                        .duplicate_interrupt_per_million = kAll / 4,
                        .late_interrupt_per_million = kAll / 4}});
+    // Those of preemptions, too.
+    noises.push_back({"lost, all of them", {.lose_interrupt_per_million = kAll}, /*urgent=*/true});
   }
   Tally tally;
   Answer<std::string> wrong{std::string()};
