@@ -153,7 +153,7 @@ class Verify(Cli):
                 ("fences_rise", 1, "memory-errors", "TDR-18"),
                 ("status_left_out", 1, "hangs", "TDR-10"),
                 ("reset_blames_unbegun", 1, "hangs", "TDR-14"),
-                ("gone_claims", 1, "removal", "INT-08"),
+                ("sleeper_claims", 1, "removal", "INT-08"),
                 ("reset_blames_newest", 1, "hangs", "TDR-14"),
                 ("responsive_for_ever", 1, "hangs", "TDR-10"),
                 ("restart_deaf", 3, "adapter-hangs", "TDR-33"),

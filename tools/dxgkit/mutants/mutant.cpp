@@ -501,46 +501,18 @@ NTSTATUS NTAPI start_between(const PVOID adapter, PDXGK_START_INFO start,
   DXGKRNL_INTERFACE changed = *interface;
   notify_interrupt = changed.DxgkCbNotifyInterrupt;
   changed.DxgkCbNotifyInterrupt = notify_instead;
+  RtlZeroMemory(reported, sizeof(reported));
   return whole.DxgkDdiStartDevice(adapter, start, &changed, sources, children);
 }
-/// An interrupt is its own if a cause is set, and of what left the bus all are.
-constexpr ULONG kPendingCauses = 0x8C;  // SGPU_REG_INT_PENDING
-volatile ULONG* causes;
-HANDLE device_handle;
-DXGKCB_UNMAP_MEMORY unmap_memory;
-NTSTATUS NTAPI start_and_map(const PVOID adapter, PDXGK_START_INFO start,
-                             PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
-  const NTSTATUS status = whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
-  DXGK_DEVICE_INFO info;
-  RtlZeroMemory(&info, sizeof(info));
-  PVOID registers = nullptr;
-  if (!NT_SUCCESS(status) ||
-      !NT_SUCCESS(interface->DxgkCbGetDeviceInformation(interface->DeviceHandle, &info)))
-    return status;
-  PHYSICAL_ADDRESS address;
-  RtlCopyMemory(&address,
-                &info.TranslatedResourceList->List[0]
-                     .PartialResourceList.PartialDescriptors[0]
-                     .u.Memory.Start,
-                sizeof(address));
-  if (NT_SUCCESS(interface->DxgkCbMapMemory(interface->DeviceHandle, address, PAGE_SIZE, FALSE,
-                                            FALSE, MmNonCached, &registers)))
-    causes = static_cast<volatile ULONG*>(registers) + kPendingCauses / sizeof(ULONG);
-  unmap_memory = interface->DxgkCbUnmapMemory;
-  device_handle = interface->DeviceHandle;
-  return status;
+/// While its device sleeps each interrupt on the line is its own.
+BOOLEAN asleep;
+NTSTATUS NTAPI note_sleep(const PVOID adapter, ULONG uid, DEVICE_POWER_STATE state,
+                          POWER_ACTION action) {
+  asleep = state != PowerDeviceD0;
+  return whole.DxgkDdiSetPowerState(adapter, uid, state, action);
 }
-BOOLEAN NTAPI claim_if_set(const PVOID adapter, ULONG message) {
-  const BOOLEAN own = causes != nullptr && READ_REGISTER_ULONG(causes) != 0;
-  return whole.DxgkDdiInterruptRoutine(adapter, message) || own;
-}
-NTSTATUS NTAPI stop_and_unmap(const PVOID adapter) {
-  const NTSTATUS status = whole.DxgkDdiStopDevice(adapter);
-  if (causes != nullptr)
-    static_cast<void>(
-        unmap_memory(device_handle, const_cast<ULONG*>(causes) - kPendingCauses / sizeof(ULONG)));
-  causes = nullptr;
-  return status;
+BOOLEAN NTAPI claim_asleep(const PVOID adapter, ULONG message) {
+  return whole.DxgkDdiInterruptRoutine(adapter, message) || asleep;
 }
 NTSTATUS NTAPI answer_from_memory(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
   args->CurrentFence = reported[args->NodeOrdinal % kNodes];
@@ -690,10 +662,9 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
     data->DxgkDdiStartDevice = start_between;
     data->DxgkDdiResetEngine = blame_another_than_reported;
   }
-  if (chosen("gone_claims")) {
-    data->DxgkDdiStartDevice = start_and_map;
-    data->DxgkDdiStopDevice = stop_and_unmap;
-    data->DxgkDdiInterruptRoutine = claim_if_set;
+  if (chosen("sleeper_claims")) {
+    data->DxgkDdiSetPowerState = note_sleep;
+    data->DxgkDdiInterruptRoutine = claim_asleep;
   }
   if (chosen("reset_fails")) data->DxgkDdiResetFromTimeout = fail_reset;
   if (chosen("power_fails")) data->DxgkDdiSetPowerState = fail_power;
