@@ -70,9 +70,7 @@ NTSTATUS build_aperture(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, Pagin
 NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE handle, INOUT_PDXGKARG_RENDER args) {
   // One record serves all parts the buffer may be split into: only one of them can be stopped
   // midway at a time.
-  SubmissionRecord* record =
-      record_at(args->pDmaBufferPrivateData, 0, args->DmaBufferPrivateDataSize);
-  if (record == nullptr) return STATUS_INVALID_PARAMETER;
+  auto* record = static_cast<SubmissionRecord*>(args->pDmaBufferPrivateData);
 
   TranslateJob job = {.read = read_user,
                       .command = args->pCommand,
