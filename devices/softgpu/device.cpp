@@ -41,6 +41,10 @@ class SoftGpuDevice final : public bus::Device,
       to.late_interrupt_per_million = faults[node].late_interrupt_per_million;
       if (faults[node].hang_at_entry != 0) to.hang_at_entry = faults[node].hang_at_entry;
       to.hangs_max = faults[node].hangs_max;
+      to.hangs_late = faults[node].hangs_late;
+      to.memory_error_after_ns =
+          static_cast<runtime::DurationNs>(faults[node].memory_error_after_ns);
+      to.reset_ns = static_cast<runtime::DurationNs>(faults[node].reset_ns);
       if (faults[node].memory_error_at_entry != 0)
         to.memory_error_at_entry = faults[node].memory_error_at_entry;
     }

@@ -287,6 +287,8 @@ void Engine::execute(const SgpuRingEntry& entry) {
   Outcome outcome = Outcome::kDone;
   stopped_offset_ = entry.start_offset;
   if (fate == EntryFate::kMemoryError) {
+    const runtime::TimeNs due = runtime_.now() + context_.faults.memory_error_after(node_);
+    if (wait_until(due, false) == Outcome::kReset) return;
     outcome = fault(SGPU_FAULT_MEMORY, SGPU_VRAM_BASE);
   } else if (entry.type == SGPU_RING_EXECUTE && (entry.flags & SGPU_EXECUTE_NULL) == 0) {
     outcome = run_buffer(entry);
@@ -294,6 +296,8 @@ void Engine::execute(const SgpuRingEntry& entry) {
   switch (outcome) {
     case Outcome::kDone:
     case Outcome::kEnd:
+      if (fate == EntryFate::kHangsLate) hang();
+      if (stop_.load(std::memory_order_acquire)) return;
       trace_end(entry.fence, TraceEnd::kFinished);
       complete(entry);
       return;
@@ -412,7 +416,7 @@ void Engine::answer_preemption(uint32_t stopped_fence, uint32_t stopped_offset) 
   current_fence_.store(0, std::memory_order_release);
   busy_.store(false, std::memory_order_release);
   preempt_request_.store(0, std::memory_order_release);
-  context_.interrupts.set(SGPU_INT_PREEMPTED(node_));
+  interrupt(SGPU_INT_PREEMPTED(node_));
 }
 
 void Engine::report_fault(Fault what, uint32_t fence, uint32_t offset) {
@@ -423,13 +427,24 @@ void Engine::report_fault(Fault what, uint32_t fence, uint32_t offset) {
   fault_offset_.store(offset, std::memory_order_release);
   fault_reason_.store(what.reason, std::memory_order_release);
   faulted_.store(true, std::memory_order_release);
-  context_.interrupts.set(SGPU_INT_FAULT(node_));
+  interrupt(SGPU_INT_FAULT(node_));
+}
+
+void Engine::interrupt(uint32_t cause) {
+  if (context_.faults.is_silent(node_)) {
+    context_.interrupts.set_silently(cause);
+  } else {
+    context_.interrupts.set(cause);
+  }
 }
 
 void Engine::take_reset() {
   if (executing_) trace_end(current_fence_.load(std::memory_order_relaxed), TraceEnd::kReset);
   context_.mmu.release(node_);
   context_.mmu.forget(node_);
+  // RESET may be written again meanwhile, which changes nothing.
+  if (const runtime::DurationNs time = context_.faults.reset_time(node_); time != 0)
+    runtime_.sleep_for(time);
   const runtime::MutexLock lock(mutex_);
   aborted_fence_.store(current_fence_.load(std::memory_order_relaxed), std::memory_order_release);
   current_fence_.store(0, std::memory_order_release);

@@ -77,6 +77,7 @@ class Engine {
   void take_reset();
   void trace_end(uint32_t fence, TraceEnd how);
   void report_fault(Fault fault, uint32_t fence, uint32_t offset);
+  void interrupt(uint32_t cause);  // of a preemption or a fault
   void ring_bell();
   void hang();
 

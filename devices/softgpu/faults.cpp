@@ -29,7 +29,7 @@ EntryFate FaultInjector::entry_fate(uint32_t node, uint32_t fence) {
   if (!chosen && !by_chance(faults.hang_per_million)) return EntryFate::kNormal;
   --faults.hangs_max;
   hangs_.fetch_add(1, std::memory_order_relaxed);
-  return EntryFate::kHangs;
+  return faults.hangs_late ? EntryFate::kHangsLate : EntryFate::kHangs;
 }
 
 InterruptFate FaultInjector::interrupt_fate(uint32_t node, uint32_t fence,
@@ -68,6 +68,23 @@ uint32_t FaultInjector::slow_factor(uint32_t node) {
   if (!active_.load(std::memory_order_acquire)) return 1;
   const runtime::MutexLock lock(mutex_);
   return plan_.nodes[node].slow_factor;
+}
+
+runtime::DurationNs FaultInjector::memory_error_after(uint32_t node) {
+  const runtime::MutexLock lock(mutex_);
+  return plan_.nodes[node].memory_error_after_ns;
+}
+
+bool FaultInjector::is_silent(uint32_t node) {
+  if (!active_.load(std::memory_order_acquire)) return false;
+  const runtime::MutexLock lock(mutex_);
+  return plan_.nodes[node].lose_interrupt_per_million >= 1'000'000;
+}
+
+runtime::DurationNs FaultInjector::reset_time(uint32_t node) {
+  if (!active_.load(std::memory_order_acquire)) return 0;
+  const runtime::MutexLock lock(mutex_);
+  return plan_.nodes[node].reset_ns;
 }
 
 }  // namespace dxgkit::softgpu

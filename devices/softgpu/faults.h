@@ -24,12 +24,17 @@ struct NodeFaults {
   uint32_t hang_per_million = 0;
   /// The number of hangs after which the plan is used up.
   uint32_t hangs_max = UINT32_MAX;
+  /// The entries that hang have done all but complete. A reset makes them complete first.
+  bool hangs_late = false;
   /// The n-th entry, counted as for hang_at_entry, stops with SGPU_FAULT_MEMORY before its first
   /// command: an uncorrectable error in memory.
   std::optional<uint32_t> memory_error_at_entry;
+  runtime::DurationNs memory_error_after_ns = 0;  // so long after the entry has begun
+  /// Lets a reset take so long, in any mode.
+  runtime::DurationNs reset_ns = 0;
 
   /// The completion of this fence sets its cause but never drives the line. Below: the same by
-  /// chance.
+  /// chance; if all are lost, those of preemptions and faults are, too.
   std::optional<uint32_t> lose_interrupt_at_fence;
   uint32_t lose_interrupt_per_million = 0;
   /// The completion interrupt comes twice.
@@ -54,7 +59,7 @@ struct FaultPlan {
   uint64_t bad_vram_end = 0;
 };
 
-enum class EntryFate { kNormal, kHangs, kMemoryError };
+enum class EntryFate { kNormal, kHangs, kHangsLate, kMemoryError };
 enum class InterruptFate { kNormal, kLost, kDuplicate, kLate };
 
 /// Applies a plan. Thread-safe. Costs nothing while there is no plan.
@@ -69,6 +74,10 @@ class FaultInjector {
   /// The fence number that is reported when `fence` completes.
   uint32_t reported_fence(uint32_t node, uint32_t fence);
   uint32_t slow_factor(uint32_t node);
+  runtime::DurationNs memory_error_after(uint32_t node);
+  runtime::DurationNs reset_time(uint32_t node);
+  /// True while every completion interrupt of the node is lost: then its other interrupts are, too.
+  bool is_silent(uint32_t node);
   /// The number of completions with this fate so far. kNormal is not counted.
   uint64_t count(InterruptFate fate) const {
     return fates_[static_cast<size_t>(fate)].load(std::memory_order_relaxed);

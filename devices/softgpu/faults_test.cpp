@@ -82,6 +82,52 @@ TEST_P(SoftGpuFaults, MemoryErrorStopsTheEntryBeforeItsFirstCommand) {
   });
 }
 
+TEST_P(SoftGpuFaults, MemoryErrorComesAfterItsTime) {
+  in_runtime([](runtime::Runtime& runtime) {
+    FaultPlan plan;
+    plan.nodes[0].memory_error_at_entry = 1;
+    plan.nodes[0].memory_error_after_ns = runtime::kMillisecond;
+    Rig rig(runtime, {.vram_bytes = 8 << 20, .timing = {}, .faults = plan});
+    const runtime::TimeNs began = runtime.now();
+    rig.execute(0, Commands().fence_write(kVram, 1), 1);
+    rig.wait([&] { return rig.saw({Served::kFault, 0, 1}); });
+    EXPECT_GE(runtime.now() - began, runtime::kMillisecond);
+    EXPECT_EQ(rig.word(kVram), 0u);
+  });
+}
+
+TEST_P(SoftGpuFaults, AnEntryThatHangsLateCompletesInTheReset) {
+  in_runtime([](runtime::Runtime& runtime) {
+    FaultPlan plan;
+    plan.nodes[0].hang_at_entry = 1;
+    plan.nodes[0].hangs_max = 1;
+    plan.nodes[0].hangs_late = true;
+    Rig rig(runtime, {.vram_bytes = 8 << 20, .timing = {}, .faults = plan});
+    rig.execute(0, Commands().fence_write(kVram, 7), 1);
+    rig.watch([&] { return rig.word(kVram) == 7; });
+    EXPECT_TRUE(rig.run(1, Commands().delay(100'000)));
+    EXPECT_EQ(rig.node32(0, SGPU_NODE_CURRENT_FENCE), 1u);
+    EXPECT_EQ(rig.node32(0, SGPU_NODE_COMPLETED_FENCE), 0u);
+    rig.reset(0);
+    EXPECT_EQ(rig.node32(0, SGPU_NODE_ABORTED_FENCE), 0u);
+    EXPECT_EQ(rig.node32(0, SGPU_NODE_COMPLETED_FENCE), 1u);
+    EXPECT_TRUE(rig.saw({Served::kComplete, 0, 1}));
+  });
+}
+
+TEST_P(SoftGpuFaults, AResetTakesItsTime) {
+  in_runtime([](runtime::Runtime& runtime) {
+    FaultPlan plan;
+    plan.nodes[1].reset_ns = runtime::kMillisecond;
+    Rig rig(runtime, {.vram_bytes = 8 << 20, .timing = {}, .faults = plan});
+    const runtime::TimeNs began = runtime.now();
+    rig.reset(1);
+    EXPECT_GE(runtime.now() - began, runtime::kMillisecond);
+    rig.start(1);
+    EXPECT_TRUE(rig.run(1, Commands()));
+  });
+}
+
 TEST_P(SoftGpuFaults, HangAlwaysTakesEveryEntryOfItsNode) {
   in_runtime([](runtime::Runtime& runtime) {
     FaultPlan plan;

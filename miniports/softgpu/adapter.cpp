@@ -184,6 +184,9 @@ NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {
   caps->PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_DISPATCH_BOUNDARY;
   caps->SupportPerEngineTDR = g_engine_recovery != 0;
   caps->SupportSurpriseRemovalInHibernation = TRUE;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+  caps->SupportSurpriseRemoval = TRUE;
+#endif
 #if SOFTGPU_HAS_SCREEN
   screen_caps(caps);
 #endif

@@ -334,10 +334,8 @@ NTSTATUS NTAPI DdiSubmitCommandVirtual(IN_CONST_HANDLE handle,
       RtlZeroMemory(record, sizeof(*record));
     }
   }
-  bool accepted = false;
-  const NTSTATUS status = at_device_level(adapter, [&] { accepted = submit(node, submission); });
+  const NTSTATUS status = at_device_level(adapter, [&] { submit(node, submission); });
   if (!NT_SUCCESS(status)) return status;
-  if (!accepted) return STATUS_INSUFFICIENT_RESOURCES;
   return sound ? STATUS_SUCCESS : STATUS_INVALID_PARAMETER;
 }
 

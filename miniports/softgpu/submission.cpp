@@ -10,13 +10,6 @@ SubmissionRecord* record_at(void* data, UINT start, UINT end) {
   return reinterpret_cast<SubmissionRecord*>(static_cast<UCHAR*>(data) + start);
 }
 
-/// The record of a DXGKARG_SUBMITCOMMAND or DXGKARG_CANCELCOMMAND.
-template <typename Arguments>
-SubmissionRecord* record_of(const Arguments* args) {
-  return record_at(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSubmissionStartOffset,
-                   args->DmaBufferPrivateDataSubmissionEndOffset);
-}
-
 /// A side of a Transfer or SpecialLockTransfer, which have the same members under other names. The
 /// offset in bytes counts for segments, the one in pages for page lists.
 template <typename Side>
@@ -77,9 +70,7 @@ NTSTATUS build_aperture(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, Pagin
 NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE handle, INOUT_PDXGKARG_RENDER args) {
   // One record serves all parts the buffer may be split into: only one of them can be stopped
   // midway at a time.
-  SubmissionRecord* record =
-      record_at(args->pDmaBufferPrivateData, 0, args->DmaBufferPrivateDataSize);
-  if (record == nullptr) return STATUS_INVALID_PARAMETER;
+  auto* record = static_cast<SubmissionRecord*>(args->pDmaBufferPrivateData);
 
   TranslateJob job = {.read = read_user,
                       .command = args->pCommand,
@@ -124,14 +115,15 @@ NTSTATUS NTAPI DdiPatch(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PATCH args) {
 
 NTSTATUS NTAPI DdiSubmitCommand(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
   auto* adapter = static_cast<Adapter*>(handle);
-  if (args->NodeOrdinal >= SGPU_NODE_COUNT) return STATUS_INVALID_PARAMETER;
   const UINT start = args->DmaBufferSubmissionStartOffset;
   const UINT length = args->DmaBufferSubmissionEndOffset - start;
   // The context is not looked at: it is null for some paging work, and the node says enough.
   Node* node = &adapter->node[args->NodeOrdinal];
   InFlight submission = {};
   submission.slice_start = start;
-  submission.record = record_of(args);
+  submission.record =
+      record_at(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSubmissionStartOffset,
+                args->DmaBufferPrivateDataSubmissionEndOffset);
   SgpuRingEntry& entry = submission.entry;
   entry.fence = args->SubmissionFenceId;
   if (length == 0) {
@@ -149,18 +141,11 @@ NTSTATUS NTAPI DdiSubmitCommand(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SUBMIT
       record->resume_offset = 0;
     }
   }
-  // At most two submissions per node are out at a time, and refusing one stops the machine.
-  bool accepted = false;
-  const NTSTATUS status = at_device_level(adapter, [&] { accepted = submit(node, submission); });
-  return NT_SUCCESS(status) && !accepted ? STATUS_INSUFFICIENT_RESOURCES : status;
+  return at_device_level(adapter, [&] { submit(node, submission); });
 }
 
-NTSTATUS NTAPI DdiCancelCommand(IN_CONST_HANDLE, IN_CONST_PDXGKARG_CANCELCOMMAND args) {
-  // All a submission owns is its record, and that only says something after a preemption. A virtual
-  // one is not even looked at unless the submission comes back.
-  if (has_gpu_va()) return STATUS_SUCCESS;
-  SubmissionRecord* record = record_of(args);
-  if (record != nullptr) RtlZeroMemory(record, sizeof(*record));
+NTSTATUS NTAPI DdiCancelCommand(IN_CONST_HANDLE, IN_CONST_PDXGKARG_CANCELCOMMAND) {
+  // All a submission owns is its record, which is cleared when its buffer begins another life.
   return STATUS_SUCCESS;
 }
 

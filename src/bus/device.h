@@ -41,6 +41,13 @@ struct EngineFaults {
   /// engine stops with a fault before the entry has done anything; 0: never. Devices without such
   /// faults take no notice.
   uint32_t memory_error_at_entry = 0;
+  /// The hangs come behind the work of their entries: all that is left is to complete. The engine
+  /// does that when it is reset, just before the reset takes effect.
+  bool hangs_late = false;
+  /// The memory error comes so long after its entry has begun.
+  uint64_t memory_error_after_ns = 0;
+  /// So long a reset of the engine takes.
+  uint64_t reset_ns = 0;
 };
 
 /// Optional interface of a device that can be made to fail. Any thread.

@@ -206,6 +206,16 @@ Result<uint32_t> Exercise::query_fences() {
   return answered;
 }
 
+void Exercise::skip_fences(uint32_t count) {
+  if (!floor().core.has_memory() || !floor().core.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+        return floor().core.scheduler().drained();
+      }))
+    return;
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (floor().core.scheduler().drained()) floor().core.scheduler().skip_fences(count);
+  });
+}
+
 uint64_t Exercise::gpu_va_pages() const {
   AddressSpaces* const spaces = floor().spaces;
   return spaces == nullptr ? 0 : spaces->geometry().space_pages();

@@ -135,6 +135,11 @@ class Exercise {
   /// silence.
   Status preempt_idle(NodeOrdinal node);
 
+  /// The fence ids of all nodes go on as after `count` more submissions, which wrap at 2^32
+  /// (SUB-13). A node that has completed nothing since the last call may keep its ids. The adapter
+  /// is idle.
+  void skip_fences(uint32_t count);
+
   // --- timeouts ---
   /// What is done about timeouts (the registry may say), which are detected only at level 1 and 3.
   const TimeoutPolicy& timeout_policy() const;

@@ -133,6 +133,16 @@ DXGKIT_NT_ABI void ke_initialize_dpc(Kdpc* dpc, DeferredRoutine routine, void* c
   dpc->routine = routine;
   dpc->context = context;
 }
+/// A DPC that KeInitializeDpc has made, or none.
+void require_routine(CallFrame& frame, const char* function, const Kdpc* dpc) {
+  if (dpc == nullptr || dpc->routine != nullptr) return;
+  frame.kernel().bug_check(
+      "NT-01", function, 0xD1, 0,
+      fmt::format("{} was called with a KDPC without a routine.", function),
+      "The KDPC is as KeInitializeDpc has made it.",
+      "Call KeInitializeDpc once, before the DPC is queued for the first time.");
+}
+
 /// A threaded DPC may run at DISPATCH_LEVEL: routines ask for their level.
 DXGKIT_NT_ABI void ke_initialize_threaded_dpc(Kdpc* dpc, DeferredRoutine routine, void* context) {
   ke_initialize_dpc(&required("KeInitializeThreadedDpc", "Dpc", dpc), routine, context);
@@ -158,7 +168,9 @@ DXGKIT_NT_ABI int32_t ke_set_target_processor_dpc_ex(Kdpc* dpc, const uint32_t* 
   return kStatusSuccess;
 }
 DXGKIT_NT_ABI uint8_t ke_insert_queue_dpc(Kdpc* dpc, void* argument1, void* argument2) {
-  return CallFrame::current().queue_dpc(*dpc, argument1, argument2) ? 1 : 0;
+  CallFrame& frame = CallFrame::current();
+  require_routine(frame, "KeInsertQueueDpc", dpc);
+  return frame.queue_dpc(*dpc, argument1, argument2) ? 1 : 0;
 }
 DXGKIT_NT_ABI void ke_set_importance_dpc(Kdpc* dpc, uint32_t importance) {
   dpc->importance = static_cast<uint8_t>(importance);
@@ -205,6 +217,7 @@ DXGKIT_NT_ABI uint8_t ke_set_timer_ex(Ktimer* timer, int64_t due, int32_t period
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "KeSetTimerEx", kDispatchLevel);
   required("KeSetTimerEx", "Timer", timer);
+  require_routine(frame, "KeSetTimerEx", dpc);
   return set_kernel_timer(frame.kernel(), *timer, due, int64_t{std::max(period_ms, 0)} * 1'000'000,
                           dpc)
              ? 1
@@ -216,6 +229,7 @@ DXGKIT_NT_ABI uint8_t ke_set_coalescable_timer(Ktimer* timer, int64_t due, uint3
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "KeSetCoalescableTimer", kDispatchLevel);
   required("KeSetCoalescableTimer", "Timer", timer);
+  require_routine(frame, "KeSetCoalescableTimer", dpc);
   return set_kernel_timer(frame.kernel(), *timer, due, int64_t{period_ms} * 1'000'000, dpc) ? 1 : 0;
 }
 DXGKIT_NT_ABI uint8_t ke_set_timer(Ktimer* timer, int64_t due, Kdpc* dpc) {

@@ -147,6 +147,17 @@ void Scheduler::set_held(bool held) {
   impl_->run();
 }
 
+void Scheduler::skip_fences(uint32_t count) {
+  constexpr uint32_t kMost = 1U << 31;
+  for (NodeState& node : impl_->nodes_) {
+    DXGKIT_CHECK(node.ring.empty());
+    const uint32_t ahead = node.next_fence.value - node.last_completed.value;
+    if (node.desc.of_queue || ahead >= kMost || count >= kMost - ahead) continue;
+    node.next_fence.value += count;
+    if (node.next_fence.value == 0) node.next_fence.value = 1;  // SUB-14
+  }
+}
+
 void Scheduler::hold_node(NodeOrdinal ordinal, bool held) {
   NodeState* node = impl_->find_node(ordinal);
   DXGKIT_CHECK(node != nullptr);

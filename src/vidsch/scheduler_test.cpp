@@ -61,6 +61,32 @@ TEST_F(SchedulerTest, FencesRiseByNodeSkipZeroAndSurviveTheWrap) {
   EXPECT_THAT(engine_.retired_packets(), ElementsAre(1, 2, 3));
 }
 
+TEST_F(SchedulerTest, FencesThatWereSkippedStayWithinHalfOfAllOfWhatCompleted) {
+  DXGKIT_COVERS("SUB-13", "SUB-14");
+  constexpr uint32_t kMany = 0x7FFFFFF0;
+  const NodeOrdinal second{1};
+  start({{.node = kNode}, {.node = second}});
+  add(kA);
+  add(kB, 0, second);
+  const auto run = [&](ContextId context, uint64_t packet) {
+    queue(context, packet);
+    const uint32_t fence = engine_.submitted.back().fence;
+    EXPECT_EQ(complete(fence, context == kA ? kNode : second), FenceReport::kAccepted);
+    return fence;
+  };
+  EXPECT_EQ(run(kA, 1), 1U);
+  EXPECT_EQ(run(kB, 2), 1U);
+  scheduler_->skip_fences(kMany);
+  EXPECT_EQ(run(kA, 3), 2 + kMany);
+  // Nothing has completed on the second node since: it keeps its ids.
+  scheduler_->skip_fences(kMany);
+  EXPECT_EQ(run(kB, 4), 2 + kMany);
+  EXPECT_EQ(run(kA, 5), 3 + 2 * kMany);
+  scheduler_->skip_fences(~(3 + 2 * kMany));
+  EXPECT_EQ(run(kA, 6), 1U) << "not 0";
+  EXPECT_TRUE(scheduler_->validate());
+}
+
 TEST_F(SchedulerTest, ThePagingContextGoesFirst) {
   DXGKIT_COVERS("SCHED-14");
   start(1, false);

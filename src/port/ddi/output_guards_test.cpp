@@ -249,5 +249,44 @@ TEST(OutputGuards, LetThroughWhatIsWrittenInside) {
   }
 }
 
+/// Succeeds and writes nothing; the three entries stand for a group.
+template <typename Arguments>
+NTSTATUS NTAPI write_nothing(void*, Arguments*) {
+  return 0;
+}
+
+TEST(OutputGuards, TellWhichAnswersOfARecoveryWereLeftOut) {
+  DXGKIT_COVERS("LIFE-29");
+  for (const std::byte fill : {std::byte{0}, std::byte{0x5A}}) {
+    with_core([&](CoreWorld& world) {
+      DRIVER_INITIALIZATION_DATA& table = world.table.table;
+      CoreWorld::set(table.DxgkDdiQueryCurrentFence, &write_nothing<DXGKARG_QUERYCURRENTFENCE>);
+      CoreWorld::set(table.DxgkDdiQueryDependentEngineGroup,
+                     &write_nothing<DXGKARG_QUERYDEPENDENTENGINEGROUP>);
+      CoreWorld::set(table.DxgkDdiQueryEngineStatus, &write_nothing<DXGKARG_QUERYENGINESTATUS>);
+      CoreWorld::set(table.DxgkDdiResetEngine, &write_nothing<DXGKARG_RESETENGINE>);
+      PortCore& core = world.core();
+      core.output_fill = fill;
+      const bool filled = fill != std::byte{0};
+      // What was left out is 0 to the kernel, whatever was there.
+      EXPECT_EQ(SubmissionPort(core).query_current_fence(NodeOrdinal{0}).value_or(1), 0U);
+      EXPECT_EQ(world.rules(), filled ? "LIFE-29 " : "");
+      TimeoutPort timeouts(core);
+      EXPECT_EQ(timeouts.reset_engine(NodeOrdinal{0}).value_or(1), 0U);
+      EXPECT_EQ(world.rules(), filled ? "LIFE-29 LIFE-29 " : "");
+      EXPECT_EQ(timeouts.query_engine_status(NodeOrdinal{0}).value_or(true), false);
+      EXPECT_FALSE(timeouts.query_dependent_engines(NodeOrdinal{0}, 1).has_value());
+      EXPECT_EQ(world.rules(), filled ? "LIFE-29 LIFE-29 LIFE-29 TDR-12 " : "TDR-12 ");
+      if (!filled) return;
+      const std::vector<verifier::Finding> all = world.findings.all();
+      const char* const kNames[] = {
+          "DXGKARG_QUERYCURRENTFENCE as they were before the call: CurrentFence",
+          "LastAbortedFenceId", "DependentNodeOrdinalMask"};
+      for (size_t i = 0; i < std::size(kNames); ++i)
+        EXPECT_NE(all[i].actual.find(kNames[i]), std::string::npos) << all[i].actual;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace dxgkit::port

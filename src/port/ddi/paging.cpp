@@ -354,11 +354,11 @@ BuildPagingResult PagingPort::call_build(const BuildPagingArgs& args) {
   auto private_damage = behind_private.damage();
   if (!private_damage.has_value() && behind_private_room.has_value())
     private_damage = behind_private_room->damage();
-  if (const auto damage = private_damage; damage.has_value()) {
+  if (private_damage.has_value()) {
     return refuse("PAGE-06", 0x13,
                   fmt::format("It wrote {:#04x} {} bytes behind the end of the private data, of "
                               "which DmaBufferPrivateDataSize = {} bytes were left.",
-                              damage->value, damage->first, private_room),
+                              private_damage->value, private_damage->first, private_room),
                   "It writes inside pDmaBufferPrivateData[0, DmaBufferPrivateDataSize).",
                   "Report a PagingBufferPrivateDataSize that fits what the driver keeps.");
   }

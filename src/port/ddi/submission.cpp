@@ -358,16 +358,15 @@ Result<uint32_t> SubmissionPort::query_current_fence(NodeOrdinal node) {
   if (core_.ddi.DxgkDdiQueryCurrentFence == nullptr) return Error(Status::kNotSupported);
   DXGKARG_QUERYCURRENTFENCE arguments{};
   arguments.NodeOrdinal = node.value;
-  std::memset(&arguments.CurrentFence, std::to_integer<int>(core_.output_fill),
-              sizeof(arguments.CurrentFence));
-  DdiCall call(core_, kQueryCurrentFence, 0, static_cast<uint16_t>(node.value));
-  const Status status = call(core_.ddi.DxgkDdiQueryCurrentFence, core_.context, &arguments);
-  if (!is_success(status)) return Error(status);
-  if (core_.output_fill != std::byte{0}) [[unlikely]] {
-    UnwrittenMembers unwritten(core_.output_fill);
-    unwritten.look("CurrentFence", &arguments.CurrentFence);
-    unwritten.report(core_, kQueryCurrentFence.name, "DXGKARG_QUERYCURRENTFENCE");
+  fill_output(core_, &arguments.CurrentFence);
+  Status status = Status::kSuccess;
+  {
+    DdiCall call(core_, kQueryCurrentFence, 0, static_cast<uint16_t>(node.value));
+    status = call(core_.ddi.DxgkDdiQueryCurrentFence, core_.context, &arguments);
   }
+  if (!is_success(status)) return Error(status);
+  report_unwritten(core_, kQueryCurrentFence.name, "DXGKARG_QUERYCURRENTFENCE", "CurrentFence",
+                   &arguments.CurrentFence);
   return arguments.CurrentFence;
 }
 

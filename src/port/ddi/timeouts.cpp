@@ -7,6 +7,7 @@
 
 #include "port/core/ddi_call.h"
 #include "port/core/port_core.h"
+#include "port/ddi/unwritten.h"
 
 namespace dxgkit::port {
 namespace {
@@ -43,6 +44,7 @@ Result<uint64_t> TimeoutPort::query_dependent_engines(NodeOrdinal node, uint32_t
   if (!has_engine_reset()) return Error(Status::kNotSupported);
   DXGKARG_QUERYDEPENDENTENGINEGROUP arguments{};
   arguments.NodeOrdinal = node.value;
+  fill_output(core_, &arguments.DependentNodeOrdinalMask);
   Status status = Status::kSuccess;
   bool completed = false;
   {
@@ -51,6 +53,10 @@ Result<uint64_t> TimeoutPort::query_dependent_engines(NodeOrdinal node, uint32_t
     completed = call.completed();
   }
   if (!completed) return Error(Status::kDeviceRemoved);
+  if (status == Status::kSuccess) {
+    report_unwritten(core_, kQueryDependentEngineGroup.name, "DXGKARG_QUERYDEPENDENTENGINEGROUP",
+                     "DependentNodeOrdinalMask", &arguments.DependentNodeOrdinalMask);
+  }
   const uint64_t mask = arguments.DependentNodeOrdinalMask;
   const uint64_t self = uint64_t{1} << node.value;
   const uint64_t all = node_count >= 64 ? ~uint64_t{0} : (uint64_t{1} << node_count) - 1;
@@ -74,6 +80,7 @@ Result<bool> TimeoutPort::query_engine_status(NodeOrdinal node) {
   if (!has_engine_reset()) return Error(Status::kNotSupported);
   DXGKARG_QUERYENGINESTATUS arguments{};
   arguments.NodeOrdinal = node.value;
+  fill_output(core_, &arguments.EngineStatus);
   Status status = Status::kSuccess;
   {
     DdiCall call(core_, kQueryEngineStatus, 0, static_cast<uint16_t>(node.value));
@@ -94,6 +101,7 @@ Result<uint32_t> TimeoutPort::reset_engine(NodeOrdinal node) {
   if (!has_engine_reset()) return Error(Status::kNotSupported);
   DXGKARG_RESETENGINE arguments{};
   arguments.NodeOrdinal = node.value;
+  fill_output(core_, &arguments.LastAbortedFenceId);
   Status status = Status::kSuccess;
   {
     if (core_.situations != nullptr) [[unlikely]]
@@ -102,7 +110,11 @@ Result<uint32_t> TimeoutPort::reset_engine(NodeOrdinal node) {
     status = call(core_.ddi.DxgkDdiResetEngine, core_.context, &arguments);
     if (!call.completed()) return Error(Status::kDeviceRemoved);
   }
-  if (status == Status::kSuccess) return arguments.LastAbortedFenceId;
+  if (status == Status::kSuccess) {
+    report_unwritten(core_, kResetEngine.name, "DXGKARG_RESETENGINE", "LastAbortedFenceId",
+                     &arguments.LastAbortedFenceId);
+    return arguments.LastAbortedFenceId;
+  }
   return Error(core_.violation(
       "TDR-20", kResetEngine.name,
       fmt::format("It returned {} for node {}: the whole adapter is reset instead.", hex(status),

@@ -40,4 +40,21 @@ class UnwrittenMembers {
   std::string names_;
 };
 
+/// Before the call: `member` has the bytes that outputs have (PortCore::output_fill).
+template <typename Member>
+void fill_output(const PortCore& core, Member* member) {
+  if (core.output_fill != std::byte{0}) [[unlikely]]
+    std::memset(member, std::to_integer<int>(core.output_fill), sizeof(*member));
+}
+/// After it: LIFE-29 if the member still has them; it becomes 0.
+template <typename Member>
+void report_unwritten(PortCore& core, const char* ddi, const char* structure, const char* name,
+                      Member* member) {
+  if (core.output_fill == std::byte{0}) [[likely]]
+    return;
+  UnwrittenMembers unwritten(core.output_fill);
+  unwritten.look(name, member);
+  unwritten.report(core, ddi, structure);
+}
+
 }  // namespace dxgkit::port

@@ -155,6 +155,12 @@ class Verify(Cli):
                 ("preempt_silent", 3, "preempt-idle", "PREEMPT-06"),
                 ("fence_from_memory", 1, "stray-interrupts", "INT-22"),
                 ("fault_of_next", 1, "memory-errors", "INT-11"),
+                ("resumes_at_start", 1, "preempt-busy", "REND-29"),
+                ("fault_ends_preemption", 1, "memory-errors", "TDR-18"),
+                ("fences_rise", 1, "memory-errors", "TDR-18"),
+                ("status_left_out", 1, "hangs", "TDR-10"),
+                ("reset_blames_unbegun", 1, "hangs", "TDR-14"),
+                ("sleeper_claims", 1, "removal", "INT-08"),
                 ("reset_blames_newest", 1, "hangs", "TDR-14"),
                 ("responsive_for_ever", 1, "hangs", "TDR-10"),
                 ("restart_deaf", 3, "adapter-hangs", "TDR-33"),
@@ -185,6 +191,7 @@ class Verify(Cli):
                 ("entry_missing", 1, "load", "LIFE-03"),
                 ("entry_faults", 3, "load", "NT-01"),
                 ("registers_lost", 3, "start", "NT-01"),
+                ("watches_with_nothing", 3, "start", "NT-01"),
                 ("lock_kept", 1, "start", "NT-16")):
             with self.subTest(fault=fault):
                 # A driver that never answers is asked once: the steps after it would wait for it.
@@ -211,7 +218,7 @@ class Verify(Cli):
         self.assertGreater(refused, 300)
         self.assertEqual(lost, 0)
         self.assertGreater(right, 20)
-        self.assertEqual(around, 12)  # six allocations of a job on two nodes
+        self.assertEqual(around, 14)  # seven allocations of a job on two nodes
 
     def test_plugins_of_the_older_interface(self):
         older = os.path.join(self.CLIENTS, "older_client.so")

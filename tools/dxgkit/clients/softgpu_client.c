@@ -97,7 +97,8 @@ static const char* plan(void* client, uint64_t seed, uint32_t node, DxgkitClient
       [kVideo] = DXGKIT_CLIENT_GPU_WRITES,
       [kVideoImage] = DXGKIT_CLIENT_GPU_WRITES,
       [kAnywhere] = DXGKIT_CLIENT_GPU_WRITES | DXGKIT_CLIENT_CPU_READS,
-      [kReadBack] = DXGKIT_CLIENT_GPU_WRITES | DXGKIT_CLIENT_CPU_READS};
+      [kReadBack] = DXGKIT_CLIENT_GPU_WRITES | DXGKIT_CLIENT_CPU_READS,
+      [kTwin] = DXGKIT_CLIENT_CPU_WRITES | DXGKIT_CLIENT_GPU_WRITES | DXGKIT_CLIENT_CPU_READS};
   (void)client;
   if (capacity < kAllocations) return "too little room";
   SoftgpuJob job;
@@ -193,6 +194,7 @@ static int make_expected(const DxgkitClientJob* job, SoftgpuJob* work,
     memory[i] = memory[i - 1] + work->shapes[i - 1].size_bytes;
   source_bytes(work, kBytes, memory[kBytes]);
   source_bytes(work, kImage, memory[kImage]);
+  source_bytes(work, kTwin, memory[kTwin]);
   Command command;
   while (next_command(work, &command)) apply_command(&command, memory);
   return 1;
@@ -204,7 +206,8 @@ static const char* check(void* client, const DxgkitClientJob* job, uint32_t inde
       [kBytes] = "a byte that the GPU only reads has changed",
       [kImage] = "a byte of an image that the GPU only reads has changed",
       [kAnywhere] = "a byte of an image that the GPU writes is wrong",
-      [kReadBack] = "a byte of the read-back buffer is wrong"};
+      [kReadBack] = "a byte of the read-back buffer is wrong",
+      [kTwin] = "commands did not run once, in their order: what the first one kept is wrong"};
   (void)client;
   SoftgpuJob work;
   uint8_t* memory[kAllocations];

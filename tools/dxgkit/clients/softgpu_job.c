@@ -66,6 +66,7 @@ void make_job(SoftgpuJob* job, uint64_t seed, uint32_t node, uint64_t busy_ns) {
   job->scratch = job->shapes[kVideo].size_bytes + job->shapes[kVideoImage].size_bytes;
   job->shapes[kReadBack].size_bytes = job->scratch + SCRATCH_BYTES + any(job, 100);
   job->steps = any(job, 6) == 0 ? STEPS_LONG : STEPS;
+  job->shapes[kTwin].size_bytes = 2 * 4 * (uint32_t)(200 + mix(seed + 1) % 1200);
 }
 
 void source_bytes(const SoftgpuJob* job, uint32_t allocation, uint8_t* bytes) {
@@ -97,7 +98,7 @@ static SgpuUmdReference place(SoftgpuJob* job, uint32_t allocation, int written,
 
 /* An allocation with room for `bytes` bytes. Images may be too small. */
 static uint32_t read_allocation(SoftgpuJob* job, uint32_t bytes) {
-  const uint32_t allocation = any(job, kAllocations);
+  const uint32_t allocation = any(job, kTwin); /* before it */
   return bytes <= job->shapes[allocation].size_bytes ? allocation : kBytes;
 }
 static uint32_t written_allocation(SoftgpuJob* job, uint32_t bytes) {
@@ -287,18 +288,33 @@ static SgpuUmdReference at(uint32_t allocation, uint32_t offset) {
   return reference;
 }
 
+/* As put_fill, without a number of the seed. */
+static void put_twin_pattern(SoftgpuJob* job, uint32_t size_bytes) {
+  Command command = start(SGPU_UMD_OP_FILL, sizeof(command.fill));
+  command.fill.destination = at(kTwin, 0);
+  command.fill.size_bytes = size_bytes;
+  command.fill.pattern = 0xC5C5C5C5u;
+  put(job, command);
+}
+
+/* In the middle of the job: then one that is preempted there has something behind it. */
+static void put_busy_time(SoftgpuJob* job) {
+  if (job->busy_ns == 0) return;
+  Command command = start(SGPU_UMD_OP_DELAY, sizeof(command.delay));
+  command.delay.duration_ns = job->busy_ns;
+  command.delay.flags = SGPU_UMD_DELAY_PREEMPTIBLE;
+  put(job, command);
+}
+
 /* Nothing of what was in the memory that the GPU writes may count. */
 static void first_commands(SoftgpuJob* job, uint32_t step) {
   const Shape* shapes = job->shapes;
   const uint32_t odd = shapes[kReadBack].size_bytes % 4, rest = shapes[kReadBack].size_bytes - odd;
+  const uint32_t half = shapes[kTwin].size_bytes / 2;
   switch (step) {
     case 0:
-      if (job->busy_ns != 0) {
-        Command command = start(SGPU_UMD_OP_DELAY, sizeof(command.delay));
-        command.delay.duration_ns = job->busy_ns;
-        command.delay.flags = SGPU_UMD_DELAY_PREEMPTIBLE;
-        put(job, command);
-      }
+      put_copy(job, at(kTwin, 0), at(kTwin, half), half);
+      put_twin_pattern(job, half);
       put_copy(job, at(kBytes, 0), at(kVideo, 0), shapes[kVideo].size_bytes);
       return;
     case 1:
@@ -322,6 +338,8 @@ static void last_commands(SoftgpuJob* job) {
   command.blit2d.width_bytes = image->pitch;
   command.blit2d.height = image->height;
   put(job, command);
+  const uint32_t half = job->shapes[kTwin].size_bytes / 2;
+  put_copy(job, at(kTwin, half), at(kTwin, 0), half);
 }
 
 enum { kFirstSteps = 3 };
@@ -335,6 +353,7 @@ static void next_step(SoftgpuJob* job) {
   const uint32_t kinds = job->node == SGPU_UMD_NODE_3D ? 10 : 8;
   job->queued = job->taken = 0;
   const uint32_t step = job->step++;
+  if (step == kFirstSteps + STEPS / 2) put_busy_time(job);
   if (step < kFirstSteps)
     first_commands(job, step);
   else if (step < kFirstSteps + job->steps)

@@ -4,8 +4,10 @@
  * commands one by one; apply_command() does on the CPU what the engine must do. A command here
  * names allocations of the job, not entries of a list or addresses: softgpu_client.c puts in those.
  *
- * Every job begins by writing every byte of the allocations that the GPU writes. So its result
- * does not depend on what was in them, and a job can run again on what it left.
+ * Every job begins by writing every byte of the allocations that the GPU writes, kTwin excepted. So
+ * its result does not depend on what was in them, and a job can run again on what it left. kTwin
+ * has two halves: the first commands move the first half to the second and put a pattern in its
+ * place, the last ones move it back. A job that goes back to its beginning on the way shows there.
  */
 #ifndef DXGKIT_CLIENTS_SOFTGPU_JOB_H_
 #define DXGKIT_CLIENTS_SOFTGPU_JOB_H_
@@ -15,7 +17,7 @@
 #include "miniports/softgpu/softgpu_umd.h"
 
 /* The allocations of every job. The GPU only reads the first two. */
-enum { kBytes, kImage, kVideo, kVideoImage, kAnywhere, kReadBack, kAllocations };
+enum { kBytes, kImage, kVideo, kVideoImage, kAnywhere, kReadBack, kTwin, kAllocations };
 
 typedef struct Shape {
   uint32_t size_bytes;
@@ -46,7 +48,7 @@ typedef struct SoftgpuJob {
   uint64_t random;
   uint32_t step;
   uint64_t busy_ns;
-  Command queue[4]; /* commands that belong together */
+  Command queue[6]; /* commands that belong together */
   uint32_t queued, taken;
 } SoftgpuJob;
 

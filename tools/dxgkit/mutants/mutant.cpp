@@ -154,6 +154,18 @@ NTSTATUS NTAPI read_no_registers(const PVOID adapter, PDXGK_START_INFO start,
   return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
 }
 
+/// The DPC of a timer was never initialised.
+KTIMER watch;
+KDPC watch_dpc;
+NTSTATUS NTAPI watch_with_nothing(const PVOID adapter, PDXGK_START_INFO start,
+                                  PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  KeInitializeTimer(&watch);
+  LARGE_INTEGER due;
+  due.QuadPart = -1;
+  KeSetTimer(&watch, due, &watch_dpc);
+  return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+}
+
 // --- queries ---
 LONG query_count;
 NTSTATUS NTAPI change_caps(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
@@ -457,6 +469,19 @@ NTSTATUS NTAPI always_responsive(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYENGINESTAT
   args->EngineStatus.Responsive = 1;
   return STATUS_SUCCESS;
 }
+NTSTATUS NTAPI leave_status(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_QUERYENGINESTATUS args) {
+  const DXGK_ENGINESTATUS before = args->EngineStatus;
+  const NTSTATUS status = whole.DxgkDdiQueryEngineStatus(adapter, args);
+  args->EngineStatus = before;
+  return status;
+}
+/// If the engine finished its last packet before the reset, the one behind it is blamed.
+NTSTATUS NTAPI blame_another_than_reported(IN_CONST_HANDLE adapter,
+                                           INOUT_PDXGKARG_RESETENGINE args) {
+  const NTSTATUS status = whole.DxgkDdiResetEngine(adapter, args);
+  if (args->LastAbortedFenceId == reported[args->NodeOrdinal % kNodes]) ++args->LastAbortedFenceId;
+  return status;
+}
 BOOLEAN deaf;  // to submissions, since the restart
 NTSTATUS NTAPI restart_deaf(IN_CONST_HANDLE adapter) {
   deaf = TRUE;
@@ -477,16 +502,56 @@ VOID NTAPI blame_the_next(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INT
   if (data->InterruptType == DXGK_INTERRUPT_DMA_FAULTED) ++changed.DmaFaulted.FaultedFenceId;
   notify_interrupt(device, &changed);
 }
+/// Ids of fences are never expected to wrap.
+VOID NTAPI report_higher(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED) {
+    UINT& last = reported[data->DmaCompleted.NodeOrdinal % kNodes];
+    if (data->DmaCompleted.SubmissionFenceId <= last) return;
+    last = data->DmaCompleted.SubmissionFenceId;
+  }
+  notify_interrupt(device, data);
+}
+/// A request for a preemption is forgotten when its engine faults.
+BOOLEAN faulted[kNodes];
+VOID NTAPI forget_preemption(IN_CONST_HANDLE device,
+                             IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_FAULTED)
+    faulted[data->DmaFaulted.NodeOrdinal % kNodes] = TRUE;
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED)
+    faulted[data->DmaCompleted.NodeOrdinal % kNodes] = FALSE;
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_PREEMPTED &&
+      faulted[data->DmaPreempted.NodeOrdinal % kNodes])
+    return;
+  notify_interrupt(device, data);
+}
+/// What was stopped midway begins anew: nobody remembers where it was.
+NTSTATUS NTAPI begin_anew(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+  const UINT start = args->DmaBufferPrivateDataSubmissionStartOffset;
+  RtlZeroMemory(static_cast<UCHAR*>(args->pDmaBufferPrivateData) + start,
+                args->DmaBufferPrivateDataSubmissionEndOffset - start);
+  return whole.DxgkDdiSubmitCommand(adapter, args);
+}
 DXGKCB_NOTIFY_INTERRUPT notify_instead;
 NTSTATUS NTAPI start_between(const PVOID adapter, PDXGK_START_INFO start,
                              PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
   DXGKRNL_INTERFACE changed = *interface;
   notify_interrupt = changed.DxgkCbNotifyInterrupt;
   changed.DxgkCbNotifyInterrupt = notify_instead;
+  RtlZeroMemory(reported, sizeof(reported));
   return whole.DxgkDdiStartDevice(adapter, start, &changed, sources, children);
 }
 NTSTATUS NTAPI know_no_fence(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYCURRENTFENCE) {
   return STATUS_UNSUCCESSFUL;
+}
+/// While its device sleeps each interrupt on the line is its own.
+BOOLEAN asleep;
+NTSTATUS NTAPI note_sleep(const PVOID adapter, ULONG uid, DEVICE_POWER_STATE state,
+                          POWER_ACTION action) {
+  asleep = state != PowerDeviceD0;
+  return whole.DxgkDdiSetPowerState(adapter, uid, state, action);
+}
+BOOLEAN NTAPI claim_asleep(const PVOID adapter, ULONG message) {
+  return whole.DxgkDdiInterruptRoutine(adapter, message) || asleep;
 }
 NTSTATUS NTAPI answer_from_memory(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
   args->CurrentFence = reported[args->NodeOrdinal % kNodes];
@@ -583,6 +648,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("close_fails")) data->DxgkDdiCloseAllocation = fail_close;
   if (chosen("cancel_missing")) data->DxgkDdiCancelCommand = nullptr;
   if (chosen("start_error_ignored")) data->DxgkDdiStartDevice = believe_device_information;
+  if (chosen("watches_with_nothing")) data->DxgkDdiStartDevice = watch_with_nothing;
   if (chosen("registers_lost")) data->DxgkDdiStartDevice = read_no_registers;
   if (chosen("lock_kept")) data->DxgkDdiCreateDevice = keep_lock;
   if (chosen("leaves_process")) data->DxgkDdiCreateAllocation = leave_process;
@@ -647,6 +713,25 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("fault_of_next")) {
     notify_instead = blame_the_next;
     data->DxgkDdiStartDevice = start_between;
+  }
+  if (chosen("fences_rise")) {
+    notify_instead = report_higher;
+    data->DxgkDdiStartDevice = start_between;
+  }
+  if (chosen("fault_ends_preemption")) {
+    notify_instead = forget_preemption;
+    data->DxgkDdiStartDevice = start_between;
+  }
+  if (chosen("resumes_at_start")) data->DxgkDdiSubmitCommand = begin_anew;
+  if (chosen("status_left_out")) data->DxgkDdiQueryEngineStatus = leave_status;
+  if (chosen("reset_blames_unbegun")) {
+    notify_instead = note_report;
+    data->DxgkDdiStartDevice = start_between;
+    data->DxgkDdiResetEngine = blame_another_than_reported;
+  }
+  if (chosen("sleeper_claims")) {
+    data->DxgkDdiSetPowerState = note_sleep;
+    data->DxgkDdiInterruptRoutine = claim_asleep;
   }
   if (chosen("reset_fails")) data->DxgkDdiResetFromTimeout = fail_reset;
   if (chosen("power_fails")) data->DxgkDdiSetPowerState = fail_power;

@@ -331,6 +331,7 @@ Outcome hostile(Bench& bench) {
   size_t accepted = 0;
   size_t lost = 0;
   bench.expect_warnings("VA-28");
+  bench.expect_warnings("TDR-34");  // some commands wait for ever
   const auto run = [&]() -> Answer<void> {
     auto owner = std::make_unique<Owner>(bench, "hostile");
     DXGKIT_VERIFY_TRY(owner->open());

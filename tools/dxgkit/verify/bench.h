@@ -361,10 +361,10 @@ class Job {
   std::span<const ClientAllocation> allocations() const { return allocations_; }
   /// DXGKIT_CLIENT_* of an allocation.
   uint32_t usage(size_t allocation) const { return wanted_[allocation].usage; }
-  /// True for what spoil() fills.
+  /// True for what spoil() fills: what only the GPU writes, and the CPU reads.
   bool is_result(size_t allocation) const {
     constexpr uint32_t kBoth = DXGKIT_CLIENT_CPU_READS | DXGKIT_CLIENT_GPU_WRITES;
-    return (usage(allocation) & kBoth) == kBoth;
+    return (usage(allocation) & (kBoth | DXGKIT_CLIENT_CPU_WRITES)) == kBoth;
   }
   /// What spoil() leaves in each byte.
   static constexpr std::byte kSpoilt{0xDB};
@@ -395,13 +395,15 @@ class Job {
   /// In both memory models. nullopt: there is no variant with this number. Its memory stays
   /// resident.
   Answer<std::optional<Overreach>> submit_overreach(ClientContext& context, uint32_t variant);
-  /// Fills the memory that the GPU writes and the CPU reads with bytes that no job leaves.
+  /// Fills the memory that only the GPU writes and the CPU reads with bytes that no job leaves, and
+  /// what both write with what it had at first.
   Answer<void> spoil();
 
  private:
   Job(Bench& bench, Client& client, D3DKMT_HANDLE device)
       : bench_(bench), client_(client), device_(device) {}
   DxgkitClientJob description() const;
+  Answer<void> fill_one(uint32_t allocation);
   Answer<void> create_commands();
   using Recorder = std::function<Answer<void>(DxgkitClientJob& job)>;
   Answer<DxgkitClientJob> record_with(ClientContext& context, uint64_t busy_ns,

@@ -1,5 +1,6 @@
 #include "tools/dxgkit/verify/crew.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace dxgkit::tool::verify {
@@ -43,6 +44,7 @@ Answer<void> Crew::prepare(Member& member) {
 
 Answer<void> Crew::prepare(const Wishes& wishes) {
   busy_ns_ = wishes.busy_ns;
+  urgent_ = wishes.urgent;
   for (Member& member : members_) DXGKIT_VERIFY_TRY(prepare(member));
   if (wishes.urgent) {
     Member& first = members_.front();
@@ -80,7 +82,9 @@ Answer<void> Crew::submit(Member& member, size_t job) {
 
 Answer<void> Crew::work() {
   const size_t each = members_.front().jobs.size();
-  for (const size_t number : bench_.shuffled(members_.size() * each)) {
+  std::vector<size_t> order = bench_.shuffled(members_.size() * each);
+  if (urgent_) std::ranges::stable_partition(order, [&](size_t number) { return number < each; });
+  for (const size_t number : order) {
     Member& member = members_[number / each];
     if (!member.lost) DXGKIT_VERIFY_TRY(submit(member, number % each));
   }

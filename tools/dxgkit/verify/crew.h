@@ -19,7 +19,8 @@ class Crew {
   Crew(Bench& bench, uint32_t node);
 
   struct Wishes {
-    bool urgent = false;   // the first client has low priority, so that the other one preempts it
+    /// The first client has low priority and comes first, so that the other one preempts it.
+    bool urgent = false;
     bool evicted = false;  // all memory segments are empty, so that the work begins with paging
     uint64_t busy_ns = 0;  // how long each job is at work, beside its commands
   };
@@ -49,6 +50,7 @@ class Crew {
   Bench& bench_;
   const uint32_t node_;
   uint64_t busy_ns_ = 0;
+  bool urgent_ = false;
   std::array<Member, 2> members_;
 };
 

@@ -149,7 +149,9 @@ Answer<void> Job::unmap() {
 }
 
 Answer<void> Job::spoil() {
+  constexpr uint32_t kBoth = DXGKIT_CLIENT_CPU_WRITES | DXGKIT_CLIENT_GPU_WRITES;
   for (uint32_t i = 0; i < allocations_.size(); ++i) {
+    if ((usage(i) & kBoth) == kBoth) DXGKIT_VERIFY_TRY(fill_one(i));
     if (!is_result(i)) continue;
     const Answer<std::byte*> view = client_.lock(device_, allocations_[i].handle);
     if (!view.has_value()) return std::unexpected(view.error());
@@ -182,16 +184,20 @@ DxgkitClientJob Job::description() const {
 }
 
 Answer<void> Job::fill() {
-  const DxgkitClientJob job = description();
   for (uint32_t i = 0; i < allocations_.size(); ++i) {
-    if ((wanted_[i].usage & DXGKIT_CLIENT_CPU_WRITES) == 0) continue;
-    const Answer<std::byte*> view = client_.lock(device_, allocations_[i].handle);
-    if (!view.has_value()) return std::unexpected(view.error());
-    const Answer<void> filled = code_->fill(job, i, {*view, wanted_[i].size_bytes});
-    DXGKIT_VERIFY_TRY(client_.unlock(device_, allocations_[i].handle));
-    DXGKIT_VERIFY_TRY(filled);
+    if ((usage(i) & DXGKIT_CLIENT_CPU_WRITES) != 0) DXGKIT_VERIFY_TRY(fill_one(i));
   }
   return {};
+}
+
+Answer<void> Job::fill_one(uint32_t allocation) {
+  const D3DKMT_HANDLE handle = allocations_[allocation].handle;
+  const Answer<std::byte*> view = client_.lock(device_, handle);
+  if (!view.has_value()) return std::unexpected(view.error());
+  const Answer<void> filled =
+      code_->fill(description(), allocation, {*view, wanted_[allocation].size_bytes});
+  DXGKIT_VERIFY_TRY(client_.unlock(device_, handle));
+  return filled;
 }
 
 Answer<DxgkitClientJob> Job::record(ClientContext& context, uint64_t busy_ns) {

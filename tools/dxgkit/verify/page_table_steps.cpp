@@ -156,6 +156,9 @@ Answer<void> run_exchanged(Bench& bench, Tenant& tenant, Tenant& neighbour, uint
     std::vector<std::vector<bool>> chosen;
     for (size_t i = 0; i < (*twin)->allocations().size(); ++i) {
       chosen.push_back(pattern(bench, which, tenant.pages_of(i), at_a_time));
+      // What is in memory that the GPU reads and writes is different in the two.
+      constexpr uint32_t kBoth = DXGKIT_CLIENT_CPU_WRITES | DXGKIT_CLIENT_GPU_WRITES;
+      if (((*twin)->usage(i) & kBoth) == kBoth) chosen.back().assign(chosen.back().size(), false);
       for (const PagePiece& piece : pieces_of(i, chosen.back())) {
         MapWish wish;
         wish.allocation = named[i];

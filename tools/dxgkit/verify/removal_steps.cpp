@@ -157,6 +157,13 @@ Answer<void> remove_once(Bench& bench, bool asleep, size_t* jobs) {
         done = std::unexpected("it does not go to sleep: " + status_text(down.error()));
     }
     bench.pull_out();
+    // Nobody knows yet. The driver hears of all that happens on a line that it shares, and is asked
+    // what became of its work, before the bus takes notice.
+    bench.exercise().interrupt_of_another_device();
+    if (bench.simulated() && !asleep) {
+      const int64_t delay_ns = bench.exercise().timeout_policy().delay_ns;
+      bench.runtime().sleep_for(delay_ns + delay_ns / 2);
+    }
     const Status status = bench.remove();
     if (done && !is_success(status))
       done = std::unexpected("the removal answers " + status_text(status));

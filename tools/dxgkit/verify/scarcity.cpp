@@ -8,30 +8,33 @@
 
 namespace dxgkit::tool::verify {
 
+namespace {
+
+void raise(std::atomic<uint32_t>& most, uint32_t bytes) {
+  uint32_t seen = most.load(std::memory_order_relaxed);
+  while (seen < bytes && !most.compare_exchange_weak(seen, bytes)) {
+  }
+}
+
+}  // namespace
+
 uint64_t Scarcity::random() {
   // One step for each number, whoever asks.
   return mixed(numbers_.fetch_add(kMixStep, std::memory_order_relaxed));
 }
 
 std::optional<Status> Scarcity::before_paging(const port::PagingOperation&, uint32_t buffer_bytes) {
-  uint32_t seen = whole_buffer_bytes_.load(std::memory_order_relaxed);
-  while (seen < buffer_bytes && !whole_buffer_bytes_.compare_exchange_weak(seen, buffer_bytes)) {
-  }
+  raise(whole_buffer_bytes_, buffer_bytes);
   return std::nullopt;
 }
 
 uint32_t Scarcity::room(std::string_view ddi, uint32_t bytes) {
-  if (ddi == port::kPagingPrivateRoom) {
-    // Every second operation that is not the first of its buffer.
-    uint32_t whole = whole_private_bytes_.load(std::memory_order_relaxed);
-    while (whole < bytes && !whole_private_bytes_.compare_exchange_weak(whole, bytes)) {
-    }
-    const uint64_t number = bytes < whole ? random() : 1;
-    return number % 2 != 0 ? bytes : static_cast<uint32_t>(1 + (number >> 8) % bytes);
-  }
-  if (ddi != "DxgkDdiBuildPagingBuffer") return bytes;
+  const bool of_private_data = ddi == port::kPagingPrivateRoom;
+  if (!of_private_data && ddi != "DxgkDdiBuildPagingBuffer") return bytes;
   // A driver may rely on a whole buffer where the buffer is new.
-  if (bytes >= whole_buffer_bytes_.load(std::memory_order_relaxed)) return bytes;
+  std::atomic<uint32_t>& whole = of_private_data ? whole_private_bytes_ : whole_buffer_bytes_;
+  if (of_private_data) raise(whole, bytes);
+  if (bytes >= whole.load(std::memory_order_relaxed)) return bytes;
   const uint64_t number = random();
   if (number % 3 != 0) return bytes;
   cuts_.fetch_add(1, std::memory_order_relaxed);

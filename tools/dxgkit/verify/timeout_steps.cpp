@@ -13,6 +13,11 @@ namespace {
 /// Longer than a submission takes, so that packets queue up behind each other.
 constexpr uint64_t kBusyNs = 200 * 1000;
 constexpr uint32_t kAll = 1'000'000;  // of a million
+/// Between the works of a step: ids of fences come to both ends of what 32 bits hold (SUB-13).
+constexpr uint32_t kFencesBetween = 0x3FFF'FFE0;
+constexpr uint64_t kSlowResetNs = 350 * 1000;
+/// In an output that nobody writes, the engine is responsive.
+constexpr std::byte kOtherBytes{0xA5};
 
 struct Tally {
   size_t rounds = 0, jobs = 0, unreached = 0;
@@ -112,6 +117,9 @@ struct Hang {
   Crew::Wishes wishes = {};
   uint32_t lost = 0;  // of a million interrupts before it
   bool whole_adapter = false;
+  bool late = false;  // the engine has done the work of the entry, and completes it in the reset
+  uint64_t reset_ns = 0;
+  std::byte fill{0};  // of outputs before calls
 };
 
 /// Compares what became of a hang with what the device was told. Empty: it went well.
@@ -165,16 +173,23 @@ Answer<std::string> hang_once(Bench& bench, const Hang& hang, Tally& tally) {
   using Provoked = dxgk::ProvokedTimeouts;
   Crew crew(bench, hang.node);
   DXGKIT_VERIFY_TRY(crew.prepare(hang.wishes));
+  bench.exercise().skip_fences(kFencesBetween);
   const size_t before = reports(bench).size();
   bench.exercise().provoke_timeouts(hang.whole_adapter ? Provoked::kAdapterReset
                                                        : Provoked::kAnyReset);
   std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count());
-  for (bus::EngineFaults& one : faults) one.lose_interrupt_per_million = hang.lost;
+  for (bus::EngineFaults& one : faults) {
+    one.lose_interrupt_per_million = hang.lost;
+    one.reset_ns = hang.reset_ns;
+  }
   faults[hang.node].hang_at_entry = hang.entry;
   faults[hang.node].hangs_max = 1;
+  faults[hang.node].hangs_late = hang.late;
   bench.device_faults()->set_faults(faults);
+  bench.exercise().fill_outputs(hang.fill);
   const Answer<void> done = crew.work();
   bench.device_faults()->set_faults({});
+  if (bench.running()) bench.exercise().fill_outputs(std::byte{0});
   if (!bench.running()) return std::string("the adapter failed");
   if (!done) return std::unexpected(done.error());
   ++tally.rounds;
@@ -255,6 +270,13 @@ Outcome hangs(Bench& bench) {
       all.push_back({.node = node, .entry = entry, .wishes = {.busy_ns = kBusyNs}});
     all.push_back({.node = node, .entry = 3, .wishes = {.urgent = true, .busy_ns = kBusyNs}});
     all.push_back({.node = node, .entry = 3, .wishes = {.busy_ns = kBusyNs}, .lost = kAll});
+    all.push_back({.node = node, .entry = 2, .wishes = {.busy_ns = kBusyNs}, .late = true});
+    // The last of the urgent jobs, with one behind it that was stopped midway before.
+    all.push_back({.node = node,
+                   .entry = 4,
+                   .wishes = {.urgent = true, .busy_ns = kBusyNs},
+                   .reset_ns = kSlowResetNs,
+                   .fill = kOtherBytes});
   }
   return run_hangs(bench, all);
 }
@@ -268,7 +290,10 @@ Outcome adapter_hangs(Bench& bench) {
       all.push_back(
           {.node = node, .entry = entry, .wishes = {.busy_ns = kBusyNs}, .whole_adapter = true});
     }
-    all.push_back({.node = node, .entry = 1, .wishes = {.evicted = true, .busy_ns = kBusyNs}});
+    all.push_back({.node = node,
+                   .entry = 1,
+                   .wishes = {.evicted = true, .busy_ns = kBusyNs},
+                   .reset_ns = kSlowResetNs});
   }
   return run_hangs(bench, all);
 }
@@ -287,13 +312,26 @@ Answer<uint64_t> paging_of_work(Bench& bench) {
   return after->paging_packets - before->paging_packets;
 }
 
-Answer<std::string> fault_once(Bench& bench, uint32_t node, uint32_t entry, bool urgent,
+struct MemoryError {
+  uint32_t entry = 1;
+  bool urgent = false;  // and a while after the entry has begun, when a preemption is asked for
+  uint32_t lost = 0;    // of a million interrupts before it
+  uint64_t reset_ns = 0;
+};
+
+Answer<std::string> fault_once(Bench& bench, uint32_t node, const MemoryError& error,
                                Tally& tally) {
   Crew crew(bench, node);
-  DXGKIT_VERIFY_TRY(crew.prepare({.urgent = urgent, .busy_ns = kBusyNs}));
+  DXGKIT_VERIFY_TRY(crew.prepare({.urgent = error.urgent, .busy_ns = kBusyNs}));
+  bench.exercise().skip_fences(kFencesBetween);
   const size_t before = reports(bench).size();
   std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count());
-  faults[node].memory_error_at_entry = entry;
+  for (bus::EngineFaults& one : faults) {
+    one.lose_interrupt_per_million = error.lost;
+    one.reset_ns = error.reset_ns;
+  }
+  faults[node].memory_error_at_entry = error.entry;
+  if (error.urgent) faults[node].memory_error_after_ns = kBusyNs;
   bench.device_faults()->set_faults(faults);
   const Answer<void> done = crew.work();
   bench.device_faults()->set_faults({});
@@ -330,6 +368,32 @@ Answer<std::string> fault_once(Bench& bench, uint32_t node, uint32_t entry, bool
   return works(bench);
 }
 
+/// One packet fails on an engine whose reset takes its time; meanwhile the adapter is stopped. What
+/// the driver has begun for the recovery ends with that. Empty: it went well.
+Answer<std::string> stop_in_recovery(Bench& bench, uint32_t node) {
+  {
+    Worker worker(bench, "stopped in its recovery");
+    DXGKIT_VERIFY_TRY(worker.open());
+    const Answer<std::unique_ptr<Job>> job =
+        Job::create(bench, worker.client, worker.device, bench.random(), node);
+    if (!job) return std::unexpected(job.error());
+    // Once for nothing: then the next packet of the node is the job.
+    DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts[node]));
+    DXGKIT_VERIFY_TRY(worker.client.wait_idle(worker.device));
+    std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count());
+    faults[node] = {.memory_error_at_entry = 1, .reset_ns = 10 * kSlowResetNs};
+    bench.device_faults()->set_faults(faults);
+    static_cast<void>((*job)->submit(worker.contexts[node]));
+    static_cast<void>(worker.client.wait_idle(worker.device));
+  }
+  const Outcome stopped = bench.stop();
+  bench.device_faults()->set_faults({});
+  const Outcome started = bench.start();
+  if (stopped.kind != Outcome::Kind::kOk) return stopped.text;
+  if (started.kind != Outcome::Kind::kOk) return started.text;
+  return works(bench);
+}
+
 /// One packet meets memory that has lost its content.
 Outcome memory_errors(Bench& bench) {
   if (std::string why = why_no_faults(bench); !why.empty()) return Outcome::skipped(std::move(why));
@@ -337,13 +401,25 @@ Outcome memory_errors(Bench& bench) {
   if (!paging) return Outcome::failed(paging.error());
   if (*paging != 0)
     return Outcome::skipped("its work comes with paging, whose errors no driver survives");
+  std::vector<MemoryError> errors = {
+      {.entry = 1},
+      {.entry = 1, .urgent = true, .reset_ns = kSlowResetNs},
+      {.entry = 2},
+      {.entry = 3, .urgent = true},
+      {.entry = 4, .reset_ns = kSlowResetNs},
+  };
+  // What a lost interrupt leaves is missed after TdrDelay only.
+  if (why_no_timeouts(bench).empty()) errors.push_back({.entry = 2, .lost = kAll});
   Tally tally;
   Answer<std::string> wrong{std::string()};
   for (uint32_t node = 0; node < bench.node_count(); ++node) {
-    for (const uint32_t entry : {1U, 2U, 3U, 4U}) {
-      wrong = fault_once(bench, node, entry, /*urgent=*/entry == 3, tally);
+    for (const MemoryError& error : errors) {
+      wrong = fault_once(bench, node, error, tally);
       if (!wrong || !wrong->empty() || !bench.running()) return finish(bench, wrong);
     }
+    if (tally.faults == 0) continue;
+    wrong = stop_in_recovery(bench, node);
+    if (!wrong || !wrong->empty() || !bench.running()) return finish(bench, wrong);
   }
   if (tally.faults == 0) return Outcome::skipped("the device has no memory that could fail");
   return Outcome::ok(fmt::format(
@@ -356,12 +432,13 @@ Outcome memory_errors(Bench& bench) {
 struct Noise {
   const char* what;
   bus::EngineFaults faults;
+  bool urgent = false;
 };
 
 /// Two clients in flight while interrupts go astray. No device may be lost, nothing time out.
 Answer<std::string> interrupts_once(Bench& bench, uint32_t node, const Noise& noise, Tally& tally) {
   Crew crew(bench, node);
-  DXGKIT_VERIFY_TRY(crew.prepare({.busy_ns = kBusyNs}));
+  DXGKIT_VERIFY_TRY(crew.prepare({.urgent = noise.urgent, .busy_ns = kBusyNs}));
   const size_t before = reports(bench).size();
   const std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count(), noise.faults);
   bench.device_faults()->set_faults(faults);
@@ -447,6 +524,8 @@ Outcome interrupts(Bench& bench) {
                       {.lose_interrupt_per_million = kAll / 4,
                        .duplicate_interrupt_per_million = kAll / 4,
                        .late_interrupt_per_million = kAll / 4}});
+    // Those of preemptions, too.
+    noises.push_back({"lost, all of them", {.lose_interrupt_per_million = kAll}, /*urgent=*/true});
   }
   Tally tally;
   Answer<std::string> wrong{std::string()};

@@ -73,7 +73,9 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
   const std::set<std::string> expected = bench.take_expected_warnings();
   const std::vector<verifier::Finding> all = findings_.all();
   for (size_t i = findings_before; i < all.size(); ++i) {
-    if (all[i].severity == verifier::Severity::kWarning && expected.contains(all[i].rule)) {
+    // By TDR-34 alone it cannot be told whether commands never end or the driver does not run them.
+    const bool excused = all[i].severity == verifier::Severity::kWarning || all[i].rule == "TDR-34";
+    if (excused && expected.contains(all[i].rule)) {
       dismissed_.insert(i);
     } else {
       result.findings.push_back(all[i]);

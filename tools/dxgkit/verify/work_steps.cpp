@@ -195,6 +195,7 @@ Outcome preempt_busy(Bench& bench) {
   if (!bench.exercise().caps().preemption_aware)
     return Outcome::skipped("its caps do not say PreemptionAware");
   std::string wrong;
+  bool late = false;  // the kernel had to ask what became of the preemption
   const auto run = [&]() -> Answer<void> {
     Worker low(bench, "low priority");
     Worker high(bench, "normal priority");
@@ -215,9 +216,12 @@ Outcome preempt_busy(Bench& bench) {
           Job::create(bench, high.client, high.device, bench.random(), node);
       if (!urgent) return std::unexpected(urgent.error());
       DXGKIT_VERIFY_TRY((*urgent)->submit(high.contexts[node]));
+      const runtime::TimeNs asked = bench.runtime().now();
       Answer<bool> kept = high.idle(&wrong);
       if (!kept) return std::unexpected(kept.error());
       if (!*kept) return {};
+      const int64_t delay_ns = bench.exercise().timeout_policy().delay_ns;
+      late |= bench.simulated() && delay_ns > 0 && bench.runtime().now() - asked >= delay_ns;
       if (const Answer<void> right = (*urgent)->check(); !right && wrong.empty())
         wrong = right.error();
       kept = low.idle(&wrong);
@@ -233,6 +237,18 @@ Outcome preempt_busy(Bench& bench) {
   if (!wrong.empty()) {
     report_result(bench, "With preemption in flight: " + wrong);
     return Outcome::failed(wrong);
+  }
+  if (late) {
+    bench.findings().report(
+        {.rule = "PREEMPT-06",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiPreemptCommand",
+         .actual = "Urgent work waited for TdrDelay, until the kernel asked for the current fence, "
+                   "behind work that can be preempted.",
+         .expected = "A request is answered by DMA_PREEMPTED when the engine has stopped.",
+         .fix = "Look at every cause of the interrupt, on each engine, and report what it tells.",
+         .windows = "Urgent work, the desktop's above all, stands still for seconds."});
+    return Outcome::failed("preemption was reported when asked for only");
   }
   return Outcome::ok("urgent work overtook long work, results right");
 }
