@@ -6,10 +6,9 @@ namespace {
 
 ULONG g_engine_recovery = 1;  // 0: the registry does without SupportPerEngineTDR
 
-NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT physical_device, OUT_PPVOID context) {
+NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT, OUT_PPVOID context) {
   auto* adapter = make<Adapter>();
   if (adapter == nullptr) return STATUS_NO_MEMORY;
-  adapter->physical_device = physical_device;
   for (UINT i = 0; i < SGPU_NODE_COUNT; ++i) {
     adapter->node[i].adapter = adapter;
     adapter->node[i].ordinal = i;
@@ -48,27 +47,21 @@ NTSTATUS find_resources(Adapter* adapter, PCM_RESOURCE_LIST resources) {
   return usable ? STATUS_SUCCESS : STATUS_DEVICE_CONFIGURATION_ERROR;
 }
 
-/// Is this the hardware the driver was written for?
+/// Is this the hardware the driver was written for, and what has it got?
 NTSTATUS identify(Adapter* adapter) {
-  USHORT ids[2] = {0, 0};  // vendor, device: the first four bytes of configuration space
+  ULONG ids = 0;  // vendor, device: the first four bytes of configuration space; 0 if it fails
   ULONG read = 0;
-  const NTSTATUS status = adapter->dxgk.DxgkCbReadDeviceSpace(
-      adapter->dxgk.DeviceHandle, DXGK_WHICHSPACE_CONFIG, ids, 0, sizeof(ids), &read);
-  if (!NT_SUCCESS(status)) return status;
-  if (read != sizeof(ids) || ids[0] != SGPU_PCI_VENDOR_ID || ids[1] != SGPU_PCI_DEVICE_ID) {
-    return STATUS_DEVICE_CONFIGURATION_ERROR;
-  }
-  const bool known = read32(*adapter, SGPU_REG_ID) == SGPU_ID_VALUE &&
-                     read32(*adapter, SGPU_REG_NODE_COUNT) >= SGPU_NODE_COUNT;
-  // Segments consist of whole pages.
-  const UINT64 page_bytes = has_large_pages() ? SGPU_LARGE_PAGE_BYTES : PAGE_SIZE;
-  adapter->vram_bytes = read64(*adapter, SGPU_REG_VRAM_SIZE) & ~(page_bytes - 1);
+  (void)adapter->dxgk.DxgkCbReadDeviceSpace(adapter->dxgk.DeviceHandle, DXGK_WHICHSPACE_CONFIG,
+                                            &ids, 0, sizeof(ids), &read);
+  constexpr ULONG kIds = SGPU_PCI_DEVICE_ID << 16 | SGPU_PCI_VENDOR_ID;
+  if (ids != kIds) return STATUS_DEVICE_CONFIGURATION_ERROR;
+  // Segments consist of whole pages, some models' of large ones.
+  adapter->vram_bytes = read64(*adapter, SGPU_REG_VRAM_SIZE) & ~UINT64{SGPU_LARGE_PAGE_BYTES - 1};
   adapter->standby_keeps = read64(*adapter, SGPU_REG_STANDBY_KEEPS);
-  adapter->hibernate_keeps = read64(*adapter, SGPU_REG_HIBERNATE_KEEPS) & ~UINT64{PAGE_SIZE - 1};
+  adapter->hibernate_keeps = read64(*adapter, SGPU_REG_HIBERNATE_KEEPS);
   adapter->aperture_base = read64(*adapter, SGPU_REG_APERTURE_BASE);
-  adapter->aperture_bytes = read64(*adapter, SGPU_REG_APERTURE_SIZE) & ~UINT64{PAGE_SIZE - 1};
-  const bool usable = known && adapter->vram_bytes != 0 && adapter->aperture_bytes != 0;
-  return usable ? STATUS_SUCCESS : STATUS_DEVICE_CONFIGURATION_ERROR;
+  adapter->aperture_bytes = read64(*adapter, SGPU_REG_APERTURE_SIZE);
+  return STATUS_SUCCESS;
 }
 
 /// Undoes whatever part of the start was done: also how a failed start cleans up, because the
@@ -133,7 +126,6 @@ NTSTATUS NTAPI DdiSetPowerState(IN_CONST_PVOID context, IN_ULONG device_uid,
   auto* adapter = static_cast<Adapter*>(context);
   if (device_uid != kAdapterUid) return STATUS_SUCCESS;  // a child we never had
   const bool on = state == PowerDeviceD0;
-  if (on == adapter->interrupts_on) return STATUS_SUCCESS;
   // May not fail: an engine that does not come up shows as a timeout.
   (void)halt(adapter);
   if (on) {

@@ -85,7 +85,6 @@ struct Node {
 };
 
 struct Adapter {
-  PDEVICE_OBJECT physical_device;
   DXGKRNL_INTERFACE dxgk;
   PHYSICAL_ADDRESS registers_address;
   volatile UCHAR* registers;

@@ -37,7 +37,10 @@ TEST_F(GpuVaChoice, WithoutAValueTheDriverPatches) {
   EXPECT_EQ(caps.MemoryManagementCaps.VirtualAddressingSupported, 0U);
   EXPECT_EQ(caps.MemoryManagementCaps.GpuMmuSupported, 0U);
   // Contexts of the other model are not made.
+  DXGKARG_CREATEPROCESS process = {};
+  ASSERT_EQ(table().DxgkDdiCreateProcess(world.adapter, &process), STATUS_SUCCESS);
   DXGKARG_CREATEDEVICE device = {};
+  device.hKmdProcess = process.hKmdProcess;
   ASSERT_EQ(table().DxgkDdiCreateDevice(world.adapter, &device), STATUS_SUCCESS);
   DXGKARG_CREATECONTEXT context = {};
   context.Flags.VirtualAddressing = 1;
@@ -47,6 +50,7 @@ TEST_F(GpuVaChoice, WithoutAValueTheDriverPatches) {
   EXPECT_EQ(context.ContextInfo.PatchLocationListSize, kPatchListSize);
   table().DxgkDdiDestroyContext(context.hContext);
   table().DxgkDdiDestroyDevice(device.hDevice);
+  table().DxgkDdiDestroyProcess(world.adapter, process.hKmdProcess);
   stop_and_expect_nothing_left();
 }
 

@@ -342,6 +342,12 @@ Status Exercise::without_content(Status (*work)(DisplayFloor& floor)) {
   return running() ? status : Status::kDeviceRemoved;
 }
 
+uint64_t Exercise::kept_bytes(SegmentId segment, PowerTarget target) const {
+  const port::SegmentInfo& info = segments()[segment.value - 1];
+  return std::min(info.size,
+                  dxgk::kept_bytes(info, target, caps().disable_self_refresh_vram_in_s3));
+}
+
 Status Exercise::power_cycle() {
   if (running() && floor().gpu_va != nullptr) {
     // Tables have to be made again before anything is paged: the whole way down and up.

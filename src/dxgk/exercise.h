@@ -14,6 +14,7 @@
 #include "dxgk/core/handle_table.h"
 #include "dxgk/core/object.h"
 #include "dxgk/core/timeout_policy.h"
+#include "dxgk/power/power_target.h"
 #include "dxgk/system.h"
 #include "port/types.h"
 #include "vidmm/types.h"
@@ -114,6 +115,8 @@ class Exercise {
                                                  uint64_t size_bytes);
 
   // --- exclusive ---
+  /// What a segment keeps of its content in this state, in bytes from its start, as its flags say.
+  uint64_t kept_bytes(SegmentId segment, PowerTarget target) const;
   /// Evicts, goes to D3 and comes back (PWR-01). With GPU virtual addresses as the system would:
   /// segments keep what they say they keep, and all page tables are made again (PAGE-02).
   Status power_cycle();

@@ -123,6 +123,7 @@ typedef struct DxgkitClientOverreach {
 #define DXGKIT_CLIENT_DATA_ALLOCATION 0u /* of one element of D3DKMTCreateAllocation2 */
 #define DXGKIT_CLIENT_DATA_CONTEXT 1u    /* of D3DKMTCreateContext and CreateContextVirtual */
 #define DXGKIT_CLIENT_DATA_ESCAPE 2u     /* of D3DKMTEscape: DRIVERPRIVATE without flags */
+#define DXGKIT_CLIENT_DATA_ADAPTER 3u    /* of KMTQAITYPE_UMDRIVERPRIVATE; for `judge` only */
 
 /* The driver's answer to private data. */
 typedef struct DxgkitClientAnswer {
@@ -134,6 +135,13 @@ typedef struct DxgkitClientAnswer {
   const void* sent;
   const void* returned; /* as the driver left it; of a context, and after a failure, as it was */
 } DxgkitClientAnswer;
+
+/* A REG_DWORD of the driver's service key, as the driver's page documents it. */
+typedef struct DxgkitClientSetting {
+  const char* name; /* lives as long as the plug-in */
+  uint32_t value;
+  uint32_t refused; /* 1: with this value the driver does not load or does not start; 0: it works */
+} DxgkitClientSetting;
 
 /* Every function must be present unless its comment says optional. */
 typedef struct DxgkitClient {
@@ -192,9 +200,14 @@ typedef struct DxgkitClient {
   const char* (*example)(void* client, uint32_t kind, uint32_t index, void* data, uint32_t capacity,
                          uint32_t* bytes);
   /* Since version 2. Says whether the driver's answer is right, by what the driver's interface with
-   * its user mode says. Without it the host only sees that the driver survives. Optional;
+   * its user mode says; NULL for a kind that it does not know. The answer of the adapter is judged
+   * behind each `open` first: what `open` refuses is not the driver's mistake. Without it the host only sees that the driver survives. Optional;
    * size_bytes may end before this member. */
   const char* (*judge)(void* client, const DxgkitClientAnswer* answer);
+  /* Since version 2. Gives setting number `index` from 0; 0: there is no more. The driver runs with
+   * one of them at a time. Called without an instance. Optional; size_bytes may end before this
+   * member. */
+  int (*setting)(uint32_t index, DxgkitClientSetting* setting);
 } DxgkitClient;
 
 /* The shared object exports this function. `version` is the host's DXGKIT_CLIENT_VERSION. The

@@ -16,8 +16,13 @@
 #include "tools/dxgkit/clients/softgpu_job.h"
 #include "tools/dxgkit/clients/softgpu_overreach.h"
 
+/* Of the hardware's manual. */
+#define REVISION 0x00010001u
+#define APERTURE_BYTES 0x10000000ull
+#define VERSION_WDDM2_0 0x5023u /* DXGKDDI_INTERFACE_VERSION_WDDM2_0 */
+
 typedef struct Client {
-  uint32_t node_count;
+  DxgkitClientAdapter adapter;
   uint32_t allocation_bytes_max;
 } Client;
 
@@ -33,16 +38,10 @@ static const char* open_client(const DxgkitClientAdapter* adapter, void** client
   if (info.magic != SGPU_UMD_ADAPTER_MAGIC)
     return "the driver is not softgpu's: another magic number";
   if (info.version < SGPU_UMD_VERSION) return "the driver speaks an older version";
-  /* What it says of itself in two ways. */
-  if (info.size_bytes != sizeof(info)) return "the driver filled another structure";
-  if (info.node_count != adapter->node_count) return "the driver names another number of nodes";
-  const uint32_t addresses = adapter->gpu_virtual_addresses;
-  if (((info.flags & SGPU_UMD_ADAPTER_GPU_VA) != 0) != addresses ||
-      (info.va_bits != 0) != addresses)
-    return "the driver's flags and its contexts are of two memory models";
   Client* made = malloc(sizeof(*made));
   if (made == NULL) return "no memory";
-  made->node_count = info.node_count;
+  made->adapter = *adapter;
+  made->adapter.umd_private = NULL; /* valid for this call only */
   made->allocation_bytes_max = info.allocation_bytes_max;
   *client = made;
   return NULL;
@@ -54,7 +53,7 @@ static const char* pack_context(void* client, uint32_t node, void* data, uint32_
                                 uint32_t* bytes) {
   const Client* self = client;
   SgpuUmdContext request = {.magic = SGPU_UMD_CONTEXT_MAGIC, .version = SGPU_UMD_VERSION};
-  if (node >= self->node_count) return "there is no such node";
+  if (node >= self->adapter.node_count) return "there is no such node";
   if (capacity < sizeof(request)) return "too little room";
   memcpy(data, &request, sizeof(request));
   *bytes = sizeof(request);
@@ -335,20 +334,50 @@ static const char* judge_escape(const Client* self, const DxgkitClientAnswer* an
                     sent.operation == SGPU_UMD_ESCAPE_QUERY_STATE;
   if (!valid) return answer->status < 0 ? NULL : "there is no such request";
   if (answer->status < 0) return "it is as the interface says";
-  if (returned.node_count != self->node_count) return "another number of nodes came back";
+  if (returned.node_count != self->adapter.node_count) return "another number of nodes came back";
   for (uint32_t i = 0; i < SGPU_UMD_NODES_MAX; ++i) {
     const SgpuUmdNodeState* const node = &returned.node[i];
     const SgpuUmdNodeState unused = {0};
     if (node->hardware_status != 0) return "it looked at the hardware without permission";
-    if (i >= self->node_count && memcmp(node, &unused, sizeof(unused)) != 0)
+    if (i >= self->adapter.node_count && memcmp(node, &unused, sizeof(unused)) != 0)
       return "a node that is not there has a state";
     if (node->submitted_fence != node->completed_fence) return "an idle node has work";
   }
   return NULL;
 }
 
+/* What the driver says of itself in two ways, to user mode here and to the kernel. */
+static const char* judge_adapter(const Client* self, const DxgkitClientAnswer* answer) {
+  SgpuUmdAdapterInfo info;
+  if (answer->bytes < sizeof(info)) return answer->status < 0 ? NULL : "there is not enough room";
+  if (answer->status < 0) return "it is as the interface says";
+  memcpy(&info, answer->returned, sizeof(info));
+  if (info.magic != SGPU_UMD_ADAPTER_MAGIC || info.version != SGPU_UMD_VERSION)
+    return "another magic number or version";
+  if (info.size_bytes != sizeof(info)) return "it filled another structure";
+  if (info.node_count != self->adapter.node_count) return "another number of nodes";
+  if (info.hardware_revision != REVISION) return "another revision of the hardware";
+  if (info.vram_bytes == 0 || info.vram_bytes % 4096 != 0)
+    return "a size of video memory that is none";
+  if (info.aperture_bytes != APERTURE_BYTES) return "another size of the aperture";
+  const uint64_t most = info.vram_bytes < SGPU_UMD_ALLOCATION_BYTES_MAX
+                            ? info.vram_bytes
+                            : SGPU_UMD_ALLOCATION_BYTES_MAX;
+  if (info.allocation_bytes_max != most) return "another size of the largest allocation";
+  const int explicit_residency = self->adapter.interface_version >= VERSION_WDDM2_0;
+  const int addresses = self->adapter.gpu_virtual_addresses != 0;
+  const uint32_t flags = (explicit_residency ? SGPU_UMD_ADAPTER_EXPLICIT_RESIDENCY : 0) |
+                         (addresses ? SGPU_UMD_ADAPTER_GPU_VA : 0);
+  if (info.flags != flags) return "its flags are not those of its memory model";
+  if (addresses ? info.va_bits != 30 && info.va_bits != 48 : info.va_bits != 0)
+    return "another width of addresses";
+  return NULL;
+}
+
 static const char* judge(void* client, const DxgkitClientAnswer* answer) {
   switch (answer->kind) {
+    case DXGKIT_CLIENT_DATA_ADAPTER:
+      return judge_adapter(client, answer);
     case DXGKIT_CLIENT_DATA_ALLOCATION:
       return judge_allocation(client, answer);
     case DXGKIT_CLIENT_DATA_CONTEXT:
@@ -358,6 +387,14 @@ static const char* judge(void* client, const DxgkitClientAnswer* answer) {
     default:
       return NULL;
   }
+}
+
+static int setting(uint32_t index, DxgkitClientSetting* setting) {
+  static const DxgkitClientSetting kSettings[] = {
+      {"PerEngineTdr", 0, 0}, {"PerEngineTdr", 1, 0}, {"MemoryModel", 4, 1}};
+  if (index >= sizeof(kSettings) / sizeof(kSettings[0])) return 0;
+  *setting = kSettings[index];
+  return 1;
 }
 
 const DxgkitClient* dxgkit_client(uint32_t version) {
@@ -377,7 +414,8 @@ const DxgkitClient* dxgkit_client(uint32_t version) {
                                        .record_virtual = record_virtual,
                                        .record_overreach = record_overreach,
                                        .example = example,
-                                       .judge = judge};
+                                       .judge = judge,
+                                       .setting = setting};
   (void)version;
   return &kClient;
 }

@@ -192,6 +192,31 @@ NTSTATUS query_first_segment(HANDLE adapter, const DXGKARG_QUERYADAPTERINFO* arg
   if (query->pSegmentDescriptor != nullptr) change(query->pSegmentDescriptor);
   return status;
 }
+NTSTATUS NTAPI keep_in_standby(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  return query_first_segment(adapter, args, [](DXGK_SEGMENTDESCRIPTOR3* segment) {
+    segment->Flags.PreservedDuringStandby = 1;
+  });
+}
+/// As much memory as the author's own device has.
+NTSTATUS NTAPI assume_memory(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  return query_first_segment(adapter, args, [](DXGK_SEGMENTDESCRIPTOR3* segment) {
+    segment->Size = segment->CommitLimit = 64 << 20;
+  });
+}
+/// The caps promise engines that are reset, and the setting takes the entries away.
+NTSTATUS NTAPI promise_engine_resets(IN_CONST_HANDLE adapter,
+                                     IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  if (args->Type == DXGKQAITYPE_DRIVERCAPS && NT_SUCCESS(status))
+    static_cast<DXGK_DRIVERCAPS*>(args->pOutputData)->SupportPerEngineTDR = TRUE;
+  return status;
+}
+NTSTATUS NTAPI another_maximum(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  if (args->Type == DXGKQAITYPE_UMDRIVERPRIVATE && NT_SUCCESS(status))
+    static_cast<SgpuUmdAdapterInfo*>(args->pOutputData)->allocation_bytes_max = PAGE_SIZE;
+  return status;
+}
 NTSTATUS NTAPI base_inside_page(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
   return query_first_segment(
       adapter, args, [](DXGK_SEGMENTDESCRIPTOR3* segment) { segment->BaseAddress.QuadPart += 16; });
@@ -520,6 +545,10 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("no_device_needed")) data->DxgkDdiStartDevice = start_without_device;
   if (chosen("unmaps_nothing")) data->DxgkDdiStartDevice = unmap_nothing;
   if (chosen("frees_otherwise")) data->DxgkDdiStopDevice = free_more;
+  if (chosen("keeps_nothing")) data->DxgkDdiQueryAdapterInfo = keep_in_standby;
+  if (chosen("one_device")) data->DxgkDdiQueryAdapterInfo = assume_memory;
+  if (chosen("setting_forgotten")) data->DxgkDdiQueryAdapterInfo = promise_engine_resets;
+  if (chosen("maximum_odd")) data->DxgkDdiQueryAdapterInfo = another_maximum;
   if (chosen("any_size")) data->DxgkDdiQueryAdapterInfo = fill_any_size;
   if (chosen("all_types")) data->DxgkDdiQueryAdapterInfo = know_all_types;
   if (chosen("overlays_left_out")) data->DxgkDdiQueryAdapterInfo = leave_overlays;

@@ -33,7 +33,7 @@ Outcome ask_privately(Bench& bench) {
   for (const size_t size : kSizes) {
     std::vector<std::byte> data(size);
     for (std::byte& byte : data) byte = static_cast<std::byte>(bench.random());
-    if (!client.query_umd_private(data)) ++refused;
+    if (!is_success(from_ntstatus(client.query_umd_private(data)))) ++refused;
     if (!bench.running()) return Outcome::failed(fmt::format("it ended at {} bytes", size));
   }
   return Outcome::ok(fmt::format("{} sizes, {} refused", kSizes.size(), refused));
