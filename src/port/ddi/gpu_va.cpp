@@ -21,7 +21,7 @@ constexpr DdiInfo kGetRootPageTableSize{"DxgkDdiGetRootPageTableSize", nt::kPass
 template <typename Out, typename In>
 Status query_exactly(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type, In in, Out* out) {
   Out value;
-  std::memset(&value, 0, sizeof(value));
+  std::memset(&value, std::to_integer<int>(core.output_fill), sizeof(value));
   const Status status = core.query(type, &in, sizeof(in), &value, sizeof(value));
   if (is_success(status)) *out = value;
   return status;
@@ -65,7 +65,7 @@ Result<GpuMmuCaps> GpuVaPort::query_gpu_mmu() {
   for (uint32_t level = 0; level < result.level_count; ++level) {
     DXGK_QUERYPAGETABLELEVELDESCIN in{};
     in.LevelIndex = static_cast<WORD>(level);
-    DXGK_PAGE_TABLE_LEVEL_DESC desc{};
+    DXGK_PAGE_TABLE_LEVEL_DESC desc;
     status = query_exactly(core_, DXGKQAITYPE_PAGETABLELEVELDESC, in, &desc);
     if (!is_success(status)) return Error(status);
     result.levels.push_back({.index_bits = desc.PageTableIndexBitCount,

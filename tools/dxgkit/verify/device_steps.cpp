@@ -24,6 +24,7 @@ struct Chunk {
 /// Fills what the driver says that the segments keep in this state, where nobody's content is.
 std::vector<Chunk> fill_segments(Bench& bench, dxgk::PowerTarget target) {
   std::vector<Chunk> chunks;
+  if (bench.gpu_addresses()) return chunks;  // its paging has no plain copies
   const std::vector<port::SegmentInfo>& segments = bench.exercise().segments();
   for (uint32_t id = 1; id <= segments.size(); ++id) {
     const uint64_t kept = bench.exercise().kept_bytes(SegmentId{id}, target);
