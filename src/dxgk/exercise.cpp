@@ -64,6 +64,17 @@ const port::DriverCaps& Exercise::caps() const { return floor().core.caps(); }
 const std::vector<port::SegmentInfo>& Exercise::segments() const {
   return floor().core.segment_infos().segments;
 }
+const port::SegmentsInfo& Exercise::segments_info() const { return floor().core.segment_infos(); }
+Result<port::NodeMetadata> Exercise::node_metadata(NodeOrdinal node) const {
+  port::NodeMetadata metadata;
+  const Status status = floor().core.port().caps().get_node_metadata(node, &metadata);
+  if (status != Status::kSuccess) return Error(status);
+  return metadata;
+}
+Result<port::GpuMmuCaps> Exercise::gpu_mmu_caps() const {
+  if (floor().gpu_va == nullptr) return Error(Status::kNotSupported);
+  return floor().core.port().gpu_va().query_gpu_mmu();
+}
 uint32_t Exercise::interface_version() const { return floor().core.interface_version(); }
 uint32_t Exercise::video_present_sources() const {
   return floor().core.facts().start.video_present_sources;

@@ -39,6 +39,10 @@ class Exercise {
   // --- what it is ---
   const port::DriverCaps& caps() const;
   const std::vector<port::SegmentInfo>& segments() const;
+  const port::SegmentsInfo& segments_info() const;
+  /// Asks the driver. kNotSupported: it has no such answer.
+  Result<port::NodeMetadata> node_metadata(NodeOrdinal node) const;
+  Result<port::GpuMmuCaps> gpu_mmu_caps() const;
   uint32_t interface_version() const;
   uint32_t video_present_sources() const;
   bool running() const;

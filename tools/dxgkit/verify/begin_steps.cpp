@@ -5,6 +5,7 @@
 
 #include "dxgk/core/segment_flags.h"
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/facts.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -74,6 +75,7 @@ Outcome cpu_addresses(Bench& bench) {
 
 Outcome open_client(Bench& bench) {
   if (const Answer<void> open = bench.open_client(); !open) return Outcome::failed(open.error());
+  if (const std::string wrong = judge_facts(bench); !wrong.empty()) return Outcome::failed(wrong);
   return Outcome::ok(fmt::format("client {}", bench.plugin()->name()));
 }
 

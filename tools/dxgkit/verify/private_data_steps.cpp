@@ -150,6 +150,20 @@ class Exchange {
     answer.bytes = static_cast<uint32_t>(one.data.size());
     answer.sent = one.data.data();
     answer.returned = data.data();
+    DxgkitClientAllocationFacts facts{};
+    if (kind == DXGKIT_CLIENT_DATA_ALLOCATION && is_success(status)) {
+      const port::AllocationInfo info = bench_.shortage().last_allocation();
+      facts = {.size_bytes = info.size,
+               .alignment = info.alignment,
+               .read_segments = info.supported_read,
+               .write_segments = info.supported_write,
+               .eviction_segments = info.eviction,
+               .preferred = info.preferred,
+               .flags = info.flags,
+               .renaming_max = info.maximum_renaming,
+               .priority = info.priority};
+      answer.allocation = &facts;
+    }
     const std::string wrong = code_.judge(answer);
     if (wrong.empty()) return is_success(status);
     ++wrong_;
