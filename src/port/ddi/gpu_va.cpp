@@ -120,6 +120,14 @@ Result<uint64_t> GpuVaPort::get_root_page_table_size(uint32_t entry_count) {
         "Multiply by the size of an entry and round up to 4096 bytes.",
         Status::kDeviceConfigurationError));
   }
+  if (arguments.NumberOfPte < entry_count) {
+    (void)core_.violation(
+        "VA-05", kGetRootPageTableSize.name,
+        fmt::format("It was asked for {} entries and set NumberOfPte to {}.", entry_count,
+                    arguments.NumberOfPte),
+        "The number of entries that a table of the answered size has: no fewer than asked for.",
+        "Leave NumberOfPte, or set it to what fits into the size.", Status::kSuccess);
+  }
   return uint64_t{bytes};
 }
 
