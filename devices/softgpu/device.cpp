@@ -106,6 +106,7 @@ bus::DeviceType device_type() {
   type.others = {{{"vram", "3M"}, {"standby", "all"}, {"hibernate", "all"}},
                  {{"vram", "5124K"}, {"standby", "all"}, {"hibernate", "1M"}},
                  {{"vram", "6M"}, {"standby", "2M"}, {"hibernate", "1M"}},
+                 {{"vram", "3M"}, {"standby", "all"}, {"hibernate", "0"}},
                  {{"vram", "4G"}, {"standby", "all"}, {"hibernate", "all"}}};
   type.configure =
       [](const bus::DeviceOptions& options) -> std::expected<bus::DeviceMaker, std::string> {

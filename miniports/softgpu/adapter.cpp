@@ -37,20 +37,18 @@ NTSTATUS find_resources(Adapter* adapter, PCM_RESOURCE_LIST resources) {
     if (descriptor.Type != CmResourceTypeMemory && descriptor.Type != CmResourceTypeMemoryLarge) {
       continue;
     }
-    if (found == 0) adapter->register_bytes = descriptor.u.Memory.Length;
     PHYSICAL_ADDRESS* start = found == 0 ? &adapter->registers_address : &adapter->vram_cpu_address;
     // The list is packed: not aligned.
     if (found < 2) RtlCopyMemory(start, &descriptor.u.Memory.Start, sizeof(*start));
     ++found;
   }
-  const bool usable = found >= 2 && adapter->register_bytes >= SGPU_BAR0_BYTES;
-  return usable ? STATUS_SUCCESS : STATUS_DEVICE_CONFIGURATION_ERROR;
+  return found >= 2 ? STATUS_SUCCESS : STATUS_DEVICE_CONFIGURATION_ERROR;
 }
 
 /// Is this the hardware the driver was written for, and what has it got?
 NTSTATUS identify(Adapter* adapter) {
   ULONG ids = 0;  // vendor, device: the first four bytes of configuration space; 0 if it fails
-  ULONG read = 0;
+  ULONG read;
   (void)adapter->dxgk.DxgkCbReadDeviceSpace(adapter->dxgk.DeviceHandle, DXGK_WHICHSPACE_CONFIG,
                                             &ids, 0, sizeof(ids), &read);
   constexpr ULONG kIds = SGPU_PCI_DEVICE_ID << 16 | SGPU_PCI_VENDOR_ID;
@@ -89,10 +87,13 @@ NTSTATUS start(Adapter* adapter) {
   if (!NT_SUCCESS(status)) return status;
   adapter->registers = static_cast<UCHAR*>(registers);
 
-  if (status = identify(adapter); !NT_SUCCESS(status)) return status;
-  if (status = allocate_rings(adapter); !NT_SUCCESS(status)) return status;
+  status = identify(adapter);
+  if (!NT_SUCCESS(status)) return status;
+  status = allocate_rings(adapter);
+  if (!NT_SUCCESS(status)) return status;
   // Whoever had the hardware before may have left it running.
-  if (status = halt(adapter); !NT_SUCCESS(status)) return status;
+  status = halt(adapter);
+  if (!NT_SUCCESS(status)) return status;
   for (Node& node : adapter->node) start_engine(&node, 0);
   enable_interrupts(adapter, true);
   return STATUS_SUCCESS;
@@ -105,7 +106,6 @@ NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO,
   // The table is the kernel's and may be gone after this call; what it points to stays until
   // DxgkDdiStopDevice returns.
   adapter->dxgk = *dxgk;
-  adapter->aperture_high_water = 0;
   adapter->vsync_cause = 0;
   *source_count = *child_count = 0;  // render only: no display entry point will be called
   const NTSTATUS status = start(adapter);
@@ -130,7 +130,6 @@ NTSTATUS NTAPI DdiSetPowerState(IN_CONST_PVOID context, IN_ULONG device_uid,
   (void)halt(adapter);
   if (on) {
     for (Node& node : adapter->node) start_engine(&node, node.state.completed_fence);
-    clear_aperture(adapter);
     enable_interrupts(adapter, true);
   }
   return STATUS_SUCCESS;
@@ -142,11 +141,9 @@ NTSTATUS NTAPI DdiNotifySurpriseRemoval(PVOID context, DXGK_SURPRISE_REMOVAL_TYP
   return STATUS_SUCCESS;
 }
 
-void NTAPI DdiResetDevice(IN_CONST_PVOID context) {
-  // The system is going down, at any IRQL and perhaps in the middle of anything: be quiet, touch no
-  // memory of our own.
-  auto* adapter = static_cast<Adapter*>(context);
-  if (adapter->registers != nullptr) write32(*adapter, SGPU_REG_INT_ENABLE, 0);
+void NTAPI DdiResetDevice(IN_CONST_PVOID) {
+  // The system is going down, at any IRQL and perhaps in the middle of anything. There is no mode
+  // of firmware's to go back to.
 }
 
 NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {
@@ -406,24 +403,16 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
   static const WCHAR kEngineRecovery[] = {'P', 'e', 'r', 'E', 'n', 'g', 'i',
                                           'n', 'e', 'T', 'd', 'r', 0};
   g_engine_recovery = 1;
-  if (const NTSTATUS status = read_setting(registry_path, kEngineRecovery, &g_engine_recovery);
-      !NT_SUCCESS(status)) {
-    return status;
-  }
-  if (g_engine_recovery == 0) {  // the kernel resets the adapter then
-    data.DxgkDdiQueryDependentEngineGroup = nullptr;
-    data.DxgkDdiQueryEngineStatus = nullptr;
-    data.DxgkDdiResetEngine = nullptr;
-  }
+  const NTSTATUS setting = read_setting(registry_path, kEngineRecovery, &g_engine_recovery);
+  if (!NT_SUCCESS(setting)) return setting;
 #if SOFTGPU_HAS_SCREEN
-  if (const NTSTATUS status = read_screen_size(registry_path); !NT_SUCCESS(status)) return status;
+  const NTSTATUS size = read_screen_size(registry_path);
+  if (!NT_SUCCESS(size)) return size;
   add_screen_entries(&data);
 #endif
 #if SOFTGPU_HAS_GPU_VA
-  if (const NTSTATUS status = read_memory_model(registry_path, &g_memory_model);
-      !NT_SUCCESS(status)) {
-    return status;
-  }
+  const NTSTATUS model = read_memory_model(registry_path, &g_memory_model);
+  if (!NT_SUCCESS(model)) return model;
   data.DxgkDdiCreateProcess = DdiCreateProcess;
   data.DxgkDdiDestroyProcess = DdiDestroyProcess;
   if (has_gpu_va()) {

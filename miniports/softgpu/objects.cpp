@@ -66,7 +66,8 @@ NTSTATUS create_one(DXGK_ALLOCATIONINFO* info) {
   if (!read_private(info->pPrivateDriverData, info->PrivateDriverDataSize, &request)) {
     return STATUS_INVALID_PARAMETER;
   }
-  if (const NTSTATUS status = check_request(&request); !NT_SUCCESS(status)) return status;
+  const NTSTATUS status = check_request(&request);
+  if (!NT_SUCCESS(status)) return status;
   auto* allocation = make<OpenAllocation>();
   if (allocation == nullptr) return STATUS_NO_MEMORY;
   allocation->size_bytes = request.size_bytes;
@@ -113,7 +114,8 @@ NTSTATUS NTAPI DdiDestroyDevice(IN_CONST_HANDLE device) {
   return STATUS_SUCCESS;
 }
 
-NTSTATUS NTAPI DdiCreateContext([[maybe_unused]] IN_CONST_HANDLE handle, INOUT_PDXGKARG_CREATECONTEXT args) {
+NTSTATUS NTAPI DdiCreateContext([[maybe_unused]] IN_CONST_HANDLE handle,
+                                INOUT_PDXGKARG_CREATECONTEXT args) {
   if (args->NodeOrdinal >= SGPU_NODE_COUNT) return STATUS_INVALID_PARAMETER;
   const bool system = args->Flags.SystemContext != 0;
 #if SOFTGPU_HAS_GPU_VA

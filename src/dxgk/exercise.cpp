@@ -407,6 +407,13 @@ Status Exercise::power_cycle() {
 
 const TimeoutPolicy& Exercise::timeout_policy() const { return floor().timeout->policy(); }
 
+uint64_t Exercise::late_reports() const {
+  uint64_t count = 0;
+  floor().core.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { count = floor().timeout->late_reports(); });
+  return count;
+}
+
 void Exercise::provoke_timeouts(ProvokedTimeouts provoked) {
   floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { floor().timeout->provoke(provoked); });
 }

@@ -143,6 +143,8 @@ class Exercise {
   /// Says what the next recovery is for. Those behind it are as usual again, so that a driver that
   /// does not get on runs into the limits. kNone takes it back.
   void provoke_timeouts(ProvokedTimeouts provoked);
+  /// How often a completion was reported only when a node was asked for its fence, TdrDelay late.
+  uint64_t late_reports() const;
 
  private:
   explicit Exercise(Ref<Adapter> adapter);

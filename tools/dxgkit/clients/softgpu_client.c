@@ -330,15 +330,27 @@ static const char* judge_allocation(const Client* self, const DxgkitClientAnswer
     sent.size_bytes = (uint64_t)sent.pitch_bytes * sent.height;
   }
   if (answer->status < 0) {
-    /* More than all video memory is the kernel's to refuse. */
-    const int fits = sent.size_bytes <= self->allocation_bytes_max;
-    return fits && !answer->no_memory ? "it is as the interface says" : NULL;
+    /* More than all video memory is the kernel's to refuse, for want of memory. */
+    return answer->no_memory ? NULL : "it is as the interface says";
   }
   if (memcmp(&sent, &returned, sizeof(sent)) != 0) return "wrong size or pitch came back";
   return judge_place(&sent, answer->allocation, self->page_bytes);
 }
 
-static const char* judge_context(const DxgkitClientAnswer* answer) {
+/* What a job may count on, and room for the driver's own 16 bytes beside user mode's. */
+static const char* judge_buffers(const Client* self, const DxgkitClientContextFacts* facts) {
+  const int addresses = self->adapter.gpu_virtual_addresses != 0;
+  if (facts->dma_bytes != (addresses ? 0 : 65536) || facts->dma_segments != 0)
+    return "the kernel was told another size or place of DMA buffers";
+  if (facts->dma_private_bytes != (addresses ? 16 + sizeof(SgpuUmdSubmission) : 16))
+    return "the kernel was told another size of their private data";
+  if (facts->allocation_list != (addresses ? 0 : 256) || facts->patch_list != (addresses ? 0 : 512))
+    return "the kernel was told other sizes of lists";
+  if (addresses && facts->companion_node != SGPU_UMD_NODE_COPY) return "another companion node";
+  return NULL;
+}
+
+static const char* judge_context(const Client* self, const DxgkitClientAnswer* answer) {
   SgpuUmdContext sent;
   int valid = answer->bytes == 0;
   if (answer->bytes >= sizeof(sent)) {
@@ -346,7 +358,8 @@ static const char* judge_context(const DxgkitClientAnswer* answer) {
     valid = sent.magic == SGPU_UMD_CONTEXT_MAGIC && sent.version == SGPU_UMD_VERSION &&
             sent.flags == 0 && sent.reserved == 0;
   }
-  if (valid) return answer->status < 0 && !answer->no_memory ? "it is as the interface says" : NULL;
+  if (valid && answer->status < 0) return answer->no_memory ? NULL : "it is as the interface says";
+  if (valid) return judge_buffers(self, answer->context);
   return answer->status < 0 ? NULL : "it is not as the interface says";
 }
 
@@ -463,6 +476,12 @@ static const char* judge_facts(Client* self, const DxgkitClientFacts* facts) {
   if (facts->wddm_version != (version2 ? 0x2000 : 0x1300)) return "WDDMVersion";
   if (facts->graphics_preemption != 200 || facts->compute_preemption != 200)
     return "where engines can be preempted";
+  uint32_t per_engine_tdr = 1;
+  for (uint32_t i = 0; i < facts->setting_count; ++i) {
+    if (strcmp(facts->settings[i].name, "PerEngineTdr") == 0)
+      per_engine_tdr = facts->settings[i].value != 0;
+  }
+  if (facts->per_engine_tdr != per_engine_tdr) return "SupportPerEngineTDR";
   if (!facts->removal_in_hibernation) return "SupportSurpriseRemovalInHibernation";
   if (facts->paging_node != SGPU_UMD_NODE_COPY) return "PagingNode";
   if (facts->slot_id_max != 2) return "MaxAllocationListSlotId";
@@ -488,7 +507,7 @@ static const char* judge(void* client, const DxgkitClientAnswer* answer) {
     case DXGKIT_CLIENT_DATA_ALLOCATION:
       return judge_allocation(client, answer);
     case DXGKIT_CLIENT_DATA_CONTEXT:
-      return judge_context(answer);
+      return judge_context(client, answer);
     case DXGKIT_CLIENT_DATA_ESCAPE:
       return judge_escape(client, answer);
     default:

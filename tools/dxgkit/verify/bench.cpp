@@ -72,6 +72,7 @@ Outcome Bench::load(const nt::KernelConfig& kernel_config, const DeviceChoice& d
   config.devices = {device};
   config.vram_bytes = uint64_t{64} << 20;
   config.kernel = kernel_config;
+  machine_config_ = kernel_config;
   std::expected<std::unique_ptr<World>, std::string> world =
       World::create(runtime_, findings_, config);
   if (!world.has_value()) return Outcome::failed(world.error());

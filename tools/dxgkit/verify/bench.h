@@ -91,6 +91,8 @@ class Bench {
   /// The device of the run; a machine may have been loaded with another one.
   const DeviceChoice& device() const { return options_.device; }
   const nt::KernelConfig& kernel_config() const { return kernel_config_; }
+  /// Of the machine that was loaded last.
+  const nt::KernelConfig& machine_config() const { return machine_config_; }
   /// Values of the registry that the driver has asked for by name, in any machine.
   const std::set<std::u16string>& asked_values() const { return asked_values_; }
   /// True if the command line sets a value of that name.
@@ -201,6 +203,7 @@ class Bench {
   const VerifyOptions& options_;
   const std::string driver_path_;
   const nt::KernelConfig& kernel_config_;
+  nt::KernelConfig machine_config_;
   const Plugin* plugin_;
   verifier::Findings& findings_;
   verifier::SituationLog situations_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/facts.h"
 #include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
@@ -169,6 +170,8 @@ Answer<void> run_with(Bench& bench, const DxgkitClientSetting& setting) {
     const Answer<NodeJobs> jobs = run_on_each_node(bench, "other setting");
     if (!jobs) done = std::unexpected(jobs.error());
     if (jobs && !jobs->wrong.empty()) done = std::unexpected(jobs->wrong);
+    if (std::string wrong = judge_facts(bench); !wrong.empty())
+      done = std::unexpected("says what it should not: " + wrong);
   }
   static_cast<void>(bench.unload());
   return done;
