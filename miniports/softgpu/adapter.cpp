@@ -187,17 +187,14 @@ void describe_segments(const Adapter& adapter, At at) {
   vram.BaseAddress.QuadPart = static_cast<LONGLONG>(SGPU_VRAM_BASE);
   vram.CpuTranslatedAddress = adapter.vram_cpu_address;
   vram.Size = vram.CommitLimit = adapter.vram_bytes;
-  // What the memory keeps by itself needs no eviction. The oldest descriptor cannot say where a
-  // part of it ends.
+  // What the memory keeps by itself needs no eviction.
   if (adapter.standby_keeps >= adapter.vram_bytes) {
     vram.Flags.PreservedDuringStandby = 1;
     if (adapter.hibernate_keeps >= adapter.vram_bytes) {
       vram.Flags.PreservedDuringHibernate = 1;
-    } else if constexpr (requires { vram.SystemMemoryEndAddress; }) {
-      if (adapter.hibernate_keeps != 0) {
-        vram.Flags.PartiallyPreservedDuringHibernate = 1;
-        vram.SystemMemoryEndAddress = adapter.hibernate_keeps - 1;
-      }
+    } else if (adapter.hibernate_keeps != 0) {
+      vram.Flags.PartiallyPreservedDuringHibernate = 1;
+      vram.SystemMemoryEndAddress = adapter.hibernate_keeps - 1;
     }
   }
 
@@ -212,7 +209,6 @@ void describe_segments(const Adapter& adapter, At at) {
 /// aperture they would need a paging operation to become usable.
 template <typename Query>
 void describe_paging(Query* query) {
-  query->NbSegment = kSegmentCount;
   query->PagingBufferSegmentId = 0;
   query->PagingBufferSize = kPagingBufferBytes;
   query->PagingBufferPrivateDataSize = kPagingPrivateBytes;
@@ -223,14 +219,11 @@ void describe_paging(Query* query) {
 NTSTATUS query_segments4(const Adapter& adapter, void* out, UINT bytes) {
   if (bytes < sizeof(DXGK_QUERYSEGMENTOUT4)) return STATUS_BUFFER_TOO_SMALL;
   auto* query = static_cast<DXGK_QUERYSEGMENTOUT4*>(out);
-  if (query->NbSegment == 0) {  // first pass, as below
+  if (query->NbSegment == 0) {  // first pass: how many? Nothing else may be written.
     query->NbSegment = kSegmentCount;
     return STATUS_SUCCESS;
   }
   const SIZE_T stride = query->SegmentDescriptorStride;
-  if (query->NbSegment < kSegmentCount || stride < sizeof(DXGK_SEGMENTDESCRIPTOR4)) {
-    return STATUS_BUFFER_TOO_SMALL;
-  }
   RtlZeroMemory(query->pSegmentDescriptor, kSegmentCount * stride);
   const auto at = [&](UINT segment) -> DXGK_SEGMENTDESCRIPTOR4& {
     return *reinterpret_cast<DXGK_SEGMENTDESCRIPTOR4*>(query->pSegmentDescriptor +
@@ -245,25 +238,21 @@ NTSTATUS query_segments4(const Adapter& adapter, void* out, UINT bytes) {
   describe_paging(query);
   return STATUS_SUCCESS;
 }
-#endif
-
-/// The older kinds of segment query, which differ in the descriptor only.
-template <typename Query>
-NTSTATUS query_segments(const Adapter& adapter, void* out, UINT bytes) {
-  if (bytes < sizeof(Query)) return STATUS_BUFFER_TOO_SMALL;
-  auto* query = static_cast<Query*>(out);
+#else
+NTSTATUS query_segments3(const Adapter& adapter, void* out, UINT bytes) {
+  if (bytes < sizeof(DXGK_QUERYSEGMENTOUT3)) return STATUS_BUFFER_TOO_SMALL;
+  auto* query = static_cast<DXGK_QUERYSEGMENTOUT3*>(out);
   if (query->pSegmentDescriptor == nullptr) {  // first pass: how many? Nothing else may be written.
     query->NbSegment = kSegmentCount;
     return STATUS_SUCCESS;
   }
-  if (query->NbSegment < kSegmentCount) return STATUS_BUFFER_TOO_SMALL;
-
   RtlZeroMemory(query->pSegmentDescriptor, kSegmentCount * sizeof(*query->pSegmentDescriptor));
   describe_segments(
       adapter, [&](UINT segment) -> auto& { return query->pSegmentDescriptor[segment - 1]; });
   describe_paging(query);
   return STATUS_SUCCESS;
 }
+#endif
 
 NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
   if (bytes < sizeof(SgpuUmdAdapterInfo)) return STATUS_BUFFER_TOO_SMALL;
@@ -302,10 +291,6 @@ NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE context,
       return umd_info(adapter, out, bytes);
     case DXGKQAITYPE_DRIVERCAPS:
       return driver_caps(adapter, out, bytes);
-    case DXGKQAITYPE_QUERYSEGMENT:
-      return query_segments<DXGK_QUERYSEGMENTOUT>(adapter, out, bytes);
-    case DXGKQAITYPE_QUERYSEGMENT3:
-      return query_segments<DXGK_QUERYSEGMENTOUT3>(adapter, out, bytes);
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
     case DXGKQAITYPE_QUERYSEGMENT4:
       return query_segments4(adapter, out, bytes);
@@ -314,6 +299,9 @@ NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE context,
     case DXGKQAITYPE_PAGETABLELEVELDESC:
       return has_gpu_va() ? query_level(args->pInputData, args->InputDataSize, out, bytes)
                           : STATUS_NOT_SUPPORTED;
+#else
+    case DXGKQAITYPE_QUERYSEGMENT3:
+      return query_segments3(adapter, out, bytes);
 #endif
     default:
       return STATUS_NOT_SUPPORTED;

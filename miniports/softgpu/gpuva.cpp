@@ -73,7 +73,6 @@ SubmissionRecord* record_of(const DXGKARG_SUBMITCOMMANDVIRTUAL& args, bool syste
 NTSTATUS read_memory_model(PUNICODE_STRING registry_path, MemoryModel* model) {
   static const WCHAR kName[] = {'M', 'e', 'm', 'o', 'r', 'y', 'M', 'o', 'd', 'e', 'l', 0};
   ULONG number = static_cast<ULONG>(MemoryModel::kPatch);
-  *model = MemoryModel::kPatch;
   const NTSTATUS status = read_setting(registry_path, kName, &number);
   if (!NT_SUCCESS(status)) return status;
   if (number > static_cast<UINT>(MemoryModel::kLargePages)) return STATUS_INVALID_PARAMETER;

@@ -476,11 +476,15 @@ static const char* judge_facts(Client* self, const DxgkitClientFacts* facts) {
   if (facts->wddm_version != (version2 ? 0x2000 : 0x1300)) return "WDDMVersion";
   if (facts->graphics_preemption != 200 || facts->compute_preemption != 200)
     return "where engines can be preempted";
-  uint32_t per_engine_tdr = 1;
+  uint32_t per_engine_tdr = 1, model = 0;
   for (uint32_t i = 0; i < facts->setting_count; ++i) {
-    if (strcmp(facts->settings[i].name, "PerEngineTdr") == 0)
-      per_engine_tdr = facts->settings[i].value != 0;
+    const DxgkitClientSetting* const setting = &facts->settings[i];
+    if (strcmp(setting->name, "PerEngineTdr") == 0) per_engine_tdr = setting->value != 0;
+    if (strcmp(setting->name, "MemoryModel") == 0 && version2) model = setting->value;
   }
+  const uint32_t levels = model == 0 ? 0 : model == 1 ? 2 : 4;
+  const uint32_t large = facts->segments[0].flags & USE_64KB_PAGES;
+  if (facts->level_count != levels || (large != 0) != (model == 3)) return "another memory model";
   if (facts->per_engine_tdr != per_engine_tdr) return "SupportPerEngineTDR";
   if (!facts->removal_in_hibernation) return "SupportSurpriseRemovalInHibernation";
   if (facts->paging_node != SGPU_UMD_NODE_COPY) return "PagingNode";
