@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
+#include <vector>
 
 #include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
@@ -27,6 +29,24 @@ bool same_segment(const port::SegmentInfo& a, const port::SegmentInfo& b) {
          a.invalid_ranges == b.invalid_ranges;
 }
 
+/// All that decides how page tables are made.
+auto facts_of(const port::GpuMmuCaps& caps) {
+  std::vector<uint64_t> levels;
+  for (const port::PageTableLevelDesc& level : caps.levels) {
+    for (const uint64_t number :
+         {uint64_t{level.index_bits}, uint64_t{level.segment},
+          uint64_t{level.paging_process_segment}, uint64_t{level.table_bytes},
+          uint64_t{level.table_alignment_bytes}})
+      levels.push_back(number);
+  }
+  return std::tuple(caps.read_only, caps.no_execute, caps.zero_in_pte, caps.explicit_invalidation,
+                    caps.cache_coherent, caps.update_needs_idle, caps.large_page, caps.dual_pte,
+                    caps.unaligned_large_page, caps.system_64kb_pages, caps.invalid_not_cached,
+                    caps.system_large_page, caps.cached_page_tables,
+                    caps.source_page_table_in_transfer, caps.update_mode, caps.va_bits,
+                    caps.leaf_bytes_for_64kb, caps.level_count, levels);
+}
+
 }  // namespace
 
 Exercise::Exercise(Ref<Adapter> adapter) : adapter_(std::move(adapter)) {}
@@ -44,6 +64,17 @@ Result<Exercise> Exercise::on(System& system, Luid luid) {
 const port::DriverCaps& Exercise::caps() const { return floor().core.caps(); }
 const std::vector<port::SegmentInfo>& Exercise::segments() const {
   return floor().core.segment_infos().segments;
+}
+const port::SegmentsInfo& Exercise::segments_info() const { return floor().core.segment_infos(); }
+Result<port::NodeMetadata> Exercise::node_metadata(NodeOrdinal node) const {
+  port::NodeMetadata metadata;
+  const Status status = floor().core.port().caps().get_node_metadata(node, &metadata);
+  if (status != Status::kSuccess) return Error(status);
+  return metadata;
+}
+Result<port::GpuMmuCaps> Exercise::gpu_mmu_caps() const {
+  if (floor().gpu_va == nullptr) return Error(Status::kNotSupported);
+  return floor().core.port().gpu_va().query_gpu_mmu();
 }
 uint32_t Exercise::interface_version() const { return floor().core.interface_version(); }
 uint32_t Exercise::video_present_sources() const {
@@ -115,6 +146,17 @@ Status Exercise::repeat_queries() {
       first.paging_private_bytes != segments_now->paging_private_bytes ||
       first.paging_buffer_segment != segments_now->paging_buffer_segment) {
     changed("segments", "The description of the paging buffer has changed.");
+  }
+  if (floor.gpu_va != nullptr && filled) {
+    const std::byte fill = floor.core.port().output_fill();
+    const Result<port::GpuMmuCaps> with = floor.core.port().gpu_va().query_gpu_mmu();
+    fill_outputs(std::byte{0});
+    const Result<port::GpuMmuCaps> without = floor.core.port().gpu_va().query_gpu_mmu();
+    fill_outputs(fill);
+    if (!with.has_value()) return with.error();
+    if (!without.has_value()) return without.error();
+    if (facts_of(*with) != facts_of(*without))
+      changed("page tables", "DXGK_GPUMMUCAPS or the description of a level has changed.");
   }
   for (uint32_t i = 0; i < floor.core.caps().node_count; ++i) {
     port::NodeMetadata metadata;
@@ -396,6 +438,12 @@ Status Exercise::without_content(Status (*work)(DisplayFloor& floor)) {
   return running() ? status : Status::kDeviceRemoved;
 }
 
+uint64_t Exercise::kept_bytes(SegmentId segment, PowerTarget target) const {
+  const port::SegmentInfo& info = segments()[segment.value - 1];
+  return std::min(info.size,
+                  dxgk::kept_bytes(info, target, caps().disable_self_refresh_vram_in_s3));
+}
+
 Status Exercise::power_cycle() {
   if (running() && floor().gpu_va != nullptr) {
     // Tables have to be made again before anything is paged: the whole way down and up.
@@ -412,6 +460,13 @@ Status Exercise::power_cycle() {
 }
 
 const TimeoutPolicy& Exercise::timeout_policy() const { return floor().timeout->policy(); }
+
+uint64_t Exercise::late_reports() const {
+  uint64_t count = 0;
+  floor().core.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { count = floor().timeout->late_reports(); });
+  return count;
+}
 
 void Exercise::provoke_timeouts(ProvokedTimeouts provoked) {
   floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { floor().timeout->provoke(provoked); });
