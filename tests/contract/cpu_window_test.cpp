@@ -96,7 +96,7 @@ class CpuWindowTest : public ContractTest {
   static void page_out(Stack& stack, Client& client, D3DKMT_HANDLE handle) {
     auto exercise = dxgk::Exercise::on(*stack.system, stack.luid);
     stack.blocking(
-        [&] { EXPECT_EQ(exercise->page_out(*client.process, handle), Status::kSuccess); });
+        [&] { EXPECT_EQ(exercise->memory().page_out(*client.process, handle), Status::kSuccess); });
   }
 };
 
@@ -387,7 +387,7 @@ TEST_F(CpuWindowTest, InTheSecondModelTheHostApertureShowsAPrimaryInAnAperture) 
           EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }), 0);
           stack.blocking([&] {
             auto exercise = dxgk::Exercise::on(*stack.system, stack.luid);
-            const auto placed = exercise->page_in(*client.process, info.hAllocation);
+            const auto placed = exercise->memory().page_in(*client.process, info.hAllocation);
             ASSERT_TRUE(placed.has_value());
             EXPECT_EQ(placed->segment.value, 3U);
           });

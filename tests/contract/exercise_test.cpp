@@ -110,7 +110,7 @@ TEST_F(ExerciseTest, WhatIsListedIsPagedOutByHand) {
         stack.drive();
         ASSERT_TRUE(client.in_memory(listed));
         stack.blocking(
-            [&] { EXPECT_EQ(on(stack).page_out(*client.process, listed), Status::kSuccess); });
+            [&] { EXPECT_EQ(on(stack).memory().page_out(*client.process, listed), Status::kSuccess); });
         EXPECT_FALSE(client.in_memory(listed));
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});
       },
@@ -188,9 +188,9 @@ TEST_F(ExerciseTest, AnAdapterThatHasFailedIsNotAsked) {
     const std::vector<std::byte> page(4096);
     stack.blocking([&] {
       EXPECT_EQ(by_hand.query_fences().error(), Status::kDeviceRemoved);
-      EXPECT_EQ(by_hand.write_plain(SegmentId{9}, 0, page), Status::kDeviceRemoved);
-      EXPECT_EQ(by_hand.read_plain(SegmentId{9}, 0, 4096).error(), Status::kDeviceRemoved);
-      EXPECT_EQ(by_hand.touch(SegmentId{9}, 0, true), Status::kDeviceRemoved);
+      EXPECT_EQ(by_hand.memory().write_plain(SegmentId{9}, 0, page), Status::kDeviceRemoved);
+      EXPECT_EQ(by_hand.memory().read_plain(SegmentId{9}, 0, 4096).error(), Status::kDeviceRemoved);
+      EXPECT_EQ(by_hand.memory().touch(SegmentId{9}, 0, true), Status::kDeviceRemoved);
       EXPECT_EQ(by_hand.preempt_idle(NodeOrdinal{0}), Status::kDeviceRemoved);
       EXPECT_EQ(by_hand.power_cycle(), Status::kDeviceRemoved);
     });
@@ -224,7 +224,7 @@ TEST_F(ExerciseTest, WhatTheDriverDoesNotCarryDoesNotComeBack) {
   with_client([](Stack& stack, Client&) {
     const std::vector<std::byte> content(2 * 4096, std::byte{0x3C});
     stack.blocking([&] {
-      const auto back = on(stack).through_segment(SegmentId{2}, content, 0);
+      const auto back = on(stack).memory().through_segment(SegmentId{2}, content, 0);
       ASSERT_TRUE(back.has_value());
       EXPECT_EQ(*back, std::vector<std::byte>(2 * 4096, std::byte{0xDB}));
     });
@@ -241,7 +241,7 @@ TEST_F(ExerciseTest, WhatDoesNotFitThroughASegmentLeavesNoPages) {
           SCOPED_TRACE(segment);
           stack.blocking([&] {
             EXPECT_FALSE(
-                on(stack).through_segment(SegmentId{segment}, {}, kMebibyte + 4096).has_value());
+                on(stack).memory().through_segment(SegmentId{segment}, {}, kMebibyte + 4096).has_value());
           });
           EXPECT_EQ(digest(stack, {&client}), before);
         }

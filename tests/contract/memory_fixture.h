@@ -45,7 +45,7 @@ inline uint64_t address_after_page_in(Stack& stack, Client& client, D3DKMT_HANDL
   vidmm::Placement place;
   stack.blocking([&] {
     const auto placed =
-        dxgk::Exercise::on(*stack.system, stack.luid)->page_in(*client.process, allocation);
+        dxgk::Exercise::on(*stack.system, stack.luid)->memory().page_in(*client.process, allocation);
     ASSERT_TRUE(placed.has_value());
     place = *placed;
   });

@@ -201,18 +201,18 @@ TEST_F(PagingOps, APlainCopyNamesNoAllocation) {
         std::vector<std::byte> back;
         stack.blocking([&] {
           dxgk::Exercise by_hand = exercise(stack);
-          EXPECT_EQ(by_hand.write_plain(segment, 64 * kKibibyte, bytes), Status::kSuccess);
-          const auto read = by_hand.read_plain(segment, 64 * kKibibyte, bytes.size());
+          EXPECT_EQ(by_hand.memory().write_plain(segment, 64 * kKibibyte, bytes), Status::kSuccess);
+          const auto read = by_hand.memory().read_plain(segment, 64 * kKibibyte, bytes.size());
           ASSERT_TRUE(read.has_value());
           back = *read;
           const size_t calls = stack.miniport.calls().paging.size();
-          EXPECT_EQ(by_hand.write_plain(segment, taken, bytes), Status::kInvalidParameter)
+          EXPECT_EQ(by_hand.memory().write_plain(segment, taken, bytes), Status::kInvalidParameter)
               << "somebody's place";
-          EXPECT_EQ(by_hand.write_plain(segment, 200 * kKibibyte, bytes),
+          EXPECT_EQ(by_hand.memory().write_plain(segment, 200 * kKibibyte, bytes),
                     Status::kInvalidParameter);
-          EXPECT_EQ(by_hand.write_plain(SegmentId{3}, 0, bytes), Status::kInvalidParameter);
-          EXPECT_EQ(by_hand.write_plain(SegmentId{9}, 0, bytes), Status::kInvalidParameter);
-          EXPECT_EQ(by_hand.read_plain(segment, 4096, 100).error(), Status::kInvalidParameter);
+          EXPECT_EQ(by_hand.memory().write_plain(SegmentId{3}, 0, bytes), Status::kInvalidParameter);
+          EXPECT_EQ(by_hand.memory().write_plain(SegmentId{9}, 0, bytes), Status::kInvalidParameter);
+          EXPECT_EQ(by_hand.memory().read_plain(segment, 4096, 100).error(), Status::kInvalidParameter);
           EXPECT_EQ(stack.miniport.calls().paging.size(), calls) << "refused before the driver";
         });
         EXPECT_EQ(back, bytes);
@@ -235,9 +235,9 @@ TEST_F(PagingOps, ATouchNamesAPhysicalAddressAndNothingElse) {
         MemoryGpu gpu(stack);
         stack.blocking([&] {
           dxgk::Exercise by_hand = exercise(stack);
-          EXPECT_EQ(by_hand.touch(SegmentId{2}, 8200, false), Status::kSuccess);
-          EXPECT_EQ(by_hand.touch(SegmentId{2}, 8208, true), Status::kSuccess);
-          EXPECT_EQ(by_hand.touch(SegmentId{3}, 0, true), Status::kInvalidParameter);
+          EXPECT_EQ(by_hand.memory().touch(SegmentId{2}, 8200, false), Status::kSuccess);
+          EXPECT_EQ(by_hand.memory().touch(SegmentId{2}, 8208, true), Status::kSuccess);
+          EXPECT_EQ(by_hand.memory().touch(SegmentId{3}, 0, true), Status::kInvalidParameter);
         });
         EXPECT_EQ(gpu.touches, 2U);
         const ScriptedCalls calls = stack.miniport.calls();

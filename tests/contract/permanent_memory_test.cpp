@@ -60,7 +60,7 @@ class Keeper {
   void page_out() {
     dxgk::Exercise by_hand = exercise(stack_);
     stack_.blocking(
-        [&] { EXPECT_EQ(by_hand.page_out(*client_.process, handle), Status::kSuccess); });
+        [&] { EXPECT_EQ(by_hand.memory().page_out(*client_.process, handle), Status::kSuccess); });
   }
   D3DKMT_HANDLE handle = 0;
   std::vector<std::byte> mine = std::vector<std::byte>(kSize);

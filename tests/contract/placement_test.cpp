@@ -68,7 +68,7 @@ TEST_F(PlacementTest, AccessedPhysicallyMeansOneRangeInMemoryAndAMappingInTheApe
                     static_cast<size_t>(round + 1));
           stack.blocking([&] {
             EXPECT_EQ(
-                dxgk::Exercise::on(*stack.system, stack.luid)->page_out(*client.process, system),
+                dxgk::Exercise::on(*stack.system, stack.luid)->memory().page_out(*client.process, system),
                 Status::kSuccess);
           });
         }

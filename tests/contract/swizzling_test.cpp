@@ -157,7 +157,7 @@ TEST_F(SwizzlingTest, ARangeGoesBackBeforeItsContentMovesOrEnds) {
         const auto page_out = [&] {
           auto exercise = dxgk::Exercise::on(*stack.system, stack.luid);
           stack.blocking([&] {
-            EXPECT_EQ(exercise->page_out(*client.process, handles[0]), Status::kSuccess);
+            EXPECT_EQ(exercise->memory().page_out(*client.process, handles[0]), Status::kSuccess);
           });
         };
         page_out();

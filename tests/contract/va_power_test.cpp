@@ -265,9 +265,9 @@ TEST_F(VaPowerTest, TheKernelsOwnContentGoesThroughSegments) {
       for (uint32_t i = 0; i < by_hand.segments().size(); ++i) {
         if ((by_hand.segments()[i].flags & 1U) == 0) memory = SegmentId{i + 1};
       }
-      moved = by_hand.through_segment(memory, content, 0);
-      filled = by_hand.through_segment(memory, {}, 2 * kPage);
-      nowhere = by_hand.through_segment(SegmentId{99}, content, 0);
+      moved = by_hand.memory().through_segment(memory, content, 0);
+      filled = by_hand.memory().through_segment(memory, {}, 2 * kPage);
+      nowhere = by_hand.memory().through_segment(SegmentId{99}, content, 0);
     });
     ASSERT_TRUE(moved.has_value());
     EXPECT_EQ(*moved, content);

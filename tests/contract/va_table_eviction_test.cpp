@@ -171,7 +171,7 @@ TEST_F(VaTableEvictionTest, TablesOfAnIdleProcessGiveWayToWhatIsNotListed) {
     ASSERT_FALSE(one.evicted());
     stack.blocking([&] {
       const auto placed =
-          dxgk::Exercise::on(*stack.system, stack.luid)->page_in(*other.process, large);
+          dxgk::Exercise::on(*stack.system, stack.luid)->memory().page_in(*other.process, large);
       ASSERT_TRUE(placed.has_value());
       EXPECT_EQ(placed->segment, SegmentId{1});
     });

@@ -186,8 +186,8 @@ Outcome own_content(Bench& bench) {
       for (const uint64_t pages : {uint64_t{1}, kOwnPages, uint64_t{600}}) {
         if (pages * kPageBytes * 2 > segments[i].size) continue;
         const std::vector<std::byte> content = bench.random_bytes(fill ? 0 : pages * kPageBytes);
-        const Result<std::vector<std::byte>> back =
-            bench.exercise().through_segment(SegmentId{i + 1}, content, pages * kPageBytes);
+        const Result<std::vector<std::byte>> back = bench.exercise().memory().through_segment(
+            SegmentId{i + 1}, content, pages * kPageBytes);
         if (!back.has_value())
           return Outcome::failed(
               fmt::format("{} pages to segment {}: {}", pages, i + 1, status_text(back.error())));

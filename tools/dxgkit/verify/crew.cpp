@@ -64,7 +64,8 @@ Answer<void> Crew::prepare(const Wishes& wishes) {
     for (const std::unique_ptr<Job>& job : member.jobs) {
       DXGKIT_VERIFY_TRY(job->fill());
       for (const ClientAllocation& one : job->allocations()) {
-        static_cast<void>(bench_.exercise().page_in(member.worker.client.process(), one.handle));
+        static_cast<void>(
+            bench_.exercise().memory().page_in(member.worker.client.process(), one.handle));
       }
     }
   }

@@ -34,7 +34,7 @@ std::vector<Chunk> fill_segments(Bench& bench, dxgk::PowerTarget target) {
       if (at >= kLookedAtMax && at + kLookedAtMax < end) continue;
       const uint64_t bytes = std::min(kChunkBytes, segments[id - 1].size - at);
       Chunk chunk{id, at, bench.random_bytes(bytes)};
-      if (is_success(bench.exercise().write_plain(SegmentId{id}, at, chunk.content))) {
+      if (is_success(bench.exercise().memory().write_plain(SegmentId{id}, at, chunk.content))) {
         chunk.content.resize(std::min(bytes, kept - at));
         chunks.push_back(std::move(chunk));
       }
@@ -47,8 +47,8 @@ std::vector<Chunk> fill_segments(Bench& bench, dxgk::PowerTarget target) {
 bool is_kept(Bench& bench, const std::vector<Chunk>& chunks, const char* state) {
   for (const Chunk& chunk : chunks) {
     const uint64_t pages = (chunk.content.size() + kPageBytes - 1) / kPageBytes;
-    const Result<std::vector<std::byte>> now =
-        bench.exercise().read_plain(SegmentId{chunk.segment}, chunk.offset, pages * kPageBytes);
+    const Result<std::vector<std::byte>> now = bench.exercise().memory().read_plain(
+        SegmentId{chunk.segment}, chunk.offset, pages * kPageBytes);
     if (!now.has_value()) continue;  // somebody's now
     const auto [was, is] = std::ranges::mismatch(chunk.content, *now);
     if (was == chunk.content.end()) continue;

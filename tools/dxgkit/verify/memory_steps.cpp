@@ -199,17 +199,17 @@ Outcome round_trip(Bench& bench) {
           if (!bench.shortage().stop().routine.empty()) ++again;
           return answer;
         };
-        const Result<vidmm::Placement> place =
-            lacking([&] { return bench.exercise().page_in(owner.client.process(), handle); });
+        const Result<vidmm::Placement> place = lacking(
+            [&] { return bench.exercise().memory().page_in(owner.client.process(), handle); });
         if (!place.has_value()) {
           return std::unexpected(fmt::format("{} could not be brought in: {}", recipe.name,
                                              status_text(place.error())));
         }
-        const bool spoilt =
-            bench.exercise().scribble_backing(owner.client.process(), handle, std::byte{0xDB});
+        const bool spoilt = bench.exercise().memory().scribble_backing(owner.client.process(),
+                                                                       handle, std::byte{0xDB});
         spoilt ? ++moved : ++mapped;
-        if (const Status out =
-                lacking([&] { return bench.exercise().page_out(owner.client.process(), handle); });
+        if (const Status out = lacking(
+                [&] { return bench.exercise().memory().page_out(owner.client.process(), handle); });
             !is_success(out))
           return std::unexpected(
               fmt::format("{} could not be evicted: {}", recipe.name, status_text(out)));
@@ -249,14 +249,17 @@ Outcome round_trip(Bench& bench) {
 Answer<bool> fill_with_pattern(Bench& bench, Client& client, D3DKMT_HANDLE device,
                                D3DKMT_HANDLE handle, uint64_t size_bytes) {
   constexpr uint32_t kPattern = 0xC0A51B7E;
-  const Result<vidmm::Placement> place = bench.exercise().page_in(client.process(), handle);
+  const Result<vidmm::Placement> place =
+      bench.exercise().memory().page_in(client.process(), handle);
   if (!place.has_value())
     return std::unexpected("an allocation could not be brought in: " + status_text(place.error()));
-  const Status filled = bench.exercise().fill(client.process(), handle, kPattern);
+  const Status filled = bench.exercise().memory().fill(client.process(), handle, kPattern);
   if (filled == Status::kInvalidParameter) return true;
   if (!is_success(filled)) return std::unexpected("a fill: " + status_text(filled));
-  static_cast<void>(bench.exercise().scribble_backing(client.process(), handle, std::byte{0xDB}));
-  if (const Status out = bench.exercise().page_out(client.process(), handle); !is_success(out))
+  static_cast<void>(
+      bench.exercise().memory().scribble_backing(client.process(), handle, std::byte{0xDB}));
+  if (const Status out = bench.exercise().memory().page_out(client.process(), handle);
+      !is_success(out))
     return std::unexpected("an allocation could not be evicted: " + status_text(out));
   const Answer<std::byte*> back = client.lock(device, handle);
   if (!back) return std::unexpected(back.error());
@@ -299,16 +302,16 @@ Outcome fills(Bench& bench) {
           DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, handle));
         }
         const Result<vidmm::Placement> place =
-            bench.exercise().page_in(owner.client.process(), handle);
+            bench.exercise().memory().page_in(owner.client.process(), handle);
         if (!place.has_value()) {
           return std::unexpected(fmt::format("{} could not be brought in: {}", recipe.name,
                                              status_text(place.error())));
         }
-        const bool memory =
-            bench.exercise().scribble_backing(owner.client.process(), handle, std::byte{0xDB});
+        const bool memory = bench.exercise().memory().scribble_backing(owner.client.process(),
+                                                                       handle, std::byte{0xDB});
         if (!dirty && memory) {
           ++filled;
-          if (const Status out = bench.exercise().page_out(owner.client.process(), handle);
+          if (const Status out = bench.exercise().memory().page_out(owner.client.process(), handle);
               !is_success(out))
             return std::unexpected(
                 fmt::format("{} could not be evicted: {}", recipe.name, status_text(out)));
@@ -391,16 +394,17 @@ Outcome pressure(Bench& bench) {
     for (int round = 0; round < 2; ++round) {
       for (const size_t i : bench.shuffled(count)) {
         const Result<vidmm::Placement> place =
-            bench.exercise().page_in(owner.client.process(), made[i].handle);
+            bench.exercise().memory().page_in(owner.client.process(), made[i].handle);
         if (!place.has_value())
           return std::unexpected(fmt::format("allocation {} of {} could not be brought in: {}", i,
                                              count, status_text(place.error())));
-        static_cast<void>(bench.exercise().scribble_backing(owner.client.process(), made[i].handle,
-                                                            std::byte{0xDB}));
+        static_cast<void>(bench.exercise().memory().scribble_backing(
+            owner.client.process(), made[i].handle, std::byte{0xDB}));
       }
     }
     for (size_t i = 0; i < count; ++i) {
-      if (const Status out = bench.exercise().page_out(owner.client.process(), made[i].handle);
+      if (const Status out =
+              bench.exercise().memory().page_out(owner.client.process(), made[i].handle);
           !is_success(out))
         return std::unexpected(
             fmt::format("allocation {} could not be evicted: {}", i, status_text(out)));
@@ -445,7 +449,7 @@ Outcome discards(Bench& bench) {
     if (!all) return std::unexpected(all.error());
     for (const ClientAllocation& one : made) {
       const Result<vidmm::Placement> place =
-          bench.exercise().page_in(owner.client.process(), one.handle);
+          bench.exercise().memory().page_in(owner.client.process(), one.handle);
       if (!place.has_value())
         return std::unexpected(
             fmt::format("an allocation could not be brought in: {}", status_text(place.error())));
@@ -476,23 +480,26 @@ Outcome plain_copies(Bench& bench) {
       for (const uint64_t place : {uint64_t{0}, places - 1, bench.random() % places}) {
         const uint64_t offset = place * kPageBytes;
         std::vector<std::byte> expected = bench.random_bytes(around);
-        const Status first = bench.exercise().write_plain(segment, offset, expected);
+        const Status first = bench.exercise().memory().write_plain(segment, offset, expected);
         // An aperture segment, or somebody's place.
         if (first == Status::kInvalidParameter) continue;
         if (!is_success(first)) return Outcome::failed(status_text(first));
         const std::vector<std::byte> inner = bench.random_bytes(pages * kPageBytes);
-        const Status second = bench.exercise().write_plain(segment, offset + kPageBytes, inner);
+        const Status second =
+            bench.exercise().memory().write_plain(segment, offset + kPageBytes, inner);
         if (!is_success(second)) return Outcome::failed(status_text(second));
         std::ranges::copy(inner, expected.begin() + kPageBytes);
-        Result<std::vector<std::byte>> back = bench.exercise().read_plain(segment, offset, around);
+        Result<std::vector<std::byte>> back =
+            bench.exercise().memory().read_plain(segment, offset, around);
         if (!back.has_value()) return Outcome::failed(status_text(back.error()));
         copies += 3;
         auto wrong = std::ranges::mismatch(*back, expected);
         // And on to another place of the segment, as when it is tidied up.
         const uint64_t to = offset >= around ? offset - around : offset + around;
         if (wrong.in1 == back->end() &&
-            is_success(bench.exercise().move_plain(segment, offset, to, around))) {
-          Result<std::vector<std::byte>> there = bench.exercise().read_plain(segment, to, around);
+            is_success(bench.exercise().memory().move_plain(segment, offset, to, around))) {
+          Result<std::vector<std::byte>> there =
+              bench.exercise().memory().read_plain(segment, to, around);
           if (!there.has_value()) return Outcome::failed(status_text(there.error()));
           copies += 2;
           *back = std::move(*there);

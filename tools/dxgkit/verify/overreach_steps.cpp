@@ -70,7 +70,7 @@ class Guards {
     size_t count = 0;
     for (const ClientAllocation& one : guards_) {
       // The CPU may not see the segment.
-      if (const Status out = bench_.exercise().page_out(client_.process(), one.handle);
+      if (const Status out = bench_.exercise().memory().page_out(client_.process(), one.handle);
           !is_success(out))
         return std::unexpected(
             fmt::format("an allocation could not be evicted: {}", status_text(out)));
@@ -87,7 +87,8 @@ class Guards {
 
  private:
   Answer<vidmm::Placement> bring(Client& owner, D3DKMT_HANDLE allocation) {
-    const Result<vidmm::Placement> place = bench_.exercise().page_in(owner.process(), allocation);
+    const Result<vidmm::Placement> place =
+        bench_.exercise().memory().page_in(owner.process(), allocation);
     if (place.has_value()) return *place;
     return std::unexpected(
         fmt::format("an allocation could not be brought in: {}", status_text(place.error())));

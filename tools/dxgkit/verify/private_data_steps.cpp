@@ -240,7 +240,8 @@ class Exchange {
     const std::vector<D3DKMT_HANDLE> made = std::exchange(made_, {});
     if (made.empty()) return {};
     for (const D3DKMT_HANDLE handle : made) {
-      const Result<vidmm::Placement> place = bench_.exercise().page_in(client_.process(), handle);
+      const Result<vidmm::Placement> place =
+          bench_.exercise().memory().page_in(client_.process(), handle);
       if (!place.has_value() && place.error() != Status::kNoMemory &&
           place.error() != Status::kGraphicsNoVideoMemory) {
         return std::unexpected(fmt::format("an accepted allocation could not be brought in: {}",
@@ -263,7 +264,7 @@ class Exchange {
     DXGKIT_VERIFY_TRY((*job)->destroy());
     DXGKIT_VERIFY_TRY(client_.destroy_context(context->handle));
     for (const D3DKMT_HANDLE handle : made) {
-      if (const Status out = bench_.exercise().page_out(client_.process(), handle);
+      if (const Status out = bench_.exercise().memory().page_out(client_.process(), handle);
           !is_success(out)) {
         return std::unexpected(
             fmt::format("an accepted allocation could not be evicted: {}", status_text(out)));

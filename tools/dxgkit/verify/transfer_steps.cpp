@@ -77,16 +77,19 @@ Answer<void> trip(Bench& bench, uint64_t chunk_bytes, size_t* moved, size_t* wro
   }
   for (const size_t i : bench.shuffled(all->size())) {
     const D3DKMT_HANDLE handle = (*all)[i].allocation.handle;
-    const Result<vidmm::Placement> place = bench.exercise().page_in(client.process(), handle);
+    const Result<vidmm::Placement> place =
+        bench.exercise().memory().page_in(client.process(), handle);
     if (!place.has_value())
       return std::unexpected("an allocation could not be brought in: " +
                              status_text(place.error()));
-    if (bench.exercise().scribble_backing(client.process(), handle, std::byte{0xDB})) ++*moved;
+    if (bench.exercise().memory().scribble_backing(client.process(), handle, std::byte{0xDB}))
+      ++*moved;
   }
   for (const size_t i : bench.shuffled(all->size())) {
     const Piece& piece = (*all)[i];
     const D3DKMT_HANDLE handle = piece.allocation.handle;
-    if (const Status out = bench.exercise().page_out(client.process(), handle); !is_success(out))
+    if (const Status out = bench.exercise().memory().page_out(client.process(), handle);
+        !is_success(out))
       return std::unexpected("an allocation could not be evicted: " + status_text(out));
     const Answer<std::byte*> view = client.lock(*device, handle);
     if (!view) return std::unexpected(view.error());

@@ -71,7 +71,7 @@ Answer<void> work_across(Bench& bench, const std::function<Status()>& between) {
   const Answer<std::unique_ptr<Job>> job = Job::create(bench, client, *device, seed, 0);
   if (!job) return std::unexpected(job.error());
   for (const ClientAllocation& one : (*job)->allocations())
-    static_cast<void>(bench.exercise().page_in(client.process(), one.handle));
+    static_cast<void>(bench.exercise().memory().page_in(client.process(), one.handle));
   if (const Status status = between(); !is_success(status))
     return std::unexpected(status_text(status));
   // The allocations filled before must keep their content, or the job comes out wrong.

@@ -1,11 +1,11 @@
-// By hand: paging that is about no allocation, and resets.
+#include "dxgk/memory_exercise.h"
+
 #include <fmt/format.h>
 
 #include <cstring>
 
 #include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
-#include "dxgk/exercise.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
@@ -14,8 +14,107 @@
 
 namespace dxgkit::dxgk {
 
-Status Exercise::check_free_place(SegmentId id, uint64_t offset_bytes, uint64_t size_bytes,
-                                  vidmm::Placement* place) {
+DisplayFloor& MemoryExercise::floor() const { return adapter_.floor(); }
+bool MemoryExercise::running() const { return floor().core.running(); }
+
+Result<AllocationId> MemoryExercise::find(Process& process, Handle allocation) {
+  if (!floor().core.has_memory()) return Error(Status::kNotSupported);
+  DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
+                          process.handles().find<OpenedAllocation>(allocation));
+  return opened->allocation->id;
+}
+
+Result<vidmm::Placement> MemoryExercise::page_in(Process& process, Handle allocation) {
+  DXGKIT_ASSIGN_OR_RETURN(const AllocationId id, find(process, allocation));
+  const vidmm::Use use{id, true};
+  Status status = Status::kSuccess;
+  vidmm::Placement place;
+  bool arrived = false;
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const auto plan = floor().residency->make_resident(std::span(&use, 1));
+    if (!plan.has_value()) {
+      status = plan.error().status;
+      return;
+    }
+    place = plan->placements.front();
+    floor().paging->enqueue(plan->operations, [&arrived] { arrived = true; });
+    floor().core.pump();
+  });
+  if (!is_success(status)) return Error(status);
+  if (!floor().core.block_until([&] { return arrived; })) return Error(Status::kDeviceRemoved);
+  floor().core.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { floor().core.memory().release(std::span(&use, 1)); });
+  return place;
+}
+
+Status MemoryExercise::page_out(Process& process, Handle allocation) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const AllocationId id, find(process, allocation));
+  Status status = Status::kSuccess;
+  bool done = false;
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    static_cast<void>(floor().residency->let_go(floor().allocations.at(id)));
+    Result<std::vector<vidmm::PagingOp>> operations = floor().core.memory().evict(id);
+    if (!operations.has_value()) {
+      status = operations.error();
+      return;
+    }
+    floor().paging->enqueue(*operations, [&done] { done = true; });
+    floor().core.pump();
+  });
+  if (!is_success(status)) return status;
+  return floor().core.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
+}
+
+bool MemoryExercise::scribble_backing(Process& process, Handle allocation, std::byte value) {
+  const Result<AllocationId> id = find(process, allocation);
+  if (!id.has_value()) return false;
+  bool written = false;
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    vidmm::MemoryManager& memory = floor().core.memory();
+    const vidmm::Placement place = memory.placement(*id);
+    if (place.segment == kSystemMemory || memory.pending_operations(*id) != 0 ||
+        memory.segments()[place.segment.value - 1].kind != vidmm::SegmentKind::kMemory) {
+      return;
+    }
+    for (const bus::PageFrame page : floor().allocations.at(*id).pages) {
+      std::memset(floor().core.machine().system_pointer(
+                      bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes),
+                  static_cast<int>(value), kPageBytes);
+    }
+    written = true;
+  });
+  return written;
+}
+
+Status MemoryExercise::fill(Process& process, Handle allocation, uint32_t pattern) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const AllocationId id, find(process, allocation));
+  bool done = false;
+  Status status = Status::kInvalidParameter;
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    vidmm::MemoryManager& memory = floor().core.memory();
+    const vidmm::Placement place = memory.placement(id);
+    if (place.segment == kSystemMemory || memory.pending_operations(id) != 0 ||
+        memory.segments()[place.segment.value - 1].kind != vidmm::SegmentKind::kMemory) {
+      return;
+    }
+    const PagingTarget target = floor().paging->target(id);
+    port::PagingOperation operation;
+    operation.kind = port::PagingOperation::Kind::kFill;
+    operation.allocation = target.driver_allocation;
+    operation.segment = place.segment;
+    operation.segment_address = place.gpu_address;
+    operation.size_bytes = target.pages.size() * kPageBytes;
+    operation.fill_pattern = pattern;
+    floor().paging->enqueue_plain(operation, [&done] { done = true; });
+    floor().core.pump();
+    status = Status::kSuccess;
+  });
+  if (!is_success(status)) return status;
+  return floor().core.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
+}
+
+Status MemoryExercise::check_free_place(SegmentId id, uint64_t offset_bytes, uint64_t size_bytes,
+                                        vidmm::Placement* place) {
   DisplayFloor& floor = this->floor();
   if (!running()) return Status::kDeviceRemoved;
   if (!floor.core.has_memory()) return Status::kNotSupported;
@@ -42,8 +141,8 @@ Status Exercise::check_free_place(SegmentId id, uint64_t offset_bytes, uint64_t 
   return status;
 }
 
-Status Exercise::copy_plain(const vidmm::Placement& place, std::span<const bus::PageFrame> pages,
-                            bool in) {
+Status MemoryExercise::copy_plain(const vidmm::Placement& place,
+                                  std::span<const bus::PageFrame> pages, bool in) {
   std::vector<uint64_t> frames;
   for (const bus::PageFrame page : pages) frames.push_back(page.value);
   port::PagingOperation copy;
@@ -56,7 +155,7 @@ Status Exercise::copy_plain(const vidmm::Placement& place, std::span<const bus::
   return transfer_plain(copy);
 }
 
-Status Exercise::transfer_plain(const port::PagingOperation& copy) {
+Status MemoryExercise::transfer_plain(const port::PagingOperation& copy) {
   DisplayFloor& floor = this->floor();
   bool done = false;
   floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
@@ -67,8 +166,8 @@ Status Exercise::transfer_plain(const port::PagingOperation& copy) {
   return floor.core.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
-Status Exercise::write_plain(SegmentId segment, uint64_t offset_bytes,
-                             std::span<const std::byte> bytes) {
+Status MemoryExercise::write_plain(SegmentId segment, uint64_t offset_bytes,
+                                   std::span<const std::byte> bytes) {
   vidmm::Placement place;
   DXGKIT_RETURN_IF_FAILED(check_free_place(segment, offset_bytes, bytes.size(), &place));
   bus::Machine& machine = floor().core.machine();
@@ -85,8 +184,8 @@ Status Exercise::write_plain(SegmentId segment, uint64_t offset_bytes,
   return status;
 }
 
-Result<std::vector<std::byte>> Exercise::read_plain(SegmentId segment, uint64_t offset_bytes,
-                                                    uint64_t size_bytes) {
+Result<std::vector<std::byte>> MemoryExercise::read_plain(SegmentId segment, uint64_t offset_bytes,
+                                                          uint64_t size_bytes) {
   vidmm::Placement place;
   DXGKIT_RETURN_ERROR_IF_FAILED(check_free_place(segment, offset_bytes, size_bytes, &place));
   bus::Machine& machine = floor().core.machine();
@@ -106,8 +205,8 @@ Result<std::vector<std::byte>> Exercise::read_plain(SegmentId segment, uint64_t 
   return bytes;
 }
 
-Status Exercise::move_plain(SegmentId segment, uint64_t from_bytes, uint64_t to_bytes,
-                            uint64_t size_bytes) {
+Status MemoryExercise::move_plain(SegmentId segment, uint64_t from_bytes, uint64_t to_bytes,
+                                  uint64_t size_bytes) {
   vidmm::Placement from, to;
   DXGKIT_RETURN_IF_FAILED(check_free_place(segment, from_bytes, size_bytes, &from));
   DXGKIT_RETURN_IF_FAILED(check_free_place(segment, to_bytes, size_bytes, &to));
@@ -119,7 +218,7 @@ Status Exercise::move_plain(SegmentId segment, uint64_t from_bytes, uint64_t to_
   return transfer_plain(copy);
 }
 
-Status Exercise::touch(SegmentId segment, uint64_t offset_bytes, bool write) {
+Status MemoryExercise::touch(SegmentId segment, uint64_t offset_bytes, bool write) {
   DisplayFloor& floor = this->floor();
   vidmm::Placement place;
   DXGKIT_RETURN_IF_FAILED(
@@ -138,9 +237,9 @@ Status Exercise::touch(SegmentId segment, uint64_t offset_bytes, bool write) {
   return floor.core.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
-Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
-                                                         std::span<const std::byte> content,
-                                                         uint64_t size_bytes) {
+Result<std::vector<std::byte>> MemoryExercise::through_segment(SegmentId id,
+                                                               std::span<const std::byte> content,
+                                                               uint64_t size_bytes) {
   DisplayFloor& floor = this->floor();
   if (!running()) return Error(Status::kDeviceRemoved);
   if (!floor.core.has_memory()) return Error(Status::kNotSupported);
@@ -219,96 +318,6 @@ Result<std::vector<std::byte>> Exercise::through_segment(SegmentId id,
     floor.core.pump();
   });
   return back;
-}
-
-void Exercise::make_tables_again(DisplayFloor& floor, bool losing_content) {
-  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (floor.core.failed()) return;
-    if (losing_content) {
-      // As after a timeout: the driver is told by the tables it gets.
-      if (floor.core.has_memory()) floor.residency->let_all_go();
-      static_cast<void>(floor.context_allocations->let_go());
-      static_cast<void>(floor.core.memory().lose_power([](SegmentId) { return uint64_t{0}; }));
-      floor.cpu_windows->hardware_was_reset();
-      floor.power->show_locked();
-    }
-    floor.paging->pause();  // what is built runs after the restart
-    floor.gpu_va->rebuild();
-  });
-}
-
-Status Exercise::reset_device(DisplayFloor& floor, bool losing_content) {
-  const auto refuse = [&](const char* ddi, Status status) {
-    if (status == Status::kDeviceRemoved) return status;
-    const std::string_view name = status_name(status);
-    floor.core.fail(
-        {.rule = "TDR-23",
-         .severity = verifier::Severity::kBugCheck,
-         .ddi = ddi,
-         .actual = fmt::format("It answered {} on an idle adapter.",
-                               name.empty() ? fmt::format("0x{:08X}", static_cast<uint32_t>(status))
-                                            : std::string(name)),
-         .expected = "STATUS_SUCCESS.",
-         .fix = "A reset takes the hardware back to a known state by whatever means; "
-                "there is no way for it to fail that the kernel could act upon.",
-         .bugcheck_code = 0x116,
-         .bugcheck_parameter = static_cast<uint32_t>(status)});
-    return Status::kDeviceRemoved;
-  };
-  if (const Status status = floor.core.port().timeouts().reset_from_timeout();
-      status != Status::kSuccess)
-    return refuse("DxgkDdiResetFromTimeout", status);
-  const bool tables = floor.gpu_va != nullptr;
-  if (tables) {
-    make_tables_again(floor, losing_content);
-  } else if (losing_content) {
-    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (floor.core.failed()) return;
-      static_cast<void>(floor.context_allocations->let_go());
-      // The driver hears of it now; what it builds for it runs after the restart.
-      floor.core.scheduler().begin_adapter_reset();
-      const vidmm::LostContent lost = floor.core.memory().lose_memory_segments();
-      floor.paging->enqueue(lost.operations, nullptr);
-      for (const vidmm::SegmentDesc& segment : floor.core.memory().segments()) {
-        if (segment.kind != vidmm::SegmentKind::kAperture) continue;
-        // One that shows DMA or paging buffers keeps all its mappings.
-        const auto unmaps = floor.core.memory().evict_segment(segment.id);
-        if (unmaps.has_value()) floor.paging->enqueue(*unmaps, nullptr);
-      }
-      floor.power->show_locked();
-    });
-  }
-  const Status restarted = floor.core.port().timeouts().restart_from_timeout();
-  if (tables || losing_content) {
-    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (floor.core.failed()) return;
-      if (tables) {
-        floor.paging->resume();
-      } else {
-        floor.core.scheduler().end_adapter_reset();
-      }
-      floor.core.pump();
-    });
-    static_cast<void>(
-        floor.core.block_until([&]() DXGKIT_REQUIRES(on_lane) { return floor.paging->idle(); }));
-    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (floor.core.failed()) return;
-      if (tables) floor.residency->advance();
-      floor.core.progress();
-    });
-  }
-  if (restarted != Status::kSuccess) return refuse("DxgkDdiRestartFromTimeout", restarted);
-  return floor.core.running() ? Status::kSuccess : Status::kDeviceRemoved;
-}
-
-Status Exercise::reset() {
-  return without_content([](DisplayFloor& floor) { return reset_device(floor, false); });
-}
-
-Status Exercise::reset_losing_content() {
-  if (!running()) return Status::kDeviceRemoved;
-  if (!floor().core.has_memory()) return Status::kNotSupported;
-  return reset_device(floor(), true);
 }
 
 }  // namespace dxgkit::dxgk
