@@ -490,7 +490,7 @@ static VOID Execute(const ADAPTER* adapter, const COMMAND* command) {
   switch (command->Operation) {
     case OPERATION_FILL:
       for (ULONGLONG i = 0; i < command->Bytes; ++i)
-        ((PUCHAR)(command->Destination + toMemory))[i] = (UCHAR)(command->Value >> i % 4 * 8);
+        ((PUCHAR)(command->Destination + toMemory))[i] = ((const UCHAR*)&command->Value)[i % 4];
       break;
     case OPERATION_COPY:
       RtlMoveMemory((PVOID)(command->Destination + toMemory),

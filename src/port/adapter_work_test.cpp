@@ -716,6 +716,48 @@ TEST(AdapterWork, ChecksWhatPagingReturns) {
   });
 }
 
+/// A driver is told of less private data than there is, and keeps to it or not.
+TEST(AdapterWork, PrivateDataOfPagingMayBeShort) {
+  DXGKIT_COVERS("PAGE-06");
+  struct Short : FaultInjector {
+    std::optional<Status> before_ddi(std::string_view) override { return std::nullopt; }
+    std::optional<Status> before_paging(const PagingOperation&, uint32_t) override {
+      return std::nullopt;
+    }
+    uint32_t room(std::string_view what, uint32_t bytes) override {
+      return what == kPagingPrivateRoom ? 8 : bytes;
+    }
+    void shape(SegmentsInfo*) override {}
+  };
+  runtime::make_sim_runtime(1)->run_main([] {
+    for (const size_t moved : {size_t{8}, size_t{9}}) {
+      SCOPED_TRACE(moved);
+      PortWorld world;
+      world.start();
+      Short injector;
+      world.adapter->set_fault_injector(&injector);
+      uint32_t told = 0;
+      world.miniport.hooks.build_paging = [&](DXGKARG_BUILDPAGINGBUFFER* args) {
+        told = args->DmaBufferPrivateDataSize;
+        args->pDmaBufferPrivateData = static_cast<std::byte*>(args->pDmaBufferPrivateData) + moved;
+        return kOk;
+      };
+      PagingSetup setup;
+      setup.operation.kind = PagingOperation::Kind::kFill;
+      const BuildPagingResult result = world.adapter->paging().build_paging(setup.args);
+      EXPECT_EQ(told, 8U);
+      EXPECT_EQ(world.host.fatal.size(), moved == 8 ? 0U : 1U);
+      if (moved == 8) {
+        EXPECT_EQ(result.private_bytes_written, 8U);
+      } else {
+        EXPECT_EQ(world.host.fatal.back().rule, "PAGE-06");
+      }
+      world.adapter->set_fault_injector(nullptr);
+      world.stop();
+    }
+  });
+}
+
 /// Create and open: null handles and undocumented codes are findings; what the driver said about
 /// the allocation comes through.
 TEST(AdapterWork, ChecksAllocations) {

@@ -193,6 +193,10 @@ TEST(Judge, SourceModes) {
   EXPECT_TRUE(judge_source_mode(profile, wide).empty());
   expect_refusal(judge_source_mode(display_only_profile(), wide), kInvalidPixelFormat, "VIDPN-11",
                  "display-only drivers have one format");
+  SourceMode text = good_source_mode();
+  text.type = D3DKMDT_RMT_TEXT;
+  EXPECT_TRUE(judge_source_mode(profile, text).empty());
+  expect_remark(judge_source_mode(display_only_profile(), text), "VIDPN-10", "text for pixels");
 }
 
 TEST(Judge, MonitorModes) {
@@ -211,6 +215,15 @@ TEST(Judge, MonitorModes) {
   };
   run<MonitorMode>(cases, good_monitor_mode(),
                    [&](const MonitorMode& mode) { return judge_monitor_mode(profile, mode); });
+  for (size_t channel = 0; channel < 4; ++channel) {
+    MonitorMode mode = good_monitor_mode();
+    mode.color_ranges[channel] = 0;
+    if (channel == 3) {
+      EXPECT_TRUE(judge_monitor_mode(profile, mode).empty()) << "a fourth channel may be none";
+      continue;
+    }
+    expect_remark(judge_monitor_mode(profile, mode), "VIDPN-21", "a color of no bits");
+  }
 }
 
 TEST(Judge, NewPaths) {

@@ -489,9 +489,10 @@ void capability_not_written(KMDDOD_INITIALIZATION_DATA* table) {
 NTSTATUS NTAPI present_by_habit(IN_CONST_HANDLE context,
                                 IN_CONST_PDXGKARG_PRESENT_DISPLAYONLY present) {
   // Nobody has set `skipped`: mostly it is what the call before left.
-  volatile UINT skipped[64];
-  return skipped[5] == 0x5A5A5A5A ? STATUS_SUCCESS
-                                  : original.DxgkDdiPresentDisplayOnly(context, present);
+  UINT skipped[64];
+  const volatile UINT* volatile place = skipped;
+  return place[40] == 0x5A5A5A5A ? STATUS_SUCCESS
+                                 : original.DxgkDdiPresentDisplayOnly(context, present);
 }
 void present_reads_its_stack(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiPresentDisplayOnly = present_by_habit;
