@@ -42,8 +42,6 @@ class FaultInjector {
   }
   /// Receives what the driver said of an allocation that it has made.
   virtual void allocation_made(const AllocationInfo& info) { static_cast<void>(info); }
-  /// The same of a context of user mode's.
-  virtual void context_made(const ContextInfo& info) { static_cast<void>(info); }
   /// True to have each DxgkDdiQueryAdapterInfo come with smaller buffers first, and with a type
   /// that does not exist (LIFE-30).
   virtual bool probes_queries() { return false; }

@@ -178,13 +178,6 @@ typedef struct DxgkitClientAllocationFacts {
   uint32_t renaming_max, priority;
 } DxgkitClientAllocationFacts;
 
-/* What the driver says of a context: DXGK_CONTEXTINFO. */
-typedef struct DxgkitClientContextFacts {
-  uint32_t dma_bytes, dma_segments, dma_private_bytes;
-  uint32_t allocation_list, patch_list; /* elements */
-  uint32_t companion_node;              /* PagingCompanionNodeId */
-} DxgkitClientContextFacts;
-
 /* The driver's answer to private data. */
 typedef struct DxgkitClientAnswer {
   uint32_t kind;  /* DXGKIT_CLIENT_DATA_* */
@@ -196,7 +189,6 @@ typedef struct DxgkitClientAnswer {
   const void* returned; /* as the driver left it; of a context, and after a failure, as it was */
   /* What the kernel was told of an allocation that was made; else NULL. */
   const DxgkitClientAllocationFacts* allocation;
-  const DxgkitClientContextFacts* context; /* as `allocation` */
 } DxgkitClientAnswer;
 
 /* Every function must be present unless its comment says optional. */

@@ -162,8 +162,6 @@ Result<ContextInfo> ObjectsPort::create_context(void* device, uint32_t context_h
   }
   if (core_.situations != nullptr) [[unlikely]]
     core_.situations->life.made_context(info, virtual_addressing);
-  if (core_.faults != nullptr && !system) [[unlikely]]
-    core_.faults->context_made(info);
   return info;
 }
 

@@ -337,20 +337,7 @@ static const char* judge_allocation(const Client* self, const DxgkitClientAnswer
   return judge_place(&sent, answer->allocation, self->page_bytes);
 }
 
-/* What a job may count on, and room for the driver's own 16 bytes beside user mode's. */
-static const char* judge_buffers(const Client* self, const DxgkitClientContextFacts* facts) {
-  const int addresses = self->adapter.gpu_virtual_addresses != 0;
-  if (facts->dma_bytes != (addresses ? 0 : 65536) || facts->dma_segments != 0)
-    return "the kernel was told another size or place of DMA buffers";
-  if (facts->dma_private_bytes != (addresses ? 16 + sizeof(SgpuUmdSubmission) : 16))
-    return "the kernel was told another size of their private data";
-  if (facts->allocation_list != (addresses ? 0 : 256) || facts->patch_list != (addresses ? 0 : 512))
-    return "the kernel was told other sizes of lists";
-  if (addresses && facts->companion_node != SGPU_UMD_NODE_COPY) return "another companion node";
-  return NULL;
-}
-
-static const char* judge_context(const Client* self, const DxgkitClientAnswer* answer) {
+static const char* judge_context(const DxgkitClientAnswer* answer) {
   SgpuUmdContext sent;
   int valid = answer->bytes == 0;
   if (answer->bytes >= sizeof(sent)) {
@@ -358,8 +345,7 @@ static const char* judge_context(const Client* self, const DxgkitClientAnswer* a
     valid = sent.magic == SGPU_UMD_CONTEXT_MAGIC && sent.version == SGPU_UMD_VERSION &&
             sent.flags == 0 && sent.reserved == 0;
   }
-  if (valid && answer->status < 0) return answer->no_memory ? NULL : "it is as the interface says";
-  if (valid) return judge_buffers(self, answer->context);
+  if (valid) return answer->status < 0 && !answer->no_memory ? "it is as the interface says" : NULL;
   return answer->status < 0 ? NULL : "it is not as the interface says";
 }
 
@@ -511,7 +497,7 @@ static const char* judge(void* client, const DxgkitClientAnswer* answer) {
     case DXGKIT_CLIENT_DATA_ALLOCATION:
       return judge_allocation(client, answer);
     case DXGKIT_CLIENT_DATA_CONTEXT:
-      return judge_context(client, answer);
+      return judge_context(answer);
     case DXGKIT_CLIENT_DATA_ESCAPE:
       return judge_escape(client, answer);
     default:

@@ -164,17 +164,6 @@ class Exchange {
                .priority = info.priority};
       answer.allocation = &facts;
     }
-    DxgkitClientContextFacts context{};
-    if (kind == DXGKIT_CLIENT_DATA_CONTEXT && is_success(status)) {
-      const port::ContextInfo info = bench_.shortage().last_context();
-      context = {.dma_bytes = info.dma_buffer_bytes,
-                 .dma_segments = info.dma_buffer_segment_set,
-                 .dma_private_bytes = info.dma_private_bytes,
-                 .allocation_list = info.allocation_list_size,
-                 .patch_list = info.patch_list_size,
-                 .companion_node = info.paging_companion_node};
-      answer.context = &context;
-    }
     const std::string wrong = code_.judge(answer);
     if (wrong.empty()) return is_success(status);
     ++wrong_;

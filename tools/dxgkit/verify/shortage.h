@@ -54,15 +54,6 @@ class Shortage final : public port::FaultInjector {
     last_allocation_ = info;
     last_allocation_.private_data = {};
   }
-  void context_made(const port::ContextInfo& info) override {
-    const runtime::MutexLock lock(lock_);
-    last_context_ = info;
-  }
-  /// What the driver said of the context that it made last.
-  port::ContextInfo last_context() {
-    const runtime::MutexLock lock(lock_);
-    return last_context_;
-  }
   /// What the driver said of the allocation that it made last.
   port::AllocationInfo last_allocation() {
     const runtime::MutexLock lock(lock_);
@@ -77,7 +68,6 @@ class Shortage final : public port::FaultInjector {
   Mutator* const mutator_;
   runtime::Mutex lock_;
   port::AllocationInfo last_allocation_ DXGKIT_GUARDED_BY(lock_);
-  port::ContextInfo last_context_ DXGKIT_GUARDED_BY(lock_);
   std::atomic<What> what_{What::kNothing};
   std::atomic<During> during_{During::kMaking};
   std::atomic<uint32_t> left_{0};  // requests until the one that fails, that one included
