@@ -66,17 +66,6 @@ const port::DriverCaps& Exercise::caps() const { return floor().core.caps(); }
 const std::vector<port::SegmentInfo>& Exercise::segments() const {
   return floor().core.segment_infos().segments;
 }
-const port::SegmentsInfo& Exercise::segments_info() const { return floor().core.segment_infos(); }
-Result<port::NodeMetadata> Exercise::node_metadata(NodeOrdinal node) const {
-  port::NodeMetadata metadata;
-  const Status status = floor().core.port().caps().get_node_metadata(node, &metadata);
-  if (status != Status::kSuccess) return Error(status);
-  return metadata;
-}
-Result<port::GpuMmuCaps> Exercise::gpu_mmu_caps() const {
-  if (floor().gpu_va == nullptr) return Error(Status::kNotSupported);
-  return floor().core.port().gpu_va().query_gpu_mmu();
-}
 uint32_t Exercise::interface_version() const { return floor().core.interface_version(); }
 uint32_t Exercise::video_present_sources() const {
   return floor().core.facts().start.video_present_sources;
@@ -345,12 +334,6 @@ Status Exercise::without_content(Status (*work)(DisplayFloor& floor)) {
   return running() ? status : Status::kDeviceRemoved;
 }
 
-uint64_t Exercise::kept_bytes(SegmentId segment, PowerTarget target) const {
-  const port::SegmentInfo& info = segments()[segment.value - 1];
-  return std::min(info.size,
-                  dxgk::kept_bytes(info, target, caps().disable_self_refresh_vram_in_s3));
-}
-
 Status Exercise::power_cycle() {
   if (running() && floor().gpu_va != nullptr) {
     // Tables have to be made again before anything is paged: the whole way down and up.
@@ -367,13 +350,6 @@ Status Exercise::power_cycle() {
 }
 
 const TimeoutPolicy& Exercise::timeout_policy() const { return floor().timeout->policy(); }
-
-uint64_t Exercise::late_reports() const {
-  uint64_t count = 0;
-  floor().core.lane().run(
-      [&]() DXGKIT_REQUIRES(on_lane) { count = floor().timeout->late_reports(); });
-  return count;
-}
 
 void Exercise::provoke_timeouts(ProvokedTimeouts provoked) {
   floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { floor().timeout->provoke(provoked); });

@@ -15,7 +15,6 @@
 #include "dxgk/core/object.h"
 #include "dxgk/core/timeout_policy.h"
 #include "dxgk/memory_exercise.h"
-#include "dxgk/power/power_target.h"
 #include "dxgk/system.h"
 #include "port/types.h"
 #include "vidmm/types.h"
@@ -40,10 +39,6 @@ class Exercise {
   // --- what it is ---
   const port::DriverCaps& caps() const;
   const std::vector<port::SegmentInfo>& segments() const;
-  const port::SegmentsInfo& segments_info() const;
-  /// Asks the driver. kNotSupported: it has no such answer.
-  Result<port::NodeMetadata> node_metadata(NodeOrdinal node) const;
-  Result<port::GpuMmuCaps> gpu_mmu_caps() const;
   uint32_t interface_version() const;
   uint32_t video_present_sources() const;
   bool running() const;
@@ -98,8 +93,6 @@ class Exercise {
   Status evict_all();
 
   // --- exclusive ---
-  /// What a segment keeps of its content in this state, in bytes from its start, as its flags say.
-  uint64_t kept_bytes(SegmentId segment, PowerTarget target) const;
   /// Evicts, goes to D3 and comes back (PWR-01). With GPU virtual addresses as the system would:
   /// segments keep what they say they keep, and all page tables are made again (PAGE-02).
   Status power_cycle();
@@ -127,8 +120,6 @@ class Exercise {
   /// Says what the next recovery is for. Those behind it are as usual again, so that a driver that
   /// does not get on runs into the limits. kNone takes it back.
   void provoke_timeouts(ProvokedTimeouts provoked);
-  /// How often a completion was reported only when a node was asked for its fence, TdrDelay late.
-  uint64_t late_reports() const;
 
  private:
   explicit Exercise(Ref<Adapter> adapter);

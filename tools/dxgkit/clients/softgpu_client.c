@@ -333,8 +333,9 @@ static const char* judge_allocation(const Client* self, const DxgkitClientAnswer
     sent.size_bytes = (uint64_t)sent.pitch_bytes * sent.height;
   }
   if (answer->status < 0) {
-    /* More than all video memory is the kernel's to refuse, for want of memory. */
-    return answer->no_memory ? NULL : "it is as the interface says";
+    /* More than all video memory is the kernel's to refuse. */
+    const int fits = sent.size_bytes <= self->allocation_bytes_max;
+    return fits && !answer->no_memory ? "it is as the interface says" : NULL;
   }
   if (memcmp(&sent, &returned, sizeof(sent)) != 0) return "wrong size or pitch came back";
   return judge_place(&sent, answer->allocation, self->page_bytes);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "dxgk/inspection.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/facts.h"
 #include "tools/dxgkit/verify/worker.h"
@@ -26,9 +27,11 @@ struct Chunk {
 std::vector<Chunk> fill_segments(Bench& bench, dxgk::PowerTarget target) {
   std::vector<Chunk> chunks;
   if (bench.gpu_addresses()) return chunks;  // its paging has no plain copies
-  const std::vector<port::SegmentInfo>& segments = bench.exercise().segments();
+  const Result<dxgk::Inspection> inspection = dxgk::Inspection::of(bench.system(), bench.luid());
+  if (!inspection.has_value()) return chunks;
+  const std::vector<port::SegmentInfo>& segments = inspection->segments().segments;
   for (uint32_t id = 1; id <= segments.size(); ++id) {
-    const uint64_t kept = bench.exercise().kept_bytes(SegmentId{id}, target);
+    const uint64_t kept = inspection->kept_bytes(SegmentId{id}, target);
     const uint64_t end = std::min(kept, segments[id - 1].size);
     for (uint64_t at = 0; at < end; at += kChunkBytes) {
       if (at >= kLookedAtMax && at + kLookedAtMax < end) continue;

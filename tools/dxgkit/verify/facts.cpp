@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dxgk/inspection.h"
+
 namespace dxgkit::tool::verify {
 namespace {
 
@@ -40,10 +42,10 @@ std::vector<DxgkitClientSegment> segments_of(const port::SegmentsInfo& info) {
   return segments;
 }
 
-std::vector<DxgkitClientNode> nodes_of(Bench& bench) {
+std::vector<DxgkitClientNode> nodes_of(const dxgk::Inspection& inspection, uint32_t count) {
   std::vector<DxgkitClientNode> nodes;
-  for (uint32_t i = 0; i < bench.node_count(); ++i) {
-    const Result<port::NodeMetadata> metadata = bench.exercise().node_metadata(NodeOrdinal{i});
+  for (uint32_t i = 0; i < count; ++i) {
+    const Result<port::NodeMetadata> metadata = inspection.node_metadata(NodeOrdinal{i});
     if (!metadata.has_value()) return {};
     DXGKARG_GETNODEMETADATA raw{};
     std::memcpy(&raw, metadata->raw.data(), std::min(metadata->raw.size(), sizeof(raw)));
@@ -95,9 +97,11 @@ std::string judge_facts(Bench& bench) {
   if (!code) return code.error();
   DxgkitClientFacts facts{};
   add_caps(bench.exercise().caps(), &facts);
-  const port::SegmentsInfo& info = bench.exercise().segments_info();
+  const Result<dxgk::Inspection> inspection = dxgk::Inspection::of(bench.system(), bench.luid());
+  if (!inspection.has_value()) return status_text(inspection.error());
+  const port::SegmentsInfo& info = inspection->segments();
   const std::vector<DxgkitClientSegment> segments = segments_of(info);
-  const std::vector<DxgkitClientNode> nodes = nodes_of(bench);
+  const std::vector<DxgkitClientNode> nodes = nodes_of(*inspection, bench.node_count());
   facts.paging_segment = info.paging_buffer_segment;
   facts.paging_bytes = info.paging_buffer_bytes;
   facts.paging_private_bytes = info.paging_private_bytes;
@@ -105,7 +109,7 @@ std::string judge_facts(Bench& bench) {
   facts.node_count = bench.node_count();
   facts.segments = segments.data();
   facts.nodes = nodes.empty() ? nullptr : nodes.data();
-  if (const Result<port::GpuMmuCaps> caps = bench.exercise().gpu_mmu_caps(); caps.has_value())
+  if (const Result<port::GpuMmuCaps> caps = inspection->gpu_mmu_caps(); caps.has_value())
     add_page_tables(*caps, &facts);
   const std::vector<DxgkitClientSetting> settings = settings_of(bench.machine_config());
   facts.settings = settings.data();

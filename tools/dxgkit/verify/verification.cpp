@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dxgk/inspection.h"
 #include "runtime/deadlock_note.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/report.h"
@@ -14,10 +15,11 @@ namespace {
 
 constexpr size_t kEventsMax = size_t{1} << 22;
 
-/// Time is as the device says, and nothing takes interrupts away.
+/// Of the running machine. 0 where time is not the device's, or interrupts are taken away.
 uint64_t late_reports(Bench& bench) {
-  const bool counts = bench.simulated() && !bench.mutated() && bench.running();
-  return counts && !bench.display_only() ? bench.exercise().late_reports() : UINT64_MAX;
+  if (!bench.simulated() || bench.mutated() || !bench.running()) return 0;
+  const Result<dxgk::Inspection> inspection = dxgk::Inspection::of(bench.system(), bench.luid());
+  return inspection.has_value() ? inspection->late_reports() : 0;
 }
 
 bool makes_devices_fail(const Step& step) {
