@@ -122,8 +122,14 @@ Outcome registry_values(Bench& bench) {
 
 // --- the device leaves
 
+enum class Leaves {
+  kUnnoticed,  // before the work is on the engines; the bus takes notice long after
+  kBusy,       // under work, and the bus takes notice at once
+  kAsleep,
+};
+
 /// One removal, in a machine of its own. Adds to `jobs` those that the clients had made.
-Answer<void> remove_once(Bench& bench, bool asleep, size_t* jobs) {
+Answer<void> remove_once(Bench& bench, Leaves leaves, size_t* jobs) {
   if (const Outcome loaded = bench.load_again(); loaded.kind != Outcome::Kind::kOk)
     return std::unexpected(loaded.text);
   if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk)
@@ -139,9 +145,8 @@ Answer<void> remove_once(Bench& bench, bool asleep, size_t* jobs) {
         *jobs += clients.back()->jobs.size();
       }
     }
-    // Then the first jobs are on the engines.
-    if (!asleep && !clients.empty()) bench.runtime().sleep_for(kBusyNs / 2);
-    if (asleep && done) {
+    if (leaves == Leaves::kBusy && !clients.empty()) bench.runtime().sleep_for(kBusyNs / 2);
+    if (leaves == Leaves::kAsleep && done) {
       const auto down = bench.system().set_power(bench.luid(), dxgk::PowerTarget::kHibernate);
       if (!down.has_value())
         done = std::unexpected("it does not go to sleep: " + status_text(down.error()));
@@ -150,7 +155,7 @@ Answer<void> remove_once(Bench& bench, bool asleep, size_t* jobs) {
     // Nobody knows yet. The driver hears of all that happens on a line that it shares, and is asked
     // what became of its work, before the bus takes notice.
     bench.exercise().interrupt_of_another_device();
-    if (bench.simulated() && !asleep) {
+    if (bench.simulated() && leaves == Leaves::kUnnoticed) {
       const int64_t delay_ns = bench.exercise().timeout_policy().delay_ns;
       bench.runtime().sleep_for(delay_ns + delay_ns / 2);
     }
@@ -167,11 +172,13 @@ Outcome removal(Bench& bench) {
   if (bench.mutated()) return Outcome::skipped("a mutation is for one machine");
   size_t jobs = 0;
   std::string how;
-  for (const bool asleep : {false, true}) {
+  for (const Leaves leaves : {Leaves::kUnnoticed, Leaves::kBusy, Leaves::kAsleep}) {
+    const bool asleep = leaves == Leaves::kAsleep;
     if (!bench.supports_removal(asleep)) continue;
-    if (const Answer<void> done = remove_once(bench, asleep, &jobs); !done)
+    if (const Answer<void> done = remove_once(bench, leaves, &jobs); !done)
       return Outcome::failed(done.error());
-    how += asleep ? (how.empty() ? "asleep" : " and asleep") : "at work";
+    if (!asleep) how = "at work, unnoticed and noticed";
+    if (asleep) how += how.empty() ? "asleep" : ", and asleep";
   }
   if (how.empty())
     return Outcome::skipped(
