@@ -171,10 +171,9 @@ Answer<void> look_colored(Bench& bench) {
       {.rule = "DOD-11",
        .severity = verifier::Severity::kViolation,
        .ddi = "DxgkDdiSetVidPnSourceAddress",
-       .actual = fmt::format("The primary is filled with one color. On the screen {}.",
-                             others == 0
-                                 ? "it is black"
-                                 : fmt::format("{} pixels have another one", others)),
+       .actual = fmt::format(
+           "The primary is filled with one color. On the screen {}.",
+           others == 0 ? "it is black" : fmt::format("{} pixels have another one", others)),
        .expected = "A source that is visible shows its primary.",
        .fix = "Give the hardware PrimaryAddress, and width, height and pitch of the allocation.",
        .windows = "The screen shows other memory than the desktop."});
