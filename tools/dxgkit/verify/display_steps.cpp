@@ -309,11 +309,13 @@ Outcome vsyncs(Bench& bench) {
   const vidpn::Network active = exercise->active();
   size_t waited = 0;
   size_t lines = 0;
+  runtime::DurationNs longest = 0;
   for (const dxgk::DisplaySource& source : *sources) {
     const vidpn::TargetMode* const mode = active.pinned_target_mode(*source.target);
     if (mode == nullptr || !mode->signal.vsync.specified() || !source.visible) continue;
     const auto period =
         static_cast<runtime::DurationNs>(1e9 / std::max(1.0, mode->signal.vsync.hertz()));
+    longest = std::max(longest, period);
     runtime::TimeNs last = 0;
     for (int i = 0; i < kVsyncs; ++i) {
       // The pause lets a kernel that saves power switch the interrupt off: it has to come back.
@@ -345,8 +347,10 @@ Outcome vsyncs(Bench& bench) {
     lines += *seen;
   }
   if (waited == 0) return Outcome::skipped("no source is shown with a vertical frequency");
-  // Switching them on and off has left the other interrupts alone.
+  // Switching them on and off has left the other interrupts alone. Off: while they are on, each has
+  // an ISR look at what else there is.
   if (bench.plugin() != nullptr) {
+    bench.runtime().sleep_for(kIdlePeriods * longest);
     const Answer<NodeJobs> jobs = run_on_each_node(bench, "vsyncs");
     if (!jobs) return Outcome::failed("work behind the vertical syncs: " + jobs.error());
     if (!jobs->wrong.empty()) {
