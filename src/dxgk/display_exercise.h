@@ -59,6 +59,9 @@ class DisplayExercise {
   /// DxgkDdiUpdateActiveVidPnPresentPath. What the kernel believes is shown does not change.
   Status update_path(const vidpn::Path& path);
   Status set_visible(uint32_t source, bool visible);
+  /// The driver fills the kernel's primary, which is shown, with these four bytes, again and again.
+  /// Full drivers of the patch model. kNotSupported: no such primary, or not in a memory segment.
+  Status fill_primary(uint32_t source, uint32_t pattern);
   /// Also on a source that is invisible. See Displays::present.
   Status present(const DisplayPresent& request);
 

@@ -87,9 +87,10 @@ class AdapterPort {
   /// Compares the driver's patching with a reference (PATCH-13, PATCH-27). On by default; off costs
   /// nothing.
   void set_reference_checks(bool on);
-  /// What the driver finds in outputs that it must write: caps, segments, node metadata, and what
-  /// it says of allocations and contexts. 0 is the default. With anything else, members that are
-  /// left as they were are findings (LIFE-29). While the adapter is idle.
+  /// What the driver finds in outputs that it must write: caps, segments, node metadata, what it
+  /// says of allocations, contexts, fences and displays, and in buffers and patch lists. 0 is the
+  /// default. With anything else, members that are left as they were are findings (LIFE-29). While
+  /// the adapter is idle.
   void set_output_fill(std::byte fill);
   std::byte output_fill() const;
   /// Sets the fault injector. Null, the default: the driver's own answers count. Set it before the

@@ -76,6 +76,8 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   Flips* flips() { return flips_.get(); }
   /// Null: a display-only driver.
   ClientPrimaries* clients() { return clients_.get(); }
+  /// Null: a display-only driver.
+  Primaries* primaries() { return primaries_.get(); }
 
   // --- for clients; see Displays for what they answer
   DisplayConfiguration configuration();

@@ -54,9 +54,7 @@ std::vector<Row> rows() {
       {"DxgkDdiDescribeAllocation",
        "Width, Height, Format, MultisampleMethod, RefreshRate, PrivateDriverFormatAttribute",
        [](Table& table) { leave(table.DxgkDdiDescribeAllocation); },
-       [](PortCore& core) {
-         static_cast<void>(AllocationsPort(core).describe_allocation(&core));
-       }},
+       [](PortCore& core) { static_cast<void>(AllocationsPort(core).describe_allocation(&core)); }},
       {"DxgkDdiGetStandardAllocationDriverData",
        "AllocationPrivateDriverDataSize, ResourcePrivateDriverDataSize",
        [](Table& table) { leave(table.DxgkDdiGetStandardAllocationDriverData); },

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "bus/device.h"
 #include "dxgk/display_exercise.h"
 #include "tools/dxgkit/verify/canvas.h"
+#include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -132,13 +134,63 @@ Answer<void> look_dark(Bench& bench, const char* ddi, const char* when) {
   return std::unexpected(fmt::format("the screen is not dark {}", when));
 }
 
+/// Gives the kernel's primary of a full driver one color. False: it cannot be filled.
+Answer<bool> color_primary(Bench& bench, dxgk::DisplayExercise& exercise, uint32_t source) {
+  constexpr uint32_t kColor = 0x00FF'8040;
+  if (bench.display_only() || bench.gpu_addresses()) return false;
+  const Status status = exercise.fill_primary(source, kColor);
+  if (status == Status::kNotSupported) return false;
+  if (!is_success(status)) return std::unexpected("a primary is filled: " + status_text(status));
+  return true;
+}
+
+/// A full driver's screen shows the whole primary, whatever is in it.
+Answer<void> look_whole(Bench& bench, const dxgk::DisplayMode& mode) {
+  const bus::ScreenImage image = bench.screen()->image();
+  if (bench.display_only() || (image.width == mode.width && image.height == mode.height)) return {};
+  bench.findings().report(
+      {.rule = "DOD-11",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiSetVidPnSourceAddress",
+       .actual = fmt::format("The screen shows {}x{} pixels of a visible source with {}x{}.",
+                             image.width, image.height, mode.width, mode.height),
+       .expected = "A source that is visible shows its primary, from the first row to the last.",
+       .fix = "Give the hardware width, height and pitch together with the address.",
+       .windows = "The screen is black, or has the desktop in one corner."});
+  return std::unexpected("a source that is visible does not show its whole primary");
+}
+
+/// The primary has one color.
+Answer<void> look_colored(Bench& bench) {
+  const bus::ScreenImage image = bench.screen()->image();
+  size_t others = 0;
+  for (size_t i = kPixelBytes; i < image.pixels.size(); i += kPixelBytes)
+    others += std::memcmp(&image.pixels[i], image.pixels.data(), kPixelBytes) != 0 ? 1 : 0;
+  if (others == 0 && !is_dark(image)) return {};
+  bench.findings().report(
+      {.rule = "DOD-11",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiSetVidPnSourceAddress",
+       .actual = fmt::format(
+           "The primary is filled with one color. On the screen {}.",
+           others == 0 ? "it is black" : fmt::format("{} pixels have another one", others)),
+       .expected = "A source that is visible shows its primary.",
+       .fix = "Give the hardware PrimaryAddress, and width, height and pitch of the allocation.",
+       .windows = "The screen shows other memory than the desktop."});
+  return std::unexpected("a source that is visible does not show its primary");
+}
+
 Answer<void> hide_and_show(Bench& bench, dxgk::DisplayExercise& exercise,
                            const dxgk::DisplaySource& source) {
   Canvas canvas(bench, source.id, *source.mode);
   if (bench.display_only()) DXGKIT_VERIFY_TRY(canvas.present_all());
+  const Answer<bool> colored = color_primary(bench, exercise, source.id);
+  if (!colored) return std::unexpected(colored.error());
   const bus::ScreenImage before = bench.screen()->image();
   if (const Status status = exercise.set_visible(source.id, true); !is_success(status))
     return std::unexpected("showing what is shown: " + status_text(status));
+  DXGKIT_VERIFY_TRY(look_whole(bench, *source.mode));
+  if (*colored) DXGKIT_VERIFY_TRY(look_colored(bench));
   if (bench.display_only() && before.pixels != bench.screen()->image().pixels) {
     bench.findings().report(
         {.rule = "DOD-11",
@@ -257,11 +309,13 @@ Outcome vsyncs(Bench& bench) {
   const vidpn::Network active = exercise->active();
   size_t waited = 0;
   size_t lines = 0;
+  runtime::DurationNs longest = 0;
   for (const dxgk::DisplaySource& source : *sources) {
     const vidpn::TargetMode* const mode = active.pinned_target_mode(*source.target);
     if (mode == nullptr || !mode->signal.vsync.specified() || !source.visible) continue;
     const auto period =
         static_cast<runtime::DurationNs>(1e9 / std::max(1.0, mode->signal.vsync.hertz()));
+    longest = std::max(longest, period);
     runtime::TimeNs last = 0;
     for (int i = 0; i < kVsyncs; ++i) {
       // The pause lets a kernel that saves power switch the interrupt off: it has to come back.
@@ -293,6 +347,17 @@ Outcome vsyncs(Bench& bench) {
     lines += *seen;
   }
   if (waited == 0) return Outcome::skipped("no source is shown with a vertical frequency");
+  // Switching them on and off has left the other interrupts alone. Off: while they are on, each has
+  // an ISR look at what else there is.
+  if (bench.plugin() != nullptr) {
+    bench.runtime().sleep_for(kIdlePeriods * longest);
+    const Answer<NodeJobs> jobs = run_on_each_node(bench, "vsyncs");
+    if (!jobs) return Outcome::failed("work behind the vertical syncs: " + jobs.error());
+    if (!jobs->wrong.empty()) {
+      report_result(bench, jobs->wrong);
+      return Outcome::failed(jobs->wrong);
+    }
+  }
   return Outcome::ok(fmt::format("{} vertical syncs, {} scan lines", waited, lines));
 }
 
