@@ -433,9 +433,7 @@ NTSTATUS NTAPI DdiCollectDbgInfo(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COLL
 
 NTSTATUS NTAPI DdiEscape(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_ESCAPE args) {
   const auto& adapter = *static_cast<const Adapter*>(context);
-  if (args->pPrivateDriverData == nullptr || args->PrivateDriverDataSize < sizeof(SgpuUmdEscape)) {
-    return STATUS_INVALID_PARAMETER;
-  }
+  if (args->PrivateDriverDataSize < sizeof(SgpuUmdEscape)) return STATUS_INVALID_PARAMETER;
   auto* escape = static_cast<SgpuUmdEscape*>(args->pPrivateDriverData);
   if (escape->magic != SGPU_UMD_ESCAPE_MAGIC || escape->version != SGPU_UMD_VERSION) {
     return STATUS_GRAPHICS_DRIVER_MISMATCH;

@@ -65,7 +65,6 @@ NTSTATUS build_transfer(PagingBuffer* buffer, const TransferSide& source,
 }
 
 NTSTATUS build_fill(PagingBuffer* buffer, UINT64 address, UINT64 bytes, UINT pattern) {
-  if (bytes == 0) return STATUS_SUCCESS;
   // The engine fills words. Allocations own whole pages, so rounding up stays inside.
   return append(buffer, SGPU_OP_FILL, SgpuFill{{}, address, (bytes + 3) & ~UINT64{3}, pattern, 0});
 }

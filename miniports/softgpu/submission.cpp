@@ -126,20 +126,16 @@ NTSTATUS NTAPI DdiSubmitCommand(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SUBMIT
                 args->DmaBufferPrivateDataSubmissionEndOffset);
   SgpuRingEntry& entry = submission.entry;
   entry.fence = args->SubmissionFenceId;
-  if (length == 0) {
-    entry.type = SGPU_RING_FENCE;  // a context switch: nothing to run, but in its place in the line
-  } else {
-    entry.type = SGPU_RING_EXECUTE;
-    entry.flags = args->Flags.NullRendering != 0 ? SGPU_EXECUTE_NULL : 0;
-    // System memory, aperture and video memory all have GPU addresses of their own, so it does not
-    // matter which segment the buffer is in.
-    entry.address = static_cast<SgpuU64>(args->DmaBufferPhysicalAddress.QuadPart) + start;
-    entry.length = length;
-    SubmissionRecord* record = submission.record;
-    if (record != nullptr && record->slice_start == start && record->resume_offset < length) {
-      entry.start_offset = record->resume_offset;
-      record->resume_offset = 0;
-    }
+  entry.type = SGPU_RING_EXECUTE;
+  entry.flags = args->Flags.NullRendering != 0 ? SGPU_EXECUTE_NULL : 0;
+  // System memory, aperture and video memory all have GPU addresses of their own, so it does not
+  // matter which segment the buffer is in.
+  entry.address = static_cast<SgpuU64>(args->DmaBufferPhysicalAddress.QuadPart) + start;
+  entry.length = length;  // 0: a context switch has nothing to run, but its place in the line
+  SubmissionRecord* record = submission.record;
+  if (record != nullptr && record->slice_start == start && record->resume_offset < length) {
+    entry.start_offset = record->resume_offset;
+    record->resume_offset = 0;
   }
   return at_device_level(adapter, [&] { submit(node, submission); });
 }

@@ -44,7 +44,8 @@ TEST_F(Driver, TheSliceGoesIntoTheRingWithItsAddress) {
   EXPECT_EQ(node(0).executed[0].type, SGPU_RING_EXECUTE);
   EXPECT_EQ(node(0).executed[0].address, 0x100005000U + 64);
   EXPECT_EQ(node(0).executed[0].length, 128U);
-  EXPECT_EQ(node(0).executed[1].type, SGPU_RING_FENCE);
+  EXPECT_EQ(node(0).executed[1].type, SGPU_RING_EXECUTE);
+  EXPECT_EQ(node(0).executed[1].length, 0U);
   EXPECT_EQ(node(0).executed[2].flags, SGPU_EXECUTE_NULL);
   stop_and_expect_nothing_left();
 }

@@ -109,7 +109,7 @@ class Exercise {
   /// silence.
   Status preempt_idle(NodeOrdinal node);
 
-  /// The fence ids of all nodes go on as after `count` more submissions, which wrap at 2^32
+  /// Fence ids of all nodes go on `count` ids before the next multiple of 2^30; they wrap at 2^32
   /// (SUB-13). A node that has completed nothing since the last call may keep its ids. The adapter
   /// is idle.
   void skip_fences(uint32_t count);

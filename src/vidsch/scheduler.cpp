@@ -148,12 +148,14 @@ void Scheduler::set_held(bool held) {
 }
 
 void Scheduler::skip_fences(uint32_t count) {
+  constexpr uint32_t kQuarter = 1U << 30;
   constexpr uint32_t kMost = 1U << 31;
   for (NodeState& node : impl_->nodes_) {
     DXGKIT_CHECK(node.ring.empty());
-    const uint32_t ahead = node.next_fence.value - node.last_completed.value;
-    if (node.desc.of_queue || ahead >= kMost || count >= kMost - ahead) continue;
-    node.next_fence.value += count;
+    const uint32_t next =
+        (node.next_fence.value + count + kQuarter) / kQuarter * kQuarter - count;
+    if (node.desc.of_queue || next - node.last_completed.value >= kMost) continue;
+    node.next_fence.value = next;
     if (node.next_fence.value == 0) node.next_fence.value = 1;  // SUB-14
   }
 }

@@ -216,9 +216,9 @@ class Scheduler {
   void set_held(bool held);
   /// Nothing is submitted to the node while held. Packets on its hardware go on.
   void hold_node(NodeOrdinal node, bool held);
-  /// Fence ids go on as if `count` more had been given out on each node, where work has completed
-  /// close enough to them (SUB-13: within half of all ids). Nothing is on hardware. Not of hardware
-  /// queues.
+  /// Fence ids go on `count` ids before the next multiple of 2^30 on each node, where work has
+  /// completed close enough to them (SUB-13: within half of all ids). Nothing is on hardware. Not of
+  /// hardware queues.
   void skip_fences(uint32_t count);
   /// True if no packet holds memory, none is on hardware, no paging packet is left, and no
   /// preemption is pending.

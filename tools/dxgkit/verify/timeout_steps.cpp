@@ -13,8 +13,9 @@ namespace {
 /// Longer than a submission takes, so that packets queue up behind each other.
 constexpr uint64_t kBusyNs = 200 * 1000;
 constexpr uint32_t kAll = 1'000'000;  // of a million
-/// Between the works of a step: ids of fences come to both ends of what 32 bits hold (SUB-13).
-constexpr uint32_t kFencesBetween = 0x3FFF'FFE0;
+/// So many ids of fences before each quarter of what 32 bits hold the works of a step begin
+/// (SUB-13).
+constexpr uint32_t kFencesBefore = 8;
 constexpr uint64_t kSlowResetNs = 350 * 1000;
 /// In an output that nobody writes, the engine is responsive.
 constexpr std::byte kOtherBytes{0xA5};
@@ -73,14 +74,22 @@ std::string blame_dead_engine(Bench& bench, const dxgk::TimeoutReport& report, s
   return what;
 }
 
-/// A full job on each node, and a question about each fence. Empty: all is well.
-Answer<std::string> works(Bench& bench) {
+/// A full job on each node, and a question about each fence. Empty: all is well. `after`: what the
+/// DDI and the rule for interrupts that stay out are; null: they may.
+Answer<std::string> works(Bench& bench, const char* after = "DxgkDdiRestartFromTimeout") {
   const Answer<NodeJobs> jobs = run_on_each_node(bench, "afterwards");
   if (!jobs) return std::unexpected(jobs.error());
   if (jobs->lost) return fmt::format("a job on node {} lost its device", jobs->node);
   if (!jobs->wrong.empty()) {
     report_result(bench, "After a recovery: " + jobs->wrong);
     return jobs->wrong;
+  }
+  if (jobs->late && after != nullptr) {
+    std::string what = "work was reported complete only when the kernel asked, after TdrDelay";
+    blame(bench, "TDR-33", after, "After a recovery " + what + ".",
+          "Nodes report packets complete as after the start.",
+          "Enable the interrupts of every engine again, and clear no more than what was pending.");
+    return what;
   }
   const Result<uint32_t> fences = bench.exercise().query_fences();
   if (!fences.has_value()) return std::unexpected(status_text(fences.error()));
@@ -173,7 +182,7 @@ Answer<std::string> hang_once(Bench& bench, const Hang& hang, Tally& tally) {
   using Provoked = dxgk::ProvokedTimeouts;
   Crew crew(bench, hang.node);
   DXGKIT_VERIFY_TRY(crew.prepare(hang.wishes));
-  bench.exercise().skip_fences(kFencesBetween);
+  bench.exercise().skip_fences(kFencesBefore);
   const size_t before = reports(bench).size();
   bench.exercise().provoke_timeouts(hang.whole_adapter ? Provoked::kAdapterReset
                                                        : Provoked::kAnyReset);
@@ -323,7 +332,7 @@ Answer<std::string> fault_once(Bench& bench, uint32_t node, const MemoryError& e
                                Tally& tally) {
   Crew crew(bench, node);
   DXGKIT_VERIFY_TRY(crew.prepare({.urgent = error.urgent, .busy_ns = kBusyNs}));
-  bench.exercise().skip_fences(kFencesBetween);
+  bench.exercise().skip_fences(kFencesBefore);
   const size_t before = reports(bench).size();
   std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count());
   for (bus::EngineFaults& one : faults) {
@@ -463,7 +472,7 @@ Answer<std::string> interrupts_once(Bench& bench, uint32_t node, const Noise& no
   const Answer<std::string> wrong =
       judge_results(bench, crew, fmt::format("While interrupts were {}", noise.what));
   if (!wrong || !wrong->empty()) return wrong;
-  return works(bench);
+  return works(bench, nullptr);
 }
 
 /// One packet at a time, and no completion interrupts: the kernel asks for the fence, and that is

@@ -220,8 +220,7 @@ Outcome preempt_busy(Bench& bench) {
       Answer<bool> kept = high.idle(&wrong);
       if (!kept) return std::unexpected(kept.error());
       if (!*kept) return {};
-      const int64_t delay_ns = bench.exercise().timeout_policy().delay_ns;
-      late |= bench.simulated() && delay_ns > 0 && bench.runtime().now() - asked >= delay_ns;
+      late |= is_late(bench, asked);
       if (const Answer<void> right = (*urgent)->check(); !right && wrong.empty())
         wrong = right.error();
       kept = low.idle(&wrong);
@@ -265,6 +264,7 @@ Outcome null_rendering(Bench& bench) {
           Job::create(bench, worker.client, worker.device, bench.random(), node);
       if (!job) return std::unexpected(job.error());
       DXGKIT_VERIFY_TRY((*job)->spoil());
+      const runtime::TimeNs sent = bench.runtime().now();
       DXGKIT_VERIFY_TRY((*job)->submit_null(worker.contexts[node]));
       ++jobs;
       if (const Answer<void> idle = worker.client.wait_idle(worker.device); !idle) {
@@ -275,6 +275,7 @@ Outcome null_rendering(Bench& bench) {
       const Answer<bool> untouched = (*job)->spoilt();
       if (!untouched) return std::unexpected(untouched.error());
       if (!*untouched) wrong = "it wrote memory all the same";
+      if (is_late(bench, sent)) wrong = "its completion was not reported until the kernel asked";
       if (!wrong.empty()) return {};
       // And the context continues.
       DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts[node]));

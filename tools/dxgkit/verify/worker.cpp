@@ -34,6 +34,11 @@ Answer<bool> Worker::idle(std::string* wrong) {
   return false;
 }
 
+bool is_late(Bench& bench, runtime::TimeNs since) {
+  const int64_t delay_ns = bench.exercise().timeout_policy().delay_ns;
+  return bench.simulated() && delay_ns > 0 && bench.runtime().now() - since >= delay_ns;
+}
+
 Answer<NodeJobs> run_on_each_node(Bench& bench, const std::string& name) {
   NodeJobs jobs;
   Worker worker(bench, name);
@@ -42,9 +47,11 @@ Answer<NodeJobs> run_on_each_node(Bench& bench, const std::string& name) {
     const Answer<std::unique_ptr<Job>> job =
         Job::create(bench, worker.client, worker.device, bench.random(), jobs.node);
     if (!job) return std::unexpected(job.error());
+    const runtime::TimeNs sent = bench.runtime().now();
     DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts[jobs.node]));
     const Answer<bool> kept = worker.idle(&jobs.wrong);
     if (!kept) return std::unexpected(kept.error());
+    jobs.late = jobs.late || is_late(bench, sent);
     jobs.lost = !*kept;
     if (jobs.lost) return jobs;
     if (const Answer<void> right = (*job)->check(); !right) {

@@ -32,8 +32,12 @@ struct Worker {
 struct NodeJobs {
   std::string wrong;
   bool lost = false;  // the work cost its device, at `node`
+  bool late = false;  // is_late() of one of them
   uint32_t node = 0;
 };
+/// Work that takes no time to speak of has taken so long that the kernel asked for its fence. Never
+/// in real time.
+bool is_late(Bench& bench, runtime::TimeNs since);
 /// Runs them one after the other, with a client of its own. An error: a call was refused.
 Answer<NodeJobs> run_on_each_node(Bench& bench, const std::string& name);
 /// A job whose allocations must survive `between`. It runs afterwards and must be right. Without a
