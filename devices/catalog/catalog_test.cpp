@@ -36,7 +36,12 @@ TEST(Catalog, Names) {
     EXPECT_FALSE(type->is_plugin) << type->name;
     for (const bus::DeviceOption& option : type->options)
       EXPECT_FALSE(option.name.empty() || option.value.empty() || option.help.empty());
-    EXPECT_TRUE(catalog().parse(type->name).has_value()) << type->name;
+    const auto choice = catalog().parse(type->name);
+    ASSERT_TRUE(choice.has_value()) << type->name;
+    for (const auto& other : type->others) {
+      const bus::DeviceChoice changed = choice->with(other);
+      EXPECT_TRUE(catalog().parse(changed.text).has_value()) << changed.text;
+    }
   }
 }
 

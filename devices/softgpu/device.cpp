@@ -103,6 +103,11 @@ bus::DeviceType device_type() {
       {"hibernate", "SIZE|all", "video memory that survives hibernation, not more than that (0)"},
       {"refresh", "HZ",
        "it has a screen with so many vertical syncs a second, up to 1000 (0: none)"}};
+  type.others = {{{"vram", "3M"}, {"standby", "all"}, {"hibernate", "all"}},
+                 {{"vram", "5124K"}, {"standby", "all"}, {"hibernate", "1M"}},
+                 {{"vram", "6M"}, {"standby", "2M"}, {"hibernate", "1M"}},
+                 {{"vram", "3M"}, {"standby", "all"}, {"hibernate", "0"}},
+                 {{"vram", "4G"}, {"standby", "all"}, {"hibernate", "all"}}};
   type.configure =
       [](const bus::DeviceOptions& options) -> std::expected<bus::DeviceMaker, std::string> {
     const auto config = read_config(options);

@@ -85,11 +85,9 @@ struct Node {
 };
 
 struct Adapter {
-  PDEVICE_OBJECT physical_device;
   DXGKRNL_INTERFACE dxgk;
   PHYSICAL_ADDRESS registers_address;
   volatile UCHAR* registers;
-  ULONG register_bytes;
   PHYSICAL_ADDRESS vram_cpu_address;  // BAR 2 on the bus
   UINT64 vram_bytes;
   UINT64 standby_keeps, hibernate_keeps;  // VRAM bytes from offset 0

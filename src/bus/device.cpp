@@ -164,6 +164,16 @@ const DeviceOption* DeviceType::option(std::string_view wanted) const {
   return found == options.end() ? nullptr : &*found;
 }
 
+DeviceChoice DeviceChoice::with(
+    std::span<const std::pair<std::string, std::string>> changes) const {
+  DeviceChoice choice{.text = type->name, .type = type, .options = {}};
+  for (const auto& [option_name, value] : changes) choice.options.add(option_name, value);
+  for (const auto& [option_name, value] : options.all()) choice.options.add(option_name, value);
+  for (const auto& [option_name, value] : choice.options.all())
+    choice.text += "," + option_name + "=" + value;
+  return choice;
+}
+
 std::expected<std::unique_ptr<Device>, std::string> DeviceChoice::make(
     const DeviceHost& host, std::span<const std::pair<std::string, std::string>> defaults) const {
   DeviceOptions all = options;

@@ -166,6 +166,9 @@ struct DeviceType {
   std::string name;
   std::string summary;  // one line
   std::vector<DeviceOption> options;
+  /// Other devices of this type that a driver for it drives as well: options, name and value. What
+  /// a driver must find out and not assume is other there, such as the size of the memory.
+  std::vector<std::vector<std::pair<std::string, std::string>>> others;
   /// False if the device works in real time only, so that no simulation can have it.
   bool simulated = true;
   /// True if its code did not come with dxgkit.
@@ -184,6 +187,8 @@ struct DeviceChoice {
   std::shared_ptr<const DeviceType> type;
   DeviceOptions options;
 
+  /// The same device with these options, which win over those given.
+  DeviceChoice with(std::span<const std::pair<std::string, std::string>> changes) const;
   /// Makes the device. `defaults` are the host's options for names that `options` leaves out, if
   /// the type has them. The error is one sentence without a full stop.
   std::expected<std::unique_ptr<Device>, std::string> make(

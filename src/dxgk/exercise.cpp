@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
+#include <vector>
 
 #include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
@@ -24,6 +26,24 @@ bool same_segment(const port::SegmentInfo& a, const port::SegmentInfo& b) {
          a.cpu_translated_address == b.cpu_translated_address && a.size == b.size &&
          a.commit_limit == b.commit_limit && a.bank_ends == b.bank_ends &&
          a.invalid_ranges == b.invalid_ranges;
+}
+
+/// All that decides how page tables are made.
+auto facts_of(const port::GpuMmuCaps& caps) {
+  std::vector<uint64_t> levels;
+  for (const port::PageTableLevelDesc& level : caps.levels) {
+    for (const uint64_t number :
+         {uint64_t{level.index_bits}, uint64_t{level.segment},
+          uint64_t{level.paging_process_segment}, uint64_t{level.table_bytes},
+          uint64_t{level.table_alignment_bytes}})
+      levels.push_back(number);
+  }
+  return std::tuple(caps.read_only, caps.no_execute, caps.zero_in_pte, caps.explicit_invalidation,
+                    caps.cache_coherent, caps.update_needs_idle, caps.large_page, caps.dual_pte,
+                    caps.unaligned_large_page, caps.system_64kb_pages, caps.invalid_not_cached,
+                    caps.system_large_page, caps.cached_page_tables,
+                    caps.source_page_table_in_transfer, caps.update_mode, caps.va_bits,
+                    caps.leaf_bytes_for_64kb, caps.level_count, levels);
 }
 
 }  // namespace
@@ -114,6 +134,17 @@ Status Exercise::repeat_queries() {
       first.paging_private_bytes != segments_now->paging_private_bytes ||
       first.paging_buffer_segment != segments_now->paging_buffer_segment) {
     changed("segments", "The description of the paging buffer has changed.");
+  }
+  if (floor.gpu_va != nullptr && filled) {
+    const std::byte fill = floor.core.port().output_fill();
+    const Result<port::GpuMmuCaps> with = floor.core.port().gpu_va().query_gpu_mmu();
+    fill_outputs(std::byte{0});
+    const Result<port::GpuMmuCaps> without = floor.core.port().gpu_va().query_gpu_mmu();
+    fill_outputs(fill);
+    if (!with.has_value()) return with.error();
+    if (!without.has_value()) return without.error();
+    if (facts_of(*with) != facts_of(*without))
+      changed("page tables", "DXGK_GPUMMUCAPS or the description of a level has changed.");
   }
   for (uint32_t i = 0; i < floor.core.caps().node_count; ++i) {
     port::NodeMetadata metadata;

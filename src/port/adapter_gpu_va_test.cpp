@@ -272,6 +272,20 @@ TEST(GpuVaObjects, TheSizeOfARootIsWholePages) {
   });
 }
 
+TEST(GpuVaObjects, ARootHasAsManyEntriesAsWereAskedFor) {
+  in_world(GpuVaConfig::two_level(PageTableUpdateMode::kGpuPhysical, 2), [](GpuVaWorld& world) {
+    world.gpu.on_root_size = [](const DXGKARG_GETROOTPAGETABLESIZE* args) -> SIZE_T {
+      const_cast<DXGKARG_GETROOTPAGETABLESIZE*>(args)->NumberOfPte = 3;
+      return 4096;
+    };
+    EXPECT_EQ(*world.port().gpu_va().get_root_page_table_size(3), 4096U);
+    EXPECT_TRUE(world.world.findings.all().empty());
+    EXPECT_EQ(*world.port().gpu_va().get_root_page_table_size(4), 4096U);
+    ASSERT_EQ(world.world.findings.all().size(), 1U);
+    EXPECT_EQ(world.world.findings.all().back().rule, "VA-05");
+  });
+}
+
 TEST(GpuVaObjects, ADriverWithoutTheEntriesIsNotCalled) {
   in_both_modes([] {
     PortWorld plain;

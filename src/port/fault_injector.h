@@ -40,6 +40,8 @@ class FaultInjector {
   virtual void shape_resources(std::vector<DeviceResource>* resources) {
     static_cast<void>(resources);
   }
+  /// Receives what the driver said of an allocation that it has made.
+  virtual void allocation_made(const AllocationInfo& info) { static_cast<void>(info); }
   /// True to have each DxgkDdiQueryAdapterInfo come with smaller buffers first, and with a type
   /// that does not exist (LIFE-30).
   virtual bool probes_queries() { return false; }

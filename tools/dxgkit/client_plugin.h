@@ -123,6 +123,60 @@ typedef struct DxgkitClientOverreach {
 #define DXGKIT_CLIENT_DATA_ALLOCATION 0u /* of one element of D3DKMTCreateAllocation2 */
 #define DXGKIT_CLIENT_DATA_CONTEXT 1u    /* of D3DKMTCreateContext and CreateContextVirtual */
 #define DXGKIT_CLIENT_DATA_ESCAPE 2u     /* of D3DKMTEscape: DRIVERPRIVATE without flags */
+#define DXGKIT_CLIENT_DATA_ADAPTER 3u    /* of KMTQAITYPE_UMDRIVERPRIVATE; for `judge` only */
+
+#define DXGKIT_CLIENT_DATA_FACTS 4u /* DxgkitClientFacts; for `judge` only */
+
+/* A REG_DWORD of the driver's service key, as the driver's page documents it. */
+typedef struct DxgkitClientSetting {
+  const char* name; /* lives as long as the plug-in */
+  uint32_t value;
+  uint32_t refused; /* 1: with this value the driver does not load or does not start; 0: it works */
+} DxgkitClientSetting;
+
+/* What the driver says of itself to the kernel, and user mode relies on. */
+#define DXGKIT_CLIENT_LEVELS_MAX 6u
+typedef struct DxgkitClientSegment {
+  uint64_t base_address, size_bytes, commit_limit;
+  uint32_t flags;    /* DXGK_SEGMENTFLAGS */
+  uint32_t reserved; /* 0 */
+} DxgkitClientSegment;
+typedef struct DxgkitClientNode {
+  uint32_t engine_type; /* DXGK_ENGINE_TYPE */
+  uint32_t gpu_mmu;     /* GpuMmuSupported */
+  char name[32];        /* FriendlyName; '?' for what is not ASCII */
+} DxgkitClientNode;
+typedef struct DxgkitClientFacts {
+  uint32_t wddm_version;                            /* DXGK_WDDMVERSION */
+  uint32_t flip_caps, scheduling_caps, memory_caps; /* DXGK_FLIPCAPS, DXGK_VIDSCHCAPS, _VIDMMCAPS */
+  uint32_t graphics_preemption, compute_preemption; /* the granularities */
+  uint32_t per_engine_tdr, removal_in_hibernation;  /* 0 or 1 */
+  uint32_t paging_node, slot_id_max;                /* MaxAllocationListSlotId */
+  uint64_t highest_address, aperture_commit_limit;
+  uint32_t paging_segment, paging_bytes, paging_private_bytes;
+  uint32_t segment_count, node_count;
+  const DxgkitClientSegment* segments; /* in the order of their ids */
+  const DxgkitClientNode* nodes;       /* NULL without DxgkDdiGetNodeMetadata */
+  /* Of DXGK_GPUMMUCAPS and the levels, the leaf first; 0 without GPU virtual addresses. */
+  uint32_t read_only, no_execute, zero, cache_coherent; /* 0 or 1 */
+  uint32_t address_bits, update_mode, large_leaf_bytes, level_count;
+  struct {
+    uint32_t index_bits, segment, paging_segment, bytes, alignment;
+  } levels[DXGKIT_CLIENT_LEVELS_MAX];
+  /* The REG_DWORDs in the driver's service key. */
+  const DxgkitClientSetting* settings;
+  uint32_t setting_count;
+} DxgkitClientFacts;
+
+/* What the driver says of an allocation: DXGK_ALLOCATIONINFO. */
+typedef struct DxgkitClientAllocationFacts {
+  uint64_t size_bytes;
+  uint32_t alignment;
+  uint32_t read_segments, write_segments, eviction_segments; /* sets: bit n is segment n + 1 */
+  uint32_t preferred;                                        /* DXGK_SEGMENTPREFERENCE */
+  uint32_t flags;                                            /* DXGK_ALLOCATIONINFOFLAGS */
+  uint32_t renaming_max, priority;
+} DxgkitClientAllocationFacts;
 
 /* The driver's answer to private data. */
 typedef struct DxgkitClientAnswer {
@@ -133,6 +187,8 @@ typedef struct DxgkitClientAnswer {
   uint32_t bytes; /* of both of the following; they are not aligned */
   const void* sent;
   const void* returned; /* as the driver left it; of a context, and after a failure, as it was */
+  /* What the kernel was told of an allocation that was made; else NULL. */
+  const DxgkitClientAllocationFacts* allocation;
 } DxgkitClientAnswer;
 
 /* Every function must be present unless its comment says optional. */
@@ -192,9 +248,14 @@ typedef struct DxgkitClient {
   const char* (*example)(void* client, uint32_t kind, uint32_t index, void* data, uint32_t capacity,
                          uint32_t* bytes);
   /* Since version 2. Says whether the driver's answer is right, by what the driver's interface with
-   * its user mode says. Without it the host only sees that the driver survives. Optional;
-   * size_bytes may end before this member. */
+   * its user mode says; NULL for a kind that it does not know. The answer of the adapter is judged
+   * behind each `open` first: what `open` refuses is not the driver's mistake. Without it the host
+   * only sees that the driver survives. Optional; size_bytes may end before this member. */
   const char* (*judge)(void* client, const DxgkitClientAnswer* answer);
+  /* Since version 2. Gives setting number `index` from 0; 0: there is no more. The driver runs with
+   * one of them at a time. Called without an instance. Optional; size_bytes may end before this
+   * member. */
+  int (*setting)(uint32_t index, DxgkitClientSetting* setting);
 } DxgkitClient;
 
 /* The shared object exports this function. `version` is the host's DXGKIT_CLIENT_VERSION. The

@@ -157,6 +157,7 @@ bool Timeout::excuse(NodeOrdinal node) {
 }
 
 void Timeout::look_at(NodeOrdinal node) {
+  const SubmissionFenceId before = core_.scheduler().node_status(node).last_completed;
   // INT-22: the driver reports what it missed before anybody calls it a hang.
   const Result<uint32_t> current = core_.port().submission().query_current_fence(node);
   core_.port().timeouts().flush_dpcs();
@@ -164,6 +165,7 @@ void Timeout::look_at(NodeOrdinal node) {
   if (!core_.running_or_starting()) return;  // by what it answered, or reported
   vidsch::Scheduler& scheduler = core_.scheduler();
   const vidsch::NodeStatus status = scheduler.node_status(node);
+  if (status.last_completed != before) ++late_reports_;
   const SubmissionFenceId answer{current.value_or(status.last_completed.value)};
   if (fence_newer(answer, status.last_completed) && !fence_newer(answer, status.last_submitted)) {
     core_.findings().report(

@@ -67,6 +67,8 @@ class Timeout {
   uint64_t engine_resets() const DXGKIT_REQUIRES(on_lane) { return engine_resets_; }
   /// How often the watch asked for a preemption because a node did not get on.
   uint64_t watch_preemptions() const DXGKIT_REQUIRES(on_lane) { return watch_preemptions_; }
+  /// How often a node that had not got on reported a completion only when asked for its fence.
+  uint64_t late_reports() const DXGKIT_REQUIRES(on_lane) { return late_reports_; }
   void provoke(ProvokedTimeouts provoked) DXGKIT_REQUIRES(on_lane) { provoked_ = provoked; }
   /// Constant after start().
   const TimeoutPolicy& policy() const { return policy_; }
@@ -151,6 +153,7 @@ class Timeout {
   std::deque<Request> requests_ DXGKIT_GUARDED_BY(on_lane);
   uint64_t engine_resets_ DXGKIT_GUARDED_BY(on_lane) = 0;
   uint64_t watch_preemptions_ DXGKIT_GUARDED_BY(on_lane) = 0;
+  uint64_t late_reports_ DXGKIT_GUARDED_BY(on_lane) = 0;
   ProvokedTimeouts provoked_ DXGKIT_GUARDED_BY(on_lane) = ProvokedTimeouts::kNone;
 
   std::atomic<uint32_t> bell_{0};  // rises with each request; the thread waits on it

@@ -208,6 +208,8 @@ Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
     if (core_.version >= kInterfaceWddm30)
       std::memcpy(&info.flags2, &element.Flags2, sizeof(info.flags2));
     if (info.handle == nullptr) missing += fmt::format(" {}", i);
+    if (core_.faults != nullptr) [[unlikely]]
+      core_.faults->allocation_made(info);
   }
   if (resource != nullptr) *resource = arguments.hResource;
   if (!missing.empty()) {

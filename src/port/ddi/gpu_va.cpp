@@ -21,7 +21,7 @@ constexpr DdiInfo kGetRootPageTableSize{"DxgkDdiGetRootPageTableSize", nt::kPass
 template <typename Out, typename In>
 Status query_exactly(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type, In in, Out* out) {
   Out value;
-  std::memset(&value, 0, sizeof(value));
+  std::memset(&value, std::to_integer<int>(core.output_fill), sizeof(value));
   const Status status = core.query(type, &in, sizeof(in), &value, sizeof(value));
   if (is_success(status)) *out = value;
   return status;
@@ -65,7 +65,7 @@ Result<GpuMmuCaps> GpuVaPort::query_gpu_mmu() {
   for (uint32_t level = 0; level < result.level_count; ++level) {
     DXGK_QUERYPAGETABLELEVELDESCIN in{};
     in.LevelIndex = static_cast<WORD>(level);
-    DXGK_PAGE_TABLE_LEVEL_DESC desc{};
+    DXGK_PAGE_TABLE_LEVEL_DESC desc;
     status = query_exactly(core_, DXGKQAITYPE_PAGETABLELEVELDESC, in, &desc);
     if (!is_success(status)) return Error(status);
     result.levels.push_back({.index_bits = desc.PageTableIndexBitCount,
@@ -119,6 +119,14 @@ Result<uint64_t> GpuVaPort::get_root_page_table_size(uint32_t entry_count) {
         "The size of the root page table: a multiple of the page size of its segment, below 4 GiB.",
         "Multiply by the size of an entry and round up to 4096 bytes.",
         Status::kDeviceConfigurationError));
+  }
+  if (arguments.NumberOfPte < entry_count) {
+    (void)core_.violation(
+        "VA-05", kGetRootPageTableSize.name,
+        fmt::format("It was asked for {} entries and set NumberOfPte to {}.", entry_count,
+                    arguments.NumberOfPte),
+        "The number of entries that a table of the answered size has: no fewer than asked for.",
+        "Leave NumberOfPte, or set it to what fits into the size.", Status::kSuccess);
   }
   return uint64_t{bytes};
 }

@@ -16,9 +16,15 @@
 #include "tools/dxgkit/clients/softgpu_job.h"
 #include "tools/dxgkit/clients/softgpu_overreach.h"
 
+/* Of the hardware's manual. */
+#define REVISION 0x00010001u
+#define APERTURE_BYTES 0x10000000ull
+#define VERSION_WDDM2_0 0x5023u /* DXGKDDI_INTERFACE_VERSION_WDDM2_0 */
+
 typedef struct Client {
-  uint32_t node_count;
+  DxgkitClientAdapter adapter;
   uint32_t allocation_bytes_max;
+  uint32_t page_bytes; /* of video memory; 0 until the facts are judged */
 } Client;
 
 static int matches(uint16_t vendor_id, uint16_t device_id) {
@@ -33,16 +39,11 @@ static const char* open_client(const DxgkitClientAdapter* adapter, void** client
   if (info.magic != SGPU_UMD_ADAPTER_MAGIC)
     return "the driver is not softgpu's: another magic number";
   if (info.version < SGPU_UMD_VERSION) return "the driver speaks an older version";
-  /* What it says of itself in two ways. */
-  if (info.size_bytes != sizeof(info)) return "the driver filled another structure";
-  if (info.node_count != adapter->node_count) return "the driver names another number of nodes";
-  const uint32_t addresses = adapter->gpu_virtual_addresses;
-  if (((info.flags & SGPU_UMD_ADAPTER_GPU_VA) != 0) != addresses ||
-      (info.va_bits != 0) != addresses)
-    return "the driver's flags and its contexts are of two memory models";
   Client* made = malloc(sizeof(*made));
   if (made == NULL) return "no memory";
-  made->node_count = info.node_count;
+  made->adapter = *adapter;
+  made->page_bytes = 0;
+  made->adapter.umd_private = NULL; /* valid for this call only */
   made->allocation_bytes_max = info.allocation_bytes_max;
   *client = made;
   return NULL;
@@ -54,7 +55,7 @@ static const char* pack_context(void* client, uint32_t node, void* data, uint32_
                                 uint32_t* bytes) {
   const Client* self = client;
   SgpuUmdContext request = {.magic = SGPU_UMD_CONTEXT_MAGIC, .version = SGPU_UMD_VERSION};
-  if (node >= self->node_count) return "there is no such node";
+  if (node >= self->adapter.node_count) return "there is no such node";
   if (capacity < sizeof(request)) return "too little room";
   memcpy(data, &request, sizeof(request));
   *bytes = sizeof(request);
@@ -291,6 +292,29 @@ static int is_valid_allocation(const SgpuUmdAllocation* request) {
          pitch * request->height <= SGPU_UMD_ALLOCATION_BYTES_MAX;
 }
 
+/* Video memory is segment 1, the aperture segment 2. */
+static const char* judge_place(const SgpuUmdAllocation* made,
+                               const DxgkitClientAllocationFacts* facts, uint32_t page_bytes) {
+  const int staging = made->placement == SGPU_UMD_PLACE_STAGING;
+  const int any = made->placement == SGPU_UMD_PLACE_ANY;
+  const uint32_t segments = staging ? 2 : any ? 3 : 1;
+  /* CpuVisible is bit 0, Cached bit 2. */
+  const uint32_t flags = (made->placement != SGPU_UMD_PLACE_VRAM ? 1u : 0) | (staging ? 4u : 0);
+  if (facts->size_bytes != made->size_bytes) return "the kernel was told another size";
+  if (page_bytes != 0 && facts->alignment != (staging ? 4096u : page_bytes))
+    return "the kernel was told another alignment";
+  if (facts->read_segments != segments || facts->write_segments != segments)
+    return "it may not be where its placement says";
+  if (facts->eviction_segments != 0) return "it is evicted through a segment";
+  /* The first preference in bits 0 to 4, the second behind its direction. */
+  if (facts->preferred != (staging ? 2u : any ? 1u | 2u << 6 : 1u))
+    return "it prefers another segment";
+  if (facts->flags != flags) return "its flags are not those of its placement";
+  if (facts->renaming_max != (staging ? 4u : 1u)) return "another number of instances";
+  if (facts->priority != 0x78000000u) return "another priority"; /* normal */
+  return NULL;
+}
+
 static const char* judge_allocation(const Client* self, const DxgkitClientAnswer* answer) {
   SgpuUmdAllocation sent, returned;
   if (answer->bytes < sizeof(sent)) return answer->status < 0 ? NULL : "it is too short";
@@ -310,7 +334,8 @@ static const char* judge_allocation(const Client* self, const DxgkitClientAnswer
     const int fits = sent.size_bytes <= self->allocation_bytes_max;
     return fits && !answer->no_memory ? "it is as the interface says" : NULL;
   }
-  return memcmp(&sent, &returned, sizeof(sent)) == 0 ? NULL : "wrong size or pitch came back";
+  if (memcmp(&sent, &returned, sizeof(sent)) != 0) return "wrong size or pitch came back";
+  return judge_place(&sent, answer->allocation, self->page_bytes);
 }
 
 static const char* judge_context(const DxgkitClientAnswer* answer) {
@@ -335,20 +360,141 @@ static const char* judge_escape(const Client* self, const DxgkitClientAnswer* an
                     sent.operation == SGPU_UMD_ESCAPE_QUERY_STATE;
   if (!valid) return answer->status < 0 ? NULL : "there is no such request";
   if (answer->status < 0) return "it is as the interface says";
-  if (returned.node_count != self->node_count) return "another number of nodes came back";
+  if (returned.node_count != self->adapter.node_count) return "another number of nodes came back";
   for (uint32_t i = 0; i < SGPU_UMD_NODES_MAX; ++i) {
     const SgpuUmdNodeState* const node = &returned.node[i];
     const SgpuUmdNodeState unused = {0};
     if (node->hardware_status != 0) return "it looked at the hardware without permission";
-    if (i >= self->node_count && memcmp(node, &unused, sizeof(unused)) != 0)
+    if (i >= self->adapter.node_count && memcmp(node, &unused, sizeof(unused)) != 0)
       return "a node that is not there has a state";
     if (node->submitted_fence != node->completed_fence) return "an idle node has work";
   }
   return NULL;
 }
 
+/* What the driver says of itself in two ways, to user mode here and to the kernel. */
+static const char* judge_adapter(const Client* self, const DxgkitClientAnswer* answer) {
+  SgpuUmdAdapterInfo info;
+  if (answer->bytes < sizeof(info)) return answer->status < 0 ? NULL : "there is not enough room";
+  if (answer->status < 0) return "it is as the interface says";
+  memcpy(&info, answer->returned, sizeof(info));
+  if (info.magic != SGPU_UMD_ADAPTER_MAGIC || info.version != SGPU_UMD_VERSION)
+    return "another magic number or version";
+  if (info.size_bytes != sizeof(info)) return "it filled another structure";
+  if (info.node_count != self->adapter.node_count) return "another number of nodes";
+  if (info.hardware_revision != REVISION) return "another revision of the hardware";
+  if (info.vram_bytes == 0 || info.vram_bytes % 4096 != 0)
+    return "a size of video memory that is none";
+  if (info.aperture_bytes != APERTURE_BYTES) return "another size of the aperture";
+  const uint64_t most = info.vram_bytes < SGPU_UMD_ALLOCATION_BYTES_MAX
+                            ? info.vram_bytes
+                            : SGPU_UMD_ALLOCATION_BYTES_MAX;
+  if (info.allocation_bytes_max != most) return "another size of the largest allocation";
+  const int explicit_residency = self->adapter.interface_version >= VERSION_WDDM2_0;
+  const int addresses = self->adapter.gpu_virtual_addresses != 0;
+  const uint32_t flags = (explicit_residency ? SGPU_UMD_ADAPTER_EXPLICIT_RESIDENCY : 0) |
+                         (addresses ? SGPU_UMD_ADAPTER_GPU_VA : 0);
+  if (info.flags != flags) return "its flags are not those of its memory model";
+  if (addresses ? info.va_bits != 30 && info.va_bits != 48 : info.va_bits != 0)
+    return "another width of addresses";
+  return NULL;
+}
+
+/* Flags of segments. */
+#define APERTURE 0x1u
+#define CPU_VISIBLE 0x4u
+#define CACHE_COHERENT 0x10u
+#define KEPT 0x380u /* what lasts is the device's to say */
+#define USE_64KB_PAGES 0x800u
+#define APPLICATION_TARGET 0x8000u
+#define LOCAL_GROUP 0x80000u
+#define NON_LOCAL_GROUP 0x100000u
+
+static const char* judge_segments(const DxgkitClientFacts* facts, int version2) {
+  if (facts->segment_count != 2) return "there is another number of segments";
+  const DxgkitClientSegment *vram = &facts->segments[0], *aperture = &facts->segments[1];
+  const uint32_t budgets = version2 ? APPLICATION_TARGET : 0;
+  const uint32_t often = KEPT | (facts->level_count == 4 ? USE_64KB_PAGES : 0);
+  if ((vram->flags & ~often) != (CPU_VISIBLE | budgets | (version2 ? LOCAL_GROUP : 0)))
+    return "the flags of video memory";
+  if (aperture->flags != (APERTURE | CACHE_COHERENT | budgets | (version2 ? NON_LOCAL_GROUP : 0)))
+    return "the flags of the aperture";
+  if (vram->base_address != 0x1000000000ull || aperture->base_address != 0x2000000000ull)
+    return "the address of a segment";
+  if (vram->commit_limit != vram->size_bytes || aperture->size_bytes != APERTURE_BYTES ||
+      aperture->commit_limit != APERTURE_BYTES || facts->aperture_commit_limit != APERTURE_BYTES)
+    return "the size of a segment";
+  if (facts->paging_segment != 0 || facts->paging_bytes != 65536 ||
+      facts->paging_private_bytes != 4096)
+    return "the paging buffers";
+  return NULL;
+}
+
+static const char* judge_page_tables(const DxgkitClientFacts* facts) {
+  const int two = facts->level_count == 2;
+  const int large = (facts->segments[0].flags & USE_64KB_PAGES) != 0;
+  if (facts->level_count == 0) return NULL;
+  if (!two && facts->level_count != 4) return "the number of levels";
+  if (!facts->read_only || !facts->no_execute || !facts->zero || !facts->cache_coherent)
+    return "a bit of the entries is missing";
+  if (facts->address_bits != (two ? 30 : 48)) return "the width of addresses";
+  if (facts->update_mode != (two ? 0 : 2)) return "who writes entries"; /* the CPU; the GPU */
+  if (facts->large_leaf_bytes != (large ? 4096 : 0)) return "the leaf of large pages";
+  for (uint32_t i = 0; i < facts->level_count; ++i) {
+    if (facts->levels[i].index_bits != (two && i == 1 ? 6 : 9)) return "the index of a level";
+    if (facts->levels[i].segment != (two || large ? 0 : 1) || facts->levels[i].paging_segment != 0)
+      return "where tables are";
+    if (facts->levels[i].bytes != 4096 || facts->levels[i].alignment != 4096)
+      return "the size of tables";
+  }
+  return NULL;
+}
+
+static const char* judge_facts(Client* self, const DxgkitClientFacts* facts) {
+  static const struct {
+    uint32_t type;
+    const char* name;
+  } kNodes[] = {{1, "3D"}, {6, "Copy"}};
+  const int version2 = self->adapter.interface_version >= VERSION_WDDM2_0;
+  /* With a screen it flips at once, too, and vertical syncs are turned off. */
+  const int screen = facts->flip_caps == 0xA && facts->scheduling_caps == 0x17;
+  if (!screen && (facts->flip_caps != 0x2 || facts->scheduling_caps != 0x15))
+    return "FlipCaps or SchedulingCaps";
+  if (facts->wddm_version != (version2 ? 0x2000 : 0x1300)) return "WDDMVersion";
+  if (facts->graphics_preemption != 200 || facts->compute_preemption != 200)
+    return "where engines can be preempted";
+  uint32_t per_engine_tdr = 1, model = 0;
+  for (uint32_t i = 0; i < facts->setting_count; ++i) {
+    const DxgkitClientSetting* const setting = &facts->settings[i];
+    if (strcmp(setting->name, "PerEngineTdr") == 0) per_engine_tdr = setting->value != 0;
+    if (strcmp(setting->name, "MemoryModel") == 0 && version2) model = setting->value;
+  }
+  const uint32_t levels = model == 0 ? 0 : model == 1 ? 2 : 4;
+  const uint32_t large = facts->segments[0].flags & USE_64KB_PAGES;
+  if (facts->level_count != levels || (large != 0) != (model == 3)) return "another memory model";
+  if (facts->per_engine_tdr != per_engine_tdr) return "SupportPerEngineTDR";
+  if (!facts->removal_in_hibernation) return "SupportSurpriseRemovalInHibernation";
+  if (facts->paging_node != SGPU_UMD_NODE_COPY) return "PagingNode";
+  if (facts->slot_id_max != 2) return "MaxAllocationListSlotId";
+  if (facts->highest_address != 0xFFFFFFFFFull) return "HighestAcceptableAddress";
+  if (facts->node_count != 2 || facts->nodes == NULL) return "the nodes";
+  for (uint32_t i = 0; i < 2; ++i) {
+    const DxgkitClientNode* const node = &facts->nodes[i];
+    if (node->engine_type != kNodes[i].type || strcmp(node->name, kNodes[i].name) != 0)
+      return "the type or the name of a node";
+    if (node->gpu_mmu != self->adapter.gpu_virtual_addresses) return "GpuMmuSupported of a node";
+  }
+  const char* const wrong = judge_segments(facts, version2);
+  if (wrong == NULL) self->page_bytes = facts->segments[0].flags & USE_64KB_PAGES ? 65536 : 4096;
+  return wrong != NULL ? wrong : judge_page_tables(facts);
+}
+
 static const char* judge(void* client, const DxgkitClientAnswer* answer) {
   switch (answer->kind) {
+    case DXGKIT_CLIENT_DATA_FACTS:
+      return judge_facts(client, answer->returned);
+    case DXGKIT_CLIENT_DATA_ADAPTER:
+      return judge_adapter(client, answer);
     case DXGKIT_CLIENT_DATA_ALLOCATION:
       return judge_allocation(client, answer);
     case DXGKIT_CLIENT_DATA_CONTEXT:
@@ -358,6 +504,14 @@ static const char* judge(void* client, const DxgkitClientAnswer* answer) {
     default:
       return NULL;
   }
+}
+
+static int setting(uint32_t index, DxgkitClientSetting* setting) {
+  static const DxgkitClientSetting kSettings[] = {
+      {"PerEngineTdr", 0, 0}, {"PerEngineTdr", 1, 0}, {"MemoryModel", 4, 1}};
+  if (index >= sizeof(kSettings) / sizeof(kSettings[0])) return 0;
+  *setting = kSettings[index];
+  return 1;
 }
 
 const DxgkitClient* dxgkit_client(uint32_t version) {
@@ -377,7 +531,8 @@ const DxgkitClient* dxgkit_client(uint32_t version) {
                                        .record_virtual = record_virtual,
                                        .record_overreach = record_overreach,
                                        .example = example,
-                                       .judge = judge};
+                                       .judge = judge,
+                                       .setting = setting};
   (void)version;
   return &kClient;
 }

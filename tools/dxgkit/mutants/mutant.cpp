@@ -192,6 +192,39 @@ NTSTATUS query_first_segment(HANDLE adapter, const DXGKARG_QUERYADAPTERINFO* arg
   if (query->pSegmentDescriptor != nullptr) change(query->pSegmentDescriptor);
   return status;
 }
+NTSTATUS NTAPI keep_in_standby(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  return query_first_segment(adapter, args, [](DXGK_SEGMENTDESCRIPTOR3* segment) {
+    segment->Flags.PreservedDuringStandby = 1;
+  });
+}
+NTSTATUS NTAPI forget_cpu_visible(IN_CONST_HANDLE adapter,
+                                  IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  return query_first_segment(
+      adapter, args, [](DXGK_SEGMENTDESCRIPTOR3* segment) { segment->Flags.CpuVisible = 0; });
+}
+/// It knows no device but the author's own.
+NTSTATUS NTAPI want_memory(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  bool known = true;
+  const NTSTATUS status =
+      query_first_segment(adapter, args, [&](const DXGK_SEGMENTDESCRIPTOR3* segment) {
+        known = segment->Size == 64 << 20;
+      });
+  return known ? status : STATUS_DEVICE_CONFIGURATION_ERROR;
+}
+/// The caps promise engines that are reset, and the setting takes the entries away.
+NTSTATUS NTAPI promise_engine_resets(IN_CONST_HANDLE adapter,
+                                     IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  if (args->Type == DXGKQAITYPE_DRIVERCAPS && NT_SUCCESS(status))
+    static_cast<DXGK_DRIVERCAPS*>(args->pOutputData)->SupportPerEngineTDR = TRUE;
+  return status;
+}
+NTSTATUS NTAPI another_maximum(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  if (args->Type == DXGKQAITYPE_UMDRIVERPRIVATE && NT_SUCCESS(status))
+    static_cast<SgpuUmdAdapterInfo*>(args->pOutputData)->allocation_bytes_max = PAGE_SIZE;
+  return status;
+}
 NTSTATUS NTAPI base_inside_page(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
   return query_first_segment(
       adapter, args, [](DXGK_SEGMENTDESCRIPTOR3* segment) { segment->BaseAddress.QuadPart += 16; });
@@ -242,6 +275,12 @@ NTSTATUS NTAPI keep_lock(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEDEVICE ar
   return whole.DxgkDdiCreateDevice(adapter, args);
 }
 
+NTSTATUS NTAPI rename_more(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEALLOCATION args) {
+  const NTSTATUS status = whole.DxgkDdiCreateAllocation(adapter, args);
+  if (NT_SUCCESS(status) && args->NumAllocations != 0)
+    args->pAllocationInfo[0].MaximumRenamingListLength += 1;
+  return status;
+}
 NTSTATUS NTAPI leave_eviction(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEALLOCATION args) {
   const UINT set = args->NumAllocations == 0 ? 0 : args->pAllocationInfo[0].EvictionSegmentSet;
   const NTSTATUS status = whole.DxgkDdiCreateAllocation(adapter, args);
@@ -520,10 +559,16 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("no_device_needed")) data->DxgkDdiStartDevice = start_without_device;
   if (chosen("unmaps_nothing")) data->DxgkDdiStartDevice = unmap_nothing;
   if (chosen("frees_otherwise")) data->DxgkDdiStopDevice = free_more;
+  if (chosen("keeps_nothing")) data->DxgkDdiQueryAdapterInfo = keep_in_standby;
+  if (chosen("one_device")) data->DxgkDdiQueryAdapterInfo = want_memory;
+  if (chosen("setting_forgotten")) data->DxgkDdiQueryAdapterInfo = promise_engine_resets;
+  if (chosen("memory_hidden")) data->DxgkDdiQueryAdapterInfo = forget_cpu_visible;
+  if (chosen("maximum_odd")) data->DxgkDdiQueryAdapterInfo = another_maximum;
   if (chosen("any_size")) data->DxgkDdiQueryAdapterInfo = fill_any_size;
   if (chosen("all_types")) data->DxgkDdiQueryAdapterInfo = know_all_types;
   if (chosen("overlays_left_out")) data->DxgkDdiQueryAdapterInfo = leave_overlays;
   if (chosen("eviction_left_out")) data->DxgkDdiCreateAllocation = leave_eviction;
+  if (chosen("instances_odd")) data->DxgkDdiCreateAllocation = rename_more;
   if (chosen("close_fails")) data->DxgkDdiCloseAllocation = fail_close;
   if (chosen("cancel_missing")) data->DxgkDdiCancelCommand = nullptr;
   if (chosen("start_error_ignored")) data->DxgkDdiStartDevice = believe_device_information;

@@ -5,6 +5,7 @@
 
 #include "dxgk/core/segment_flags.h"
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/facts.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -33,7 +34,7 @@ Outcome ask_privately(Bench& bench) {
   for (const size_t size : kSizes) {
     std::vector<std::byte> data(size);
     for (std::byte& byte : data) byte = static_cast<std::byte>(bench.random());
-    if (!client.query_umd_private(data)) ++refused;
+    if (!is_success(from_ntstatus(client.query_umd_private(data)))) ++refused;
     if (!bench.running()) return Outcome::failed(fmt::format("it ended at {} bytes", size));
   }
   return Outcome::ok(fmt::format("{} sizes, {} refused", kSizes.size(), refused));
@@ -74,6 +75,7 @@ Outcome cpu_addresses(Bench& bench) {
 
 Outcome open_client(Bench& bench) {
   if (const Answer<void> open = bench.open_client(); !open) return Outcome::failed(open.error());
+  if (const std::string wrong = judge_facts(bench); !wrong.empty()) return Outcome::failed(wrong);
   return Outcome::ok(fmt::format("client {}", bench.plugin()->name()));
 }
 

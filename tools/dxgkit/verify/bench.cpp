@@ -55,23 +55,24 @@ void Bench::power_off() {
   known_leaks_.clear();
 }
 
-Outcome Bench::load_again(const nt::KernelConfig& kernel_config) {
+Outcome Bench::load_again(const nt::KernelConfig& kernel_config, const DeviceChoice& device) {
   power_off();
   filled_entries_.clear();
-  return load(kernel_config);
+  return load(kernel_config, device);
 }
 
 bool Bench::start_over() {
   return load_again().kind == Outcome::Kind::kOk && start().kind == Outcome::Kind::kOk;
 }
 
-Outcome Bench::load() { return load(kernel_config_); }
+Outcome Bench::load() { return load(kernel_config_, device()); }
 
-Outcome Bench::load(const nt::KernelConfig& kernel_config) {
+Outcome Bench::load(const nt::KernelConfig& kernel_config, const DeviceChoice& device) {
   WorldConfig config;
-  config.devices = {options_.device};
+  config.devices = {device};
   config.vram_bytes = uint64_t{64} << 20;
   config.kernel = kernel_config;
+  machine_config_ = kernel_config;
   std::expected<std::unique_ptr<World>, std::string> world =
       World::create(runtime_, findings_, config);
   if (!world.has_value()) return Outcome::failed(world.error());
@@ -112,6 +113,16 @@ Outcome Bench::load(const nt::KernelConfig& kernel_config) {
       std::make_unique<dxgk::System>(runtime_, world_->machine(), world_->kernel(), findings_);
   return Outcome::ok(fmt::format("interface version {:#06x}, {} entries", interface_version_,
                                  filled_entries_.size()));
+}
+
+bool Bench::is_configured(std::string_view name) const {
+  return std::ranges::any_of(kernel_config_.registry, [&](const auto& key) {
+    return std::ranges::any_of(key.second, [&](const auto& value) {
+      return std::ranges::equal(value.first, name, [](char a, char b) {
+        return (static_cast<unsigned char>(a) | 0x20) == (static_cast<unsigned char>(b) | 0x20);
+      });
+    });
+  });
 }
 
 Outcome Bench::start(const StartChanges& changes) {
@@ -222,14 +233,15 @@ Answer<void> Bench::open_client() {
 Answer<Plugin::Instance*> Bench::client_code() {
   if (client_code_) return client_code_.get();
   const DxgkitClient& functions = plugin_->functions();
-  std::vector<std::byte> umd_private(functions.umd_private_bytes);
-  if (!umd_private.empty()) {
-    if (functions.fill_umd_private != nullptr) {
-      functions.fill_umd_private(umd_private.data(), functions.umd_private_bytes);
-    }
+  std::vector<std::byte> sent(functions.umd_private_bytes), umd_private;
+  if (!sent.empty()) {
+    if (functions.fill_umd_private != nullptr)
+      functions.fill_umd_private(sent.data(), functions.umd_private_bytes);
+    umd_private = sent;
     Client asking(*this, "client");
     DXGKIT_VERIFY_TRY(asking.open_adapter());
-    DXGKIT_VERIFY_TRY(asking.query_umd_private(umd_private));
+    DXGKIT_VERIFY_TRY(
+        check_answer("D3DKMTQueryAdapterInfo", asking.query_umd_private(umd_private)));
   }
   const bus::PciIdentity& identity = world_->function().identity();
   DxgkitClientAdapter adapter{};
@@ -246,8 +258,36 @@ Answer<Plugin::Instance*> Bench::client_code() {
   }
   Answer<std::unique_ptr<Plugin::Instance>> opened = plugin_->open(adapter);
   if (!opened.has_value()) return std::unexpected(opened.error());
+  if (!sent.empty()) {
+    if (std::string wrong = judge_adapter(**opened, Status::kSuccess, sent, umd_private);
+        !wrong.empty())
+      return std::unexpected(std::move(wrong));
+  }
   client_code_ = std::move(*opened);
   return client_code_.get();
+}
+
+std::string Bench::judge_adapter(const Plugin::Instance& code, Status status,
+                                 std::span<const std::byte> sent,
+                                 std::span<const std::byte> returned) {
+  DxgkitClientAnswer answer{};
+  answer.kind = DXGKIT_CLIENT_DATA_ADAPTER;
+  answer.status = to_ntstatus(status);
+  answer.bytes = static_cast<uint32_t>(sent.size());
+  answer.sent = sent.data();
+  answer.returned = returned.data();
+  const std::string wrong = code.judge(answer);
+  if (wrong.empty()) return {};
+  findings_.report(
+      {.rule = "LIFE-25",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiQueryAdapterInfo(UMDRIVERPRIVATE)",
+       .actual = fmt::format("A buffer of {} bytes got {}, and client {} says: {}.", sent.size(),
+                             status_text(status), plugin_->name(), wrong),
+       .expected = "The answer that the interface of driver and user mode asks for.",
+       .fix = "Compare what the driver writes, member by member, with what user mode may expect.",
+       .confidence = verifier::Confidence::kInferred});
+  return wrong;
 }
 
 Answer<std::vector<std::byte>> Bench::context_data(uint32_t node) {

@@ -84,10 +84,19 @@ class Bench {
   bool start_over();
   /// After `unload`: loads a new copy of the driver into a new machine, and starts nothing.
   Outcome load_again() { return load_again(kernel_config_); }
-  Outcome load_again(const nt::KernelConfig& kernel_config);
+  Outcome load_again(const nt::KernelConfig& kernel_config) {
+    return load_again(kernel_config, device());
+  }
+  Outcome load_again(const nt::KernelConfig& kernel_config, const DeviceChoice& device);
+  /// The device of the run; a machine may have been loaded with another one.
+  const DeviceChoice& device() const { return options_.device; }
   const nt::KernelConfig& kernel_config() const { return kernel_config_; }
+  /// Of the machine that was loaded last.
+  const nt::KernelConfig& machine_config() const { return machine_config_; }
   /// Values of the registry that the driver has asked for by name, in any machine.
   const std::set<std::u16string>& asked_values() const { return asked_values_; }
+  /// True if the command line sets a value of that name.
+  bool is_configured(std::string_view name) const;
   /// The device leaves the machine, without a word to the kernel.
   void pull_out() { world_->pull_out(); }
   /// The kernel takes notice of that; not on an adapter that was stopped.
@@ -166,6 +175,9 @@ class Bench {
   Answer<void> open_client();
   /// The plug-in, opened on the running adapter (the first time with UMDRIVERPRIVATE).
   Answer<Plugin::Instance*> client_code();
+  /// LIFE-25: has the plug-in judge an answer to UMDRIVERPRIVATE. What is wrong; empty: nothing.
+  std::string judge_adapter(const Plugin::Instance& code, Status status,
+                            std::span<const std::byte> sent, std::span<const std::byte> returned);
   /// The private data of a context from the plug-in, or none.
   Answer<std::vector<std::byte>> context_data(uint32_t node);
 
@@ -185,12 +197,13 @@ class Bench {
 
  private:
   void power_off();
-  Outcome load(const nt::KernelConfig& kernel_config);
+  Outcome load(const nt::KernelConfig& kernel_config, const DeviceChoice& device);
 
   runtime::Runtime& runtime_;
   const VerifyOptions& options_;
   const std::string driver_path_;
   const nt::KernelConfig& kernel_config_;
+  nt::KernelConfig machine_config_;
   const Plugin* plugin_;
   verifier::Findings& findings_;
   verifier::SituationLog situations_;
@@ -296,7 +309,7 @@ class Client {
   /// True if the device was lost to a page fault.
   bool page_faulted(D3DKMT_HANDLE device);
 
-  Answer<void> query_umd_private(std::span<std::byte> data);
+  NTSTATUS query_umd_private(std::span<std::byte> data);
   /// False if the device has been lost.
   bool active(D3DKMT_HANDLE device);
 

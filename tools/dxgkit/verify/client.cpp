@@ -299,7 +299,7 @@ Answer<void> Client::wait_idle(D3DKMT_HANDLE device) {
   return check_answer("D3DKMTWaitForIdle", D3DKMTWaitForIdle(&wait));
 }
 
-Answer<void> Client::query_umd_private(std::span<std::byte> data) {
+NTSTATUS Client::query_umd_private(std::span<std::byte> data) {
   bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_QUERYADAPTERINFO query{};
@@ -307,7 +307,7 @@ Answer<void> Client::query_umd_private(std::span<std::byte> data) {
   query.Type = KMTQAITYPE_UMDRIVERPRIVATE;
   query.pPrivateDriverData = data.data();
   query.PrivateDriverDataSize = static_cast<UINT>(data.size());
-  return check_answer("D3DKMTQueryAdapterInfo", D3DKMTQueryAdapterInfo(&query));
+  return D3DKMTQueryAdapterInfo(&query);
 }
 
 bool Client::active(D3DKMT_HANDLE device) {

@@ -9,47 +9,12 @@
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/canvas.h"
 #include "tools/dxgkit/verify/pattern.h"
+#include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
 namespace {
 
 constexpr const char* kOnScreen = "a primary is on the screen and cannot be evicted";
-
-/// A job whose allocations must survive `between`. It runs afterwards and must be right.
-Answer<void> across(Bench& bench, const std::function<Status()>& between) {
-  if (bench.plugin() == nullptr) {
-    const Status status = between();
-    if (is_success(status)) return {};
-    return std::unexpected(status_text(status));
-  }
-  Client client(bench, "across");
-  DXGKIT_VERIFY_TRY(client.open_adapter());
-  const Answer<D3DKMT_HANDLE> device = client.create_device();
-  if (!device) return std::unexpected(device.error());
-  const uint64_t seed = bench.random();
-  const Answer<std::unique_ptr<Job>> job = Job::create(bench, client, *device, seed, 0);
-  if (!job) return std::unexpected(job.error());
-  for (const ClientAllocation& one : (*job)->allocations())
-    static_cast<void>(bench.exercise().page_in(client.process(), one.handle));
-  if (const Status status = between(); !is_success(status))
-    return std::unexpected(status_text(status));
-  // The allocations filled before must keep their content, or the job comes out wrong.
-  const Answer<std::vector<std::byte>> data = bench.context_data(0);
-  if (!data) return std::unexpected(data.error());
-  Answer<ClientContext> context = client.create_context(*device, 0, *data);
-  if (!context) return std::unexpected(context.error());
-  DXGKIT_VERIFY_TRY((*job)->submit(*context));
-  const Answer<void> idle = client.wait_idle(*device);
-  if (!idle && client.active(*device)) return idle;
-  std::string wrong = idle ? std::string() : lost_text(client, *device);
-  if (const Answer<void> right = idle ? (*job)->check() : Answer<void>(); !right)
-    wrong = right.error();
-  if (!wrong.empty()) {
-    report_result(bench, wrong);
-    return std::unexpected(wrong);
-  }
-  return client.destroy_device(*device);
-}
 
 const char* content_note(Bench& bench) {
   return bench.plugin() == nullptr ? "" : ", content kept, work runs";
@@ -72,7 +37,7 @@ Outcome shared_line(Bench& bench) {
 
 Outcome reset(Bench& bench) {
   bool busy = false;
-  const Answer<void> done = across(bench, [&] {
+  const Answer<void> done = work_across(bench, [&] {
     const Status status = bench.exercise().reset();
     busy = status == Status::kGraphicsAllocationBusy;
     return busy ? Status::kSuccess : status;
@@ -85,7 +50,7 @@ Outcome reset(Bench& bench) {
 Outcome power(Bench& bench) {
   for (int i = 0; i < 2; ++i) {
     bool busy = false;
-    const Answer<void> done = across(bench, [&] {
+    const Answer<void> done = work_across(bench, [&] {
       const Status status = bench.exercise().power_cycle();
       busy = status == Status::kGraphicsAllocationBusy;
       return busy ? Status::kSuccess : status;
@@ -109,7 +74,7 @@ Outcome restart(Bench& bench) {
   const Outcome started = bench.start();
   if (started.kind != Outcome::Kind::kOk) return started;
   if (bench.display_only()) return Outcome::ok("stopped, removed, added and started again");
-  const Answer<void> works = across(bench, [] { return Status::kSuccess; });
+  const Answer<void> works = work_across(bench, [] { return Status::kSuccess; });
   if (!works) return Outcome::failed("after the second start: " + works.error());
   return Outcome::ok("stopped with a client on it, removed, added and started again");
 }
@@ -280,7 +245,7 @@ std::vector<Step> all_steps() {
        {begin_steps(), object_steps(), memory_steps(), failure_steps(), work_steps(),
         timeout_steps(), private_data_steps(), overreach_steps(), address_steps(),
         page_table_steps(), render_pass_steps(), transfer_steps(), world_steps(), display_steps(),
-        vidpn_steps(), start_steps(), end_steps(), removal_steps()})
+        vidpn_steps(), start_steps(), end_steps(), device_steps(), removal_steps()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kPrivateBytesMax = 64 * 1024;
 constexpr uint32_t kJobAllocationsMax = 16;
+constexpr size_t kSettingsMax = 16;
 constexpr uint64_t kJobAllocationBytesMax = uint64_t{64} << 20;
 
 template <typename T>
@@ -96,8 +97,20 @@ bool Plugin::knows_overreach() const {
 }
 
 bool Plugin::judges() const {
-  return functions_->version >= 2 && functions_->size_bytes >= sizeof(DxgkitClient) &&
+  return functions_->version >= 2 && functions_->size_bytes >= offsetof(DxgkitClient, setting) &&
          functions_->judge != nullptr;
+}
+
+std::vector<DxgkitClientSetting> Plugin::settings() const {
+  std::vector<DxgkitClientSetting> all;
+  if (functions_->version < 2 || functions_->size_bytes < sizeof(DxgkitClient) ||
+      functions_->setting == nullptr)
+    return all;
+  DxgkitClientSetting one{};
+  while (all.size() < kSettingsMax &&
+         functions_->setting(static_cast<uint32_t>(all.size()), &one) != 0)
+    all.push_back(one);
+  return all;
 }
 
 bool Plugin::matches(uint16_t vendor_id, uint16_t device_id) const {

@@ -30,6 +30,8 @@ class Plugin {
   bool knows_overreach() const;
   /// True if it has a judge.
   bool judges() const;
+  /// What the driver documents of its settings; empty without.
+  std::vector<DxgkitClientSetting> settings() const;
 
   template <typename T>
   using Answer = std::expected<T, std::string>;

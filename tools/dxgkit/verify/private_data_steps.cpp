@@ -150,6 +150,20 @@ class Exchange {
     answer.bytes = static_cast<uint32_t>(one.data.size());
     answer.sent = one.data.data();
     answer.returned = data.data();
+    DxgkitClientAllocationFacts facts{};
+    if (kind == DXGKIT_CLIENT_DATA_ALLOCATION && is_success(status)) {
+      const port::AllocationInfo info = bench_.shortage().last_allocation();
+      facts = {.size_bytes = info.size,
+               .alignment = info.alignment,
+               .read_segments = info.supported_read,
+               .write_segments = info.supported_write,
+               .eviction_segments = info.eviction,
+               .preferred = info.preferred,
+               .flags = info.flags,
+               .renaming_max = info.maximum_renaming,
+               .priority = info.priority};
+      answer.allocation = &facts;
+    }
     const std::string wrong = code_.judge(answer);
     if (wrong.empty()) return is_success(status);
     ++wrong_;
@@ -328,14 +342,20 @@ Outcome sizes(Bench& bench) {
   const DxgkitClient& functions = bench.plugin()->functions();
   const uint32_t right = functions.umd_private_bytes;
   if (right == 0) return Outcome::skipped("the client asks for no private data of the adapter");
-  size_t asked = 0, refused = 0;
+  const Answer<Plugin::Instance*> code = bench.client_code();
+  if (!code) return Outcome::failed(code.error());
+  size_t asked = 0, refused = 0, wrong = 0;
   Client client(bench, "umd private");
   if (const Answer<void> open = client.open_adapter(); !open) return Outcome::failed(open.error());
   const auto ask = [&](uint32_t bytes) -> std::optional<Data> {
     Data data(std::max(bytes, right));
     if (functions.fill_umd_private != nullptr) functions.fill_umd_private(data.data(), right);
+    data.resize(bytes);
+    const Data sent = data;
     ++asked;
-    if (client.query_umd_private(std::span(data).first(bytes))) return data;
+    const Status status = from_ntstatus(client.query_umd_private(data));
+    if (bench.running() && !bench.judge_adapter(**code, status, sent, data).empty()) ++wrong;
+    if (is_success(status)) return data;
     ++refused;
     return std::nullopt;
   };
@@ -356,6 +376,7 @@ Outcome sizes(Bench& bench) {
            .fix = "Answer from what StartDevice found out once, and write each member."});
     }
   }
+  if (wrong != 0) return Outcome::failed(fmt::format("{} answers are wrong", wrong));
   return Outcome::ok(fmt::format("{} times, {} refused", asked, refused));
 }
 

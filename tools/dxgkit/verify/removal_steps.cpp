@@ -55,16 +55,6 @@ std::string plain(std::u16string_view name) {
   return text;
 }
 
-bool is_configured(const nt::KernelConfig& config, const std::string& name) {
-  return std::ranges::any_of(config.registry, [&](const auto& key) {
-    return std::ranges::any_of(key.second, [&](const auto& value) {
-      return std::ranges::equal(value.first, name, [](char a, char b) {
-        return (static_cast<unsigned char>(a) | 0x20) == (static_cast<unsigned char>(b) | 0x20);
-      });
-    });
-  });
-}
-
 /// What the driver is with that value in its keys: all that it says of itself.
 std::string face_with(Bench& bench, const std::string& name, const nt::RegistryValue& value) {
   nt::KernelConfig config = bench.kernel_config();
@@ -94,7 +84,7 @@ Outcome registry_values(Bench& bench) {
   for (const std::u16string& asked : bench.asked_values()) {
     const std::string name = plain(asked);
     // What the command line sets chooses the driver's face, and stays.
-    if (name.empty() || is_configured(bench.kernel_config(), name)) continue;
+    if (name.empty() || bench.is_configured(name)) continue;
     if (names.size() < kValuesMax) names.push_back(name);
   }
   if (names.empty()) return Outcome::skipped("the driver asks for no value of the registry");

@@ -8,6 +8,8 @@
 
 #include "base/status.h"
 #include "port/fault_injector.h"
+#include "runtime/sync.h"
+#include "runtime/thread_annotations.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/verify/mutator.h"
 
@@ -47,6 +49,16 @@ class Shortage final : public port::FaultInjector {
   uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
   void shape(port::SegmentsInfo*) override {}
   std::optional<Status> before_callback(std::string_view callback) override;
+  void allocation_made(const port::AllocationInfo& info) override {
+    const runtime::MutexLock lock(lock_);
+    last_allocation_ = info;
+    last_allocation_.private_data = {};
+  }
+  /// What the driver said of the allocation that it made last.
+  port::AllocationInfo last_allocation() {
+    const runtime::MutexLock lock(lock_);
+    return last_allocation_;
+  }
 
  private:
   enum class What : uint8_t { kNothing, kMemory, kCallback };
@@ -54,6 +66,8 @@ class Shortage final : public port::FaultInjector {
   bool strikes(What what, std::string_view name);
 
   Mutator* const mutator_;
+  runtime::Mutex lock_;
+  port::AllocationInfo last_allocation_ DXGKIT_GUARDED_BY(lock_);
   std::atomic<What> what_{What::kNothing};
   std::atomic<During> during_{During::kMaking};
   std::atomic<uint32_t> left_{0};  // requests until the one that fails, that one included

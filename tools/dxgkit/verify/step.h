@@ -59,6 +59,7 @@ std::span<const Step> vidpn_steps();
 std::span<const Step> start_steps();
 std::span<const Step> end_steps();
 std::span<const Step> removal_steps();
+std::span<const Step> device_steps();
 std::vector<Step> all_steps();
 
 }  // namespace dxgkit::tool::verify

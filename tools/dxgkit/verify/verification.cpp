@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dxgk/inspection.h"
 #include "runtime/deadlock_note.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/report.h"
@@ -16,6 +17,31 @@ constexpr size_t kEventsMax = size_t{1} << 22;
 
 bool is_mistake(const verifier::Finding& finding) {
   return finding.severity != verifier::Severity::kWarning;
+}
+
+/// Of the running machine. 0 where time is not the device's, or interrupts are taken away.
+uint64_t late_reports(Bench& bench) {
+  if (!bench.simulated() || bench.mutated() || !bench.running()) return 0;
+  const Result<dxgk::Inspection> inspection = dxgk::Inspection::of(bench.system(), bench.luid());
+  return inspection.has_value() ? inspection->late_reports() : 0;
+}
+
+bool makes_devices_fail(const Step& step) {
+  return std::ranges::any_of(timeout_steps(), [&](const Step& one) { return one.run == step.run; });
+}
+
+void report_late(verifier::Findings& findings) {
+  findings.report(
+      {.rule = "TDR-01",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiInterruptRoutine",
+       .actual = "A node reported completed work only when it was asked for its fence, TdrDelay "
+                 "after it was submitted.",
+       .expected = "The device interrupts, and the driver reports each completion at once.",
+       .fix = "Check that the interrupt is enabled in all states of the device, after a start, a "
+              "reset and a sleep, and that what it reports is acknowledged.",
+       .windows = "Each submission takes seconds.",
+       .confidence = verifier::Confidence::kInferred});
 }
 
 }  // namespace
@@ -66,10 +92,12 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
       .name = step.name, .title = step.title, .outcome = {}, .calls = {}, .findings = {}};
   const size_t findings_before = findings_.all().size();
   const runtime::TimeNs began = runtime.now();
+  const uint64_t late = late_reports(bench);
   if (const std::optional<std::string> why = why_not(bench, step)) {
     result.outcome = Outcome::skipped(*why);
   } else {
     result.outcome = step.run(bench);
+    if (late_reports(bench) > late && !makes_devices_fail(step)) report_late(findings_);
   }
   const std::set<std::string> expected = bench.take_expected_warnings();
   const std::vector<verifier::Finding> all = findings_.all();

@@ -57,4 +57,39 @@ Answer<NodeJobs> run_on_each_node(Bench& bench, const std::string& name) {
   return jobs;
 }
 
+Answer<void> work_across(Bench& bench, const std::function<Status()>& between) {
+  if (bench.plugin() == nullptr) {
+    const Status status = between();
+    if (is_success(status)) return {};
+    return std::unexpected(status_text(status));
+  }
+  Client client(bench, "across");
+  DXGKIT_VERIFY_TRY(client.open_adapter());
+  const Answer<D3DKMT_HANDLE> device = client.create_device();
+  if (!device) return std::unexpected(device.error());
+  const uint64_t seed = bench.random();
+  const Answer<std::unique_ptr<Job>> job = Job::create(bench, client, *device, seed, 0);
+  if (!job) return std::unexpected(job.error());
+  for (const ClientAllocation& one : (*job)->allocations())
+    static_cast<void>(bench.exercise().page_in(client.process(), one.handle));
+  if (const Status status = between(); !is_success(status))
+    return std::unexpected(status_text(status));
+  // The allocations filled before must keep their content, or the job comes out wrong.
+  const Answer<std::vector<std::byte>> data = bench.context_data(0);
+  if (!data) return std::unexpected(data.error());
+  Answer<ClientContext> context = client.create_context(*device, 0, *data);
+  if (!context) return std::unexpected(context.error());
+  DXGKIT_VERIFY_TRY((*job)->submit(*context));
+  const Answer<void> idle = client.wait_idle(*device);
+  if (!idle && client.active(*device)) return idle;
+  std::string wrong = idle ? std::string() : lost_text(client, *device);
+  if (const Answer<void> right = idle ? (*job)->check() : Answer<void>(); !right)
+    wrong = right.error();
+  if (!wrong.empty()) {
+    report_result(bench, wrong);
+    return std::unexpected(wrong);
+  }
+  return client.destroy_device(*device);
+}
+
 }  // namespace dxgkit::tool::verify

@@ -1,6 +1,7 @@
 // A client that works: what steps submit jobs with.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,5 +36,8 @@ struct NodeJobs {
 };
 /// Runs them one after the other, with a client of its own. An error: a call was refused.
 Answer<NodeJobs> run_on_each_node(Bench& bench, const std::string& name);
+/// A job whose allocations must survive `between`. It runs afterwards and must be right. Without a
+/// plug-in only `between`.
+Answer<void> work_across(Bench& bench, const std::function<Status()>& between);
 
 }  // namespace dxgkit::tool::verify

@@ -1,0 +1,14 @@
+// What a driver says of itself to the kernel, for the client plug-in to judge.
+#pragma once
+
+#include <string>
+
+#include "tools/dxgkit/verify/bench.h"
+
+namespace dxgkit::tool::verify {
+
+/// CAPS-13: has the plug-in judge caps, segments, nodes and page tables of the running adapter. What
+/// is wrong; empty: nothing.
+std::string judge_facts(Bench& bench);
+
+}  // namespace dxgkit::tool::verify
