@@ -53,8 +53,9 @@ NTSTATUS identify(Adapter* adapter) {
                                             &ids, 0, sizeof(ids), &read);
   constexpr ULONG kIds = SGPU_PCI_DEVICE_ID << 16 | SGPU_PCI_VENDOR_ID;
   if (ids != kIds) return STATUS_DEVICE_CONFIGURATION_ERROR;
-  // Segments consist of whole pages, some models' of large ones.
-  adapter->vram_bytes = read64(*adapter, SGPU_REG_VRAM_SIZE) & ~UINT64{SGPU_LARGE_PAGE_BYTES - 1};
+  // Segments consist of whole pages.
+  const UINT64 page_bytes = has_large_pages() ? SGPU_LARGE_PAGE_BYTES : PAGE_SIZE;
+  adapter->vram_bytes = read64(*adapter, SGPU_REG_VRAM_SIZE) & ~(page_bytes - 1);
   adapter->standby_keeps = read64(*adapter, SGPU_REG_STANDBY_KEEPS);
   adapter->hibernate_keeps = read64(*adapter, SGPU_REG_HIBERNATE_KEEPS);
   adapter->aperture_base = read64(*adapter, SGPU_REG_APERTURE_BASE);

@@ -80,11 +80,14 @@ NTSTATUS NTAPI forget_cpu_visible(IN_CONST_HANDLE adapter,
   return query_first_segment(
       adapter, args, [](DXGK_SEGMENTDESCRIPTOR3* segment) { segment->Flags.CpuVisible = 0; });
 }
-/// As much memory as the author's own device has.
-NTSTATUS NTAPI assume_memory(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
-  return query_first_segment(adapter, args, [](DXGK_SEGMENTDESCRIPTOR3* segment) {
-    segment->Size = segment->CommitLimit = 64 << 20;
-  });
+/// It knows no device but the author's own.
+NTSTATUS NTAPI want_memory(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  bool known = true;
+  const NTSTATUS status =
+      query_first_segment(adapter, args, [&](const DXGK_SEGMENTDESCRIPTOR3* segment) {
+        known = segment->Size == 64 << 20;
+      });
+  return known ? status : STATUS_DEVICE_CONFIGURATION_ERROR;
 }
 /// The caps promise engines that are reset, and the setting takes the entries away.
 NTSTATUS NTAPI promise_engine_resets(IN_CONST_HANDLE adapter,
@@ -522,7 +525,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("unmaps_nothing")) data->DxgkDdiStartDevice = unmap_nothing;
   if (chosen("frees_otherwise")) data->DxgkDdiStopDevice = free_more;
   if (chosen("keeps_nothing")) data->DxgkDdiQueryAdapterInfo = keep_in_standby;
-  if (chosen("one_device")) data->DxgkDdiQueryAdapterInfo = assume_memory;
+  if (chosen("one_device")) data->DxgkDdiQueryAdapterInfo = want_memory;
   if (chosen("setting_forgotten")) data->DxgkDdiQueryAdapterInfo = promise_engine_resets;
   if (chosen("memory_hidden")) data->DxgkDdiQueryAdapterInfo = forget_cpu_visible;
   if (chosen("maximum_odd")) data->DxgkDdiQueryAdapterInfo = another_maximum;
