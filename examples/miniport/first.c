@@ -84,8 +84,10 @@ static NTSTATUS NTAPI FirstStopDevice(IN_CONST_PVOID context) {
     KeSetEvent(&adapter->Work, 0, FALSE);
     KeWaitForSingleObject(adapter->Thread, Executive, KernelMode, FALSE, NULL);
     ObDereferenceObject(adapter->Thread);
+    adapter->Thread = NULL;
   }
-  MmFreeContiguousMemory(adapter->Memory);
+  if (adapter->Memory != NULL) MmFreeContiguousMemory(adapter->Memory);
+  adapter->Memory = NULL;
   return STATUS_SUCCESS;
 }
 
@@ -103,6 +105,8 @@ static NTSTATUS NTAPI FirstStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_IN
   if (adapter->Memory == NULL) return STATUS_NO_MEMORY;
   adapter->MemoryAddress = MmGetPhysicalAddress(adapter->Memory);
 
+  adapter->Stop = FALSE;
+  adapter->First = adapter->Next = adapter->LastCompleted = adapter->Preemption = 0;
   HANDLE handle = NULL;
   NTSTATUS status =
       PsCreateSystemThread(&handle, THREAD_ALL_ACCESS, NULL, NULL, NULL, GpuThread, adapter);
@@ -272,8 +276,9 @@ static NTSTATUS NTAPI FirstOpenAllocation(IN_CONST_HANDLE handle,
     RtlZeroMemory(&query, sizeof(query));
     query.hObject = args->pOpenAllocation[i].hAllocation;
     query.Type = DXGK_HANDLE_ALLOCATION;
-    args->pOpenAllocation[i].hDeviceSpecificAllocation =
-        device->Adapter->Dxgk.DxgkCbGetHandleData(&query);
+    ALLOCATION* allocation = device->Adapter->Dxgk.DxgkCbGetHandleData(&query);
+    if (allocation == NULL) return STATUS_INVALID_HANDLE;
+    args->pOpenAllocation[i].hDeviceSpecificAllocation = allocation;
   }
   return STATUS_SUCCESS;
 }

@@ -14,7 +14,9 @@ struct Adapter {
   DXGK_DISPLAY_INFORMATION post;  // what firmware, or the driver before, set: the only mode
   UCHAR* screen;                  // mapped while started
   modes::Size size;
+  modes::Shown shown;  // by the last commit
   bool visible;
+  bool powered;
 
   modes::ModeTable table() const {
     modes::ModeTable result = {};
@@ -36,8 +38,11 @@ void blacken(const Adapter& adapter) {
     RtlZeroMemory(adapter.row(y), SIZE_T{adapter.size.width} * kPixelBytes);
 }
 
-/// A rectangle of the picture. The kernel has seen to it that it lies inside the mode.
+/// A rectangle of the picture, if it lies inside the mode.
 void copy(const Adapter& adapter, const DXGKARG_PRESENT_DISPLAYONLY& present, const RECT& rect) {
+  if (rect.left < 0 || rect.top < 0 || rect.right > static_cast<LONG>(adapter.size.width) ||
+      rect.bottom > static_cast<LONG>(adapter.size.height) || rect.left >= rect.right)
+    return;
   const SIZE_T bytes = static_cast<SIZE_T>(rect.right - rect.left) * kPixelBytes;
   for (LONG y = rect.top; y < rect.bottom; ++y) {
     const UCHAR* from = static_cast<const UCHAR*>(present.pSource) +
@@ -65,34 +70,46 @@ void NTAPI DdiUnload() {}
 NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO,
                               IN_PDXGKRNL_INTERFACE dxgk, OUT_PULONG sources, OUT_PULONG children) {
   Adapter* adapter = adapter_of(context);
+  RtlZeroMemory(adapter, sizeof(*adapter));
   adapter->dxgk = *dxgk;
   *sources = *children = 1;
-  // No registers: without a mode that somebody else set, or that can be had, nothing is mapped.
-  (void)adapter->dxgk.DxgkCbAcquirePostDisplayOwnership(adapter->dxgk.DeviceHandle, &adapter->post);
+  NTSTATUS status =
+      adapter->dxgk.DxgkCbAcquirePostDisplayOwnership(adapter->dxgk.DeviceHandle, &adapter->post);
+  if (!NT_SUCCESS(status)) return status;
+  // No registers: without a mode that somebody else set there is nothing this driver can do.
+  if (adapter->post.Width == 0 || adapter->post.Pitch / kPixelBytes < adapter->post.Width)
+    return STATUS_DEVICE_CONFIGURATION_ERROR;
   adapter->size = {adapter->post.Width, adapter->post.Height};
   PVOID screen = nullptr;
-  const NTSTATUS status = adapter->dxgk.DxgkCbMapMemory(
-      adapter->dxgk.DeviceHandle, adapter->post.PhysicAddress,
-      adapter->post.Pitch * adapter->post.Height, FALSE, FALSE, MmWriteCombined, &screen);
+  status = adapter->dxgk.DxgkCbMapMemory(adapter->dxgk.DeviceHandle, adapter->post.PhysicAddress,
+                                         adapter->post.Pitch * adapter->post.Height, FALSE, FALSE,
+                                         MmWriteCombined, &screen);
   if (!NT_SUCCESS(status)) return status;
   adapter->screen = static_cast<UCHAR*>(screen);
+  adapter->powered = true;
   return STATUS_SUCCESS;
 }
 
+void stop(Adapter* adapter) {
+  if (adapter->screen == nullptr) return;
+  (void)adapter->dxgk.DxgkCbUnmapMemory(adapter->dxgk.DeviceHandle, adapter->screen);
+  adapter->screen = nullptr;
+}
+
 NTSTATUS NTAPI DdiStopDevice(IN_CONST_PVOID context) {
-  const Adapter& adapter = *adapter_of(context);
-  (void)adapter.dxgk.DxgkCbUnmapMemory(adapter.dxgk.DeviceHandle, adapter.screen);
+  stop(adapter_of(context));
   return STATUS_SUCCESS;
 }
 
 NTSTATUS NTAPI DdiStopAndRelease(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET_ID,
                                  PDXGK_DISPLAY_INFORMATION left) {
-  const Adapter& adapter = *adapter_of(context);
+  Adapter* adapter = adapter_of(context);
   // The next driver finds the mode, and a black screen rather than our last picture.
-  blacken(adapter);
-  *left = adapter.post;
+  blacken(*adapter);
+  *left = adapter->post;
   left->TargetId = modes::kOutput;
-  return DdiStopDevice(context);
+  stop(adapter);
+  return STATUS_SUCCESS;
 }
 
 NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
@@ -107,8 +124,10 @@ NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE, IN_CONST_PDXGKARG_QUERYADAPT
   return STATUS_SUCCESS;
 }
 
-NTSTATUS NTAPI DdiSetPowerState(IN_CONST_PVOID, IN_ULONG, IN_DEVICE_POWER_STATE, IN_POWER_ACTION) {
-  return STATUS_SUCCESS;  // before it sleeps the source is made invisible, and that is all there is
+NTSTATUS NTAPI DdiSetPowerState(IN_CONST_PVOID context, IN_ULONG uid, IN_DEVICE_POWER_STATE state,
+                                IN_POWER_ACTION) {
+  if (uid == DISPLAY_ADAPTER_HW_ID) adapter_of(context)->powered = state == PowerDeviceD0;
+  return STATUS_SUCCESS;
 }
 
 NTSTATUS NTAPI DdiIsSupportedVidPn(IN_CONST_HANDLE context, INOUT_PDXGKARG_ISSUPPORTEDVIDPN args) {
@@ -125,8 +144,13 @@ NTSTATUS NTAPI DdiRecommendMonitorModes(IN_CONST_HANDLE context,
   return recommend_monitor_mode(adapter_of(context)->table(), args, adapter_of(context)->size);
 }
 
-NTSTATUS NTAPI DdiCommitVidPn(IN_CONST_HANDLE, IN_CONST_PDXGKARG_COMMITVIDPN_CONST) {
-  return STATUS_SUCCESS;  // there is one mode, and the visibility says whether it is shown
+NTSTATUS NTAPI DdiCommitVidPn(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COMMITVIDPN_CONST args) {
+  Adapter* adapter = adapter_of(context);
+  modes::Shown shown = {};
+  const NTSTATUS status = read_commit(adapter->table(), args, &shown);
+  if (!NT_SUCCESS(status)) return status;
+  adapter->shown = shown;
+  return STATUS_SUCCESS;
 }
 
 NTSTATUS NTAPI DdiSetVisibility(IN_CONST_HANDLE context,
@@ -140,7 +164,9 @@ NTSTATUS NTAPI DdiSetVisibility(IN_CONST_HANDLE context,
 NTSTATUS NTAPI DdiPresentDisplayOnly(IN_CONST_HANDLE context,
                                      IN_CONST_PDXGKARG_PRESENT_DISPLAYONLY present) {
   const Adapter& adapter = *adapter_of(context);
-  if (!adapter.visible) return STATUS_SUCCESS;
+  if (present->BytesPerPixel != kPixelBytes || present->Flags.Rotate != 0)
+    return STATUS_INVALID_PARAMETER;
+  if (adapter.shown.width == 0 || !adapter.visible || !adapter.powered) return STATUS_SUCCESS;
   // The source is the whole new picture, so what moved can be had from its destination there.
   for (ULONG i = 0; i < present->NumMoves; ++i)
     copy(adapter, *present, present->pMoves[i].DestRect);
@@ -163,11 +189,11 @@ NTSTATUS NTAPI DdiSystemDisplayEnable(PVOID context, D3DDDI_VIDEO_PRESENT_TARGET
 void NTAPI DdiSystemDisplayWrite(PVOID context, PVOID source, UINT width, UINT height, UINT stride,
                                  UINT x, UINT y) {
   const Adapter& adapter = *adapter_of(context);
-  // The picture lies inside the size that the function above has told.
-  for (UINT line = 0; line < height; ++line) {
-    RtlCopyMemory(adapter.row(y + line) + x,
-                  static_cast<const UCHAR*>(source) + SIZE_T{line} * stride,
-                  SIZE_T{width} * kPixelBytes);
+  for (UINT line = 0; line < height && y + line < adapter.size.height; ++line) {
+    const auto* from =
+        reinterpret_cast<const ULONG*>(static_cast<const UCHAR*>(source) + SIZE_T{line} * stride);
+    ULONG* to = adapter.row(y + line);
+    for (UINT i = 0; i < width && x + i < adapter.size.width; ++i) to[x + i] = from[i];
   }
 }
 

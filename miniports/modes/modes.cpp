@@ -21,34 +21,28 @@ NTSTATUS open(const ModeTable& table, D3DKMDT_HVIDPN handle, Network* out) {
   return out->functions->pfnGetTopology(handle, &out->topology, &out->paths);
 }
 
-void leave_frequencies_open(D3DKMDT_VIDEO_SIGNAL_INFO* signal) {
-  signal->VSyncFreq.Numerator = signal->VSyncFreq.Denominator = D3DKMDT_FREQUENCY_NOTSPECIFIED;
-  signal->HSyncFreq.Numerator = signal->HSyncFreq.Denominator = D3DKMDT_FREQUENCY_NOTSPECIFIED;
-  signal->PixelRate = D3DKMDT_FREQUENCY_NOTSPECIFIED;
-}
-
-void name_frequencies(const Size& size, UINT refresh_hz, D3DKMDT_VIDEO_SIGNAL_INFO* signal) {
-  signal->VSyncFreq.Numerator = refresh_hz;
-  signal->VSyncFreq.Denominator = 1;
-  signal->HSyncFreq.Numerator = refresh_hz * size.height;
-  signal->HSyncFreq.Denominator = 1;
-  signal->PixelRate = SIZE_T{refresh_hz} * size.width * size.height;
-}
-
 void fill_signal(const Size& size, UINT refresh_hz, D3DKMDT_VIDEO_SIGNAL_INFO* signal) {
   signal->VideoStandard = D3DKMDT_VSS_OTHER;
   signal->TotalSize.cx = signal->ActiveSize.cx = size.width;
   signal->TotalSize.cy = signal->ActiveSize.cy = size.height;
-  if (refresh_hz == 0)
-    leave_frequencies_open(signal);
-  else
-    name_frequencies(size, refresh_hz, signal);
+  if (refresh_hz == 0) {
+    signal->VSyncFreq.Numerator = signal->VSyncFreq.Denominator = D3DKMDT_FREQUENCY_NOTSPECIFIED;
+    signal->HSyncFreq.Numerator = signal->HSyncFreq.Denominator = D3DKMDT_FREQUENCY_NOTSPECIFIED;
+    signal->PixelRate = D3DKMDT_FREQUENCY_NOTSPECIFIED;
+  } else {
+    signal->VSyncFreq.Numerator = refresh_hz;
+    signal->VSyncFreq.Denominator = 1;
+    signal->HSyncFreq.Numerator = refresh_hz * size.height;
+    signal->HSyncFreq.Denominator = 1;
+    signal->PixelRate = SIZE_T{refresh_hz} * size.width * size.height;
+  }
   signal->ScanLineOrdering = D3DDDI_VSSLO_PROGRESSIVE;
 }
 
-/// The size pinned on a source; if there is none, `size` stays as it is.
+/// The size pinned on a source, or {0, 0}.
 NTSTATUS pinned_source_size(const Network& network, D3DDDI_VIDEO_PRESENT_SOURCE_ID source,
                             Size* size) {
+  *size = {0, 0};
   D3DKMDT_HVIDPNSOURCEMODESET set = nullptr;
   const DXGK_VIDPNSOURCEMODESET_INTERFACE* modes = nullptr;
   NTSTATUS status =
@@ -56,16 +50,17 @@ NTSTATUS pinned_source_size(const Network& network, D3DDDI_VIDEO_PRESENT_SOURCE_
   if (!NT_SUCCESS(status)) return status;
   const D3DKMDT_VIDPN_SOURCE_MODE* pinned = nullptr;
   status = modes->pfnAcquirePinnedModeInfo(set, &pinned);
-  if (pinned != nullptr) {
+  if (NT_SUCCESS(status) && pinned != nullptr) {
     *size = {pinned->Format.Graphics.PrimSurfSize.cx, pinned->Format.Graphics.PrimSurfSize.cy};
     (void)modes->pfnReleaseModeInfo(set, pinned);
   }
-  (void)network.functions->pfnReleaseSourceModeSet(network.handle, set);
-  return status;
+  const NTSTATUS released = network.functions->pfnReleaseSourceModeSet(network.handle, set);
+  return NT_SUCCESS(status) ? released : status;
 }
 
 NTSTATUS pinned_target_size(const Network& network, D3DDDI_VIDEO_PRESENT_TARGET_ID target,
                             Size* size) {
+  *size = {0, 0};
   D3DKMDT_HVIDPNTARGETMODESET set = nullptr;
   const DXGK_VIDPNTARGETMODESET_INTERFACE* modes = nullptr;
   NTSTATUS status =
@@ -73,12 +68,12 @@ NTSTATUS pinned_target_size(const Network& network, D3DDDI_VIDEO_PRESENT_TARGET_
   if (!NT_SUCCESS(status)) return status;
   const D3DKMDT_VIDPN_TARGET_MODE* pinned = nullptr;
   status = modes->pfnAcquirePinnedModeInfo(set, &pinned);
-  if (pinned != nullptr) {
+  if (NT_SUCCESS(status) && pinned != nullptr) {
     *size = {pinned->VideoSignalInfo.ActiveSize.cx, pinned->VideoSignalInfo.ActiveSize.cy};
     (void)modes->pfnReleaseModeInfo(set, pinned);
   }
-  (void)network.functions->pfnReleaseTargetModeSet(network.handle, set);
-  return status;
+  const NTSTATUS released = network.functions->pfnReleaseTargetModeSet(network.handle, set);
+  return NT_SUCCESS(status) ? released : status;
 }
 
 /// A size fits unless another one is pinned at the other end of the path.
@@ -188,7 +183,7 @@ NTSTATUS enumerate_path(const ModeTable& table, const Network& network,
                                args->EnumPivot.VidPnSourceId == path->VidPnSourceId;
   const bool target_is_pivot = args->EnumPivotType == D3DKMDT_EPT_VIDPNTARGET &&
                                args->EnumPivot.VidPnTargetId == path->VidPnTargetId;
-  Size source = {}, target = {};
+  Size source = {0, 0}, target = {0, 0};
   NTSTATUS status = pinned_source_size(network, path->VidPnSourceId, &source);
   if (NT_SUCCESS(status)) status = pinned_target_size(network, path->VidPnTargetId, &target);
   if (NT_SUCCESS(status) && source.width == 0 && !source_is_pivot)
@@ -203,7 +198,7 @@ NTSTATUS enumerate_path(const ModeTable& table, const Network& network,
 /// them; no transformation is.
 NTSTATUS check_path(const ModeTable& table, const Network& network,
                     const D3DKMDT_VIDPN_PRESENT_PATH* path, BOOLEAN* supported) {
-  Size source = {}, target = {};
+  Size source = {0, 0}, target = {0, 0};
   NTSTATUS status = pinned_source_size(network, path->VidPnSourceId, &source);
   if (NT_SUCCESS(status)) status = pinned_target_size(network, path->VidPnTargetId, &target);
   if (!NT_SUCCESS(status)) return status;
@@ -262,6 +257,46 @@ NTSTATUS enumerate(const ModeTable& table, const DXGKARG_ENUMVIDPNCOFUNCMODALITY
   return for_each_path(network, [&](const D3DKMDT_VIDPN_PRESENT_PATH* path) {
     return enumerate_path(table, network, args, path);
   });
+}
+
+NTSTATUS read_commit(const ModeTable& table, const DXGKARG_COMMITVIDPN* args, Shown* shown) {
+  *shown = {};
+  Network network;
+  NTSTATUS status = open(table, args->hFunctionalVidPn, &network);
+  if (!NT_SUCCESS(status)) return status;
+  const D3DDDI_VIDEO_PRESENT_SOURCE_ID source = args->AffectedVidPnSourceId;
+  SIZE_T count = 0;
+  status = network.paths->pfnGetNumPathsFromSource(network.topology, source, &count);
+  if (status == STATUS_GRAPHICS_SOURCE_NOT_IN_TOPOLOGY) return STATUS_SUCCESS;
+  if (!NT_SUCCESS(status)) return status;
+  if (count == 0) return STATUS_SUCCESS;
+  D3DDDI_VIDEO_PRESENT_TARGET_ID target = 0;
+  status = network.paths->pfnEnumPathTargetsFromSource(network.topology, source, 0, &target);
+  if (!NT_SUCCESS(status)) return status;
+
+  D3DKMDT_HVIDPNSOURCEMODESET set = nullptr;
+  const DXGK_VIDPNSOURCEMODESET_INTERFACE* modes = nullptr;
+  status = network.functions->pfnAcquireSourceModeSet(network.handle, source, &set, &modes);
+  if (!NT_SUCCESS(status)) return status;
+  const D3DKMDT_VIDPN_SOURCE_MODE* pinned = nullptr;
+  status = modes->pfnAcquirePinnedModeInfo(set, &pinned);
+  if (NT_SUCCESS(status) && pinned != nullptr) {
+    const D3DKMDT_GRAPHICS_RENDERING_FORMAT& format = pinned->Format.Graphics;
+    bool known = false;
+    for (UINT i = 0; i < table.size_count; ++i) {
+      known = known || (table.sizes[i].width == format.PrimSurfSize.cx &&
+                        table.sizes[i].height == format.PrimSurfSize.cy);
+    }
+    if (known) {
+      *shown = {format.PrimSurfSize.cx, format.PrimSurfSize.cy, format.Stride, format.PixelFormat,
+                target};
+    } else {
+      status = STATUS_GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE_MODE;
+    }
+    (void)modes->pfnReleaseModeInfo(set, pinned);
+  }
+  (void)network.functions->pfnReleaseSourceModeSet(network.handle, set);
+  return NT_SUCCESS(status) ? STATUS_SUCCESS : status;
 }
 
 NTSTATUS recommend_monitor_mode(const ModeTable& table, const DXGKARG_RECOMMENDMONITORMODES* args,

@@ -6,9 +6,10 @@ namespace {
 
 ULONG g_engine_recovery = 1;  // 0: the registry does without SupportPerEngineTDR
 
-NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT, OUT_PPVOID context) {
+NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT physical_device, OUT_PPVOID context) {
   auto* adapter = make<Adapter>();
   if (adapter == nullptr) return STATUS_NO_MEMORY;
+  adapter->physical_device = physical_device;
   for (UINT i = 0; i < SGPU_NODE_COUNT; ++i) {
     adapter->node[i].adapter = adapter;
     adapter->node[i].ordinal = i;
@@ -37,30 +38,37 @@ NTSTATUS find_resources(Adapter* adapter, PCM_RESOURCE_LIST resources) {
     if (descriptor.Type != CmResourceTypeMemory && descriptor.Type != CmResourceTypeMemoryLarge) {
       continue;
     }
+    if (found == 0) adapter->register_bytes = descriptor.u.Memory.Length;
     PHYSICAL_ADDRESS* start = found == 0 ? &adapter->registers_address : &adapter->vram_cpu_address;
     // The list is packed: not aligned.
     if (found < 2) RtlCopyMemory(start, &descriptor.u.Memory.Start, sizeof(*start));
     ++found;
   }
-  return found >= 2 ? STATUS_SUCCESS : STATUS_DEVICE_CONFIGURATION_ERROR;
+  const bool usable = found >= 2 && adapter->register_bytes >= SGPU_BAR0_BYTES;
+  return usable ? STATUS_SUCCESS : STATUS_DEVICE_CONFIGURATION_ERROR;
 }
 
-/// Is this the hardware the driver was written for, and what has it got?
+/// Is this the hardware the driver was written for?
 NTSTATUS identify(Adapter* adapter) {
-  ULONG ids = 0;  // vendor, device: the first four bytes of configuration space; 0 if it fails
-  ULONG read;
-  (void)adapter->dxgk.DxgkCbReadDeviceSpace(adapter->dxgk.DeviceHandle, DXGK_WHICHSPACE_CONFIG,
-                                            &ids, 0, sizeof(ids), &read);
-  constexpr ULONG kIds = SGPU_PCI_DEVICE_ID << 16 | SGPU_PCI_VENDOR_ID;
-  if (ids != kIds) return STATUS_DEVICE_CONFIGURATION_ERROR;
+  USHORT ids[2] = {0, 0};  // vendor, device: the first four bytes of configuration space
+  ULONG read = 0;
+  const NTSTATUS status = adapter->dxgk.DxgkCbReadDeviceSpace(
+      adapter->dxgk.DeviceHandle, DXGK_WHICHSPACE_CONFIG, ids, 0, sizeof(ids), &read);
+  if (!NT_SUCCESS(status)) return status;
+  if (read != sizeof(ids) || ids[0] != SGPU_PCI_VENDOR_ID || ids[1] != SGPU_PCI_DEVICE_ID) {
+    return STATUS_DEVICE_CONFIGURATION_ERROR;
+  }
+  const bool known = read32(*adapter, SGPU_REG_ID) == SGPU_ID_VALUE &&
+                     read32(*adapter, SGPU_REG_NODE_COUNT) >= SGPU_NODE_COUNT;
   // Segments consist of whole pages.
   const UINT64 page_bytes = has_large_pages() ? SGPU_LARGE_PAGE_BYTES : PAGE_SIZE;
   adapter->vram_bytes = read64(*adapter, SGPU_REG_VRAM_SIZE) & ~(page_bytes - 1);
   adapter->standby_keeps = read64(*adapter, SGPU_REG_STANDBY_KEEPS);
-  adapter->hibernate_keeps = read64(*adapter, SGPU_REG_HIBERNATE_KEEPS);
+  adapter->hibernate_keeps = read64(*adapter, SGPU_REG_HIBERNATE_KEEPS) & ~UINT64{PAGE_SIZE - 1};
   adapter->aperture_base = read64(*adapter, SGPU_REG_APERTURE_BASE);
-  adapter->aperture_bytes = read64(*adapter, SGPU_REG_APERTURE_SIZE);
-  return STATUS_SUCCESS;
+  adapter->aperture_bytes = read64(*adapter, SGPU_REG_APERTURE_SIZE) & ~UINT64{PAGE_SIZE - 1};
+  const bool usable = known && adapter->vram_bytes != 0 && adapter->aperture_bytes != 0;
+  return usable ? STATUS_SUCCESS : STATUS_DEVICE_CONFIGURATION_ERROR;
 }
 
 /// Undoes whatever part of the start was done: also how a failed start cleans up, because the
@@ -88,13 +96,10 @@ NTSTATUS start(Adapter* adapter) {
   if (!NT_SUCCESS(status)) return status;
   adapter->registers = static_cast<UCHAR*>(registers);
 
-  status = identify(adapter);
-  if (!NT_SUCCESS(status)) return status;
-  status = allocate_rings(adapter);
-  if (!NT_SUCCESS(status)) return status;
+  if (status = identify(adapter); !NT_SUCCESS(status)) return status;
+  if (status = allocate_rings(adapter); !NT_SUCCESS(status)) return status;
   // Whoever had the hardware before may have left it running.
-  status = halt(adapter);
-  if (!NT_SUCCESS(status)) return status;
+  if (status = halt(adapter); !NT_SUCCESS(status)) return status;
   for (Node& node : adapter->node) start_engine(&node, 0);
   enable_interrupts(adapter, true);
   return STATUS_SUCCESS;
@@ -107,6 +112,7 @@ NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO,
   // The table is the kernel's and may be gone after this call; what it points to stays until
   // DxgkDdiStopDevice returns.
   adapter->dxgk = *dxgk;
+  adapter->aperture_high_water = 0;
   adapter->vsync_cause = 0;
   *source_count = *child_count = 0;  // render only: no display entry point will be called
   const NTSTATUS status = start(adapter);
@@ -127,10 +133,12 @@ NTSTATUS NTAPI DdiSetPowerState(IN_CONST_PVOID context, IN_ULONG device_uid,
   auto* adapter = static_cast<Adapter*>(context);
   if (device_uid != kAdapterUid) return STATUS_SUCCESS;  // a child we never had
   const bool on = state == PowerDeviceD0;
+  if (on == adapter->interrupts_on) return STATUS_SUCCESS;
   // May not fail: an engine that does not come up shows as a timeout.
   (void)halt(adapter);
   if (on) {
     for (Node& node : adapter->node) start_engine(&node, node.state.completed_fence);
+    clear_aperture(adapter);
     enable_interrupts(adapter, true);
   }
   return STATUS_SUCCESS;
@@ -142,9 +150,11 @@ NTSTATUS NTAPI DdiNotifySurpriseRemoval(PVOID context, DXGK_SURPRISE_REMOVAL_TYP
   return STATUS_SUCCESS;
 }
 
-void NTAPI DdiResetDevice(IN_CONST_PVOID) {
-  // The system is going down, at any IRQL and perhaps in the middle of anything. There is no mode
-  // of firmware's to go back to.
+void NTAPI DdiResetDevice(IN_CONST_PVOID context) {
+  // The system is going down, at any IRQL and perhaps in the middle of anything: be quiet, touch no
+  // memory of our own.
+  auto* adapter = static_cast<Adapter*>(context);
+  if (adapter->registers != nullptr) write32(*adapter, SGPU_REG_INT_ENABLE, 0);
 }
 
 NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {
@@ -191,14 +201,17 @@ void describe_segments(const Adapter& adapter, At at) {
   vram.BaseAddress.QuadPart = static_cast<LONGLONG>(SGPU_VRAM_BASE);
   vram.CpuTranslatedAddress = adapter.vram_cpu_address;
   vram.Size = vram.CommitLimit = adapter.vram_bytes;
-  // What the memory keeps by itself needs no eviction.
+  // What the memory keeps by itself needs no eviction. The oldest descriptor cannot say where a
+  // part of it ends.
   if (adapter.standby_keeps >= adapter.vram_bytes) {
     vram.Flags.PreservedDuringStandby = 1;
     if (adapter.hibernate_keeps >= adapter.vram_bytes) {
       vram.Flags.PreservedDuringHibernate = 1;
-    } else if (adapter.hibernate_keeps != 0) {
-      vram.Flags.PartiallyPreservedDuringHibernate = 1;
-      vram.SystemMemoryEndAddress = adapter.hibernate_keeps - 1;
+    } else if constexpr (requires { vram.SystemMemoryEndAddress; }) {
+      if (adapter.hibernate_keeps != 0) {
+        vram.Flags.PartiallyPreservedDuringHibernate = 1;
+        vram.SystemMemoryEndAddress = adapter.hibernate_keeps - 1;
+      }
     }
   }
 
@@ -213,6 +226,7 @@ void describe_segments(const Adapter& adapter, At at) {
 /// aperture they would need a paging operation to become usable.
 template <typename Query>
 void describe_paging(Query* query) {
+  query->NbSegment = kSegmentCount;
   query->PagingBufferSegmentId = 0;
   query->PagingBufferSize = kPagingBufferBytes;
   query->PagingBufferPrivateDataSize = kPagingPrivateBytes;
@@ -223,11 +237,14 @@ void describe_paging(Query* query) {
 NTSTATUS query_segments4(const Adapter& adapter, void* out, UINT bytes) {
   if (bytes < sizeof(DXGK_QUERYSEGMENTOUT4)) return STATUS_BUFFER_TOO_SMALL;
   auto* query = static_cast<DXGK_QUERYSEGMENTOUT4*>(out);
-  if (query->NbSegment == 0) {  // first pass: how many? Nothing else may be written.
+  if (query->NbSegment == 0) {  // first pass, as below
     query->NbSegment = kSegmentCount;
     return STATUS_SUCCESS;
   }
   const SIZE_T stride = query->SegmentDescriptorStride;
+  if (query->NbSegment < kSegmentCount || stride < sizeof(DXGK_SEGMENTDESCRIPTOR4)) {
+    return STATUS_BUFFER_TOO_SMALL;
+  }
   RtlZeroMemory(query->pSegmentDescriptor, kSegmentCount * stride);
   const auto at = [&](UINT segment) -> DXGK_SEGMENTDESCRIPTOR4& {
     return *reinterpret_cast<DXGK_SEGMENTDESCRIPTOR4*>(query->pSegmentDescriptor +
@@ -242,21 +259,25 @@ NTSTATUS query_segments4(const Adapter& adapter, void* out, UINT bytes) {
   describe_paging(query);
   return STATUS_SUCCESS;
 }
-#else
-NTSTATUS query_segments3(const Adapter& adapter, void* out, UINT bytes) {
-  if (bytes < sizeof(DXGK_QUERYSEGMENTOUT3)) return STATUS_BUFFER_TOO_SMALL;
-  auto* query = static_cast<DXGK_QUERYSEGMENTOUT3*>(out);
+#endif
+
+/// The older kinds of segment query, which differ in the descriptor only.
+template <typename Query>
+NTSTATUS query_segments(const Adapter& adapter, void* out, UINT bytes) {
+  if (bytes < sizeof(Query)) return STATUS_BUFFER_TOO_SMALL;
+  auto* query = static_cast<Query*>(out);
   if (query->pSegmentDescriptor == nullptr) {  // first pass: how many? Nothing else may be written.
     query->NbSegment = kSegmentCount;
     return STATUS_SUCCESS;
   }
+  if (query->NbSegment < kSegmentCount) return STATUS_BUFFER_TOO_SMALL;
+
   RtlZeroMemory(query->pSegmentDescriptor, kSegmentCount * sizeof(*query->pSegmentDescriptor));
   describe_segments(
       adapter, [&](UINT segment) -> auto& { return query->pSegmentDescriptor[segment - 1]; });
   describe_paging(query);
   return STATUS_SUCCESS;
 }
-#endif
 
 NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
   if (bytes < sizeof(SgpuUmdAdapterInfo)) return STATUS_BUFFER_TOO_SMALL;
@@ -295,6 +316,10 @@ NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE context,
       return umd_info(adapter, out, bytes);
     case DXGKQAITYPE_DRIVERCAPS:
       return driver_caps(adapter, out, bytes);
+    case DXGKQAITYPE_QUERYSEGMENT:
+      return query_segments<DXGK_QUERYSEGMENTOUT>(adapter, out, bytes);
+    case DXGKQAITYPE_QUERYSEGMENT3:
+      return query_segments<DXGK_QUERYSEGMENTOUT3>(adapter, out, bytes);
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
     case DXGKQAITYPE_QUERYSEGMENT4:
       return query_segments4(adapter, out, bytes);
@@ -303,9 +328,6 @@ NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE context,
     case DXGKQAITYPE_PAGETABLELEVELDESC:
       return has_gpu_va() ? query_level(args->pInputData, args->InputDataSize, out, bytes)
                           : STATUS_NOT_SUPPORTED;
-#else
-    case DXGKQAITYPE_QUERYSEGMENT3:
-      return query_segments3(adapter, out, bytes);
 #endif
     default:
       return STATUS_NOT_SUPPORTED;
@@ -395,16 +417,24 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
   static const WCHAR kEngineRecovery[] = {'P', 'e', 'r', 'E', 'n', 'g', 'i',
                                           'n', 'e', 'T', 'd', 'r', 0};
   g_engine_recovery = 1;
-  const NTSTATUS setting = read_setting(registry_path, kEngineRecovery, &g_engine_recovery);
-  if (!NT_SUCCESS(setting)) return setting;
+  if (const NTSTATUS status = read_setting(registry_path, kEngineRecovery, &g_engine_recovery);
+      !NT_SUCCESS(status)) {
+    return status;
+  }
+  if (g_engine_recovery == 0) {  // the kernel resets the adapter then
+    data.DxgkDdiQueryDependentEngineGroup = nullptr;
+    data.DxgkDdiQueryEngineStatus = nullptr;
+    data.DxgkDdiResetEngine = nullptr;
+  }
 #if SOFTGPU_HAS_SCREEN
-  const NTSTATUS size = read_screen_size(registry_path);
-  if (!NT_SUCCESS(size)) return size;
+  if (const NTSTATUS status = read_screen_size(registry_path); !NT_SUCCESS(status)) return status;
   add_screen_entries(&data);
 #endif
 #if SOFTGPU_HAS_GPU_VA
-  const NTSTATUS model = read_memory_model(registry_path, &g_memory_model);
-  if (!NT_SUCCESS(model)) return model;
+  if (const NTSTATUS status = read_memory_model(registry_path, &g_memory_model);
+      !NT_SUCCESS(status)) {
+    return status;
+  }
   data.DxgkDdiCreateProcess = DdiCreateProcess;
   data.DxgkDdiDestroyProcess = DdiDestroyProcess;
   if (has_gpu_va()) {

@@ -38,8 +38,10 @@ NTSTATUS NTAPI DdiRecommendMonitorModes(IN_CONST_HANDLE context,
   return modes::recommend_monitor_mode(table(*adapter_of(context)), args, g_size);
 }
 
-NTSTATUS NTAPI DdiCommitVidPn(IN_CONST_HANDLE, IN_CONST_PDXGKARG_COMMITVIDPN_CONST) {
-  return STATUS_SUCCESS;  // there is one mode: what is shown of it, address and visibility say
+NTSTATUS NTAPI DdiCommitVidPn(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COMMITVIDPN_CONST args) {
+  // There is one mode: what is shown of it, address and visibility say.
+  modes::Shown shown = {};
+  return modes::read_commit(table(*adapter_of(context)), args, &shown);
 }
 
 NTSTATUS NTAPI DdiSetVisibility(IN_CONST_HANDLE context,

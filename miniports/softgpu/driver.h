@@ -81,12 +81,15 @@ struct Node {
   SgpuUmdNodeState state;       // what DxgkDdiEscape tells, hardware_status excepted
   UINT preemption_id;           // asked for and not reported yet; 0: none
   bool recovering;              // a fault stopped the engine; it is being reset, submissions wait
+  ULONG64 executed_when_asked;  // for DxgkDdiQueryEngineStatus
 };
 
 struct Adapter {
+  PDEVICE_OBJECT physical_device;
   DXGKRNL_INTERFACE dxgk;
   PHYSICAL_ADDRESS registers_address;
   volatile UCHAR* registers;
+  ULONG register_bytes;
   PHYSICAL_ADDRESS vram_cpu_address;  // BAR 2 on the bus
   UINT64 vram_bytes;
   UINT64 standby_keeps, hibernate_keeps;  // VRAM bytes from offset 0
@@ -162,9 +165,8 @@ void start_engine(Node* node, UINT fence);
 void enable_interrupts(Adapter* adapter, bool enable);
 void clear_aperture(Adapter* adapter);  // every page that was ever mapped faults again
 void prepare_recovery(Adapter* adapter);
-/// Device level: puts a submission into the ring, which has room for far more than the kernel has
-/// out at a time.
-void submit(Node* node, const InFlight& submission);
+/// Device level: puts a submission into the ring. False if the ring is full.
+bool submit(Node* node, const InFlight& submission);
 /// Runs `work` at device level, excluding the ISR. Up to DISPATCH_LEVEL. A failure: it did not run.
 template <typename Work>
 NTSTATUS at_device_level(Adapter* adapter, Work work) {

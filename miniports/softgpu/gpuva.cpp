@@ -11,8 +11,9 @@ MemoryModel g_memory_model = MemoryModel::kPatch;
 namespace {
 
 constexpr UINT64 kPageMask = SGPU_PAGE_BYTES - 1;
-// The root of two levels grows by so many entries. It never moves: all that there can be are in a
-// page.
+// The root of two levels: whole groups of entries, so that it does not move for every table that is
+// added below it. System memory limits it to one page.
+constexpr UINT kRootGroup = 64;
 constexpr UINT kRootGroupBits = 6;
 constexpr UINT kTableIndexBits = 9;
 constexpr UINT kPageBits = 12;
@@ -73,6 +74,7 @@ SubmissionRecord* record_of(const DXGKARG_SUBMITCOMMANDVIRTUAL& args, bool syste
 NTSTATUS read_memory_model(PUNICODE_STRING registry_path, MemoryModel* model) {
   static const WCHAR kName[] = {'M', 'e', 'm', 'o', 'r', 'y', 'M', 'o', 'd', 'e', 'l', 0};
   ULONG number = static_cast<ULONG>(MemoryModel::kPatch);
+  *model = MemoryModel::kPatch;
   const NTSTATUS status = read_setting(registry_path, kName, &number);
   if (!NT_SUCCESS(status)) return status;
   if (number > static_cast<UINT>(MemoryModel::kLargePages)) return STATUS_INVALID_PARAMETER;
@@ -200,10 +202,10 @@ NTSTATUS build_update(PagingBuffer* buffer, const DXGK_BUILDPAGINGBUFFER_UPDATEP
 SgpuFlushTlb hardware_flush(const DXGK_BUILDPAGINGBUFFER_FLUSHTLB& flush) {
   SgpuFlushTlb command = {};
   const auto& root = flush.RootPageTableAddress;
-  command.root = gpu_address(root.SegmentId, root.SegmentOffset);
+  command.root = gpu_address(root.SegmentId, root.SegmentOffset) & ~kPageMask;
   // Whole pages, and rather one too many than one too few. What wraps around is everything.
   const UINT64 end = flush.EndVirtualAddress + kPageMask;
-  if (end > flush.StartVirtualAddress) {
+  if (end >= flush.EndVirtualAddress && end > flush.StartVirtualAddress) {
     command.start = flush.StartVirtualAddress & ~kPageMask;
     command.end = end & ~kPageMask;
   }
@@ -267,19 +269,24 @@ NTSTATUS NTAPI DdiDestroyProcess(IN_CONST_HANDLE, IN_CONST_HANDLE process) {
 }
 
 SIZE_T NTAPI DdiGetRootPageTableSize(IN_CONST_HANDLE, INOUT_PDXGKARG_GETROOTPAGETABLESIZE args) {
-  // The addresses of two levels need no larger root, however few of its entries are used yet.
-  args->NumberOfPte = SGPU_VA_TABLE_ENTRIES;
-  return SGPU_VA_TABLE_BYTES;
+  UINT entries = args->NumberOfPte == 0 ? 1 : args->NumberOfPte;
+  if (entries > SGPU_VA_ROOT_ENTRIES_MAX_2) entries = SGPU_VA_ROOT_ENTRIES_MAX_2;
+  entries = (entries + kRootGroup - 1) & ~(kRootGroup - 1);
+  args->NumberOfPte = entries;
+  return (SIZE_T{entries} * sizeof(SgpuU64) + kPageMask) & ~SIZE_T{kPageMask};
 }
 
 void NTAPI DdiSetRootPageTable(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SETROOTPAGETABLE args) {
   auto* adapter = static_cast<Adapter*>(handle);
   auto* context = static_cast<Context*>(args->hContext);
-  const RootTable root = {gpu_address(args->Address.SegmentId, args->Address.SegmentOffset),
-                          args->NumEntries};
+  const UINT most = has_two_levels() ? SGPU_VA_ROOT_ENTRIES_MAX_2 : SGPU_VA_TABLE_ENTRIES;
+  RootTable root = {gpu_address(args->Address.SegmentId, args->Address.SegmentOffset),
+                    args->NumEntries < most ? args->NumEntries : most};
+  // The engines refuse to look at such an entry at all; without entries they fault politely.
+  if ((root.address & ~SGPU_PTE_ADDRESS_MASK) != 0) root = {0, 0};
   // Memory that becomes a root may have been another process's: what engines remember by that
   // address is not of these tables. The context is idle, so there is nothing to wait for.
-  (void)flush_by_registers(adapter, {{}, root.address, 0, 0});
+  if (root.address != 0) (void)flush_by_registers(adapter, {{}, root.address & ~kPageMask, 0, 0});
   context->root = root;
   if (context->of_paging) adapter->node[context->node].paging_root = root;
 }
@@ -327,8 +334,10 @@ NTSTATUS NTAPI DdiSubmitCommandVirtual(IN_CONST_HANDLE handle,
       RtlZeroMemory(record, sizeof(*record));
     }
   }
-  const NTSTATUS status = at_device_level(adapter, [&] { submit(node, submission); });
+  bool accepted = false;
+  const NTSTATUS status = at_device_level(adapter, [&] { accepted = submit(node, submission); });
   if (!NT_SUCCESS(status)) return status;
+  if (!accepted) return STATUS_INSUFFICIENT_RESOURCES;
   return sound ? STATUS_SUCCESS : STATUS_INVALID_PARAMETER;
 }
 

@@ -356,7 +356,7 @@ TEST_P(GpuVaEngine, TheRootGrowsToANewPlace) {
     DXGKARG_GETROOTPAGETABLESIZE size = {};
     size.NumberOfPte = 101;
     EXPECT_EQ(table().DxgkDdiGetRootPageTableSize(world.adapter, &size), kPage);
-    EXPECT_EQ(size.NumberOfPte, 512U);
+    EXPECT_EQ(size.NumberOfPte, 128U);
     const UINT64 old_root = space.tables[{1, 0}].SegmentOffset;
     const UINT64 new_root = device.system_memory(kPage);
     std::memcpy(device.at(new_root), device.at(old_root), kPage);

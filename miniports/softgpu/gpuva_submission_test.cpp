@@ -68,6 +68,17 @@ TEST_P(GpuVaSubmission, ARootThatMovesOrGrowsIsUsedFromThenOn) {
   const SgpuRingEntry entry = next_entry();
   EXPECT_EQ(entry.root, SGPU_VRAM_BASE + 0x8000);
   EXPECT_EQ(entry.root_entries, 128U);
+  // The engine would refuse more than it can count, or a place that cannot be.
+  set_root(client.context, place(0, 0x8000), 0xFFFFFFFF);
+  submit_one(2);
+  EXPECT_EQ(next_entry().root_entries, four() ? SGPU_VA_TABLE_ENTRIES : SGPU_VA_ROOT_ENTRIES_MAX_2);
+  for (const auto& nowhere : {place(0, 0x8001), place(7, 0x8000), place(0, ~UINT64{0xFFF})}) {
+    set_root(client.context, nowhere, 64);
+    submit_one(3);
+    const SgpuRingEntry lost = next_entry();
+    EXPECT_EQ(lost.root, 0U);
+    EXPECT_EQ(lost.flags, model_flags());
+  }
 }
 
 TEST_P(GpuVaSubmission, OnlyTheKernelsContextsArePrivileged) {

@@ -37,10 +37,7 @@ TEST_F(GpuVaChoice, WithoutAValueTheDriverPatches) {
   EXPECT_EQ(caps.MemoryManagementCaps.VirtualAddressingSupported, 0U);
   EXPECT_EQ(caps.MemoryManagementCaps.GpuMmuSupported, 0U);
   // Contexts of the other model are not made.
-  DXGKARG_CREATEPROCESS process = {};
-  ASSERT_EQ(table().DxgkDdiCreateProcess(world.adapter, &process), STATUS_SUCCESS);
   DXGKARG_CREATEDEVICE device = {};
-  device.hKmdProcess = process.hKmdProcess;
   ASSERT_EQ(table().DxgkDdiCreateDevice(world.adapter, &device), STATUS_SUCCESS);
   DXGKARG_CREATECONTEXT context = {};
   context.Flags.VirtualAddressing = 1;
@@ -50,7 +47,6 @@ TEST_F(GpuVaChoice, WithoutAValueTheDriverPatches) {
   EXPECT_EQ(context.ContextInfo.PatchLocationListSize, kPatchListSize);
   table().DxgkDdiDestroyContext(context.hContext);
   table().DxgkDdiDestroyDevice(device.hDevice);
-  table().DxgkDdiDestroyProcess(world.adapter, process.hKmdProcess);
   stop_and_expect_nothing_left();
 }
 
@@ -175,16 +171,28 @@ TEST_P(GpuVaCaps, OnlyLargePagesAskForAlignment) {
   stop_and_expect_nothing_left();
 }
 
-TEST_P(GpuVaCaps, TheRootIsOnePage) {
+TEST_P(GpuVaCaps, TheRootIsMeasuredInGroups) {
   load_and_start();
   if (four()) {
     EXPECT_EQ(table().DxgkDdiGetRootPageTableSize, nullptr);
   } else {
-    for (const UINT asked : {1U, 64U, 65U, 512U}) {
+    const auto size = [&](UINT* entries) {
       DXGKARG_GETROOTPAGETABLESIZE args = {};
-      args.NumberOfPte = asked;
-      EXPECT_EQ(table().DxgkDdiGetRootPageTableSize(world.adapter, &args), 4096U) << asked;
-      EXPECT_EQ(args.NumberOfPte, 512U) << asked;
+      args.NumberOfPte = *entries;
+      const SIZE_T bytes = table().DxgkDdiGetRootPageTableSize(world.adapter, &args);
+      *entries = args.NumberOfPte;
+      return bytes;
+    };
+    const std::map<UINT, std::pair<UINT, SIZE_T>> expected = {
+        {0, {64, 4096}},      {1, {64, 4096}},
+        {64, {64, 4096}},     {65, {128, 4096}},
+        {512, {512, 4096}},   {513, {576, 8192}},
+        {1024, {1024, 8192}}, {0xFFFFFFFF, {0x80000, 0x400000}},
+    };
+    for (const auto& [asked, answer] : expected) {
+      UINT entries = asked;
+      EXPECT_EQ(size(&entries), answer.second) << asked;
+      EXPECT_EQ(entries, answer.first) << asked;
     }
   }
   stop_and_expect_nothing_left();

@@ -53,20 +53,19 @@ void report_completed(Node* node) {
   // One report covers every fence up to it. A cause whose fence went out with an earlier report is
   // no news, and repeating one is an error.
   if (!newer(completed, node->state.completed_fence)) return;
-  UINT news = completed;
-#if SOFTGPU_HAS_GPU_VA
   // What was refused is no news either: the kernel counts it itself. Then the one before it is.
-  news = 0;  // no fence has this number
+  bool refused = false;
+  UINT before = 0;  // no fence has this number
   for (UINT i = node->first; i != node->next; ++i) {
     const InFlight& submission = slot(node, i);
     if (newer(submission.entry.fence, completed)) break;
-    if (!submission.refused) news = submission.entry.fence;
+    refused = submission.refused && submission.entry.fence == completed;
+    if (!submission.refused) before = submission.entry.fence;
   }
-#endif
   retire(node, completed);
-  if (news == 0) return;
+  if (refused && before == 0) return;
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data = report_of(DXGK_INTERRUPT_DMA_COMPLETED);
-  data.DmaCompleted.SubmissionFenceId = news;
+  data.DmaCompleted.SubmissionFenceId = refused ? before : completed;
   data.DmaCompleted.NodeOrdinal = node->ordinal;
   notify(*node, data);
 }
@@ -86,7 +85,7 @@ void report_preempted(Node* node) {
 /// Before submissions are dropped: they come back with other fences but the same private data, the
 /// place to leave word of what need not, and must not, run twice. `stopped` is the fence that was
 /// stopped midway, 0 for none; others keep where an earlier stop had left them.
-void leave_word(Node* node, UINT stopped = 0, UINT offset = 0) {
+void leave_word(Node* node, UINT stopped, UINT offset) {
   for (UINT i = node->first; i != node->next; ++i) {
     const InFlight& submission = slot(node, i);
     const UINT resume =
@@ -112,13 +111,13 @@ void report_fault(Node* node) {
   const UINT reason = read_node(*node, SGPU_NODE_FAULT_REASON);
   if (reason == SGPU_FAULT_NONE || reason == ~UINT{0} || node->recovering) return;
   report_completed(node);
-  const UINT fence = read_node(*node, SGPU_NODE_FAULT_FENCE);
-#if SOFTGPU_HAS_GPU_VA
+  UINT fence = read_node(*node, SGPU_NODE_FAULT_FENCE);
+  // A fault of the ring itself belongs to whoever would have been next.
+  if (fence == 0 && node->first != node->next) fence = slot(node, node->first).entry.fence;
   HANDLE process = nullptr;
   for (UINT i = node->first; i != node->next; ++i) {
     if (slot(node, i).entry.fence == fence) process = slot(node, i).process;
   }
-#endif
   retire(node, fence);
   node->state.last_fault_reason = reason;
   ++node->state.faults;
@@ -131,6 +130,7 @@ void report_fault(Node* node) {
       page_fault_report(*node, fence, process, reason == SGPU_FAULT_PAGE);
   write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);  // which clears what was just read
 #else
+  (void)process;
   write_node(*node, SGPU_NODE_CONTROL, SGPU_CONTROL_RESET);
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data = report_of(DXGK_INTERRUPT_DMA_FAULTED);
   data.DmaFaulted.FaultedFenceId = fence;
@@ -194,7 +194,7 @@ bool recover(Adapter* adapter) {
     ++node.state.resets;
     if (node.preemption_id != 0) {
       // The reset swallowed the request. Nothing runs, so it can be answered right here.
-      leave_word(&node);
+      leave_word(&node, 0, 0);
       report_preempted(&node);
     }
     requeue(&node);
@@ -216,9 +216,10 @@ void NTAPI recovery_dpc(PKDPC, PVOID context, PVOID, PVOID) {
   if (again) arm_recovery(adapter);
 }
 
-/// The engine that a DDI's arguments name: the kernel knows how many there are.
+/// The engine that a DDI's arguments name; null if there is none.
 template <typename Arguments>
 Node* find_node(HANDLE adapter, const Arguments* args) {
+  if (args->NodeOrdinal >= SGPU_NODE_COUNT || args->EngineOrdinal != 0) return nullptr;
   return &static_cast<Adapter*>(adapter)->node[args->NodeOrdinal];
 }
 
@@ -255,7 +256,6 @@ NTSTATUS allocate_rings(Adapter* adapter) {
   PHYSICAL_ADDRESS lowest = {}, highest = {}, boundary = {};
   highest.QuadPart = SGPU_SYSTEM_LIMIT - 1;  // what the engines can address
   for (Node& node : adapter->node) {
-    node.state = {};  // of an earlier start
     constexpr SIZE_T kBytes = kRingEntries * sizeof(SgpuRingEntry);
     node.ring = static_cast<SgpuRingEntry*>(
         MmAllocateContiguousMemorySpecifyCache(kBytes, lowest, highest, boundary, MmCached));
@@ -276,7 +276,7 @@ void free_rings(Adapter* adapter) {
 
 void start_engine(Node* node, UINT fence) {
   node->first = node->next = 0;
-  node->state.completed_fence = fence;
+  node->state.submitted_fence = node->state.completed_fence = fence;
   node->preemption_id = 0;
   node->recovering = false;
   configure(node, fence);
@@ -316,14 +316,16 @@ NTSTATUS halt(Adapter* adapter) {
   return result;
 }
 
-void submit(Node* node, const InFlight& submission) {
+bool submit(Node* node, const InFlight& submission) {
+  if (node->next - node->first >= kRingEntries - 1) return false;  // a full ring looks empty
   slot(node, node->next) = submission;
   node->state.submitted_fence = submission.entry.fence;
   ++node->state.submissions;
   const UINT index = node->next++ % kRingEntries;
-  if (node->recovering) return;  // requeue() takes it along
+  if (node->recovering) return true;  // requeue() takes it along
   node->ring[index] = submission.entry;
   ring_doorbell(node);
+  return true;
 }
 
 // --- interrupts ---
@@ -350,9 +352,12 @@ void NTAPI DdiDpcRoutine(IN_CONST_PVOID context) {
 
 NTSTATUS NTAPI DdiPreemptCommand(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_PREEMPTCOMMAND args) {
   Node* node = find_node(context, args);
+  if (node == nullptr) return STATUS_INVALID_PARAMETER;
   return at_device_level(node->adapter, [&] {
     report_completed(node);
     node->preemption_id = args->PreemptionFenceId;
+    node->executed_when_asked =
+        read64(*node->adapter, SGPU_NODE_REG(node->ordinal, SGPU_NODE_EXECUTED));
     if (node->first == node->next) {
       // All done and reported: there is nothing the hardware could stop.
       report_preempted(node);
@@ -366,32 +371,43 @@ NTSTATUS NTAPI DdiPreemptCommand(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_PREE
 NTSTATUS NTAPI DdiQueryCurrentFence(IN_CONST_HANDLE context,
                                     INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
   Node* const node = find_node(context, args);
+  if (node == nullptr) return STATUS_INVALID_PARAMETER;
   // The kernel misses a fence. If its interrupt got lost, report it now, the way it would have
   // come; the answer then tells nothing that was not reported. So all causes, not the pending ones.
-  return at_device_level(node->adapter, [&] {
+  const NTSTATUS status = at_device_level(node->adapter, [&] {
     report_completed(node);  // a fence that was refused has no cause
     service(node->adapter, read32(*node->adapter, SGPU_REG_INT_STATUS));
     // Here, before the next interrupt reports more.
     args->CurrentFence = node->state.completed_fence;
   });
+  return status;
 }
 
 // --- timeouts ---
 
-NTSTATUS NTAPI DdiQueryDependentEngineGroup(IN_CONST_HANDLE,
+NTSTATUS NTAPI DdiQueryDependentEngineGroup(IN_CONST_HANDLE context,
                                             INOUT_DXGKARG_QUERYDEPENDENTENGINEGROUP args) {
+  if (find_node(context, args) == nullptr) return STATUS_INVALID_PARAMETER;
   args->DependentNodeOrdinalMask = ULONGLONG{1} << args->NodeOrdinal;  // itself and nobody else
   return STATUS_SUCCESS;
 }
 
-NTSTATUS NTAPI DdiQueryEngineStatus(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYENGINESTATUS args) {
-  // An engine that gets on has answered the preemption before its next entry.
+NTSTATUS NTAPI DdiQueryEngineStatus(IN_CONST_HANDLE context,
+                                    INOUT_PDXGKARG_QUERYENGINESTATUS args) {
+  Node* node = find_node(context, args);
+  if (node == nullptr) return STATUS_INVALID_PARAMETER;
+  // Busy for long is no crime as long as something gets done: since the kernel asked for the
+  // engine, or since it asked this.
+  const ULONG64 executed = read64(*node->adapter, SGPU_NODE_REG(node->ordinal, SGPU_NODE_EXECUTED));
   args->EngineStatus.Value = 0;
+  args->EngineStatus.Responsive = executed != node->executed_when_asked ? 1 : 0;
+  node->executed_when_asked = executed;
   return STATUS_SUCCESS;
 }
 
 NTSTATUS NTAPI DdiResetEngine(IN_CONST_HANDLE context, INOUT_PDXGKARG_RESETENGINE args) {
   Node* node = find_node(context, args);
+  if (node == nullptr) return STATUS_INVALID_PARAMETER;
   if (const NTSTATUS status = reset_engine(node); !NT_SUCCESS(status)) return status;
   return at_device_level(node->adapter, [&] {
     UINT last_aborted = read_node(*node, SGPU_NODE_ABORTED_FENCE);
@@ -401,8 +417,10 @@ NTSTATUS NTAPI DdiResetEngine(IN_CONST_HANDLE context, INOUT_PDXGKARG_RESETENGIN
             (SGPU_INT_COMPLETE(0) | SGPU_INT_PREEMPTED(0) | SGPU_INT_FAULT(0)) << node->ordinal);
     // What came after the aborted one the kernel submits again: the ring starts empty.
     retire(node, last_aborted);
-    leave_word(node);
+    leave_word(node, 0, 0);
+    const UINT submitted = node->state.submitted_fence;
     start_engine(node, last_aborted);
+    node->state.submitted_fence = submitted;
     args->LastAbortedFenceId = last_aborted;
   });
 }
@@ -425,15 +443,17 @@ NTSTATUS NTAPI DdiRestartFromTimeout(IN_CONST_HANDLE context) {
 NTSTATUS NTAPI DdiCollectDbgInfo(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COLLECTDBGINFO args) {
   const auto& adapter = *static_cast<const Adapter*>(context);
   SgpuUmdNodeState states[SGPU_NODE_COUNT];
-  read_states(adapter, true, states);
+  read_states(adapter, adapter.registers != nullptr, states);
   const SIZE_T bytes = args->BufferSize < sizeof(states) ? args->BufferSize : sizeof(states);
-  RtlCopyMemory(args->pBuffer, states, bytes);
+  if (args->pBuffer != nullptr) RtlCopyMemory(args->pBuffer, states, bytes);
   return STATUS_SUCCESS;
 }
 
 NTSTATUS NTAPI DdiEscape(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_ESCAPE args) {
   const auto& adapter = *static_cast<const Adapter*>(context);
-  if (args->PrivateDriverDataSize < sizeof(SgpuUmdEscape)) return STATUS_INVALID_PARAMETER;
+  if (args->pPrivateDriverData == nullptr || args->PrivateDriverDataSize < sizeof(SgpuUmdEscape)) {
+    return STATUS_INVALID_PARAMETER;
+  }
   auto* escape = static_cast<SgpuUmdEscape*>(args->pPrivateDriverData);
   if (escape->magic != SGPU_UMD_ESCAPE_MAGIC || escape->version != SGPU_UMD_VERSION) {
     return STATUS_GRAPHICS_DRIVER_MISMATCH;

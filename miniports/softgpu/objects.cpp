@@ -66,8 +66,7 @@ NTSTATUS create_one(DXGK_ALLOCATIONINFO* info) {
   if (!read_private(info->pPrivateDriverData, info->PrivateDriverDataSize, &request)) {
     return STATUS_INVALID_PARAMETER;
   }
-  const NTSTATUS status = check_request(&request);
-  if (!NT_SUCCESS(status)) return status;
+  if (const NTSTATUS status = check_request(&request); !NT_SUCCESS(status)) return status;
   auto* allocation = make<OpenAllocation>();
   if (allocation == nullptr) return STATUS_NO_MEMORY;
   allocation->size_bytes = request.size_bytes;
@@ -114,8 +113,7 @@ NTSTATUS NTAPI DdiDestroyDevice(IN_CONST_HANDLE device) {
   return STATUS_SUCCESS;
 }
 
-NTSTATUS NTAPI DdiCreateContext([[maybe_unused]] IN_CONST_HANDLE handle,
-                                INOUT_PDXGKARG_CREATECONTEXT args) {
+NTSTATUS NTAPI DdiCreateContext(IN_CONST_HANDLE handle, INOUT_PDXGKARG_CREATECONTEXT args) {
   if (args->NodeOrdinal >= SGPU_NODE_COUNT) return STATUS_INVALID_PARAMETER;
   const bool system = args->Flags.SystemContext != 0;
 #if SOFTGPU_HAS_GPU_VA
@@ -124,7 +122,7 @@ NTSTATUS NTAPI DdiCreateContext([[maybe_unused]] IN_CONST_HANDLE handle,
     return STATUS_INVALID_PARAMETER;
   }
 #endif
-  if (args->PrivateDriverDataSize != 0) {  // the kernel's own contexts have none
+  if (args->PrivateDriverDataSize != 0 && args->Flags.SystemContext == 0) {
     SgpuUmdContext request;
     if (!read_private(args->pPrivateDriverData, args->PrivateDriverDataSize, &request) ||
         request.magic != SGPU_UMD_CONTEXT_MAGIC || request.version != SGPU_UMD_VERSION ||
@@ -136,11 +134,13 @@ NTSTATUS NTAPI DdiCreateContext([[maybe_unused]] IN_CONST_HANDLE handle,
   if (context == nullptr) return STATUS_NO_MEMORY;
   context->node = args->NodeOrdinal;
   context->system = system;
-#if SOFTGPU_HAS_GPU_VA
-  const Process* const process = static_cast<const Device*>(handle)->process;
-  context->process = process->handle;
-  context->of_paging = process->system;
-#endif
+  const auto* device = static_cast<const Device*>(handle);
+  if (device != nullptr && device->process != nullptr) {
+    context->process = device->process->handle;
+    context->of_paging = system && device->process->system;
+  } else {
+    context->of_paging = system;
+  }
   args->hContext = context;
 
   DXGK_CONTEXTINFO& info = args->ContextInfo;

@@ -33,38 +33,51 @@ UINT pages_that_fit(const PagingBuffer& buffer, size_t command_bytes, UINT64 wan
   return static_cast<UINT>(least(wanted, (room - command_bytes) / sizeof(SgpuU64)));
 }
 
+NTSTATUS append_copy(PagingBuffer* buffer, UINT64 source, UINT64 destination, UINT64 bytes) {
+  return append(buffer, SGPU_OP_COPY, SgpuCopy{{}, source, destination, bytes});
+}
+
 }  // namespace
 
 NTSTATUS build_transfer(PagingBuffer* buffer, const TransferSide& source,
                         const TransferSide& destination, UINT64 bytes, UINT* multipass_offset) {
   if (bytes == 0) return STATUS_SUCCESS;  // after a reset: content is gone
   if (source.pages == nullptr && destination.pages == nullptr) {
-    return append(buffer, SGPU_OP_COPY, SgpuCopy{{}, source.address, destination.address, bytes});
+    return append_copy(buffer, source.address, destination.address, bytes);
   }
-  // The kernel moves system memory to system memory itself: one side is a segment.
-  const bool from_pages = source.pages != nullptr;
-  const PFN_NUMBER* pages = from_pages ? source.pages : destination.pages;
-  const UINT64 linear = from_pages ? destination.address : source.address;
   UINT64 done = *multipass_offset * kPageBytes;
   while (done < bytes) {
     const UINT64 left = bytes - done;
-    const UINT count =
-        pages_that_fit(*buffer, sizeof(SgpuCopyPages), (left + kPageBytes - 1) / kPageBytes);
-    if (count == 0) return kFull;
-    SgpuCopyPages copy = {};
-    copy.linear = linear + done;
-    copy.size = least(left, count * kPageBytes);
-    copy.page_count = count;
-    copy.direction = from_pages ? SGPU_COPY_FROM_PAGES : SGPU_COPY_TO_PAGES;
-    append(buffer, SGPU_OP_COPY_PAGES, copy, pages + done / kPageBytes, count);
-    done += copy.size;
-    // Only the last piece ends inside a page, and then nobody reads it again.
-    *multipass_offset = static_cast<UINT>(done / kPageBytes);
+    UINT64 moved;
+    if (source.pages != nullptr && destination.pages != nullptr) {
+      // The kernel moves system memory itself, but nothing forbids it to ask us.
+      moved = least(left, kPageBytes);
+      const NTSTATUS status = append_copy(buffer, source.pages[done / kPageBytes] * kPageBytes,
+                                          destination.pages[done / kPageBytes] * kPageBytes, moved);
+      if (!NT_SUCCESS(status)) return status;
+    } else {
+      const bool from_pages = source.pages != nullptr;
+      const PFN_NUMBER* pages = (from_pages ? source.pages : destination.pages) + done / kPageBytes;
+      const UINT count =
+          pages_that_fit(*buffer, sizeof(SgpuCopyPages), (left + kPageBytes - 1) / kPageBytes);
+      if (count == 0) return kFull;
+      moved = least(left, count * kPageBytes);
+      SgpuCopyPages copy = {};
+      copy.linear = (from_pages ? destination.address : source.address) + done;
+      copy.size = moved;
+      copy.page_count = count;
+      copy.direction = from_pages ? SGPU_COPY_FROM_PAGES : SGPU_COPY_TO_PAGES;
+      append(buffer, SGPU_OP_COPY_PAGES, copy, pages, count);
+    }
+    done += moved;
+    // Rounded up only by the last piece, and then nobody reads it again.
+    *multipass_offset = static_cast<UINT>((done + kPageBytes - 1) / kPageBytes);
   }
   return STATUS_SUCCESS;
 }
 
 NTSTATUS build_fill(PagingBuffer* buffer, UINT64 address, UINT64 bytes, UINT pattern) {
+  if (bytes == 0) return STATUS_SUCCESS;
   // The engine fills words. Allocations own whole pages, so rounding up stays inside.
   return append(buffer, SGPU_OP_FILL, SgpuFill{{}, address, (bytes + 3) & ~UINT64{3}, pattern, 0});
 }

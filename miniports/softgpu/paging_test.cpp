@@ -156,6 +156,23 @@ TEST(Paging, TransfersMoveEveryByteAtEveryBufferSize) {
   }
 }
 
+TEST(Paging, PageListsOnBothSidesMovePageByPage) {
+  const auto all = frames(8);
+  const TransferSide source = {all.data(), 0};
+  const TransferSide destination = {all.data() + 4, 0};
+  Model model;
+  for (UINT64 i = 0; i < 4 * kPage; ++i)
+    model.memory[all[i / kPage] * kPage + i % kPage] = content(i);
+  const UINT buffers =
+      build_all(&model, sizeof(SgpuCopy), [&](PagingBuffer* buffer, UINT* multipass) {
+        return build_transfer(buffer, source, destination, 4 * kPage, multipass);
+      });
+  EXPECT_EQ(buffers, 4U);
+  for (UINT64 i = 0; i < 4 * kPage; ++i) {
+    ASSERT_EQ(model.memory[all[4 + i / kPage] * kPage + i % kPage], content(i));
+  }
+}
+
 TEST(Paging, BetweenSegmentsOneCopyDoesIt) {
   Model model;
   model.memory[SGPU_VRAM_BASE] = 42;

@@ -10,6 +10,13 @@ SubmissionRecord* record_at(void* data, UINT start, UINT end) {
   return reinterpret_cast<SubmissionRecord*>(static_cast<UCHAR*>(data) + start);
 }
 
+/// The record of a DXGKARG_SUBMITCOMMAND or DXGKARG_CANCELCOMMAND.
+template <typename Arguments>
+SubmissionRecord* record_of(const Arguments* args) {
+  return record_at(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSubmissionStartOffset,
+                   args->DmaBufferPrivateDataSubmissionEndOffset);
+}
+
 /// A side of a Transfer or SpecialLockTransfer, which have the same members under other names. The
 /// offset in bytes counts for segments, the one in pages for page lists.
 template <typename Side>
@@ -70,7 +77,9 @@ NTSTATUS build_aperture(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, Pagin
 NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE handle, INOUT_PDXGKARG_RENDER args) {
   // One record serves all parts the buffer may be split into: only one of them can be stopped
   // midway at a time.
-  auto* record = static_cast<SubmissionRecord*>(args->pDmaBufferPrivateData);
+  SubmissionRecord* record =
+      record_at(args->pDmaBufferPrivateData, 0, args->DmaBufferPrivateDataSize);
+  if (record == nullptr) return STATUS_INVALID_PARAMETER;
 
   TranslateJob job = {.read = read_user,
                       .command = args->pCommand,
@@ -115,33 +124,43 @@ NTSTATUS NTAPI DdiPatch(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PATCH args) {
 
 NTSTATUS NTAPI DdiSubmitCommand(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
   auto* adapter = static_cast<Adapter*>(handle);
+  if (args->NodeOrdinal >= SGPU_NODE_COUNT) return STATUS_INVALID_PARAMETER;
   const UINT start = args->DmaBufferSubmissionStartOffset;
   const UINT length = args->DmaBufferSubmissionEndOffset - start;
   // The context is not looked at: it is null for some paging work, and the node says enough.
   Node* node = &adapter->node[args->NodeOrdinal];
   InFlight submission = {};
   submission.slice_start = start;
-  submission.record =
-      record_at(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSubmissionStartOffset,
-                args->DmaBufferPrivateDataSubmissionEndOffset);
+  submission.record = record_of(args);
   SgpuRingEntry& entry = submission.entry;
   entry.fence = args->SubmissionFenceId;
-  entry.type = SGPU_RING_EXECUTE;
-  entry.flags = args->Flags.NullRendering != 0 ? SGPU_EXECUTE_NULL : 0;
-  // System memory, aperture and video memory all have GPU addresses of their own, so it does not
-  // matter which segment the buffer is in.
-  entry.address = static_cast<SgpuU64>(args->DmaBufferPhysicalAddress.QuadPart) + start;
-  entry.length = length;  // 0: a context switch has nothing to run, but its place in the line
-  SubmissionRecord* record = submission.record;
-  if (record != nullptr && record->slice_start == start && record->resume_offset < length) {
-    entry.start_offset = record->resume_offset;
-    record->resume_offset = 0;
+  if (length == 0) {
+    entry.type = SGPU_RING_FENCE;  // a context switch: nothing to run, but in its place in the line
+  } else {
+    entry.type = SGPU_RING_EXECUTE;
+    entry.flags = args->Flags.NullRendering != 0 ? SGPU_EXECUTE_NULL : 0;
+    // System memory, aperture and video memory all have GPU addresses of their own, so it does not
+    // matter which segment the buffer is in.
+    entry.address = static_cast<SgpuU64>(args->DmaBufferPhysicalAddress.QuadPart) + start;
+    entry.length = length;
+    SubmissionRecord* record = submission.record;
+    if (record != nullptr && record->slice_start == start && record->resume_offset < length) {
+      entry.start_offset = record->resume_offset;
+      record->resume_offset = 0;
+    }
   }
-  return at_device_level(adapter, [&] { submit(node, submission); });
+  // At most two submissions per node are out at a time, and refusing one stops the machine.
+  bool accepted = false;
+  const NTSTATUS status = at_device_level(adapter, [&] { accepted = submit(node, submission); });
+  return NT_SUCCESS(status) && !accepted ? STATUS_INSUFFICIENT_RESOURCES : status;
 }
 
-NTSTATUS NTAPI DdiCancelCommand(IN_CONST_HANDLE, IN_CONST_PDXGKARG_CANCELCOMMAND) {
-  // All a submission owns is its record, which is cleared when its buffer begins another life.
+NTSTATUS NTAPI DdiCancelCommand(IN_CONST_HANDLE, IN_CONST_PDXGKARG_CANCELCOMMAND args) {
+  // All a submission owns is its record, and that only says something after a preemption. A virtual
+  // one is not even looked at unless the submission comes back.
+  if (has_gpu_va()) return STATUS_SUCCESS;
+  SubmissionRecord* record = record_of(args);
+  if (record != nullptr) RtlZeroMemory(record, sizeof(*record));
   return STATUS_SUCCESS;
 }
 

@@ -44,8 +44,7 @@ TEST_F(Driver, TheSliceGoesIntoTheRingWithItsAddress) {
   EXPECT_EQ(node(0).executed[0].type, SGPU_RING_EXECUTE);
   EXPECT_EQ(node(0).executed[0].address, 0x100005000U + 64);
   EXPECT_EQ(node(0).executed[0].length, 128U);
-  EXPECT_EQ(node(0).executed[1].type, SGPU_RING_EXECUTE);
-  EXPECT_EQ(node(0).executed[1].length, 0U);
+  EXPECT_EQ(node(0).executed[1].type, SGPU_RING_FENCE);
   EXPECT_EQ(node(0).executed[2].flags, SGPU_EXECUTE_NULL);
   stop_and_expect_nothing_left();
 }
@@ -62,6 +61,16 @@ TEST_F(Driver, TheRingWrapsAndFencesDoToo) {
     ASSERT_EQ(world.reports.back().DmaCompleted.SubmissionFenceId, fence);
   }
   EXPECT_EQ(world.reports.size(), fences.size());
+  stop_and_expect_nothing_left();
+}
+
+TEST_F(Driver, ARingThatIsFullTakesNoMore) {
+  load_and_start();
+  for (UINT fence = 1; fence < kRingEntries; ++fence) submit(fence);
+  DXGKARG_SUBMITCOMMAND args = submission(kRingEntries, 0, 8, nullptr);
+  EXPECT_EQ(table().DxgkDdiSubmitCommand(world.adapter, &args), STATUS_INSUFFICIENT_RESOURCES);
+  for (UINT fence = 1; fence < kRingEntries; ++fence) EXPECT_EQ(world.complete_next(0), fence);
+  EXPECT_EQ(world.complete_next(0), 0U);
   stop_and_expect_nothing_left();
 }
 
@@ -160,9 +169,16 @@ TEST_F(Driver, ResumingIsForTheSliceThatWasStopped) {
   stop_and_expect_nothing_left();
 }
 
-TEST_F(Driver, CancellingLooksAtNoPrivateData) {
+TEST_F(Driver, CancellingForgetsWhereASubmissionStopped) {
   load_and_start();
+  SubmissionRecord record = {64, 24, {0, 0}};
   DXGKARG_CANCELCOMMAND args = {};
+  args.pDmaBufferPrivateData = &record;
+  args.DmaBufferPrivateDataSize = sizeof(record);
+  args.DmaBufferPrivateDataSubmissionEndOffset = sizeof(record);
+  EXPECT_EQ(table().DxgkDdiCancelCommand(world.adapter, &args), STATUS_SUCCESS);
+  EXPECT_EQ(record.resume_offset, 0U);
+  args.DmaBufferPrivateDataSize = args.DmaBufferPrivateDataSubmissionEndOffset = 0;
   args.pDmaBufferPrivateData = reinterpret_cast<void*>(8);  // not to be looked at
   EXPECT_EQ(table().DxgkDdiCancelCommand(world.adapter, &args), STATUS_SUCCESS);
   stop_and_expect_nothing_left();
@@ -235,6 +251,8 @@ TEST_F(Driver, ALostInterruptIsMadeUpForWhenTheKernelAsks) {
   EXPECT_EQ(world.dpcs_queued, 1U);
   EXPECT_EQ(table().DxgkDdiQueryCurrentFence(world.adapter, &args), STATUS_SUCCESS);
   EXPECT_EQ(world.reports.size(), 1U);
+  args.NodeOrdinal = 2;
+  EXPECT_EQ(table().DxgkDdiQueryCurrentFence(world.adapter, &args), STATUS_INVALID_PARAMETER);
   stop_and_expect_nothing_left();
 }
 

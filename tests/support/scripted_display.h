@@ -23,7 +23,7 @@
 
 #include "bus/machine.h"
 #include "devices/framebuffer/framebuffer.h"
-#include "miniports/modes/commit.h"
+#include "miniports/modes/modes.h"
 #include "port/driver.h"
 #include "runtime/sync.h"
 

@@ -4,7 +4,7 @@
 #undef DxgkInitializeDisplayOnlyDriver
 #include <ntddk.h>
 
-#include "miniports/modes/commit.h"
+#include "miniports/modes/modes.h"
 
 extern "C" NTSTATUS NTAPI read_mutant_name(PUNICODE_STRING path, char* name, ULONG size);
 
