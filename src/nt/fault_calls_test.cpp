@@ -21,7 +21,7 @@ TEST(FaultCalls, NamesTheRoutineAndTheArgument) {
       {1, "called WRITE_REGISTER_ULONG with argument 1 = 0x20, which touched 0x20 (write)"},
       {2, "called memcpy or memmove (to 0x30, from 0x"},
       {3, "called memset (of 0x40, 64 bytes), which touched 0x40 (write)"},
-      {4, "called KeSetEvent with argument 1 = 0x50, which touched 0x54"},
+      {4, "called KeSetEvent with argument 1 = 0x50, which touched 0x50"},
       {5, "called KeWaitForSingleObject with argument 1 = 0x60, which touched 0x6"},
       {6, "called RtlEqualUnicodeString, which touched 0x70000000000 (read)"},
       {7,
