@@ -6,6 +6,11 @@ void FaultInjector::set(const FaultPlan& plan) {
   const runtime::MutexLock lock(mutex_);
   plan_ = plan;
   entries_ = {};
+  for (size_t node = 0; node < plan.nodes.size(); ++node) {
+    const NodeFaults& faults = plan.nodes[node];
+    silent_[node].store(faults.lose_interrupt_per_million >= 1'000'000, std::memory_order_relaxed);
+    reset_ns_[node].store(faults.reset_ns, std::memory_order_relaxed);
+  }
   active_.store(true, std::memory_order_release);
 }
 
@@ -73,18 +78,6 @@ uint32_t FaultInjector::slow_factor(uint32_t node) {
 runtime::DurationNs FaultInjector::memory_error_after(uint32_t node) {
   const runtime::MutexLock lock(mutex_);
   return plan_.nodes[node].memory_error_after_ns;
-}
-
-bool FaultInjector::is_silent(uint32_t node) {
-  if (!active_.load(std::memory_order_acquire)) return false;
-  const runtime::MutexLock lock(mutex_);
-  return plan_.nodes[node].lose_interrupt_per_million >= 1'000'000;
-}
-
-runtime::DurationNs FaultInjector::reset_time(uint32_t node) {
-  if (!active_.load(std::memory_order_acquire)) return 0;
-  const runtime::MutexLock lock(mutex_);
-  return plan_.nodes[node].reset_ns;
 }
 
 }  // namespace dxgkit::softgpu

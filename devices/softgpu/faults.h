@@ -75,9 +75,11 @@ class FaultInjector {
   uint32_t reported_fence(uint32_t node, uint32_t fence);
   uint32_t slow_factor(uint32_t node);
   runtime::DurationNs memory_error_after(uint32_t node);
-  runtime::DurationNs reset_time(uint32_t node);
+  runtime::DurationNs reset_time(uint32_t node) const {
+    return reset_ns_[node].load(std::memory_order_relaxed);
+  }
   /// True while every completion interrupt of the node is lost: then its other interrupts are, too.
-  bool is_silent(uint32_t node);
+  bool is_silent(uint32_t node) const { return silent_[node].load(std::memory_order_relaxed); }
   /// The number of completions with this fate so far. kNormal is not counted.
   uint64_t count(InterruptFate fate) const {
     return fates_[static_cast<size_t>(fate)].load(std::memory_order_relaxed);
@@ -96,6 +98,10 @@ class FaultInjector {
   // Read without the lock on every entry. A plan that is set meanwhile takes effect at the next
   // read.
   std::atomic<bool> active_{false};
+  // Of the plan, read without the lock as well.
+  std::array<std::atomic<bool>, std::tuple_size_v<decltype(FaultPlan::nodes)>> silent_{};
+  std::array<std::atomic<runtime::DurationNs>, std::tuple_size_v<decltype(FaultPlan::nodes)>>
+      reset_ns_{};
   std::array<std::atomic<uint64_t>, 4> fates_{};
   std::atomic<uint64_t> hangs_{0}, memory_errors_{0}, corrupted_{0};
   runtime::Mutex mutex_;

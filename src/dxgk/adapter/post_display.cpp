@@ -11,6 +11,7 @@ namespace dxgkit::dxgk {
 void keep_post_display(AdapterCore& core, bus::PostDisplay post,
                        const port::DisplayInformation& left, std::span<const uint32_t> targets) {
   constexpr uint32_t kA8R8G8B8 = 21, kX8R8G8B8 = 22;
+  constexpr uint32_t kUninitialized = 0xFFFFFFFF;  // D3DDDI_ID_UNINITIALIZED: it names none
   const bus::Bar& bar = core.function().bars()[post.bar];
   const uint64_t bytes = uint64_t{left.pitch_bytes} * left.height;
   const bool inside = left.address >= bar.base.value &&
@@ -32,7 +33,9 @@ void keep_post_display(AdapterCore& core, bus::PostDisplay post,
     return;
   }
   const bool format_is_right = left.format == kA8R8G8B8 || left.format == kX8R8G8B8;
-  if (!format_is_right || std::ranges::find(targets, left.target_id) == targets.end()) {
+  const bool target_is_right = left.target_id == kUninitialized ||
+                               std::ranges::find(targets, left.target_id) != targets.end();
+  if (!format_is_right || !target_is_right) {
     core.findings().report(verifier::Finding{
         .rule = "DOD-08",
         .severity = verifier::Severity::kViolation,

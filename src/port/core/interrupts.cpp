@@ -17,7 +17,7 @@ constexpr const char* kDpcName = "DxgkDdiDpcRoutine";
 constexpr const char* kSynchronizedName = "synchronised routine";
 /// How often in a row an ISR may claim an interrupt silently, or refuse the only device on its line
 /// (INT-08, our choice).
-constexpr uint32_t kStormBound = 60;
+constexpr uint32_t kStormBound = 1000;
 constexpr uint32_t kRefusalBound = 100;
 /// Native fences one report may name (our choice).
 constexpr uint32_t kSignaledFencesMost = 4096;

@@ -189,6 +189,8 @@ Answer<void> hide_and_show(Bench& bench, dxgk::DisplayExercise& exercise,
   const bus::ScreenImage before = bench.screen()->image();
   if (const Status status = exercise.set_visible(source.id, true); !is_success(status))
     return std::unexpected("showing what is shown: " + status_text(status));
+  // The hardware takes an address at a vertical sync, and no screen has fewer than 20 in a second.
+  if (!bench.display_only()) bench.runtime().sleep_for(100 * runtime::kMillisecond);
   DXGKIT_VERIFY_TRY(look_whole(bench, *source.mode));
   if (*colored) DXGKIT_VERIFY_TRY(look_colored(bench));
   if (bench.display_only() && before.pixels != bench.screen()->image().pixels) {
