@@ -32,7 +32,7 @@ class Verify(Cli):
         return steps, {step: [finding["rule"] for finding in told["findings"]] for step, told in steps.items() if told["findings"]}
 
     HANGS = {"hangs", "adapter-hangs"}
-    DISPLAY_STEPS = {"modes", "presents", "visibility", "vsyncs", "pointer", "blank", "vidpns", "plain-stop", "bug-check-screen"}
+    DISPLAY_STEPS = {"modes", "presents", "visibility", "vsyncs", "pointer", "blank", "vidpns", "plain-stop", "bug-check-screen", "other-screens"}
     ADDRESS_STEPS = {"addresses", "own-content", "mappings", "same-addresses", "page-faults", "hostile-submit", "page-tables", "protections"}
     BUFFER_STEPS = {"hostile-render", "passes", "plain-copies"}  # not with GPU virtual addresses
 
@@ -136,7 +136,7 @@ class Verify(Cli):
                 ("fills_zeros", 1, "fills", "PAGE-51"),
                 ("moves_nothing", 1, "plain-copies", "PAGE-50"),
                 ("allocations_refused", 1, "allocations", "LIFE-25"),
-                ("fence_unknown", 1, "fences", "INT-22"),
+                ("fence_unknown", 1, "stray-interrupts", "INT-22"),
                 ("device_disowned", 1, "failing-starts", "LIFE-27"),
                 ("event_not_made", 1, "start", "NT-35"),
                 ("entry_astray", 1, "load", "LIFE-01"),
@@ -157,7 +157,7 @@ class Verify(Cli):
                 ("fault_of_next", 1, "memory-errors", "INT-11"),
                 ("resumes_at_start", 1, "preempt-busy", "REND-29"),
                 ("fault_ends_preemption", 1, "memory-errors", "TDR-18"),
-                ("fences_rise", 1, "memory-errors", "TDR-18"),
+                ("fences_rise", 1, "memory-errors", "INT-22"),
                 ("status_left_out", 1, "hangs", "TDR-10"),
                 ("reset_blames_unbegun", 1, "hangs", "TDR-14"),
                 ("sleeper_claims", 1, "removal", "INT-08"),
@@ -172,7 +172,7 @@ class Verify(Cli):
                 ("start_fails_again", 1, "failing-starts", "LIFE-27"),
                 ("first_is_memory", 1, "odd-resources", "LIFE-28"),
                 ("unmaps_nothing", 1, "failing-starts", "LIFE-20"),
-                ("frees_otherwise", 1, "passes", "NT-34"),
+                ("frees_otherwise", 1, "memory-errors", "NT-34"),
                 ("maximum_odd", 1, "client", "LIFE-25"),
                 ("memory_hidden", 1, "client", "CAPS-13"),
                 ("keeps_nothing", 1, "other-devices", "PWR-16"),
@@ -202,7 +202,7 @@ class Verify(Cli):
             with self.subTest(fault=fault):
                 # A driver that never answers is asked once: the steps after it would wait for it.
                 # Some jobs take several DMA buffers anyway.
-                only = ("--step", step) if fault in ("preempt_silent", "restart_deaf", "patch_room_ignored", "later_pass_unlisted", "passes_stand_still", "context_too_many") else ()
+                only = ("--step", step) if fault in ("preempt_silent", "restart_deaf", "patch_room_ignored", "later_pass_unlisted", "passes_stand_still", "context_too_many", "slots_none", "keeps_nothing") else ()
                 steps, rules = self.mutant(fault, "--until-finding", *only, code=code)
                 self.assertIn(rule, rules.get(step, []), rules)
                 self.assertEqual(next(iter(rules)), step, "something else was found first")

@@ -60,6 +60,7 @@ Status stand_by(Bench& bench, Client& client) {
 
 Outcome power(Bench& bench) {
   bool busy = false;
+  const size_t found = bench.findings().total();
   const Answer<void> cycled = work_across(bench, [&] {
     const Status status = bench.exercise().power_cycle();
     busy = status == Status::kGraphicsAllocationBusy;
@@ -67,6 +68,9 @@ Outcome power(Bench& bench) {
   });
   if (busy) return Outcome::skipped(kOnScreen);
   if (!cycled) return Outcome::failed(cycled.error());
+  // A driver that cannot even do that is in no state to be asked.
+  if (bench.findings().total() != found)
+    return Outcome::ok(fmt::format("D3 and back{}", content_note(bench)));
   Client client(bench, "asks while it sleeps");
   if (const Answer<void> open = client.open_adapter(); !open) return Outcome::failed(open.error());
   const Answer<void> stood_by = work_across(bench, [&] { return stand_by(bench, client); });
