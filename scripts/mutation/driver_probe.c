@@ -1,6 +1,6 @@
-// The DriverEntry of a driver with mutants. REG_DWORD values of the service key choose what it does:
-// Mutant = N runs mutant N, AlsoMutant = N another one beside it, TellMutants = 1 prints which
-// mutants the run reaches.
+// The DriverEntry of a driver with mutants. REG_DWORD values of the service key choose what it
+// does: Mutant = N runs mutant N, AlsoMutant = N another one beside it, TellMutants = 1 prints
+// which mutants the run reaches.
 #undef DriverEntry
 #include <ntddk.h>
 
