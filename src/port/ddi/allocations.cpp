@@ -104,10 +104,9 @@ Result<StandardAllocation> describe(PortCore& core, const Fill& fill) {
       arguments.pResourcePrivateDriverData =
           result.resource_data.empty() ? nullptr : resource_data.data();
       arguments.ResourcePrivateDriverDataSize = static_cast<UINT>(result.resource_data.size());
-    } else if (core.output_fill != std::byte{0}) [[unlikely]] {
-      const int stale = std::to_integer<int>(core.output_fill);
-      std::memset(&arguments.AllocationPrivateDriverDataSize, stale, sizeof(UINT));
-      std::memset(&arguments.ResourcePrivateDriverDataSize, stale, sizeof(UINT));
+    } else {
+      fill_output(core, &arguments.AllocationPrivateDriverDataSize);
+      fill_output(core, &arguments.ResourcePrivateDriverDataSize);
     }
     DdiCall call(core, kGetStandardAllocation);
     const Status status =
@@ -118,14 +117,11 @@ Result<StandardAllocation> describe(PortCore& core, const Fill& fill) {
         resource_data.finish(core, kGetStandardAllocation.name, "pResourcePrivateDriverData"));
     if (!is_success(status)) return Error(status);
     if (sizes_only) {
-      if (core.output_fill != std::byte{0}) [[unlikely]] {
-        UnwrittenMembers unwritten(core.output_fill);
-        unwritten.look("AllocationPrivateDriverDataSize",
-                       &arguments.AllocationPrivateDriverDataSize);
-        unwritten.look("ResourcePrivateDriverDataSize", &arguments.ResourcePrivateDriverDataSize);
-        unwritten.report(core, kGetStandardAllocation.name,
-                         "DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA");
-      }
+      UnwrittenMembers unwritten(core.output_fill);
+      unwritten.look("AllocationPrivateDriverDataSize", &arguments.AllocationPrivateDriverDataSize);
+      unwritten.look("ResourcePrivateDriverDataSize", &arguments.ResourcePrivateDriverDataSize);
+      unwritten.report(core, kGetStandardAllocation.name,
+                       "DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA");
       if (arguments.AllocationPrivateDriverDataSize > kPrivateDataMax ||
           arguments.ResourcePrivateDriverDataSize > kPrivateDataMax) {
         return Error(Status::kInsufficientResources);
@@ -319,26 +315,21 @@ Result<AllocationDescription> AllocationsPort::describe_allocation(void* allocat
   if (is_dead(core_)) return Error(Status::kDeviceRemoved);
   if (core_.ddi.DxgkDdiDescribeAllocation == nullptr) return Error(Status::kNotSupported);
   DXGKARG_DESCRIBEALLOCATION arguments{};
-  const bool fills = core_.output_fill != std::byte{0};
-  if (fills) [[unlikely]] {
-    std::memset(&arguments, std::to_integer<int>(core_.output_fill), sizeof(arguments));
-    arguments.Flags = {};
-    arguments.Rotation = {};
-  }
+  fill_output(core_, &arguments);
+  arguments.Flags = {};
+  arguments.Rotation = {};
   arguments.hAllocation = allocation;
   DdiCall call(core_, kDescribeAllocation);
   const Status status = call(core_.ddi.DxgkDdiDescribeAllocation, core_.context, &arguments);
   if (!is_success(status)) return Error(status);
-  if (fills) [[unlikely]] {
-    UnwrittenMembers unwritten(core_.output_fill);
-    unwritten.look("Width", &arguments.Width);
-    unwritten.look("Height", &arguments.Height);
-    unwritten.look("Format", &arguments.Format);
-    unwritten.look("MultisampleMethod", &arguments.MultisampleMethod);
-    unwritten.look("RefreshRate", &arguments.RefreshRate);
-    unwritten.look("PrivateDriverFormatAttribute", &arguments.PrivateDriverFormatAttribute);
-    unwritten.report(core_, kDescribeAllocation.name, "DXGKARG_DESCRIBEALLOCATION");
-  }
+  UnwrittenMembers unwritten(core_.output_fill);
+  unwritten.look("Width", &arguments.Width);
+  unwritten.look("Height", &arguments.Height);
+  unwritten.look("Format", &arguments.Format);
+  unwritten.look("MultisampleMethod", &arguments.MultisampleMethod);
+  unwritten.look("RefreshRate", &arguments.RefreshRate);
+  unwritten.look("PrivateDriverFormatAttribute", &arguments.PrivateDriverFormatAttribute);
+  unwritten.report(core_, kDescribeAllocation.name, "DXGKARG_DESCRIBEALLOCATION");
   return AllocationDescription{.width = arguments.Width,
                                .height = arguments.Height,
                                .format = static_cast<uint32_t>(arguments.Format),

@@ -138,17 +138,15 @@ Status ScanoutPort::get_scan_line(uint32_t target, bool* in_vertical_blank, uint
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiGetScanLine == nullptr) return Status::kNotSupported;
   DXGKARG_GETSCANLINE arguments{};
-  std::memset(&arguments, std::to_integer<int>(core_.output_fill), sizeof(arguments));
+  fill_output(core_, &arguments);
   arguments.VidPnTargetId = target;
   DdiCall call(core_, kGetScanLine, target);
   const Status status = call(core_.ddi.DxgkDdiGetScanLine, core_.context, &arguments);
   if (!is_success(status)) return status;
-  if (core_.output_fill != std::byte{0}) [[unlikely]] {
-    UnwrittenMembers unwritten(core_.output_fill);
-    unwritten.look("InVerticalBlank", &arguments.InVerticalBlank);
-    unwritten.look("ScanLine", &arguments.ScanLine);
-    unwritten.report(core_, kGetScanLine.name, "DXGKARG_GETSCANLINE");
-  }
+  UnwrittenMembers unwritten(core_.output_fill);
+  unwritten.look("InVerticalBlank", &arguments.InVerticalBlank);
+  unwritten.look("ScanLine", &arguments.ScanLine);
+  unwritten.report(core_, kGetScanLine.name, "DXGKARG_GETSCANLINE");
   *in_vertical_blank = arguments.InVerticalBlank != FALSE;
   *line = arguments.ScanLine;
   return status;

@@ -9,7 +9,8 @@
 
 namespace dxgkit::port {
 
-/// Compares members with the bytes that were there before the call (PortCore::output_fill).
+/// Compares members with the bytes that were there before the call (PortCore::output_fill). With 0
+/// nothing is compared: a driver may have written that.
 class UnwrittenMembers {
  public:
   explicit UnwrittenMembers(std::byte fill) : fill_(fill) {}
@@ -17,6 +18,8 @@ class UnwrittenMembers {
   /// A member that is as it was becomes 0.
   template <typename Member>
   void look(const char* name, Member* member) {
+    if (fill_ == std::byte{0}) [[likely]]
+      return;
     auto* const bytes = reinterpret_cast<std::byte*>(member);
     for (size_t i = 0; i < sizeof(*member); ++i) {
       if (bytes[i] != fill_) return;
@@ -50,8 +53,6 @@ void fill_output(const PortCore& core, Member* member) {
 template <typename Member>
 void report_unwritten(PortCore& core, const char* ddi, const char* structure, const char* name,
                       Member* member) {
-  if (core.output_fill == std::byte{0}) [[likely]]
-    return;
   UnwrittenMembers unwritten(core.output_fill);
   unwritten.look(name, member);
   unwritten.report(core, ddi, structure);

@@ -104,16 +104,12 @@ Result<uint32_t> VidPnPort::query_vidpn_hw_capability(void* vidpn, uint32_t sour
   arguments.hFunctionalVidPn = vidpn_of(vidpn);
   arguments.SourceId = source;
   arguments.TargetId = target;
-  std::memset(&arguments.VidPnHWCaps, std::to_integer<int>(core_.output_fill),
-              sizeof(arguments.VidPnHWCaps));
+  fill_output(core_, &arguments.VidPnHWCaps);
   DdiCall call(core_, kQueryVidPnHWCapability);
   const Status status = call(core_.ddi.DxgkDdiQueryVidPnHWCapability, core_.context, &arguments);
   if (!is_success(status)) return Error(status);
-  if (core_.output_fill != std::byte{0}) [[unlikely]] {
-    UnwrittenMembers unwritten(core_.output_fill);
-    unwritten.look("VidPnHWCaps", &arguments.VidPnHWCaps);
-    unwritten.report(core_, kQueryVidPnHWCapability.name, "DXGKARG_QUERYVIDPNHWCAPABILITY");
-  }
+  report_unwritten(core_, kQueryVidPnHWCapability.name, "DXGKARG_QUERYVIDPNHWCAPABILITY",
+                   "VidPnHWCaps", &arguments.VidPnHWCaps);
   uint32_t caps = 0;
   std::memcpy(&caps, &arguments.VidPnHWCaps, sizeof(caps));
   return caps;
