@@ -3,6 +3,7 @@
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/display_level_two.h"
+#include "dxgk/memory_exercise.h"
 #include "dxgk/system_impl.h"
 
 namespace dxgkit::dxgk {
@@ -154,30 +155,8 @@ Status DisplayExercise::fill_primary(uint32_t source, uint32_t pattern) {
   if (display().primaries() == nullptr) return Status::kNotSupported;
   const OpenedAllocation* const primary = display().primaries()->opened(source);
   if (primary == nullptr) return Status::kNotSupported;
-  AdapterCore& core = display().shared().core();
-  bool done = false;
-  Status status = Status::kNotSupported;
-  core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    const AllocationId id = primary->allocation->id;
-    const vidmm::Placement place = core.memory().placement(id);
-    if (place.segment == kSystemMemory || core.memory().pending_operations(id) != 0 ||
-        core.memory().segments()[place.segment.value - 1].kind != vidmm::SegmentKind::kMemory) {
-      return;
-    }
-    const PagingTarget target = display().shared().floor().paging->target(id);
-    port::PagingOperation operation;
-    operation.kind = port::PagingOperation::Kind::kFill;
-    operation.allocation = target.driver_allocation;
-    operation.segment = place.segment;
-    operation.segment_address = place.gpu_address;
-    operation.size_bytes = target.pages.size() * kPageBytes;
-    operation.fill_pattern = pattern;
-    display().shared().floor().paging->enqueue_plain(operation, [&done] { done = true; });
-    core.pump();
-    status = Status::kSuccess;
-  });
-  if (!is_success(status)) return status;
-  return core.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
+  const Status status = MemoryExercise(*adapter_).fill(primary->allocation->id, pattern);
+  return status == Status::kInvalidParameter ? Status::kNotSupported : status;
 }
 
 Status DisplayExercise::present(const DisplayPresent& request) {

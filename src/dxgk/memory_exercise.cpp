@@ -88,6 +88,10 @@ bool MemoryExercise::scribble_backing(Process& process, Handle allocation, std::
 
 Status MemoryExercise::fill(Process& process, Handle allocation, uint32_t pattern) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const AllocationId id, find(process, allocation));
+  return fill(id, pattern);
+}
+
+Status MemoryExercise::fill(AllocationId id, uint32_t pattern) {
   bool done = false;
   Status status = Status::kInvalidParameter;
   floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {

@@ -38,6 +38,8 @@ class MemoryExercise {
   /// The driver fills an allocation that is in a memory segment with these four bytes, again and
   /// again (PAGE-51). Patch model. kInvalidParameter: it is not in one.
   Status fill(Process& process, Handle allocation, uint32_t pattern);
+  Status fill(AllocationId allocation, uint32_t pattern);
+
   // --- paging that is about no allocation; a segment range nobody has ---
   /// A plain byte copy (PAGE-21) into, or out of, a memory segment. kInvalidParameter: no memory
   /// segment, not whole pages, outside it, or somebody's place.
