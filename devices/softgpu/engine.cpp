@@ -296,8 +296,10 @@ void Engine::execute(const SgpuRingEntry& entry) {
   switch (outcome) {
     case Outcome::kDone:
     case Outcome::kEnd:
-      if (fate == EntryFate::kHangsLate) hang();
-      if (stop_.load(std::memory_order_acquire)) return;
+      if (fate == EntryFate::kHangsLate) {
+        hang();
+        if (stop_.load(std::memory_order_acquire)) return;
+      }
       trace_end(entry.fence, TraceEnd::kFinished);
       complete(entry);
       return;
