@@ -191,6 +191,10 @@ bool Pool::run() {
 
 }  // namespace
 
+uint32_t workers_for(uint32_t asked) {
+  return asked != 0 ? asked : static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
 bool run_pool(const PoolJob& job) { return Pool(job).run(); }
 
 }  // namespace dxgkit::sim

@@ -14,6 +14,9 @@ namespace dxgkit::sim {
 inline constexpr size_t kAnswerBytesMost = 4000;
 inline constexpr size_t kWorkersMost = 64;
 
+/// How many workers there are if `asked` for; 0: as many as there are processors.
+uint32_t workers_for(uint32_t asked);
+
 struct PoolJob {
   uint64_t count = 0;    // numbers 0 to count - 1, handed out in order
   uint32_t workers = 1;  // at most kWorkersMost, and never more than numbers

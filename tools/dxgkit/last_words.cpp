@@ -4,7 +4,6 @@
 #include <execinfo.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,10 +11,8 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
-#include <new>
 #include <span>
 
-#include "base/check.h"
 #include "devices/plugin/plugin.h"
 #include "nt/kernel.h"
 
@@ -112,15 +109,11 @@ void on_signal(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 LastWords::LastWords() {
-  void* const shared =
-      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  DXGKIT_CHECK(shared != MAP_FAILED);
-  board_ = new (shared) Board;
   void* addresses[2];
   backtrace(addresses, 2);  // loads its libraries now, which a handler may not do
 }
 
-LastWords::~LastWords() { munmap(board_, sizeof(Board)); }
+LastWords::~LastWords() = default;
 
 void LastWords::listen(uint64_t index, uint32_t seconds) {
   if (note_of_process == nullptr) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "tools/dxgkit/shared.h"
 #include "verifier/findings.h"
 
 namespace dxgkit::tool {
@@ -39,7 +40,7 @@ class LastWords {
   struct Board;
 
  private:
-  Board* board_;
+  Shared<Board> board_;
 };
 
 }  // namespace dxgkit::tool

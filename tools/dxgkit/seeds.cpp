@@ -1,7 +1,6 @@
 #include "tools/dxgkit/seeds.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -83,7 +82,7 @@ int run_seeds(const RunOptions& options, const SessionConfig& config, const Plan
   };
   sim::PoolJob job;
   job.count = count;
-  job.workers = static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  job.workers = sim::workers_for(0);
   job.work = [&](uint64_t index) {
     return run_seed(config, range.first + index, plan, source, expected);
   };

@@ -1,6 +1,5 @@
 // dxgkit fuzz.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -196,9 +195,7 @@ void Fuzzer::seeds() {
   sim::PoolJob job;
   job.count =
       options_.seconds.has_value() ? kSeedsMax : options_.seeds.last - options_.seeds.first + 1;
-  job.workers = options_.jobs != 0
-                    ? options_.jobs
-                    : static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  job.workers = sim::workers_for(options_.jobs);
   job.work = [&](uint64_t index) {
     words_.listen(index, options_.timeout_s);
     const FuzzPlan plan = FuzzPlan::draw(first_seed() + index, options_.steps);

@@ -83,10 +83,9 @@ NTSTATUS NTAPI forget_cpu_visible(IN_CONST_HANDLE adapter,
 /// It knows no device but the author's own.
 NTSTATUS NTAPI want_memory(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
   bool known = true;
-  const NTSTATUS status =
-      query_first_segment(adapter, args, [&](const DXGK_SEGMENTDESCRIPTOR3* segment) {
-        known = segment->Size == 64 << 20;
-      });
+  const NTSTATUS status = query_first_segment(
+      adapter, args,
+      [&](const DXGK_SEGMENTDESCRIPTOR3* segment) { known = segment->Size == 64 << 20; });
   return known ? status : STATUS_DEVICE_CONFIGURATION_ERROR;
 }
 /// The caps promise engines that are reset, and the setting takes the entries away.

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "sim/process_pool.h"
 #include "tools/dxgkit/options.h"
 #include "tools/dxgkit/sim/driver_face.h"
 #include "tools/dxgkit/sim/results.h"
@@ -103,9 +104,7 @@ int sim_command(const SimOptions& options) {
   run.canary = options.worlds.canary;
   run.driver = driver->path;
   run.face = driver->face;
-  run.workers = options.jobs != 0
-                    ? options.jobs
-                    : static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  run.workers = sim::workers_for(options.jobs);
   run.replay_every = options.twice_every;
   run.failures_most = options.failures_most;
   run.replay = [&](uint64_t seed) { return fmt::format("dxgkit replay {}{}", seed, worlds); };

@@ -50,8 +50,8 @@ std::vector<Chunk> fill_segments(Bench& bench, dxgk::PowerTarget target) {
 bool is_kept(Bench& bench, const std::vector<Chunk>& chunks, const char* state) {
   for (const Chunk& chunk : chunks) {
     const uint64_t pages = (chunk.content.size() + kPageBytes - 1) / kPageBytes;
-    const Result<std::vector<std::byte>> now =
-        bench.exercise().memory().read_plain(SegmentId{chunk.segment}, chunk.offset, pages * kPageBytes);
+    const Result<std::vector<std::byte>> now = bench.exercise().memory().read_plain(
+        SegmentId{chunk.segment}, chunk.offset, pages * kPageBytes);
     if (!now.has_value()) continue;  // somebody's now
     const auto [was, is] = std::ranges::mismatch(chunk.content, *now);
     if (was == chunk.content.end()) continue;

@@ -1,7 +1,6 @@
 #include "tools/dxgkit/verify/mutate.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -156,7 +155,7 @@ bool Mutations::begin() {
   job.count = 1;
   job.work = [&](uint64_t) {
     words_.listen(UINT64_MAX - 1, options_.ddi_timeout_s);
-    return live({}).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return line_of(live({}));
   };
   job.done = [&](uint64_t, std::string_view text) {
     baseline = nlohmann::json::parse(text, nullptr, false);
@@ -304,12 +303,10 @@ int Mutations::run() {
   };
   sim::PoolJob job;
   job.count = mutations_.size();
-  job.workers = options_.jobs != 0
-                    ? options_.jobs
-                    : static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  job.workers = sim::workers_for(options_.jobs);
   job.work = [&](uint64_t index) {
     words_.listen(index, options_.ddi_timeout_s);
-    return live(mutations_[index]).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return line_of(live(mutations_[index]));
   };
   job.done = [&](uint64_t index, std::string_view text) {
     const auto answer = nlohmann::json::parse(text, nullptr, false);

@@ -1,7 +1,6 @@
 #include "tools/dxgkit/verify/seed_runs.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -139,9 +138,7 @@ void SeedRuns::take(uint64_t seed, StepLog::Content found) {
 bool SeedRuns::run_some(uint64_t first, uint64_t count) {
   sim::PoolJob job;
   job.count = count;
-  job.workers = options_.jobs != 0
-                    ? options_.jobs
-                    : static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  job.workers = sim::workers_for(options_.jobs);
   job.work = [&](uint64_t index) { return live(first + index); };
   job.done = [&](uint64_t, std::string_view message) {
     if (error_.empty()) error_ = message;
