@@ -177,6 +177,7 @@ class Screen(Verify):
         ("vsync_each_fourth", "vsyncs", "DISP-25", "after the one before"),
         ("blank_flag_in_line", "vsyncs", "DISP-24", "in the blank"),
         ("beam_stands", "vsyncs", "DISP-24", "always at line 0"),
+        ("primary_elsewhere", "visibility", "DOD-11", "The primary is filled with one color. On the screen"),
     )
     SCREEN = ("screen_mutants.so", "--device", "softgpu,refresh=60", "--mode", "sim")
 

@@ -146,6 +146,24 @@ void primary_of_other_size(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiDescribeAllocation = describe_other;
 }
 
+/// The screen shows other memory than the primary, and the driver reports the right address.
+constexpr LONGLONG kElsewhere = 0x8000;
+NTSTATUS NTAPI set_address_elsewhere(IN_CONST_HANDLE context,
+                                     IN_CONST_PDXGKARG_SETVIDPNSOURCEADDRESS args) {
+  DXGKARG_SETVIDPNSOURCEADDRESS changed = *args;
+  changed.PrimaryAddress.QuadPart += kElsewhere;
+  return original.DxgkDdiSetVidPnSourceAddress(context, &changed);
+}
+void primary_elsewhere(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetVidPnSourceAddress = set_address_elsewhere;
+  change_report = [](const HANDLE, DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    if (data->InterruptType == DXGK_INTERRUPT_CRTC_VSYNC)
+      data->CrtcVsync.PhysicalAddress.QuadPart -= kElsewhere;
+    return true;
+  };
+  table->DxgkDdiStartDevice = start_changed;
+}
+
 struct Mutant {
   const char* name;
   void (*install)(DRIVER_INITIALIZATION_DATA* table);
@@ -163,6 +181,7 @@ const Mutant kMutants[] = {
     {"beam_stands", beam_stands},
     {"flips_too_deep", flips_too_deep},
     {"primary_of_other_size", primary_of_other_size},
+    {"primary_elsewhere", primary_elsewhere},
 };
 
 bool same(const char* left, const char* right) {
