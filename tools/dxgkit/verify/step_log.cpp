@@ -1,5 +1,6 @@
 #include "tools/dxgkit/verify/step_log.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -32,7 +33,10 @@ void take_line(const nlohmann::json& line, StepLog::Content* content) {
 
 }  // namespace
 
-StepLog::StepLog() : file_(memfd_create("steps", MFD_CLOEXEC)) {}
+StepLog::StepLog() : file_(memfd_create("steps", MFD_CLOEXEC)) {
+  // Processes write at once. Without this two of them may take the same place in such a file.
+  if (file_ >= 0) static_cast<void>(fcntl(file_, F_SETFL, O_APPEND));
+}
 
 StepLog::~StepLog() {
   if (file_ >= 0) close(file_);
@@ -40,7 +44,7 @@ StepLog::~StepLog() {
 
 void StepLog::write_line(nlohmann::json line) {
   line["seed"] = seed_;
-  // One call for each line: threads and processes share the position in the file.
+  // One call for each line, which goes behind all others.
   const std::string text = line_of(line) + '\n';
   if (file_ >= 0) static_cast<void>(!write(file_, text.data(), text.size()));
 }
@@ -67,7 +71,6 @@ void StepLog::add(const StepResult& step) {
 void StepLog::clear() {
   if (file_ < 0) return;
   static_cast<void>(!ftruncate(file_, 0));
-  lseek(file_, 0, SEEK_SET);
 }
 
 std::map<uint64_t, StepLog::Content> StepLog::read() const {
