@@ -5,14 +5,13 @@
 
 #include "nt/format.h"
 #include "nt/kernel_impl.h"
+#include "nt/nt_status.h"
 #include "trace/trace.h"
 
 extern "C" void dxgkit_nt_chkstk();
 
 namespace dxgkit::nt {
 namespace {
-
-constexpr int32_t kStatusSuccess = 0;
 
 void print(const std::string& text) {
   const KernelConfig& config = CallFrame::current().kernel().config();
@@ -28,29 +27,29 @@ bool wanted() {
 }
 
 DXGKIT_NT_ABI int32_t dbg_print_ex(uint32_t, uint32_t, const char* format, ...) {
-  if (!wanted()) return kStatusSuccess;
+  if (!wanted()) return ntstatus::kSuccess;
   __builtin_ms_va_list arguments;
   __builtin_ms_va_start(arguments, format);
   print(format_narrow(format, reinterpret_cast<const char*>(arguments)));
   __builtin_ms_va_end(arguments);
-  return kStatusSuccess;
+  return ntstatus::kSuccess;
 }
 DXGKIT_NT_ABI int32_t dbg_print(const char* format, ...) {
-  if (!wanted()) return kStatusSuccess;
+  if (!wanted()) return ntstatus::kSuccess;
   __builtin_ms_va_list arguments;
   __builtin_ms_va_start(arguments, format);
   print(format_narrow(format, reinterpret_cast<const char*>(arguments)));
   __builtin_ms_va_end(arguments);
-  return kStatusSuccess;
+  return ntstatus::kSuccess;
 }
 DXGKIT_NT_ABI int32_t v_dbg_print_ex(uint32_t, uint32_t, const char* format, char* arguments) {
   if (wanted()) print(format_narrow(format, arguments));
-  return kStatusSuccess;
+  return ntstatus::kSuccess;
 }
 DXGKIT_NT_ABI int32_t v_dbg_print_ex_with_prefix(const char* prefix, uint32_t, uint32_t,
                                                  const char* format, char* arguments) {
   if (wanted()) print(prefix + format_narrow(format, arguments));
-  return kStatusSuccess;
+  return ntstatus::kSuccess;
 }
 DXGKIT_NT_ABI uint32_t dbg_prompt(const char*, char*, uint32_t) { return 0; }
 

@@ -325,6 +325,11 @@ std::span<const Export> exports();
 const void* unhandled_request();
 /// Null if there is no export of that name.
 const Export* find_export(std::string_view name);
+/// The export of that name, which must be one, as a function.
+template <typename Signature>
+Signature* export_function(const char* name) {
+  return reinterpret_cast<Signature*>(const_cast<void*>(find_export(name)->address));
+}
 
 /// An object that a driver still owns; see Kernel::leaks.
 struct Leak {

@@ -235,11 +235,6 @@ struct ExTimer {
 constexpr uint32_t kHighResolution = 0x4, kNoWake = 0x8, kNotification = 0x80000000;
 constexpr const char* kTimerKind = "executive timer";
 
-template <typename Signature>
-Signature* export_function(const char* name) {
-  return reinterpret_cast<Signature*>(const_cast<void*>(find_export(name)->address));
-}
-
 DXGKIT_NT_ABI void run_timer_callback(Kdpc*, void* context, void*, void*) {
   auto& timer = *static_cast<ExTimer*>(context);
   call_driver("timer callback", timer.callback, context, timer.context);

@@ -18,11 +18,6 @@ using namespace ntstatus;
 constexpr uint32_t kMdlTag = 0x646D6D4D;  // "Mmmd"
 constexpr uint32_t kFullyRequired = 0x4, kContiguous = 0x20 | 0x80;
 
-template <typename Signature>
-Signature* export_function(const char* name) {
-  return reinterpret_cast<Signature*>(const_cast<void*>(find_export(name)->address));
-}
-
 /// The pages of MmAllocatePagesForMdl; the MDL itself is the driver's to free, from pool.
 Mdl* allocate_pages(const char* function, uint64_t low, uint64_t high, uint64_t bytes,
                     uint32_t flags) {

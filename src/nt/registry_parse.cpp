@@ -29,8 +29,6 @@ struct ParserLost {};
 namespace dxgkit::nt {
 namespace {
 
-constexpr uint32_t kRegNone = 0, kRegSz = 1, kRegExpandSz = 2, kRegBinary = 3, kRegDword = 4,
-                   kRegMultiSz = 7, kRegQword = 11;
 constexpr size_t kDotsMax = 32;  // of one line: dotted keys nest
 constexpr size_t kNameMax = 16'383;
 

@@ -14,7 +14,6 @@ using namespace ntstatus;
 
 constexpr uint32_t kRelativeMask = 0xFF, kRelativeHandle = 0x40000000,
                    kRelativeOptional = 0x80000000;
-constexpr uint32_t kRegSz = 1, kRegExpandSz = 2, kRegMultiSz = 7;
 // RTL_QUERY_REGISTRY_*
 constexpr uint32_t kSubkey = 0x1, kTopkey = 0x2, kRequired = 0x4, kNoValue = 0x8, kNoExpand = 0x10,
                    kDirect = 0x20, kDelete = 0x40, kTypeCheck = 0x100;

@@ -10,8 +10,6 @@
 namespace dxgkit::nt {
 namespace {
 
-constexpr uint32_t kRegSz = 1, kRegExpandSz = 2, kRegDword = 4, kRegMultiSz = 7, kRegQword = 11;
-
 /// The next component of a path, taken off its front; empty at the end.
 std::u16string_view take_component(std::u16string_view& path) {
   while (!path.empty() && path[0] == u'\\') path.remove_prefix(1);
@@ -37,7 +35,7 @@ bool is_plain_text(const std::vector<std::byte>& data, std::u16string* text) {
   return text->find(u'\0') == std::u16string::npos && widen(narrow(*text)) == *text;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -79,11 +77,11 @@ std::string value_text(const RegistryValue& value) {
       }
       break;
     case kRegSz:
-      if (is_plain_text(value.data, &text)) return quoted(narrow(text));
+      if (is_plain_text(value.data, &text)) return in_quotes(narrow(text));
       break;
     case kRegExpandSz:
       if (is_plain_text(value.data, &text))
-        return fmt::format("{{ type = \"expand_sz\", value = {} }}", quoted(narrow(text)));
+        return fmt::format("{{ type = \"expand_sz\", value = {} }}", in_quotes(narrow(text)));
       break;
     case kRegMultiSz: {
       if (value.data.size() < 2 || value.data.size() % 2 != 0) break;
@@ -99,7 +97,7 @@ std::string value_text(const RegistryValue& value) {
         }
         const std::u16string part = all.substr(at, end - at);
         good = good && widen(narrow(part)) == part;
-        list += (list.empty() ? "" : ", ") + quoted(narrow(part));
+        list += (list.empty() ? "" : ", ") + in_quotes(narrow(part));
         at = end + 1;
       }
       if (!good || at + 1 != all.size()) break;
@@ -200,9 +198,9 @@ std::string Registry::to_text() const {
   std::string text;
   for (const auto& [path, values] : to_map()) {
     if (values.empty()) continue;
-    text += fmt::format("[{}]\n", quoted(path));
+    text += fmt::format("[{}]\n", in_quotes(path));
     for (const auto& [name, value] : values)
-      text += fmt::format("{} = {}\n", quoted(name), value_text(value));
+      text += fmt::format("{} = {}\n", in_quotes(name), value_text(value));
     text += "\n";
   }
   return text;

@@ -1,6 +1,7 @@
 // The registry that a driver sees: a tree of keys and typed values, read from and written to text.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,6 +12,10 @@
 #include "nt/kernel.h"
 
 namespace dxgkit::nt {
+
+/// Types of values, as drivers and ZwSetValueKey name them (REG_SZ and relatives).
+inline constexpr uint32_t kRegNone = 0, kRegSz = 1, kRegExpandSz = 2, kRegBinary = 3, kRegDword = 4,
+                          kRegMultiSz = 7, kRegQword = 11;
 
 /// Orders names as the configuration manager compares them: without case.
 struct NoCaseLess {

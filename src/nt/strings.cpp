@@ -7,6 +7,7 @@
 
 #include "nt/format.h"
 #include "nt/kernel_impl.h"
+#include "nt/nt_status.h"
 
 // faults.cpp
 extern "C" DXGKIT_NT_ABI void* dxgkit_nt_memcpy(void* to, const void* from, size_t bytes);
@@ -16,11 +17,6 @@ extern "C" DXGKIT_NT_ABI int dxgkit_nt_memcmp(const void* a, const void* b, size
 
 namespace dxgkit::nt {
 namespace {
-
-constexpr int32_t kStatusSuccess = 0;
-constexpr int32_t kStatusBufferOverflow = static_cast<int32_t>(0x80000005);
-constexpr int32_t kStatusInvalidParameter = static_cast<int32_t>(0xC000000D);
-constexpr int32_t kStatusNoMemory = static_cast<int32_t>(0xC0000017);
 
 uint16_t clamp_bytes(size_t bytes) {
   return static_cast<uint16_t>(std::min<size_t>(bytes, 0xFFFC));
@@ -55,38 +51,38 @@ DXGKIT_NT_ABI void rtl_free_unicode_string(UnicodeString* string) {
 DXGKIT_NT_ABI int32_t rtl_ansi_string_to_unicode_string(UnicodeString* out, const AnsiString* in,
                                                         uint8_t allocate) {
   const size_t bytes = (size_t{in->length} + 1) * sizeof(char16_t);
-  if (bytes > UINT16_MAX) return kStatusInvalidParameter;
+  if (bytes > UINT16_MAX) return ntstatus::kInvalidParameter;
   if (allocate != 0) {
     const auto pool = reinterpret_cast<void*(DXGKIT_NT_ABI*)(uint32_t, uint64_t, uint32_t)>(
         const_cast<void*>(find_export("ExAllocatePoolWithTag")->address));
     out->buffer = static_cast<char16_t*>(pool(1, bytes, 0x74735452));  // "RTst"
-    if (out->buffer == nullptr) return kStatusNoMemory;
+    if (out->buffer == nullptr) return ntstatus::kNoMemory;
     out->maximum_length = static_cast<uint16_t>(bytes);
   } else if (out->maximum_length < bytes) {
-    return kStatusBufferOverflow;
+    return ntstatus::kBufferOverflow;
   }
   out->length = static_cast<uint16_t>(bytes - sizeof(char16_t));
   for (size_t i = 0; i < in->length; ++i)
     out->buffer[i] = static_cast<unsigned char>(in->buffer[i]);
   out->buffer[in->length] = 0;
-  return kStatusSuccess;
+  return ntstatus::kSuccess;
 }
 
 DXGKIT_NT_ABI int32_t rtl_integer_to_unicode_string(uint32_t value, uint32_t base,
                                                     UnicodeString* out) {
   if (base == 0) base = 10;
-  if (base != 2 && base != 8 && base != 10 && base != 16) return kStatusInvalidParameter;
+  if (base != 2 && base != 8 && base != 10 && base != 16) return ntstatus::kInvalidParameter;
   char16_t digits[32];
   size_t count = 0;
   do {
     digits[count++] = u"0123456789ABCDEF"[value % base];
     value /= base;
   } while (value > 0);
-  if (out->maximum_length < count * sizeof(char16_t)) return kStatusBufferOverflow;
+  if (out->maximum_length < count * sizeof(char16_t)) return ntstatus::kBufferOverflow;
   std::reverse_copy(digits, digits + count, out->buffer);
   out->length = static_cast<uint16_t>(count * sizeof(char16_t));
   if (out->maximum_length >= out->length + sizeof(char16_t)) out->buffer[count] = 0;
-  return kStatusSuccess;
+  return ntstatus::kSuccess;
 }
 
 DXGKIT_NT_ABI void rtl_copy_unicode_string(UnicodeString* out, const UnicodeString* in) {
@@ -99,13 +95,13 @@ DXGKIT_NT_ABI void rtl_copy_unicode_string(UnicodeString* out, const UnicodeStri
 }
 
 DXGKIT_NT_ABI int32_t rtl_append_unicode_to_string(UnicodeString* out, const char16_t* text) {
-  if (text == nullptr) return kStatusSuccess;
+  if (text == nullptr) return ntstatus::kSuccess;
   const size_t bytes = wide_length(text) * sizeof(char16_t);
   if (bytes > size_t{out->maximum_length} - std::min(out->length, out->maximum_length))
-    return static_cast<int32_t>(0xC0000023);
+    return ntstatus::kBufferTooSmall;
   std::memcpy(reinterpret_cast<std::byte*>(out->buffer) + out->length, text, bytes);
   out->length = static_cast<uint16_t>(out->length + bytes);
-  return kStatusSuccess;
+  return ntstatus::kSuccess;
 }
 
 // --- bitmaps

@@ -11,9 +11,6 @@
 namespace dxgkit::nt {
 namespace {
 
-constexpr int32_t kStatusSuccess = 0;
-constexpr int32_t kStatusTimeout = 0x102;
-constexpr int32_t kStatusInvalidParameter = static_cast<int32_t>(0xC000000D);
 constexpr uint32_t kMaximumWaitObjects = 64;
 
 uint64_t this_thread(CallFrame& frame) {
@@ -130,11 +127,11 @@ int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const
     waits = !try_satisfy(waiter);
     if (waits && !polls) position = state.waiters.insert(state.waiters.end(), &waiter);
   }
-  if (!waits) return wait_all ? kStatusSuccess : waiter.satisfied_index;
+  if (!waits) return wait_all ? ntstatus::kSuccess : waiter.satisfied_index;
   if (polls) {
     // A driver that polls in a loop must not keep a simulation from going on.
     kernel.runtime().yield();
-    return kStatusTimeout;
+    return ntstatus::kTimeout;
   }
   {
     const runtime::TimeNs hangs = hang_deadline(frame);
@@ -153,10 +150,10 @@ int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const
     if (woken == 2) frame.abandon();
     if (woken == 0) {
       if (hangs < deadline) report_wait(frame, function, describe_wait(kernel, waiter));
-      return kStatusTimeout;
+      return ntstatus::kTimeout;
     }
   }
-  return wait_all ? kStatusSuccess : waiter.satisfied_index;
+  return wait_all ? ntstatus::kSuccess : waiter.satisfied_index;
 }
 
 void abandon_waiters(Kernel& kernel) {
@@ -295,7 +292,7 @@ DXGKIT_NT_ABI int32_t ke_wait_for_single_object(DispatcherHeader* object, uint32
 DXGKIT_NT_ABI int32_t ke_wait_for_multiple_objects(uint32_t count, DispatcherHeader* const* objects,
                                                    uint32_t type, uint32_t, uint8_t, uint8_t,
                                                    const int64_t* timeout, void*) {
-  if (count == 0 || count > kMaximumWaitObjects) return kStatusInvalidParameter;
+  if (count == 0 || count > kMaximumWaitObjects) return ntstatus::kInvalidParameter;
   return wait_for_objects("KeWaitForMultipleObjects", {objects, count}, type == 0, timeout);
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "nt/kernel_impl.h"
+#include "nt/system_time.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -37,9 +38,6 @@ class Window {
   uint8_t* out_;
 };
 
-/// 1/64 second in 100 ns units: the answer of KeQueryTimeIncrement.
-constexpr uint32_t kTickUnits = 156'250;
-
 void* current_thread() {
   static const auto function = reinterpret_cast<void*(DXGKIT_NT_ABI*)()>(
       const_cast<void*>(find_export("KeGetCurrentThread")->address));
@@ -51,9 +49,10 @@ void* current_thread() {
 void read_shared_data(CallFrame& frame, uint64_t offset, uint64_t bytes, void* out) {
   Window window(offset, bytes, out);
   const auto units = static_cast<uint64_t>(frame.kernel().runtime().now() / 100);
-  window.put(0x000, uint32_t{0});                           // TickCountLowDeprecated
-  window.put(0x004, kTickUnits / 10'000 << 24 | 0xA00000);  // TickCountMultiplier, 8.24 ms a tick
-  window.put_time(0x008, units);                            // InterruptTime
+  window.put(0x000, uint32_t{0});  // TickCountLowDeprecated
+  window.put(0x004,
+             kSystemTimeTick / 10'000 << 24 | 0xA00000);  // TickCountMultiplier, 8.24 ms a tick
+  window.put_time(0x008, units);                          // InterruptTime
   window.put_time(0x014, static_cast<uint64_t>(kSystemTimeAtStart) + units);  // SystemTime
   window.put(0x02C, uint16_t{0x8664});                                        // ImageNumberLow
   window.put(0x02E, uint16_t{0x8664});                                        // ImageNumberHigh
@@ -68,10 +67,10 @@ void read_shared_data(CallFrame& frame, uint64_t offset, uint64_t bytes, void* o
   // ProcessorFeatures of every x64 processor (CX8, MMX, XMMI, RDTSC, PAE, XMMI64, NX, CX16).
   for (const uint64_t feature : {2U, 3U, 6U, 8U, 9U, 10U, 12U, 13U, 14U})
     window.put(0x274 + feature, uint8_t{1});
-  window.put(0x300, uint64_t{10'000'000});     // QpcFrequency
-  window.put_time(0x320, units / kTickUnits);  // TickCount
-  window.put(0x3C0, uint32_t{1});              // ActiveProcessorCount
-  window.put(0x3C4, uint8_t{1});               // ActiveGroupCount
+  window.put(0x300, uint64_t{10'000'000});          // QpcFrequency
+  window.put_time(0x320, units / kSystemTimeTick);  // TickCount
+  window.put(0x3C0, uint32_t{1});                   // ActiveProcessorCount
+  window.put(0x3C4, uint8_t{1});                    // ActiveGroupCount
 }
 
 void read_processor_data(CallFrame& frame, uint64_t offset, uint64_t bytes, void* out) {

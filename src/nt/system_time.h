@@ -11,6 +11,9 @@ namespace dxgkit::nt {
 /// repeat.
 inline constexpr int64_t kSystemTimeAtStart = 133'800'000'000'000'000;
 
+/// A clock tick in 100 ns units, the answer of KeQueryTimeIncrement: 1/64 s, the common value.
+inline constexpr uint32_t kSystemTimeTick = 156'250;
+
 /// An NT timeout as a time of the runtime whose clock reads `now`. Negative values are relative
 /// (100 ns units), positive ones are dates since 1601, 0 is now, and null is for ever.
 inline runtime::TimeNs deadline_of(runtime::TimeNs now, const int64_t* timeout) {

@@ -6,13 +6,10 @@
 
 #include "base/check.h"
 #include "nt/executive.h"
+#include "nt/system_time.h"
 
 namespace dxgkit::nt {
 namespace {
-
-constexpr int32_t kStatusSuccess = 0;
-constexpr int32_t kStatusInvalidParameter = static_cast<int32_t>(0xC000000D);
-constexpr int32_t kStatusInsufficientResources = static_cast<int32_t>(0xC000009A);
 
 using StartRoutine = void(DXGKIT_NT_ABI*)(void*);
 
@@ -35,7 +32,7 @@ DXGKIT_NT_ABI int32_t ps_create_system_thread(void** handle, uint32_t, ObjectAtt
   require_irql(frame, "PsCreateSystemThread", kPassiveLevel);
   Kernel& kernel = frame.kernel();
   Kernel::Impl& state = kernel.impl();
-  if (state.allocation_fails("PsCreateSystemThread")) return kStatusInsufficientResources;
+  if (state.allocation_fails("PsCreateSystemThread")) return ntstatus::kInsufficientResources;
   auto object = std::make_shared<ThreadObject>();
   object->header.type = static_cast<uint8_t>(ObjectType::kThread);
   object->header.size = sizeof(DispatcherHeader) / 4;
@@ -61,7 +58,7 @@ DXGKIT_NT_ABI int32_t ps_create_system_thread(void** handle, uint32_t, ObjectAtt
   });
   runtime::MutexLock lock(state.dispatcher_lock);
   object->thread = std::move(thread);
-  return kStatusSuccess;
+  return ntstatus::kSuccess;
 }
 
 DXGKIT_NT_ABI int32_t ps_terminate_system_thread(int32_t) {
@@ -71,7 +68,7 @@ DXGKIT_NT_ABI int32_t ps_terminate_system_thread(int32_t) {
                               "It was called outside a system thread of the driver.",
                               "A system thread ends itself with it.",
                               "Return from the DDI or callback instead.");
-    return kStatusInvalidParameter;
+    return ntstatus::kInvalidParameter;
   }
   frame->abandon();
 }
@@ -89,7 +86,7 @@ DXGKIT_NT_ABI int32_t ke_delay_execution_thread(uint8_t, uint8_t, const int64_t*
       std::min(deadline_of(frame.kernel(), interval), hang_deadline(frame)));
   check_sleep(frame, "KeDelayExecutionThread");
   if (frame.kernel().impl().ending.load(std::memory_order_relaxed) != 0) frame.abandon();
-  return kStatusSuccess;
+  return ntstatus::kSuccess;
 }
 
 DXGKIT_NT_ABI void ke_stall_execution_processor(uint32_t microseconds) {
@@ -163,9 +160,9 @@ DXGKIT_NT_ABI void ke_set_target_processor_dpc(Kdpc* dpc, int8_t number) {
 }
 DXGKIT_NT_ABI int32_t ke_set_target_processor_dpc_ex(Kdpc* dpc, const uint32_t* number) {
   if ((required("KeSetTargetProcessorDpcEx", "ProcNumber", number) & 0xFFFFFF) != 0)
-    return kStatusInvalidParameter;  // group or processor other than the first
+    return ntstatus::kInvalidParameter;  // group or processor other than the first
   required("KeSetTargetProcessorDpcEx", "Dpc", dpc).number = 0;
-  return kStatusSuccess;
+  return ntstatus::kSuccess;
 }
 DXGKIT_NT_ABI uint8_t ke_insert_queue_dpc(Kdpc* dpc, void* argument1, void* argument2) {
   CallFrame& frame = CallFrame::current();
@@ -254,12 +251,9 @@ DXGKIT_NT_ABI uint8_t ke_read_state_timer(Ktimer* timer) {
 
 // --- time: all of it is the runtime's clock
 
-constexpr uint32_t kTickUnits =
-    156'250;  // 100 ns units of a clock tick: 15.625 ms, the common Windows value
-
 int64_t units_since_start() { return CallFrame::current().kernel().runtime().now() / 100; }
 
-DXGKIT_NT_ABI uint32_t ke_query_time_increment() { return kTickUnits; }
+DXGKIT_NT_ABI uint32_t ke_query_time_increment() { return kSystemTimeTick; }
 DXGKIT_NT_ABI uint64_t ke_query_interrupt_time() {
   return static_cast<uint64_t>(units_since_start());
 }
@@ -276,12 +270,12 @@ DXGKIT_NT_ABI void ke_query_system_time(int64_t* time) {
 DXGKIT_NT_ABI uint64_t ke_query_unbiased_interrupt_time_precise(uint64_t* counter) {
   return ke_query_interrupt_time_precise(counter);
 }
-DXGKIT_NT_ABI uint32_t ex_set_timer_resolution(uint32_t, uint8_t) { return kTickUnits; }
+DXGKIT_NT_ABI uint32_t ex_set_timer_resolution(uint32_t, uint8_t) { return kSystemTimeTick; }
 DXGKIT_NT_ABI void ex_query_timer_resolution(uint32_t* maximum, uint32_t* minimum,
                                              uint32_t* current) {
-  required("ExQueryTimerResolution", "MaximumTime", maximum) = kTickUnits;
+  required("ExQueryTimerResolution", "MaximumTime", maximum) = kSystemTimeTick;
   required("ExQueryTimerResolution", "MinimumTime", minimum) = 5'000;
-  required("ExQueryTimerResolution", "CurrentTime", current) = kTickUnits;
+  required("ExQueryTimerResolution", "CurrentTime", current) = kSystemTimeTick;
 }
 /// The machine's zone is UTC.
 DXGKIT_NT_ABI void ex_same_time(const int64_t* from, int64_t* to) {
@@ -293,7 +287,7 @@ DXGKIT_NT_ABI int64_t ke_query_performance_counter(int64_t* frequency) {
   return units_since_start();
 }
 DXGKIT_NT_ABI void ke_query_tick_count(int64_t* count) {
-  *count = units_since_start() / kTickUnits;
+  *count = units_since_start() / kSystemTimeTick;
 }
 DXGKIT_NT_ABI uint32_t ke_query_active_processor_count(uint64_t* mask) {
   if (mask != nullptr) *mask = 1;

@@ -6,8 +6,8 @@
 namespace dxgkit::runtime {
 namespace {
 
-constexpr uint32_t kFree = 0;
-constexpr uint32_t kHeld = 1;
+constexpr uint32_t kUnlocked = 0;
+constexpr uint32_t kLocked = 1;
 constexpr uint32_t kContended = 2;
 
 void interleave() {
@@ -18,28 +18,28 @@ void interleave() {
 
 void Mutex::lock() {
   interleave();
-  uint32_t expected = kFree;
-  if (state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
+  uint32_t expected = kUnlocked;
+  if (state_.compare_exchange_strong(expected, kLocked, std::memory_order_acquire,
                                      std::memory_order_relaxed)) {
     return;
   }
   Runtime& runtime = Runtime::current();
   WaitReason reason(runtime, "a mutex");
-  while (state_.exchange(kContended, std::memory_order_acquire) != kFree) {
+  while (state_.exchange(kContended, std::memory_order_acquire) != kUnlocked) {
     runtime.wait(state_, kContended);
   }
 }
 
 bool Mutex::try_lock() {
   interleave();
-  uint32_t expected = kFree;
-  return state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
+  uint32_t expected = kUnlocked;
+  return state_.compare_exchange_strong(expected, kLocked, std::memory_order_acquire,
                                         std::memory_order_relaxed);
 }
 
 void Mutex::unlock() {
-  const uint32_t before = state_.exchange(kFree, std::memory_order_release);
-  DXGKIT_CHECK(before != kFree);
+  const uint32_t before = state_.exchange(kUnlocked, std::memory_order_release);
+  DXGKIT_CHECK(before != kUnlocked);
   // From here on the mutex may be destroyed; wake_one uses its address only.
   if (before == kContended) Runtime::current().wake_one(state_);
   interleave();

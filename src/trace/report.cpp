@@ -137,11 +137,6 @@ class Json {
   bool fresh_ = true;
 };
 
-std::optional<uint16_t> node_of(const Event& event) {
-  if (event.node == kNoNode) return std::nullopt;
-  return event.node;
-}
-
 void write_objects(Json& json, const Story& story) {
   std::map<uint16_t, uint64_t> busy;
   for (const Busy& each : story.busy) {

@@ -6,11 +6,6 @@
 namespace dxgkit::trace {
 namespace {
 
-std::optional<uint16_t> node_of(const Event& event) {
-  if (event.node == kNoNode) return std::nullopt;
-  return event.node;
-}
-
 void set_once(Moment& moment, int64_t time) {
   if (!moment.has_value()) moment = time;
 }

@@ -6,6 +6,7 @@
 #include <expected>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -100,6 +101,10 @@ struct Event {
 };
 static_assert(sizeof(Event) == 48);
 inline constexpr uint16_t kNoNode = 0xFFFF;
+inline std::optional<uint16_t> node_of(const Event& event) {
+  if (event.node == kNoNode) return std::nullopt;
+  return event.node;
+}
 
 /// Collects events of all threads of one run. Thread-safe. In sim the order is the run's order, so
 /// equal seeds give equal bytes. Memory is bounded: beyond `max_events` the oldest events are

@@ -38,15 +38,6 @@ std::string hertz_text(const Rational& value) {
   return part(value.numerator) + "/" + part(value.denominator);
 }
 
-std::string size_text(const Size& size) {
-  const auto side = [](uint32_t number) {
-    if (number == kNotSpecified) return std::string("NOTSPECIFIED");
-    if (number == kUninitialized) return std::string("UNINITIALIZED");
-    return fmt::format("{}", number);
-  };
-  return side(size.width) + "x" + side(size.height);
-}
-
 bool sensible(const Size& size) {
   return size.width >= 1 && size.width <= kDimensionMax && size.height >= 1 &&
          size.height <= kDimensionMax;
@@ -176,7 +167,7 @@ void judge_agreement(const Signal& signal, Judge* judge) {
     judge->remark(
         {.rule = "VIDPN-13",
          .actual = fmt::format("has PixelRate {}, while TotalSize {} at {:.3f} Hz makes {:.0f}.",
-                               signal.pixel_rate, size_text(signal.total), frames, pixels),
+                               signal.pixel_rate, to_text(signal.total), frames, pixels),
          .expected = "Pixel rate = total width x total height x frames per second.",
          .fix = "Put the blanking into TotalSize, or correct PixelRate."});
   }
@@ -201,7 +192,7 @@ void judge_signal(const Profile& profile, const Signal& signal, Status invalid_m
   if (!sensible(signal.active)) {
     return judge->refuse({.status = kInvalidActiveRegion,
                           .rule = "VIDPN-03",
-                          .actual = fmt::format("has ActiveSize {}.", size_text(signal.active)),
+                          .actual = fmt::format("has ActiveSize {}.", to_text(signal.active)),
                           .expected = "Both sides of ActiveSize are 1 to 65535 pixels.",
                           .fix = "Set ActiveSize to the visible resolution of the mode."});
   }
@@ -212,7 +203,7 @@ void judge_signal(const Profile& profile, const Signal& signal, Status invalid_m
     return judge->refuse({.status = kInvalidTotalRegion,
                           .rule = "VIDPN-03",
                           .actual = fmt::format("has TotalSize {} and ActiveSize {}.",
-                                                size_text(signal.total), size_text(signal.active)),
+                                                to_text(signal.total), to_text(signal.active)),
                           .expected = "TotalSize holds ActiveSize and the blanking, or both its "
                                       "sides are D3DKMDT_DIMENSION_NOTSPECIFIED.",
                           .fix = "Add the blanking to ActiveSize."});
@@ -312,7 +303,7 @@ Judgments judge_source_mode(const Profile& profile, const SourceMode& mode) {
   } else if (!sensible(mode.surface)) {
     judge.refuse({.status = kInvalidPrimarySurfaceSize,
                   .rule = "VIDPN-10",
-                  .actual = fmt::format("has PrimSurfSize {}.", size_text(mode.surface)),
+                  .actual = fmt::format("has PrimSurfSize {}.", to_text(mode.surface)),
                   .expected = "Both sides of PrimSurfSize are 1 to 65535 pixels.",
                   .fix = "Set PrimSurfSize to the resolution of the mode."});
   } else if (!sensible(mode.visible) || mode.visible.width > mode.surface.width ||
@@ -320,7 +311,7 @@ Judgments judge_source_mode(const Profile& profile, const SourceMode& mode) {
     judge.refuse({.status = kInvalidVisibleRegionSize,
                   .rule = "VIDPN-10",
                   .actual = fmt::format("has VisibleRegionSize {} and PrimSurfSize {}.",
-                                        size_text(mode.visible), size_text(mode.surface)),
+                                        to_text(mode.visible), to_text(mode.surface)),
                   .expected = "The visible region lies inside the surface.",
                   .fix = "Set VisibleRegionSize = PrimSurfSize."});
   } else if (mode.color_basis > 5) {

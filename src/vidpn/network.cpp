@@ -44,15 +44,6 @@ const char* format_name(uint32_t format) {
   }
 }
 
-std::string size_text(const Size& size) {
-  const auto side = [](uint32_t value) {
-    if (value == kNotSpecified) return std::string("NOTSPECIFIED");
-    if (value == kUninitialized) return std::string("UNINITIALIZED");
-    return fmt::format("{}", value);
-  };
-  return side(size.width) + "x" + side(size.height);
-}
-
 std::string rational_text(const Rational& value) {
   if (!value.specified()) return "NOTSPECIFIED";
   if (value.denominator == 1) return fmt::format("{}", value.numerator);
@@ -131,6 +122,15 @@ Status pin(std::map<uint32_t, ModeSet<Mode>>* sets, uint32_t owner, uint32_t mod
 }
 
 }  // namespace
+
+std::string to_text(const Size& size) {
+  const auto side = [](uint32_t value) {
+    if (value == kNotSpecified) return std::string("NOTSPECIFIED");
+    if (value == kUninitialized) return std::string("UNINITIALIZED");
+    return fmt::format("{}", value);
+  };
+  return side(size.width) + "x" + side(size.height);
+}
 
 const Path* Network::find_path(uint32_t source, uint32_t target) const {
   for (const Path& path : paths)
@@ -252,20 +252,20 @@ std::string validate(const Network& network) {
 }
 
 std::string to_text(const Signal& signal) {
-  std::string text = fmt::format("{}@{}", size_text(signal.active), rational_text(signal.vsync));
+  std::string text = fmt::format("{}@{}", to_text(signal.active), rational_text(signal.vsync));
   if (signal.scanline_ordering == 2 || signal.scanline_ordering == 3) text += "i";
   std::string more;
   if (signal.pixel_rate != 0 && signal.pixel_rate != kNotSpecified)
     more = fmt::format("{} Hz", signal.pixel_rate);
   if (signal.total.width != kNotSpecified)
-    more += (more.empty() ? "" : ", ") + size_text(signal.total);
+    more += (more.empty() ? "" : ", ") + to_text(signal.total);
   return more.empty() ? text : text + " (" + more + ")";
 }
 
 std::string to_text(const SourceMode& mode) {
   const char* name = format_name(mode.pixel_format);
   return fmt::format(
-      "{} pitch {} {}", size_text(mode.surface), mode.stride_bytes,
+      "{} pitch {} {}", to_text(mode.surface), mode.stride_bytes,
       name != nullptr ? std::string(name) : fmt::format("format {:#x}", mode.pixel_format));
 }
 

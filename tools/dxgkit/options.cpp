@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 
 #include "devices/catalog/catalog.h"
 #include "devices/plugin/plugin.h"
@@ -23,6 +24,11 @@ std::optional<uint64_t> parse_number(std::string_view text) {
 }
 
 }  // namespace
+
+int bad_input(const std::string& text) {
+  fmt::print(stderr, "dxgkit: {}\n", text);
+  return kExitBadInput;
+}
 
 std::expected<uint64_t, std::string> parse_bytes(std::string_view text) {
   if (const std::optional<uint64_t> bytes = bus::parse_byte_count(text); bytes.has_value())

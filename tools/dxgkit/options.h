@@ -18,6 +18,8 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed =
     1;  // the work was done and something is wrong: a difference, a finding, a failed start
 inline constexpr int kExitBadInput = 2;  // one line on stderr, nothing written
+/// Prints that line, and returns kExitBadInput.
+int bad_input(const std::string& text);
 
 enum class Mode { kOs, kSim };
 
@@ -67,12 +69,12 @@ struct VerifyOptions {
   uint32_t ddi_timeout_s = 20;
   bool special_pool = false, trace_imports = false;
   bool list_steps = false, in_process = false;
-  bool until_finding = false;  // steps behind the first one with a finding are left out
+  bool until_finding = false;      // steps behind the first one with a finding are left out
   std::optional<SeedRange> seeds;  // a run for each, in simulation
   bool thorough = false;           // runs until every situation came up
-  bool mutate = false;        // in each run one thing fails from the outside
-  uint32_t mutate_calls = 4;  // of each callback and routine, from the first on
-  uint32_t jobs = 0;          // 0: as many as there are processors
+  bool mutate = false;             // in each run one thing fails from the outside
+  uint32_t mutate_calls = 4;       // of each callback and routine, from the first on
+  uint32_t jobs = 0;               // 0: as many as there are processors
 };
 
 struct EvictBenchOptions {

@@ -25,11 +25,6 @@ namespace {
 constexpr uint64_t kVramBytesMax = uint64_t{32} << 30;
 constexpr size_t kFindingsPrintedMax = 20;
 
-int bad_input(const std::string& text) {
-  fmt::print(stderr, "dxgkit: {}\n", text);
-  return kExitBadInput;
-}
-
 constexpr uint64_t kLargePageBytes = uint64_t{64} << 10;  // of softgpu
 
 /// Room for the hungriest submission and for page tables.

@@ -7,7 +7,7 @@
 
 namespace dxgkit::dxgk {
 
-using Kind = port::PowerComponent::Kind;
+using ComponentKind = port::PowerComponent::Kind;
 
 RuntimePower::RuntimePower(Owner& owner, std::vector<port::PowerComponent> components,
                            uint32_t nodes)
@@ -22,8 +22,8 @@ bool RuntimePower::needed(size_t component) const {
   const State& state = states_[component];
   if (state.driver_references != 0 || state.for_device) return true;
   const bool any_work = std::ranges::any_of(work_, [](uint64_t count) { return count != 0; });
-  if (state.info.kind == Kind::kMemory && any_work) return true;
-  if (state.info.kind == Kind::kEngine && state.info.target < work_.size() &&
+  if (state.info.kind == ComponentKind::kMemory && any_work) return true;
+  if (state.info.kind == ComponentKind::kEngine && state.info.target < work_.size() &&
       work_[state.info.target] != 0)
     return true;
   // A provider that names itself, or a ring of them, needs nobody by that alone: what is needed or
@@ -33,8 +33,8 @@ bool RuntimePower::needed(size_t component) const {
     const State& other = states_[i];
     if (std::ranges::find(other.info.providers, component) == other.info.providers.end()) continue;
     if (other.driver_references != 0 || other.for_device) return true;
-    if (other.info.kind == Kind::kMemory && any_work) return true;
-    if (other.info.kind == Kind::kEngine && other.info.target < work_.size() &&
+    if (other.info.kind == ComponentKind::kMemory && any_work) return true;
+    if (other.info.kind == ComponentKind::kEngine && other.info.target < work_.size() &&
         work_[other.info.target] != 0)
       return true;
     if (other.f_state == 0 && other.info.state_count > 1) return true;
@@ -93,8 +93,9 @@ void RuntimePower::update() {
 void RuntimePower::update_nodes() {
   for (uint32_t node = 0; node < held_.size(); ++node) {
     const bool held = std::ranges::any_of(states_, [&](const State& state) {
-      const bool concerns = (state.info.kind == Kind::kEngine && state.info.target == node) ||
-                            state.info.kind == Kind::kMemory;
+      const bool concerns =
+          (state.info.kind == ComponentKind::kEngine && state.info.target == node) ||
+          state.info.kind == ComponentKind::kMemory;
       return concerns && (state.f_state != 0 || state.transitioning);
     });
     if (held == held_[node]) continue;

@@ -18,7 +18,7 @@ namespace dxgkit::dxgk {
 namespace {
 
 constexpr const char* kCreate = "DxgkCbCreateContextAllocation";
-constexpr uint32_t kPriorityNormal = 0x78000000;
+constexpr uint32_t kAllocationPriorityNormal = 0x78000000;
 
 /// InitContextResource tells the driver where its CPU sees what is CpuVisible, Protected and never
 /// in a memory segment: there for as long as the allocation lives.
@@ -99,7 +99,7 @@ Status ContextAllocationCalls::create(const port::ContextAllocationRequest& requ
   }
   if (request.map_gpu_virtual_address) return Status::kNotSupported;
   port::AllocationInfo info = request.info;
-  info.priority = kPriorityNormal;
+  info.priority = kAllocationPriorityNormal;
   vidmm::AllocationDesc desc;
   DXGKIT_RETURN_IF_FAILED(check_allocation_info(info, core_, &desc, kCreate));
   desc.context_resource = true;

@@ -135,6 +135,14 @@ std::string hex(Status status);
 /// True once the driver must not be called any more: after its own bug check.
 inline bool is_dead(const PortCore& core) { return core.kernel.driver_is_dead(); }
 
+/// Whether an entry may be called that drivers have from interface version `since` on: kSuccess,
+/// kDeviceRemoved or kNotSupported.
+template <typename Entry>
+Status callable(const PortCore& core, uint32_t since, Entry entry) {
+  if (is_dead(core)) return Status::kDeviceRemoved;
+  return core.version >= since && entry != nullptr ? Status::kSuccess : Status::kNotSupported;
+}
+
 /// True if the driver has the entries of hardware scheduling: 2.4 or later, and none missing.
 bool has_hw_scheduling(const PortCore& core);
 /// True if the driver has all entries of native fences: 3.2 or later.

@@ -21,14 +21,6 @@ constexpr DdiInfo kDestroyHwQueue{"DxgkDdiDestroyHwQueue", nt::kPassiveLevel, Dd
 constexpr DdiInfo kSubmitToHwQueue{"DxgkDdiSubmitCommandToHwQueue", nt::kDispatchLevel,
                                    DdiClass::kLevelZero, verifier::Situation::kHwQueueFirst};
 
-/// kSuccess: the entry is there and may be called.
-template <typename Entry>
-Status callable(const PortCore& core, Entry entry) {
-  if (is_dead(core)) return Status::kDeviceRemoved;
-  const bool known = core.version >= kInterfaceWddm22;
-  return known && entry != nullptr ? Status::kSuccess : Status::kNotSupported;
-}
-
 }  // namespace
 
 bool HwQueuePort::supported() const {
@@ -41,7 +33,8 @@ bool HwQueuePort::supported() const {
 Result<void*> HwQueuePort::create_hw_context(void* device, uint32_t handle, NodeOrdinal node,
                                              uint32_t engine_affinity,
                                              std::span<std::byte> private_data) {
-  DXGKIT_RETURN_ERROR_IF_FAILED(callable(core_, core_.ddi.DxgkDdiCreateHwContext));
+  DXGKIT_RETURN_ERROR_IF_FAILED(
+      callable(core_, kInterfaceWddm22, core_.ddi.DxgkDdiCreateHwContext));
   DXGKARG_CREATEHWCONTEXT arguments{};
   arguments.hHwContext = handle_of(handle);
   arguments.NodeOrdinal = node.value;
@@ -57,13 +50,13 @@ Result<void*> HwQueuePort::create_hw_context(void* device, uint32_t handle, Node
 }
 
 Status HwQueuePort::destroy_hw_context(void* context) {
-  DXGKIT_RETURN_IF_FAILED(callable(core_, core_.ddi.DxgkDdiDestroyHwContext));
+  DXGKIT_RETURN_IF_FAILED(callable(core_, kInterfaceWddm22, core_.ddi.DxgkDdiDestroyHwContext));
   DdiCall call(core_, kDestroyHwContext);
   return call(core_.ddi.DxgkDdiDestroyHwContext, context);
 }
 
 Result<void*> HwQueuePort::create_hw_queue(void* context, const HwQueueArgs& args) {
-  DXGKIT_RETURN_ERROR_IF_FAILED(callable(core_, core_.ddi.DxgkDdiCreateHwQueue));
+  DXGKIT_RETURN_ERROR_IF_FAILED(callable(core_, kInterfaceWddm22, core_.ddi.DxgkDdiCreateHwQueue));
   DXGKARG_CREATEHWQUEUE arguments{};
   arguments.hHwQueue = handle_of(args.handle);
   arguments.Flags.Value = args.flags;
@@ -81,13 +74,14 @@ Result<void*> HwQueuePort::create_hw_queue(void* context, const HwQueueArgs& arg
 }
 
 Status HwQueuePort::destroy_hw_queue(void* queue) {
-  DXGKIT_RETURN_IF_FAILED(callable(core_, core_.ddi.DxgkDdiDestroyHwQueue));
+  DXGKIT_RETURN_IF_FAILED(callable(core_, kInterfaceWddm22, core_.ddi.DxgkDdiDestroyHwQueue));
   DdiCall call(core_, kDestroyHwQueue);
   return call(core_.ddi.DxgkDdiDestroyHwQueue, queue);
 }
 
 Status HwQueuePort::submit(const HwQueueSubmission& submission) {
-  DXGKIT_RETURN_IF_FAILED(callable(core_, core_.ddi.DxgkDdiSubmitCommandToHwQueue));
+  DXGKIT_RETURN_IF_FAILED(
+      callable(core_, kInterfaceWddm22, core_.ddi.DxgkDdiSubmitCommandToHwQueue));
   DXGKARG_SUBMITCOMMANDTOHWQUEUE arguments;
   std::memset(&arguments, 0, sizeof(arguments));
   arguments.hHwQueue = submission.queue;

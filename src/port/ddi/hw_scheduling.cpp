@@ -22,13 +22,6 @@ constexpr DdiInfo kResetHwEngine{"DxgkDdiResetHwEngine", nt::kPassiveLevel, DdiC
                                  verifier::Situation::kHwQueueReset};
 constexpr DdiInfo kResumeHwEngine{"DxgkDdiResumeHwEngine", nt::kPassiveLevel, DdiClass::kScheduler};
 
-template <typename Entry>
-Status callable(const PortCore& core, Entry entry) {
-  if (is_dead(core)) return Status::kDeviceRemoved;
-  const bool known = core.version >= kInterfaceWddm24;
-  return known && entry != nullptr ? Status::kSuccess : Status::kNotSupported;
-}
-
 uint16_t trace_node(NodeOrdinal node) { return static_cast<uint16_t>(node.value); }
 
 }  // namespace
@@ -36,7 +29,7 @@ uint16_t trace_node(NodeOrdinal node) { return static_cast<uint16_t>(node.value)
 bool HwSchedulingPort::supported() const { return has_hw_scheduling(core_); }
 
 Status HwSchedulingPort::setup_priority_bands(const PriorityBands& bands) {
-  DXGKIT_RETURN_IF_FAILED(callable(core_, core_.ddi.DxgkDdiSetupPriorityBands));
+  DXGKIT_RETURN_IF_FAILED(callable(core_, kInterfaceWddm24, core_.ddi.DxgkDdiSetupPriorityBands));
   DXGKARG_SETUPPRIORITYBANDS arguments;
   std::memset(&arguments, 0, sizeof(arguments));
   std::ranges::copy(bands.grace, arguments.gracePeriodForBand);
@@ -50,7 +43,8 @@ Status HwSchedulingPort::setup_priority_bands(const PriorityBands& bands) {
 
 Status HwSchedulingPort::set_context_properties(void* context,
                                                 const SchedulingProperties& properties) {
-  DXGKIT_RETURN_IF_FAILED(callable(core_, core_.ddi.DxgkDdiSetContextSchedulingProperties));
+  DXGKIT_RETURN_IF_FAILED(
+      callable(core_, kInterfaceWddm24, core_.ddi.DxgkDdiSetContextSchedulingProperties));
   DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES arguments;
   std::memset(&arguments, 0, sizeof(arguments));
   arguments.hContext = context;
@@ -66,7 +60,7 @@ Status HwSchedulingPort::set_context_properties(void* context,
 }
 
 Status HwSchedulingPort::suspend(void* context, uint64_t fence) {
-  DXGKIT_RETURN_IF_FAILED(callable(core_, core_.ddi.DxgkDdiSuspendContext));
+  DXGKIT_RETURN_IF_FAILED(callable(core_, kInterfaceWddm24, core_.ddi.DxgkDdiSuspendContext));
   DXGKARG_SUSPENDCONTEXT arguments;
   std::memset(&arguments, 0, sizeof(arguments));
   arguments.hContext = context;
@@ -77,7 +71,7 @@ Status HwSchedulingPort::suspend(void* context, uint64_t fence) {
 }
 
 Status HwSchedulingPort::resume(void* context) {
-  DXGKIT_RETURN_IF_FAILED(callable(core_, core_.ddi.DxgkDdiResumeContext));
+  DXGKIT_RETURN_IF_FAILED(callable(core_, kInterfaceWddm24, core_.ddi.DxgkDdiResumeContext));
   DXGKARG_RESUMECONTEXT arguments;
   std::memset(&arguments, 0, sizeof(arguments));
   arguments.hContext = context;
@@ -87,7 +81,7 @@ Status HwSchedulingPort::resume(void* context) {
 }
 
 Status HwSchedulingPort::reset_engine(NodeOrdinal node) {
-  DXGKIT_RETURN_IF_FAILED(callable(core_, core_.ddi.DxgkDdiResetHwEngine));
+  DXGKIT_RETURN_IF_FAILED(callable(core_, kInterfaceWddm24, core_.ddi.DxgkDdiResetHwEngine));
   DXGKARG_RESETHWENGINE arguments;
   std::memset(&arguments, 0, sizeof(arguments));
   arguments.NodeOrdinal = node.value;
@@ -98,7 +92,7 @@ Status HwSchedulingPort::reset_engine(NodeOrdinal node) {
 }
 
 Status HwSchedulingPort::resume_engine(NodeOrdinal node) {
-  DXGKIT_RETURN_IF_FAILED(callable(core_, core_.ddi.DxgkDdiResumeHwEngine));
+  DXGKIT_RETURN_IF_FAILED(callable(core_, kInterfaceWddm24, core_.ddi.DxgkDdiResumeHwEngine));
   // Work that the call starts may be reported before the call returns.
   core_.interrupts.leave_engine_reset(node);
   DXGKARG_RESUMEHWENGINE arguments;

@@ -34,11 +34,6 @@ using fuzz::FuzzSetting;
 constexpr runtime::DurationNs kMinimiseLongest = 60 * runtime::kSecond;
 constexpr size_t kCallsShown = 400;
 
-int bad_input(const std::string& text) {
-  fmt::print(stderr, "dxgkit: {}\n", text);
-  return kExitBadInput;
-}
-
 std::string shell_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);

@@ -19,11 +19,6 @@ using va::Range;
 using va::Walk;
 using va::WalkStep;
 
-int bad_input(const std::string& sentence) {
-  fmt::print(stderr, "dxgkit: {}\n", sentence);
-  return kExitBadInput;
-}
-
 void print(const ordered_json& json) {
   // Names may hold any bytes.
   fmt::print("{}\n", json.dump(2, ' ', false, ordered_json::error_handler_t::replace));

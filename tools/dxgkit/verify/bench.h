@@ -34,9 +34,6 @@
 
 namespace dxgkit::tool::verify {
 
-template <typename T>
-using Answer = std::expected<T, std::string>;
-
 /// "STATUS_NO_MEMORY", or the number.
 std::string status_text(Status status);
 /// All bits of the result depend on all bits of `number`: the last step of SplitMix64.

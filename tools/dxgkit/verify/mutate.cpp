@@ -26,10 +26,10 @@ constexpr size_t kTextShown = 200;
 constexpr uint32_t kLostRates[] = {100'000, 1'000'000};  // per million
 /// The rules that report leaks.
 constexpr std::string_view kLeakRules[] = {"LIFE-20", "NT-12", "NT-13", "NT-14"};
-constexpr std::string_view kHangRule = "NT-20";
+constexpr std::string_view kHungRule = "NT-20";
 
 /// The outcome of a run.
-struct Result {
+struct MutantResult {
   std::string word;  // survived, leaked, crashed, hung, violated, not reached
   std::string text;
   verifier::Finding finding = {};  // without a rule: none
@@ -43,7 +43,7 @@ bool bad(const verifier::Finding& finding) {
 }
 
 std::string_view word_of(const verifier::Finding& finding) {
-  if (finding.rule == kHangRule) return "hung";
+  if (finding.rule == kHungRule) return "hung";
   if (finding.severity == verifier::Severity::kBugCheck) return "crashed";
   return std::ranges::find(kLeakRules, finding.rule) != std::end(kLeakRules) ? "leaked"
                                                                              : "violated";
@@ -78,7 +78,7 @@ class Mutations {
  private:
   /// In a child process.
   nlohmann::json live(const Mutation& mutation);
-  Result judge(const nlohmann::json& answer) const;
+  MutantResult judge(const nlohmann::json& answer) const;
   /// False: there is nothing to verify.
   bool begin();
   void plan(const nlohmann::json& baseline);
@@ -93,7 +93,7 @@ class Mutations {
   std::set<std::string> known_;   // the driver's mistakes without any injected fault
   std::string broken_around_it_;  // not empty: that ends everything
   std::vector<Mutation> mutations_;
-  std::vector<Result> results_;
+  std::vector<MutantResult> results_;
 };
 
 nlohmann::json Mutations::live(const Mutation& mutation) {
@@ -136,8 +136,8 @@ nlohmann::json Mutations::live(const Mutation& mutation) {
   return answer;
 }
 
-Result Mutations::judge(const nlohmann::json& answer) const {
-  Result result{.word = "survived", .text = answer.value("failed", "")};
+MutantResult Mutations::judge(const nlohmann::json& answer) const {
+  MutantResult result{.word = "survived", .text = answer.value("failed", "")};
   if (!answer.value("struck", false)) result.word = "not reached";
   for (const auto& text : answer.value("findings", nlohmann::json::array())) {
     const verifier::Finding finding = finding_of(text);
@@ -237,7 +237,7 @@ void Mutations::plan(const nlohmann::json& baseline) {
 }
 
 void Mutations::say(size_t index) {
-  const Result& result = results_[index];
+  const MutantResult& result = results_[index];
   std::string line = fmt::format("{:<12}{}", result.word, mutations_[index].text());
   if (!result.finding.rule.empty()) {
     line += fmt::format("\n{:<12}{}: {}", "", result.finding.rule, result.text);
@@ -254,7 +254,7 @@ bool Mutations::write_outputs() const {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < results_.size(); ++i) {
     using Case = verifier::JunitCase::Outcome;
-    const Result& result = results_[i];
+    const MutantResult& result = results_[i];
     const Case outcome = result.word == "survived"      ? Case::kPassed
                          : result.word == "not reached" ? Case::kSkipped
                                                         : Case::kFailed;
@@ -295,7 +295,7 @@ int Mutations::run() {
   results_.resize(mutations_.size());
   std::vector<bool> there(mutations_.size());
   size_t said = 0;
-  const auto ended = [&](uint64_t index, Result result) {
+  const auto ended = [&](uint64_t index, MutantResult result) {
     results_[index] = std::move(result);
     there[index] = true;
     for (; said < there.size() && there[said]; ++said) say(said);  // in order
@@ -329,7 +329,7 @@ int Mutations::run() {
   }
   std::map<std::string, size_t> counts;
   int worst = 0;
-  for (const Result& result : results_) {
+  for (const MutantResult& result : results_) {
     ++counts[result.word];
     if (result.word != "not reached") worst = std::max(worst, gravity(result.word));
   }

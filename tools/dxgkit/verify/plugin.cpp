@@ -9,13 +9,10 @@
 namespace dxgkit::tool::verify {
 namespace {
 
-constexpr uint32_t kPrivateBytesMax = 64 * 1024;
+constexpr uint32_t kPackedBytesMax = 64 * 1024;
 constexpr uint32_t kJobAllocationsMax = 16;
 constexpr size_t kSettingsMax = 16;
 constexpr uint64_t kJobAllocationBytesMax = uint64_t{64} << 20;
-
-template <typename T>
-using Answer = Plugin::Answer<T>;
 
 /// The plug-in's sentence as an error; it names the function.
 std::unexpected<std::string> refused(const Plugin& plugin, const char* function, const char* text) {
@@ -78,9 +75,9 @@ std::expected<std::unique_ptr<Plugin>, std::string> Plugin::load(const std::stri
   for (const auto& member : needed) {
     if (!member.there) return wrong(fmt::format("its {} is NULL", member.name));
   }
-  if (f->umd_private_bytes > kPrivateBytesMax) {
+  if (f->umd_private_bytes > kPackedBytesMax) {
     return wrong(
-        fmt::format("umd_private_bytes is {}, at most {}", f->umd_private_bytes, kPrivateBytesMax));
+        fmt::format("umd_private_bytes is {}, at most {}", f->umd_private_bytes, kPackedBytesMax));
   }
   plugin->name_ = f->name;
   return plugin;
@@ -126,19 +123,19 @@ Answer<std::unique_ptr<Plugin::Instance>> Plugin::open(const DxgkitClientAdapter
 
 Answer<std::vector<std::byte>> Plugin::Instance::pack_context(uint32_t node) const {
   if (plugin_.functions().pack_context == nullptr) return std::vector<std::byte>();
-  std::vector<std::byte> data(kPrivateBytesMax);
+  std::vector<std::byte> data(kPackedBytesMax);
   uint32_t bytes = 0;
   const char* error =
-      plugin_.functions().pack_context(client_, node, data.data(), kPrivateBytesMax, &bytes);
+      plugin_.functions().pack_context(client_, node, data.data(), kPackedBytesMax, &bytes);
   return packed(plugin_, "pack_context", error, std::move(data), bytes);
 }
 
 Answer<std::vector<std::byte>> Plugin::Instance::pack_allocation(
     const DxgkitClientAllocation& wanted) const {
-  std::vector<std::byte> data(kPrivateBytesMax);
+  std::vector<std::byte> data(kPackedBytesMax);
   uint32_t bytes = 0;
   const char* error =
-      plugin_.functions().pack_allocation(client_, &wanted, data.data(), kPrivateBytesMax, &bytes);
+      plugin_.functions().pack_allocation(client_, &wanted, data.data(), kPackedBytesMax, &bytes);
   return packed(plugin_, "pack_allocation", error, std::move(data), bytes);
 }
 
@@ -146,10 +143,9 @@ Answer<std::vector<std::byte>> Plugin::Instance::example(uint32_t kind, uint32_t
   const DxgkitClient& functions = plugin_.functions();
   if (functions.size_bytes < offsetof(DxgkitClient, judge) || functions.example == nullptr)
     return std::vector<std::byte>();
-  std::vector<std::byte> data(kPrivateBytesMax);
+  std::vector<std::byte> data(kPackedBytesMax);
   uint32_t bytes = 0;
-  const char* error =
-      functions.example(client_, kind, index, data.data(), kPrivateBytesMax, &bytes);
+  const char* error = functions.example(client_, kind, index, data.data(), kPackedBytesMax, &bytes);
   return packed(plugin_, "example", error, std::move(data), bytes);
 }
 

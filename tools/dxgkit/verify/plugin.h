@@ -14,6 +14,10 @@
 
 namespace dxgkit::tool::verify {
 
+/// The error is one sentence.
+template <typename T>
+using Answer = std::expected<T, std::string>;
+
 /// A loaded plug-in. It stays loaded until the process ends, because its code may be on stacks.
 class Plugin {
  public:
@@ -33,8 +37,6 @@ class Plugin {
   /// What the driver documents of its settings; empty without.
   std::vector<DxgkitClientSetting> settings() const;
 
-  template <typename T>
-  using Answer = std::expected<T, std::string>;
   /// An open instance; closed by the destructor.
   class Instance {
    public:

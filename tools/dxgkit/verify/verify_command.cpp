@@ -29,11 +29,6 @@ using verify::StepResult;
 using verify::Verification;
 using verify::VerifyReport;
 
-int bad_input(const std::string& text) {
-  fmt::print(stderr, "dxgkit: {}\n", text);
-  return kExitBadInput;
-}
-
 /// Writes one of the outputs: to stdout for "-".
 bool write_output(const std::optional<std::string>& path, const std::string& text) {
   if (!path.has_value()) return true;
