@@ -60,10 +60,8 @@ Status Displays::update_path(Luid adapter, const vidpn::Path& path) {
   return with(adapter, [&](Display& display) { return display.modes().update_path(path); });
 }
 
-Status Displays::set_power(Luid adapter, port::PowerState state) {
-  return with(adapter, [&](Display& display) {
-    return display.set_power(state, port::PowerAction::kSleep);
-  });
+Status Displays::set_power(Luid adapter, port::PowerState state, port::PowerAction action) {
+  return with(adapter, [&](Display& display) { return display.set_power(state, action); });
 }
 
 Status Displays::show_bug_check(Luid adapter, std::span<const std::byte> pixels, uint32_t width,

@@ -47,7 +47,9 @@ class Displays {
   Status update_path(Luid adapter, const vidpn::Path& path);
   /// D3: sources go invisible, then children, then the adapter. D0: adapter, children, the mode is
   /// committed again and shown. Display-only adapters (kNotSupported otherwise).
-  Status set_power(Luid adapter, port::PowerState state);
+  /// `action`: why, for the driver.
+  Status set_power(Luid adapter, port::PowerState state,
+                   port::PowerAction action = port::PowerAction::kSleep);
   /// What a bug check does: SystemDisplayEnable, SystemDisplayWrite at HIGH_LEVEL. The adapter is
   /// of no use afterwards but to be stopped. kNotSupported: no such entries.
   Status show_bug_check(Luid adapter, std::span<const std::byte> pixels, uint32_t width,

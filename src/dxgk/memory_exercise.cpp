@@ -13,6 +13,19 @@
 #include "dxgk/work/context_allocations.h"
 
 namespace dxgkit::dxgk {
+namespace {
+
+/// Contiguous pages, which allocations never get while memory is not tight: drivers merge them into
+/// one command. Others where there are none.
+Result<std::vector<bus::PageFrame>> pages_in_a_row(bus::Machine& machine, uint64_t count) {
+  const Result<bus::PageFrame> first = machine.allocate_contiguous(count);
+  if (!first.has_value()) return machine.allocate_pages(count);
+  std::vector<bus::PageFrame> pages;
+  for (uint64_t i = 0; i < count; ++i) pages.emplace_back(first->value + i);
+  return pages;
+}
+
+}  // namespace
 
 DisplayFloor& MemoryExercise::floor() const { return adapter_.floor(); }
 bool MemoryExercise::running() const { return floor().core.running(); }
@@ -102,6 +115,18 @@ Status MemoryExercise::fill(AllocationId id, uint32_t pattern) {
       return;
     }
     const PagingTarget target = floor().paging->target(id);
+    if (floor().gpu_va != nullptr) {
+      std::vector<std::unique_ptr<PagingWork>> work;
+      work.push_back(floor().gpu_va->translate({.kind = vidmm::PagingOp::Kind::kFill,
+                                                .allocation = id,
+                                                .place = place,
+                                                .size_bytes = target.pages.size() * kPageBytes,
+                                                .fill_pattern = pattern}));
+      floor().paging->enqueue_work(std::move(work), [&done] { done = true; });
+      floor().core.pump();
+      status = Status::kSuccess;
+      return;
+    }
     port::PagingOperation operation;
     operation.kind = port::PagingOperation::Kind::kFill;
     operation.allocation = target.driver_allocation;
@@ -175,8 +200,8 @@ Status MemoryExercise::write_plain(SegmentId segment, uint64_t offset_bytes,
   vidmm::Placement place;
   DXGKIT_RETURN_IF_FAILED(check_free_place(segment, offset_bytes, bytes.size(), &place));
   bus::Machine& machine = floor().core.machine();
-  std::vector<bus::PageFrame> pages;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(pages, machine.allocate_pages(bytes.size() / kPageBytes));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const std::vector<bus::PageFrame> pages,
+                                 pages_in_a_row(machine, bytes.size() / kPageBytes));
   for (size_t i = 0; i < pages.size(); ++i) {
     std::memcpy(
         machine.system_pointer(bus::PhysicalAddress{pages[i].value * kPageBytes}, kPageBytes),
@@ -251,7 +276,8 @@ Result<std::vector<std::byte>> MemoryExercise::through_segment(SegmentId id,
   if (size_bytes == 0 || size_bytes % kPageBytes != 0) return Error(Status::kInvalidParameter);
   bus::Machine& machine = floor.core.machine();
   DXGKIT_ASSIGN_OR_RETURN(const std::vector<bus::PageFrame> pages,
-                          machine.allocate_pages(size_bytes / kPageBytes));
+                          content.empty() ? machine.allocate_pages(size_bytes / kPageBytes)
+                                          : pages_in_a_row(machine, size_bytes / kPageBytes));
   const auto page_at = [&](size_t i) {
     return machine.system_pointer(bus::PhysicalAddress{pages[i].value * kPageBytes}, kPageBytes);
   };

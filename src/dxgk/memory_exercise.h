@@ -36,13 +36,13 @@ class MemoryExercise {
   /// that moves nothing shows. False if it is not in a memory segment: nothing written.
   bool scribble_backing(Process& process, Handle allocation, std::byte value);
   /// The driver fills an allocation that is in a memory segment with these four bytes, again and
-  /// again (PAGE-51). Patch model. kInvalidParameter: it is not in one.
+  /// again (PAGE-51). kInvalidParameter: it is not in one.
   Status fill(Process& process, Handle allocation, uint32_t pattern);
   Status fill(AllocationId allocation, uint32_t pattern);
 
   // --- paging that is about no allocation; a segment range nobody has ---
-  /// A plain byte copy (PAGE-21) into, or out of, a memory segment. kInvalidParameter: no memory
-  /// segment, not whole pages, outside it, or somebody's place.
+  /// A plain byte copy (PAGE-21) into a memory segment, from contiguous pages, or out of it.
+  /// kInvalidParameter: no memory segment, not whole pages, outside it, or somebody's place.
   Status write_plain(SegmentId segment, uint64_t offset_bytes, std::span<const std::byte> bytes);
   Result<std::vector<std::byte>> read_plain(SegmentId segment, uint64_t offset_bytes,
                                             uint64_t size_bytes);

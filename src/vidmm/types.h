@@ -118,6 +118,7 @@ struct PagingOp {
   Placement backing = {};  // kTransferOut: where an aperture shows the backing pages (ALLOC-09),
                            // else system memory
   uint64_t content_offset_bytes = 0;  // kWriteUp: where the part begins in the allocation
+  uint32_t fill_pattern = 0;          // kFill; a plan's fills are zeros
 };
 
 }  // namespace dxgkit::vidmm

@@ -82,6 +82,51 @@ TEST_F(PagingOps, ALargeTransferIsSeveralWithStartOnTheFirstAndEndOnTheLast) {
       &bare);
 }
 
+TEST_F(PagingOps, ALargeMappingOfAnApertureIsSeveralThatNameTheirPagesInOneList) {
+  DXGKIT_COVERS("PAGE-26", "PAGE-27", "PAGE-29");
+  with_chunks(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        constexpr uint64_t kBytes = 204 * kKibibyte, kPartPages = 16;
+        // A neighbour is in front of it, so that its place does not begin at page 0.
+        const D3DKMT_HANDLE before = client.make_allocation(8 * kKibibyte, kAperture);
+        const D3DKMT_HANDLE large = client.make_allocation(kBytes, kAperture);
+        ASSERT_EQ(client.render(context, work_on({before})), 0);
+        stack.drive();
+        ASSERT_EQ(client.render(context, work_on({large})), 0);
+        stack.drive();
+        const std::vector<testing::PagingCall> maps =
+            operations(stack, DXGK_OPERATION_MAP_APERTURE_SEGMENT);
+        ASSERT_EQ(maps.size(), 5U) << "one, and four of at most 64 KiB";
+        const auto& neighbour = maps[0].args.MapApertureSegment;
+        EXPECT_EQ(neighbour.NumberOfPages, 2U);
+        const auto& first = maps[1].args.MapApertureSegment;
+        EXPECT_GE(first.OffsetInPages, neighbour.OffsetInPages + neighbour.NumberOfPages);
+        uint64_t done = 0;
+        for (size_t i = 1; i < maps.size(); ++i) {
+          const auto& map = maps[i].args.MapApertureSegment;
+          EXPECT_EQ(map.hAllocation, first.hAllocation);
+          EXPECT_EQ(map.OffsetInPages, first.OffsetInPages + done);
+          EXPECT_EQ(map.MdlOffset, done);
+          EXPECT_EQ(map.NumberOfPages, std::min(kPartPages, kBytes / 4096 - done));
+          EXPECT_EQ(maps[i].source_pages, maps[1].source_pages) << "all of its pages, each time";
+          done += map.NumberOfPages;
+        }
+        EXPECT_EQ(done, kBytes / 4096);
+        EXPECT_EQ(maps[1].source_pages.size(), done);
+        // It goes as one.
+        ASSERT_EQ(client.destroy_allocation(large), 0);
+        stack.drive();
+        const std::vector<testing::PagingCall> unmaps =
+            operations(stack, DXGK_OPERATION_UNMAP_APERTURE_SEGMENT);
+        ASSERT_EQ(unmaps.size(), 1U);
+        EXPECT_EQ(unmaps[0].args.UnmapApertureSegment.OffsetInPages, first.OffsetInPages);
+        EXPECT_EQ(unmaps[0].args.UnmapApertureSegment.NumberOfPages, done);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      &bare);
+}
+
 TEST_F(PagingOps, FragmentsAreJoinedByMovesAndContentFollows) {
   DXGKIT_COVERS("PAGE-24", "RES-22");
   with_chunks(
@@ -180,8 +225,12 @@ TEST_F(PagingOps, AVictimIsParkedThroughTheApertureItsDriverNamed) {
         // Two are parked; all mappings go with their allocations.
         for (const D3DKMT_HANDLE handle : handles) EXPECT_EQ(client.destroy_allocation(handle), 0);
         stack.drive();
-        EXPECT_EQ(operations(stack, DXGK_OPERATION_MAP_APERTURE_SEGMENT).size(),
-                  operations(stack, DXGK_OPERATION_UNMAP_APERTURE_SEGMENT).size());
+        uint64_t mapped = 0, unmapped = 0;
+        for (const auto& map : operations(stack, DXGK_OPERATION_MAP_APERTURE_SEGMENT))
+          mapped += map.args.MapApertureSegment.NumberOfPages;
+        for (const auto& unmap : operations(stack, DXGK_OPERATION_UNMAP_APERTURE_SEGMENT))
+          unmapped += unmap.args.UnmapApertureSegment.NumberOfPages;
+        EXPECT_EQ(mapped, unmapped);
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});
       },
       &bare);
@@ -210,9 +259,12 @@ TEST_F(PagingOps, APlainCopyNamesNoAllocation) {
               << "somebody's place";
           EXPECT_EQ(by_hand.memory().write_plain(segment, 200 * kKibibyte, bytes),
                     Status::kInvalidParameter);
-          EXPECT_EQ(by_hand.memory().write_plain(SegmentId{3}, 0, bytes), Status::kInvalidParameter);
-          EXPECT_EQ(by_hand.memory().write_plain(SegmentId{9}, 0, bytes), Status::kInvalidParameter);
-          EXPECT_EQ(by_hand.memory().read_plain(segment, 4096, 100).error(), Status::kInvalidParameter);
+          EXPECT_EQ(by_hand.memory().write_plain(SegmentId{3}, 0, bytes),
+                    Status::kInvalidParameter);
+          EXPECT_EQ(by_hand.memory().write_plain(SegmentId{9}, 0, bytes),
+                    Status::kInvalidParameter);
+          EXPECT_EQ(by_hand.memory().read_plain(segment, 4096, 100).error(),
+                    Status::kInvalidParameter);
           EXPECT_EQ(stack.miniport.calls().paging.size(), calls) << "refused before the driver";
         });
         EXPECT_EQ(back, bytes);

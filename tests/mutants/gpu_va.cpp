@@ -255,6 +255,13 @@ void fill_writes_half(DRIVER_INITIALIZATION_DATA* table) {
     return false;
   });
 }
+/// Zeros are what fills have nearly always.
+void fill_writes_zeros(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    if (args->Operation == DXGK_OPERATION_VIRTUAL_FILL) args->FillVirtual.FillPattern = 0;
+    return false;
+  });
+}
 void flush_does_nothing(DRIVER_INITIALIZATION_DATA* table) {
   with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
     return args->Operation == DXGK_OPERATION_FLUSH_TLB;
@@ -416,6 +423,7 @@ const Mutant kGpuVaMutants[] = {
     MUTANT(transfer_moves_nothing),
     MUTANT(transfer_forgets_last_page),
     MUTANT(fill_writes_half),
+    MUTANT(fill_writes_zeros),
     MUTANT(flush_does_nothing),
     MUTANT(update_keeps_old_entries),
     MUTANT(update_forgets_read_only),

@@ -52,7 +52,8 @@ struct AdapterOptions {
   port::FaultInjector* faults = nullptr;
   /// Counts what the driver is confronted with. Outlives the adapter. Null: nobody wants to know.
   verifier::SituationLog* situations = nullptr;
-  /// Content moves in sub-transfers of at most this many bytes (PAGE-19); a multiple of 4096.
+  /// Content moves in sub-transfers of at most this many bytes (PAGE-19), and aperture segments are
+  /// mapped in parts of at most this many; a multiple of 4096.
   uint64_t transfer_chunk_bytes = uint64_t{64} << 20;
   /// Rare paths, taken always (REND-28).
   VerifierSwitches verifier = {};

@@ -188,7 +188,7 @@ port::PagingOperation PagingExecutor::describe(const vidmm::PagingOp& op) {
   switch (op.kind) {
     case vidmm::PagingOp::Kind::kFill:
       out.kind = port::PagingOperation::Kind::kFill;
-      out.fill_pattern = 0;
+      out.fill_pattern = op.fill_pattern;
       break;
     case vidmm::PagingOp::Kind::kTransferIn:
     case vidmm::PagingOp::Kind::kWriteUp:
@@ -248,15 +248,16 @@ uint64_t PagingExecutor::narrow(port::PagingOperation* operation, uint64_t start
   const uint64_t window = first / kWindowBytes * kWindowBytes;
   const uint64_t window_bytes = std::min(kWindowBytes, end - window);
   const uint64_t window_pages = align_up(window_bytes, kPageBytes) / kPageBytes;
+  const uint64_t bytes = std::min(window + window_bytes - first, config_.transfer_chunk_bytes);
   if (operation->kind == Kind::kMapAperture) {
-    operation->offset_pages += window / kPageBytes;
-    operation->page_count = window_pages;
+    operation->offset_pages += first / kPageBytes;
+    operation->mdl_offset_pages = static_cast<uint32_t>((first - window) / kPageBytes);
+    operation->page_count = align_up(bytes, kPageBytes) / kPageBytes;
     operation->pages = operation->pages.subspan(window / kPageBytes, window_pages);
-    return window_bytes;
+    return bytes;
   }
   if (operation->kind != Kind::kTransfer || operation->size_bytes == 0)
     return operation->size_bytes;
-  const uint64_t bytes = std::min(window + window_bytes - first, config_.transfer_chunk_bytes);
   for (port::TransferSide* side : {&operation->source, &operation->destination}) {
     if (side->segment != kSystemMemory) {
       side->segment_address += window;

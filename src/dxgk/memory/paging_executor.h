@@ -96,7 +96,8 @@ class PagingExecutor {
     void* system_context = nullptr;
     bool virtual_addresses = false;  // submissions go through SubmitCommandVirtual
     size_t buffer_count = 4;
-    /// Transfers of more are several sub-transfers (PAGE-19). A multiple of the page.
+    /// Transfers of more are several sub-transfers (PAGE-19), and mappings of aperture segments
+    /// several mappings. A multiple of the page.
     uint64_t transfer_chunk_bytes = uint64_t{64} << 20;
   };
 

@@ -106,6 +106,7 @@ class PagingSpace::MoveWork final : public PagingWork {
     if (fill) {
       operation.kind = port::PagingOperation::Kind::kFillVirtual;
       operation.gpu_va = addresses[0];
+      operation.fill_pattern = op_.fill_pattern;
     } else {
       using Direction = port::VirtualTransfer::Direction;
       const bool in = op_.kind == vidmm::PagingOp::Kind::kTransferIn ||

@@ -514,6 +514,17 @@ void bug_screen_packed(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiSystemDisplayWrite = write_packed;
 }
 
+// --- power ---
+
+NTSTATUS NTAPI sleep_only(const PVOID context, ULONG uid, DEVICE_POWER_STATE state,
+                          POWER_ACTION action) {
+  if (action == PowerActionHibernate) return STATUS_NOT_SUPPORTED;
+  return original.DxgkDdiSetPowerState(context, uid, state, action);
+}
+void hibernation_refused(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetPowerState = sleep_only;
+}
+
 // --- presents ---
 
 NTSTATUS NTAPI present_and_forget(IN_CONST_HANDLE context,
@@ -609,6 +620,7 @@ const Mutant kMutants[] = {
     {"present_reads_its_stack", present_reads_its_stack},
     {"bug_screen_without_size", bug_screen_without_size},
     {"bug_screen_packed", bug_screen_packed},
+    {"hibernation_refused", hibernation_refused},
     {"present_ignores_pitch", present_ignores_pitch},
     {"present_forgets_moves", present_forgets_moves},
 };

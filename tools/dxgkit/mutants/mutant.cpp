@@ -236,6 +236,22 @@ NTSTATUS NTAPI transfer_from_start(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAG
   return whole.DxgkDdiBuildPagingBuffer(adapter, args);
 }
 
+/// Every part of an aperture shows the first pages of the allocation.
+NTSTATUS NTAPI map_from_start(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
+  if (args->Operation == DXGK_OPERATION_MAP_APERTURE_SEGMENT)
+    args->MapApertureSegment.MdlOffset = 0;
+  return whole.DxgkDdiBuildPagingBuffer(adapter, args);
+}
+/// Pages in a row are one command, of the size of a page.
+NTSTATUS NTAPI merge_pages(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
+  if (args->Operation == DXGK_OPERATION_TRANSFER && args->Transfer.Source.SegmentId == 0) {
+    const PFN_NUMBER* const pages = MmGetMdlPfnArray(args->Transfer.Source.pMdl);
+    if (args->Transfer.TransferSize > PAGE_SIZE && pages[1] == pages[0] + 1)
+      args->Transfer.TransferSize = PAGE_SIZE;
+  }
+  return whole.DxgkDdiBuildPagingBuffer(adapter, args);
+}
+
 // --- work ---
 /// Of a DMA buffer that was cut at a split point only the first part is patched.
 NTSTATUS NTAPI patch_first_part(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_PATCH args) {
@@ -363,6 +379,23 @@ NTSTATUS NTAPI blame_another_than_reported(IN_CONST_HANDLE adapter,
   const NTSTATUS status = whole.DxgkDdiResetEngine(adapter, args);
   if (args->LastAbortedFenceId == reported[args->NodeOrdinal % kNodes]) ++args->LastAbortedFenceId;
   return status;
+}
+/// Engines that were at work beside one that was reset report one completion too few.
+BOOLEAN missed[kNodes];
+NTSTATUS NTAPI reset_deafens(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_RESETENGINE args) {
+  for (UINT node = 0; node < kNodes; ++node)
+    missed[node] = node != args->NodeOrdinal && submitted[node] != reported[node];
+  return whole.DxgkDdiResetEngine(adapter, args);
+}
+VOID NTAPI miss_one(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED) {
+    const UINT node = data->DmaCompleted.NodeOrdinal % kNodes;
+    const BOOLEAN miss = missed[node];
+    missed[node] = FALSE;
+    if (miss) return;
+    reported[node] = data->DmaCompleted.SubmissionFenceId;
+  }
+  notify_interrupt(device, data);
 }
 BOOLEAN deaf;  // to submissions, since the restart
 NTSTATUS NTAPI restart_deaf(IN_CONST_HANDLE adapter) {
@@ -571,6 +604,8 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   }
   if (chosen("fills_half")) data->DxgkDdiBuildPagingBuffer = fill_half;
   if (chosen("parts_overlap")) data->DxgkDdiBuildPagingBuffer = transfer_from_start;
+  if (chosen("maps_from_start")) data->DxgkDdiBuildPagingBuffer = map_from_start;
+  if (chosen("pages_merged")) data->DxgkDdiBuildPagingBuffer = merge_pages;
   if (chosen("first_part_only")) data->DxgkDdiPatch = patch_first_part;
   if (chosen("patch_fails")) data->DxgkDdiPatch = fail_patch;
   if (chosen("render_trusts")) data->DxgkDdiRender = trust_user_mode;
@@ -601,6 +636,12 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("fault_of_next")) {
     notify_instead = blame_the_next;
     data->DxgkDdiStartDevice = start_between;
+  }
+  if (chosen("reset_deafens")) {
+    notify_instead = miss_one;
+    data->DxgkDdiStartDevice = start_between;
+    data->DxgkDdiSubmitCommand = remember_submission;
+    data->DxgkDdiResetEngine = reset_deafens;
   }
   if (chosen("fences_rise")) {
     notify_instead = report_higher;

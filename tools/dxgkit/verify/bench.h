@@ -243,6 +243,7 @@ struct MapWish {
   bool execute = false;  // executable; else writable
   bool read_only = false;
   bool no_access = false;  // without an allocation; else that is Protection.Zero
+  uint64_t driver_protection = 0;
 };
 
 struct ClientAllocation {
@@ -305,6 +306,8 @@ class Client {
   bool page_faulted(D3DKMT_HANDLE device);
 
   NTSTATUS query_umd_private(std::span<std::byte> data);
+  /// The same with a buffer of the plug-in's size, for a call that says nothing by its answer.
+  void ask_umd_private();
   /// False if the device has been lost.
   bool active(D3DKMT_HANDLE device);
 

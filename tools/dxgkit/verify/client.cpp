@@ -310,6 +310,14 @@ NTSTATUS Client::query_umd_private(std::span<std::byte> data) {
   return D3DKMTQueryAdapterInfo(&query);
 }
 
+void Client::ask_umd_private() {
+  constexpr size_t kUnknownBytes = 64;
+  const Plugin* const plugin = bench_.plugin();
+  std::vector<std::byte> data(plugin == nullptr ? kUnknownBytes
+                                                : plugin->functions().umd_private_bytes);
+  if (!data.empty()) static_cast<void>(query_umd_private(data));
+}
+
 bool Client::active(D3DKMT_HANDLE device) {
   bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);

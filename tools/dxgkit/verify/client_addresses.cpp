@@ -30,6 +30,7 @@ Answer<uint64_t> Client::map(D3DKMT_HANDLE device, const MapWish& wish) {
   map.hAllocation = wish.allocation;
   map.OffsetInPages = wish.offset_pages;
   map.SizeInPages = wish.pages;
+  map.DriverProtection = wish.driver_protection;
   if (wish.allocation == 0) {
     map.Protection.Zero = wish.no_access ? 0 : 1;
     map.Protection.NoAccess = wish.no_access ? 1 : 0;

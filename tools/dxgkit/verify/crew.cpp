@@ -43,7 +43,7 @@ Answer<void> Crew::prepare(Member& member) {
 }
 
 Answer<void> Crew::prepare(const Wishes& wishes) {
-  busy_ns_ = wishes.busy_ns;
+  busy_ns_ = beside_ns_ = wishes.busy_ns;
   urgent_ = wishes.urgent;
   for (Member& member : members_) DXGKIT_VERIFY_TRY(prepare(member));
   if (wishes.urgent) {
@@ -59,6 +59,7 @@ Answer<void> Crew::prepare(const Wishes& wishes) {
   // Once for nothing: what is made when something is used first, page tables above all, is there
   // then, and is not what fails.
   DXGKIT_VERIFY_TRY(work());
+  if (wishes.beside_ns != 0) beside_ns_ = wishes.beside_ns;
   for (Member& member : members_) {
     if (member.lost) return std::unexpected(member.worker.name + " lost its device to work alone");
     for (const std::unique_ptr<Job>& job : member.jobs) {
@@ -75,7 +76,8 @@ Answer<void> Crew::prepare(const Wishes& wishes) {
 Answer<void> Crew::submit(Member& member, size_t job) {
   const size_t context =
       job < kJobsOnNode ? job % kContextsOnNode : job - kJobsOnNode + kContextsOnNode;
-  const Answer<void> done = member.jobs[job]->submit(member.contexts[context], busy_ns_);
+  const Answer<void> done =
+      member.jobs[job]->submit(member.contexts[context], job < kJobsOnNode ? busy_ns_ : beside_ns_);
   if (done || member.worker.client.active(member.worker.device)) return done;
   member.lost = true;  // to what was submitted before
   return {};

@@ -21,8 +21,9 @@ class Crew {
   struct Wishes {
     /// The first client has low priority and comes first, so that the other one preempts it.
     bool urgent = false;
-    bool evicted = false;  // all memory segments are empty, so that the work begins with paging
-    uint64_t busy_ns = 0;  // how long each job is at work, beside its commands
+    bool evicted = false;    // all memory segments are empty, so that the work begins with paging
+    uint64_t busy_ns = 0;    // how long each job is at work, beside its commands
+    uint64_t beside_ns = 0;  // the same for jobs of other nodes than most; 0: as the others
   };
   /// Makes clients, contexts and jobs, and lets the jobs run once; everything is idle afterwards.
   Answer<void> prepare(const Wishes& wishes);
@@ -49,7 +50,7 @@ class Crew {
 
   Bench& bench_;
   const uint32_t node_;
-  uint64_t busy_ns_ = 0;
+  uint64_t busy_ns_ = 0, beside_ns_ = 0;
   bool urgent_ = false;
   std::array<Member, 2> members_;
 };

@@ -396,14 +396,19 @@ Outcome pointer(Bench& bench) {
   return Outcome::ok(fmt::format("{} pointers moved, also half outside", shapes));
 }
 
+/// To sleep and to hibernate, and meanwhile a client asks the driver (PWR-15).
 Outcome blank(Bench& bench) {
+  if (!bench.display_only())
+    return Outcome::skipped("screens of full drivers are not put to sleep here");
   dxgk::Displays displays(bench.system());
-  for (int i = 0; i < 2; ++i) {
+  Client client(bench, "asks while it sleeps");
+  if (const Answer<void> open = client.open_adapter(); !open) return Outcome::failed(open.error());
+  for (const port::PowerAction action :
+       {port::PowerAction::kSleep, port::PowerAction::kHibernate}) {
     for (const port::PowerState state : {port::PowerState::kD3, port::PowerState::kD0}) {
-      const Status status = displays.set_power(bench.luid(), state);
-      if (status == Status::kNotSupported)
-        return Outcome::skipped("screens of full drivers are not put to sleep here");
+      const Status status = displays.set_power(bench.luid(), state, action);
       if (!is_success(status)) return Outcome::failed(status_text(status));
+      if (state == port::PowerState::kD3) client.ask_umd_private();
     }
   }
   // The picture is right again afterwards.

@@ -51,9 +51,7 @@ Outcome reset(Bench& bench) {
 Status stand_by(Bench& bench, Client& client) {
   const auto down = bench.system().set_power(bench.luid(), dxgk::PowerTarget::kStandby);
   if (!down.has_value()) return down.error();
-  std::vector<std::byte> data(
-      bench.plugin() == nullptr ? 64 : bench.plugin()->functions().umd_private_bytes);
-  if (!data.empty()) static_cast<void>(client.query_umd_private(data));
+  client.ask_umd_private();
   const auto up = bench.system().set_power(bench.luid(), dxgk::PowerTarget::kD0);
   return up.has_value() ? Status::kSuccess : up.error();
 }

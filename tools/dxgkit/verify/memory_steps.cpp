@@ -331,13 +331,11 @@ Outcome fills(Bench& bench) {
                 "Memory that is not filled shows one process what another one left there.");
           }
           DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, handle));
-          if (!bench.gpu_addresses()) {
-            const Answer<bool> right =
-                fill_with_pattern(bench, owner.client, owner.device, handle, recipe.size_bytes);
-            if (!right) return std::unexpected(right.error());
-            ++filled;
-            if (!*right) ++wrong;
-          }
+          const Answer<bool> right =
+              fill_with_pattern(bench, owner.client, owner.device, handle, recipe.size_bytes);
+          if (!right) return std::unexpected(right.error());
+          ++filled;
+          if (!*right) ++wrong;
         }
         DXGKIT_VERIFY_TRY(owner.client.destroy_allocations(owner.device, {&handle, 1}));
       }

@@ -274,6 +274,7 @@ Outcome run_hangs(Bench& bench, std::span<const Hang> hangs) {
 /// Each engine stops at one of its packets, with work behind it and beside it.
 Outcome hangs(Bench& bench) {
   std::vector<Hang> all;
+  const int64_t delay_ns = std::max<int64_t>(bench.exercise().timeout_policy().delay_ns, 0);
   for (uint32_t node = 0; node < bench.node_count(); ++node) {
     for (const uint32_t entry : {1U, 2U, 4U})
       all.push_back({.node = node, .entry = entry, .wishes = {.busy_ns = kBusyNs}});
@@ -286,6 +287,13 @@ Outcome hangs(Bench& bench) {
                    .wishes = {.urgent = true, .busy_ns = kBusyNs},
                    .reset_ns = kSlowResetNs,
                    .fill = kOtherBytes});
+    // The other engines are at work until after the reset.
+    if (bench.node_count() > 1) {
+      all.push_back(
+          {.node = node,
+           .entry = 2,
+           .wishes = {.busy_ns = kBusyNs, .beside_ns = static_cast<uint64_t>(delay_ns) / 10 * 9}});
+    }
   }
   return run_hangs(bench, all);
 }
