@@ -23,8 +23,9 @@ constexpr DdiInfo kDestroyContext{"DxgkDdiDestroyContext", nt::kPassiveLevel, Dd
 constexpr DdiInfo kEscape{"DxgkDdiEscape", nt::kPassiveLevel, DdiClass::kLevelZero};
 
 /// SCHED-05: only lack of memory, or the client's private data (our choice), excuses a refused
-/// device or context.
-Status check_refusal(PortCore& core, const char* ddi, Status status, bool private_data) {
+/// device or context. `what` was to be made.
+Status check_refusal(PortCore& core, const char* ddi, Status status, bool private_data,
+                     const std::string& what) {
   constexpr Status kInsufficientResources{0xC000009A};
   if (status == Status::kNoMemory || status == kInsufficientResources) return status;
   if (status == Status::kGraphicsNoVideoMemory) return status;
@@ -32,10 +33,13 @@ Status check_refusal(PortCore& core, const char* ddi, Status status, bool privat
   // An answer that is no NTSTATUS has been reported as such (NT-22).
   if ((static_cast<uint32_t>(status) >> 30) != 3) return status;
   return core.violation(
-      "SCHED-05", ddi, fmt::format("It returned 0x{:08X}.", static_cast<uint32_t>(status)),
+      "SCHED-05", ddi,
+      fmt::format("It returned 0x{:08X} for {}.", static_cast<uint32_t>(status), what),
       "A driver supports any number of devices and contexts: STATUS_NO_MEMORY is "
       "the only reason to refuse one.",
-      "Allocate what the object needs when it is created; keep no fixed table.", status);
+      "Find the check that refuses it, and hold it against what the caps allow. Allocate what the "
+      "object needs when it is created; keep no fixed table.",
+      status);
 }
 
 }  // namespace
@@ -86,7 +90,9 @@ Result<DeviceInfo> ObjectsPort::create_device(uint32_t device_handle, bool syste
   const Status status = call(core_.ddi.DxgkDdiCreateDevice, core_.context, &arguments);
   if (core_.situations != nullptr) [[unlikely]]
     core_.situations->objects.device_made(status);
-  if (!is_success(status)) return Error(check_refusal(core_, kCreateDevice.name, status, false));
+  if (!is_success(status))
+    return Error(check_refusal(core_, kCreateDevice.name, status, false,
+                               system ? "the system's device" : "a device"));
   DeviceInfo info;
   info.handle = arguments.hDevice;
   if (arguments.pInfo != untouched && arguments.pInfo != nullptr) {
@@ -136,8 +142,14 @@ Result<ContextInfo> ObjectsPort::create_context(void* device, uint32_t context_h
   static_cast<void>(output.finish(core_, kCreateContext.name, "pPrivateDriverData"));
   if (core_.situations != nullptr) [[unlikely]]
     core_.situations->objects.context_made(arguments.hContext, node, system, status);
-  if (!is_success(status))
-    return Error(check_refusal(core_, kCreateContext.name, status, !private_data.empty()));
+  if (!is_success(status)) {
+    return Error(check_refusal(core_, kCreateContext.name, status, !private_data.empty(),
+                               fmt::format("{} on node {} with {} bytes of private data",
+                                           system               ? "the system's context"
+                                           : virtual_addressing ? "a context with VirtualAddressing"
+                                                                : "a context",
+                                           node.value, private_data.size())));
+  }
   if (fills) [[unlikely]] {
     UnwrittenMembers unwritten(core_.output_fill);
     unwritten.look("DmaBufferSize", &arguments.ContextInfo.DmaBufferSize);
