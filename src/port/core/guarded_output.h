@@ -12,11 +12,32 @@ namespace dxgkit::port {
 
 struct PortCore;
 
+/// Memory for one guarded buffer. Small ones come from a place of the thread's own, which has
+/// nothing else in it: a driver that writes kilobytes too far damages no state of ours.
+class GuardSlot {
+ public:
+  GuardSlot() = default;
+  /// 16-byte aligned.
+  explicit GuardSlot(size_t bytes);
+  ~GuardSlot();
+  GuardSlot(GuardSlot&& other) noexcept;
+  GuardSlot& operator=(GuardSlot&& other) noexcept;
+
+  std::byte* bytes() const { return bytes_; }
+
+ private:
+  class Place;
+  static Place& place();
+
+  std::byte* bytes_ = nullptr;
+  Place* place_ = nullptr;  // null: a block of its own
+};
+
 /// A copy of a buffer between guard bytes. The driver gets the copy, so that a write outside it
 /// damages nothing but the guards. `finish` tells what was damaged and copies the rest back.
 ///
-/// Cost: one allocation, two copies of the buffer, the guards filled and compared. Thread: the one
-/// that calls the DDI.
+/// Cost: two copies of the buffer, the guards filled and compared; an allocation if it is large.
+/// Thread: the one that calls the DDI.
 class GuardedOutput {
  public:
   /// Guard bytes behind a buffer.
@@ -35,11 +56,11 @@ class GuardedOutput {
     return GuardedOutput(std::as_bytes(elements));
   }
 
-  /// 16-byte aligned, with as many bytes.
-  std::byte* data() const { return data_; }
+  /// 16-byte aligned, with as many bytes; null for null.
+  std::byte* data() const { return memory_.bytes() ? memory_.bytes() + kBefore : nullptr; }
   template <typename T>
   T* as() const {
-    return reinterpret_cast<T*>(data_);
+    return reinterpret_cast<T*>(data());
   }
 
   /// After the call: the offset of the first byte inside that the driver changed.
@@ -54,13 +75,16 @@ class GuardedOutput {
               std::optional<uint64_t> number = {});
 
  private:
-  GuardedOutput() = default;
-  void allocate(size_t bytes);
+  /// Guard bytes before the buffer.
+  static constexpr size_t kBefore = 64;
 
-  std::span<const std::byte> target_;
+  explicit GuardedOutput(size_t zeros);
+  void allocate();
+
+  std::span<const std::byte> target_;  // null data: the buffer itself is all there is
+  size_t size_;
   size_t behind_ = kGuard;
-  std::unique_ptr<std::byte[]> memory_;
-  std::byte* data_ = nullptr;
+  GuardSlot memory_;
 };
 
 }  // namespace dxgkit::port

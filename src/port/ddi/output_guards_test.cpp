@@ -249,6 +249,42 @@ TEST(OutputGuards, LetThroughWhatIsWrittenInside) {
   }
 }
 
+TEST(OutputGuards, TakeAFloodOfBytesAsTheyTakeOne) {
+  DXGKIT_COVERS("NT-33");
+  with_core([](CoreWorld& world) {
+    std::array<std::byte, 40> first{}, second{};
+    GuardedOutput one{std::span<const std::byte>(first)};
+    GuardedOutput other{std::span<const std::byte>(second)};
+    // As a driver that clears a page where 40 bytes were given.
+    std::memset(other.data(), 0x5A, 16 * 1024);
+    EXPECT_TRUE(one.finish(world.core(), "DxgkDdiOne", "pFirst"));
+    EXPECT_FALSE(other.finish(world.core(), "DxgkDdiOther", "pSecond"));
+    EXPECT_EQ(world.rules(), "NT-33 ");
+    EXPECT_EQ(first, (std::array<std::byte, 40>{}));
+    EXPECT_EQ(second.back(), std::byte{0x5A});
+  });
+}
+
+TEST(OutputGuards, KeepManyBuffersApartAndGiveTheirMemoryBack) {
+  with_core([](CoreWorld& world) {
+    const std::array<std::byte, 24> bytes{};
+    for (int round = 0; round < 3; ++round) {
+      std::vector<GuardedOutput> many;
+      for (size_t i = 0; i < 200; ++i) many.emplace_back(std::span<const std::byte>(bytes));
+      for (size_t i = 0; i < many.size(); ++i)
+        std::memset(many[i].data(), static_cast<int>(i), bytes.size());
+      for (size_t i = 0; i < many.size(); ++i) {
+        EXPECT_EQ(many[i].data()[0], std::byte(i));
+        EXPECT_TRUE(many[i].check(world.core(), "DxgkDdiMany", "pData", i));
+      }
+      GuardedOutput last = std::move(many.back());
+      many.clear();
+      EXPECT_EQ(last.data()[bytes.size() - 1], std::byte{199});
+    }
+    EXPECT_EQ(world.rules(), "");
+  });
+}
+
 /// Succeeds and writes nothing; the three entries stand for a group.
 template <typename Arguments>
 NTSTATUS NTAPI write_nothing(void*, Arguments*) {
