@@ -164,6 +164,24 @@ void primary_elsewhere(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiStartDevice = start_changed;
 }
 
+/// Immediate flips are forgotten, and the driver reports what it was asked to show.
+PHYSICAL_ADDRESS asked_for;
+NTSTATUS NTAPI set_address_later(IN_CONST_HANDLE context,
+                                 IN_CONST_PDXGKARG_SETVIDPNSOURCEADDRESS args) {
+  asked_for = args->PrimaryAddress;
+  return args->Flags.FlipImmediate != 0 ? STATUS_SUCCESS
+                                        : original.DxgkDdiSetVidPnSourceAddress(context, args);
+}
+void immediate_flip_forgotten(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetVidPnSourceAddress = set_address_later;
+  change_report = [](const HANDLE, DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    if (data->InterruptType == DXGK_INTERRUPT_CRTC_VSYNC)
+      data->CrtcVsync.PhysicalAddress = asked_for;
+    return true;
+  };
+  table->DxgkDdiStartDevice = start_changed;
+}
+
 struct Mutant {
   const char* name;
   void (*install)(DRIVER_INITIALIZATION_DATA* table);
@@ -182,6 +200,7 @@ const Mutant kMutants[] = {
     {"flips_too_deep", flips_too_deep},
     {"primary_of_other_size", primary_of_other_size},
     {"primary_elsewhere", primary_elsewhere},
+    {"immediate_flip_forgotten", immediate_flip_forgotten},
 };
 
 bool same(const char* left, const char* right) {

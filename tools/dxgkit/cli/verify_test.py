@@ -32,7 +32,7 @@ class Verify(Cli):
         return steps, {step: [finding["rule"] for finding in told["findings"]] for step, told in steps.items() if told["findings"]}
 
     HANGS = {"hangs", "adapter-hangs"}
-    DISPLAY_STEPS = {"modes", "presents", "visibility", "vsyncs", "pointer", "blank", "vidpns", "plain-stop", "bug-check-screen", "other-screens"}
+    DISPLAY_STEPS = {"modes", "presents", "visibility", "vsyncs", "pointer", "blank", "flips", "vidpns", "plain-stop", "bug-check-screen", "other-screens"}
     ADDRESS_STEPS = {"addresses", "own-content", "mappings", "same-addresses", "page-faults", "hostile-submit", "page-tables", "protections"}
     BUFFER_STEPS = {"hostile-render", "passes", "plain-copies"}  # not with GPU virtual addresses
 

@@ -55,6 +55,7 @@ std::span<const Step> render_pass_steps();
 std::span<const Step> transfer_steps();
 std::span<const Step> world_steps();
 std::span<const Step> display_steps();
+std::span<const Step> flip_steps();
 std::span<const Step> vidpn_steps();
 std::span<const Step> start_steps();
 std::span<const Step> end_steps();

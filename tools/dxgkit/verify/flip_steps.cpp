@@ -1,0 +1,294 @@
+// A client owns the screen of a full driver: it shows primaries of one color each in turn, fills
+// parts of the shown one, and copies into it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "thunks/client.h"
+#include "tools/dxgkit/verify/canvas.h"
+#include "tools/dxgkit/verify/worker.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+constexpr uint32_t kPixelBytes = dxgk::kPixelBytes;
+/// Colors of X8R8G8B8, no byte of which is that of another color.
+constexpr std::array<uint32_t, 2> kShown{0x00FF8040, 0x002060C0};
+constexpr uint32_t kFilled = 0x00A0106E, kCopied = 0x0030D893;
+constexpr D3DDDI_FLIPINTERVAL_TYPE kIntervals[] = {
+    D3DDDI_FLIPINTERVAL_ONE, D3DDDI_FLIPINTERVAL_IMMEDIATE, D3DDDI_FLIPINTERVAL_ONE,
+    D3DDDI_FLIPINTERVAL_TWO, D3DDDI_FLIPINTERVAL_IMMEDIATE, D3DDDI_FLIPINTERVAL_IMMEDIATE};
+/// Two vertical syncs of the slowest screen, of 20 a second.
+constexpr runtime::TimeNs kUntilShown = 100 * runtime::kMillisecond;
+
+/// A color inside a rectangle, and another one around it.
+struct Picture {
+  uint32_t around = 0;
+  RECT rect = {};  // empty: there is one color
+  uint32_t inside = 0;
+};
+
+/// Empty: the screen shows that picture.
+std::string compare(const bus::ScreenImage& image, const dxgk::DisplayMode& mode,
+                    const Picture& picture) {
+  if (image.width != mode.width || image.height != mode.height)
+    return fmt::format("the screen shows {}x{} pixels", image.width, image.height);
+  for (uint32_t y = 0; y < image.height; ++y) {
+    for (uint32_t x = 0; x < image.width; ++x) {
+      const RECT& rect = picture.rect;
+      const auto column = static_cast<LONG>(x), row = static_cast<LONG>(y);
+      const bool inside =
+          column >= rect.left && column < rect.right && row >= rect.top && row < rect.bottom;
+      const uint32_t wanted = inside ? picture.inside : picture.around;
+      const uint8_t* const pixel = &image.pixels[(size_t{y} * image.width + x) * kPixelBytes];
+      const uint32_t shown = uint32_t{pixel[0]} << 16 | uint32_t{pixel[1]} << 8 | pixel[2];
+      if (shown != wanted)
+        return fmt::format("pixel ({}, {}) is {:06x}, not {:06x}", x, y, shown, wanted);
+    }
+  }
+  return {};
+}
+
+/// A process with a device and contexts that can own a source of the screen.
+class ScreenOwner {
+ public:
+  ScreenOwner(Bench& bench, const dxgk::DisplaySource& source)
+      : bench_(bench), source_(source), worker_(bench, "owner of the screen") {}
+
+  Answer<void> open() { return worker_.open(); }
+  /// An allocation of the mode's size in one color, in video memory. 0: the client's user mode
+  /// makes none, or the driver refuses it.
+  Answer<D3DKMT_HANDLE> make(uint32_t color, bool primary);
+  /// Owns the source and shows `primary` on it.
+  Answer<void> show(D3DKMT_HANDLE primary);
+  NTSTATUS present(D3DKMT_PRESENT arguments);
+  /// The work is done, and what it shows is on the screen.
+  Answer<void> settle();
+  Answer<void> close() { return worker_.client.destroy_device(worker_.device); }
+
+ private:
+  Bench& bench_;
+  const dxgk::DisplaySource& source_;
+  Worker worker_;
+};
+
+Answer<D3DKMT_HANDLE> ScreenOwner::make(uint32_t color, bool primary) {
+  const Answer<Plugin::Instance*> code = bench_.client_code();
+  if (!code) return std::unexpected(code.error());
+  const dxgk::DisplayMode& mode = *source_.mode;
+  const DxgkitClientAllocation wanted{
+      .size_bytes = uint64_t{mode.width} * mode.height * kPixelBytes,
+      .width = mode.width,
+      .height = mode.height,
+      .usage = DXGKIT_CLIENT_GPU_WRITES,
+      .reserved = 0};
+  Answer<std::vector<std::byte>> data = (*code)->pack_allocation(wanted);
+  if (!data) return D3DKMT_HANDLE{0};
+  D3DDDI_ALLOCATIONINFO2 info{};
+  info.pPrivateDriverData = data->data();
+  info.PrivateDriverDataSize = static_cast<UINT>(data->size());
+  info.Flags.Primary = primary ? 1 : 0;
+  info.VidPnSourceId = primary ? source_.id : 0;
+  {
+    bench_.came_back();
+    const thunks::ClientScope scope(bench_.system(), worker_.client.process());
+    D3DKMT_CREATEALLOCATION create{};
+    create.hDevice = worker_.device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo2 = &info;
+    if (!is_success(from_ntstatus(D3DKMTCreateAllocation2(&create)))) return D3DKMT_HANDLE{0};
+  }
+  if (bench_.explicit_residency())
+    DXGKIT_VERIFY_TRY(worker_.client.make_resident(worker_.device, {&info.hAllocation, 1}));
+  dxgk::Process& process = worker_.client.process();
+  dxgk::MemoryExercise memory = bench_.exercise().memory();
+  const Result<vidmm::Placement> place = memory.page_in(process, info.hAllocation);
+  if (!place.has_value())
+    return std::unexpected("a surface could not be brought in: " + status_text(place.error()));
+  const Status filled = memory.fill(process, info.hAllocation, color);
+  if (filled == Status::kInvalidParameter) return D3DKMT_HANDLE{0};
+  if (!is_success(filled)) return std::unexpected("a surface is filled: " + status_text(filled));
+  return info.hAllocation;
+}
+
+Answer<void> ScreenOwner::show(D3DKMT_HANDLE primary) {
+  bench_.came_back();
+  const thunks::ClientScope scope(bench_.system(), worker_.client.process());
+  const D3DKMT_VIDPNSOURCEOWNER_TYPE type = D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE;
+  const D3DDDI_VIDEO_PRESENT_SOURCE_ID source = source_.id;
+  D3DKMT_SETVIDPNSOURCEOWNER own{};
+  own.hDevice = worker_.device;
+  own.pType = &type;
+  own.pVidPnSourceId = &source;
+  own.VidPnSourceCount = 1;
+  DXGKIT_VERIFY_TRY(check_answer("D3DKMTSetVidPnSourceOwner", D3DKMTSetVidPnSourceOwner(&own)));
+  D3DKMT_SETDISPLAYMODE set{};
+  set.hDevice = worker_.device;
+  set.hPrimaryAllocation = primary;
+  return check_answer("D3DKMTSetDisplayMode", D3DKMTSetDisplayMode(&set));
+}
+
+NTSTATUS ScreenOwner::present(D3DKMT_PRESENT arguments) {
+  bench_.came_back();
+  const thunks::ClientScope scope(bench_.system(), worker_.client.process());
+  arguments.hContext = worker_.contexts.front().handle;
+  arguments.VidPnSourceId = source_.id;
+  return D3DKMTPresent(&arguments);
+}
+
+Answer<void> ScreenOwner::settle() {
+  DXGKIT_VERIFY_TRY(worker_.client.wait_idle(worker_.device));
+  bench_.runtime().sleep_for(kUntilShown);
+  return {};
+}
+
+/// Compares, and reports under `rule`. False: it is wrong.
+bool is_shown(Bench& bench, const dxgk::DisplayMode& mode, const Picture& picture, const char* rule,
+              const char* ddi, const std::string& after) {
+  const std::string wrong = compare(bench.screen()->image(), mode, picture);
+  if (wrong.empty()) return true;
+  bench.findings().report(
+      {.rule = rule,
+       .severity = verifier::Severity::kViolation,
+       .ddi = ddi,
+       .actual = fmt::format("After {} {}.", after, wrong),
+       .expected = "The primary that was flipped to is on the screen, with what was filled and "
+                   "copied into it.",
+       .fix = "Follow the address of the primary into the hardware, for flips at once and at a "
+              "vertical sync; of a fill or copy look at each rectangle, its offset and the pitch.",
+       .windows = "The screen stands still, flickers, or shows other memory."});
+  return false;
+}
+
+struct Shows {
+  std::array<D3DKMT_HANDLE, 2> primaries{};
+  D3DKMT_HANDLE surface = 0;  // to copy from
+  size_t flips = 0, refused = 0, draws = 0;
+  std::string wrong;
+};
+
+Answer<void> flip_in_turn(Bench& bench, ScreenOwner& owner, const dxgk::DisplayMode& mode,
+                          Shows* shows) {
+  for (const D3DDDI_FLIPINTERVAL_TYPE interval : kIntervals) {
+    const size_t next = (shows->flips + 1) % shows->primaries.size();
+    D3DKMT_PRESENT flip{};
+    flip.Flags.Flip = 1;
+    flip.hSource = shows->primaries[next];
+    flip.FlipInterval = interval;
+    const Status status = from_ntstatus(owner.present(flip));
+    if (status == Status::kInvalidParameter && interval > D3DDDI_FLIPINTERVAL_ONE) {  // DISP-04
+      ++shows->refused;
+      continue;
+    }
+    if (!is_success(status)) return std::unexpected("D3DKMTPresent: " + status_text(status));
+    DXGKIT_VERIFY_TRY(owner.settle());
+    ++shows->flips;
+    if (!is_shown(bench, mode, {.around = kShown[next]}, "DISP-26", "DxgkDdiSetVidPnSourceAddress",
+                  fmt::format("flip {} with the interval {}", shows->flips,
+                              static_cast<unsigned>(interval)))) {
+      shows->wrong = "a flip shows another picture";
+      return {};
+    }
+  }
+  return {};
+}
+
+/// Fills and copies stretches of the primary that is shown.
+Answer<void> draw(Bench& bench, ScreenOwner& owner, const dxgk::DisplayMode& mode, Shows* shows) {
+  const uint32_t shown = kShown[shows->flips % shows->primaries.size()];
+  const auto width = static_cast<LONG>(mode.width), height = static_cast<LONG>(mode.height);
+  for (const bool copy : {false, true}) {
+    const RECT rect = copy ? RECT{width / 4 + 1, 0, width, height / 2 + 1}
+                           : RECT{3, 5, width / 2 + 1, height - 2};
+    D3DKMT_PRESENT present{};
+    present.Flags.Blt = copy ? 1 : 0;
+    present.Flags.ColorFill = copy ? 0 : 1;
+    present.hSource = copy ? shows->surface : 0;
+    present.Color = copy ? 0 : kFilled;
+    present.SubRectCnt = 1;
+    present.pSrcSubRects = &rect;
+    const Status status = from_ntstatus(owner.present(present));
+    // The driver leaves such presents to user mode, as the kernel does with GPU virtual addresses.
+    if (status == Status::kIllegalInstruction || status == Status::kNotSupported) {
+      ++shows->refused;
+      continue;
+    }
+    if (!is_success(status)) return std::unexpected("D3DKMTPresent: " + status_text(status));
+    DXGKIT_VERIFY_TRY(owner.settle());
+    ++shows->draws;
+    if (!is_shown(bench, mode, {.around = shown, .rect = rect, .inside = copy ? kCopied : kFilled},
+                  "REND-29", "DxgkDdiPresent", copy ? "a copy" : "a fill")) {
+      shows->wrong = copy ? "a copy to the screen is wrong" : "a fill of the screen is wrong";
+      return {};
+    }
+    // The next one begins with one color again.
+    const RECT whole{0, 0, width, height};
+    D3DKMT_PRESENT clear{};
+    clear.Flags.ColorFill = 1;
+    clear.Color = shown;
+    clear.SubRectCnt = 1;
+    clear.pSrcSubRects = &whole;
+    static_cast<void>(owner.present(clear));
+    DXGKIT_VERIFY_TRY(owner.settle());
+  }
+  return {};
+}
+
+Answer<std::string> run_owner(Bench& bench, const dxgk::DisplaySource& source, Shows* shows) {
+  ScreenOwner owner(bench, source);
+  DXGKIT_VERIFY_TRY(owner.open());
+  for (size_t i = 0; i < kShown.size(); ++i) {
+    const Answer<D3DKMT_HANDLE> made = owner.make(kShown[i], /*primary=*/true);
+    if (!made) return std::unexpected(made.error());
+    if (*made == 0) return std::string("the client's user mode makes no primaries of this mode");
+    shows->primaries[i] = *made;
+  }
+  const Answer<D3DKMT_HANDLE> surface = owner.make(kCopied, /*primary=*/false);
+  if (!surface) return std::unexpected(surface.error());
+  shows->surface = *surface;
+  DXGKIT_VERIFY_TRY(owner.show(shows->primaries.front()));
+  DXGKIT_VERIFY_TRY(owner.settle());
+  if (!is_shown(bench, *source.mode, {.around = kShown.front()}, "DISP-26", "DxgkDdiCommitVidPn",
+                "a mode is set with a client's primary")) {
+    shows->wrong = "the client's primary is not on the screen";
+    return std::string();
+  }
+  DXGKIT_VERIFY_TRY(flip_in_turn(bench, owner, *source.mode, shows));
+  if (shows->wrong.empty() && shows->surface != 0)
+    DXGKIT_VERIFY_TRY(draw(bench, owner, *source.mode, shows));
+  DXGKIT_VERIFY_TRY(owner.close());
+  return std::string();
+}
+
+Outcome flips(Bench& bench) {
+  if (bench.display_only())
+    return Outcome::skipped("display-only drivers are presented to; primaries are of full ones");
+  if (bench.plugin() == nullptr)
+    return Outcome::skipped("it takes --client, whose user mode makes primaries");
+  if (bench.screen() == nullptr) return Outcome::skipped("the device's screen cannot be seen");
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!sources) return Outcome::failed(sources.error());
+  const auto source = std::ranges::find_if(*sources, &dxgk::DisplaySource::visible);
+  if (source == sources->end())
+    return Outcome::skipped("nothing is shown: no monitor is connected");
+  Shows shows;
+  const Answer<std::string> skipped = run_owner(bench, *source, &shows);
+  if (!skipped) return Outcome::failed(skipped.error());
+  if (!skipped->empty()) return Outcome::skipped(*skipped);
+  if (!shows.wrong.empty()) return Outcome::failed(shows.wrong);
+  return Outcome::ok(
+      fmt::format("{} flips, {} fills and copies, all seen on the screen; {} refused", shows.flips,
+                  shows.draws, shows.refused));
+}
+
+constexpr Step kSteps[] = {
+    {"flips", "a client flips and draws on its screen", Step::Needs::kDisplay, flips},
+};
+
+}  // namespace
+
+std::span<const Step> flip_steps() { return kSteps; }
+
+}  // namespace dxgkit::tool::verify
