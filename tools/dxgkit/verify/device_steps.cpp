@@ -92,6 +92,8 @@ Answer<void> use(Bench& bench, size_t* naps) {
       return std::unexpected(jobs->wrong);
     }
   }
+  Client client(bench, "asks while it sleeps");
+  DXGKIT_VERIFY_TRY(client.open_adapter());
   for (const Nap& nap : kNaps) {
     bool kept = true;
     const Answer<void> done = work_across(bench, [&] {
@@ -101,6 +103,7 @@ Answer<void> use(Bench& bench, size_t* naps) {
         return down.error() == Status::kGraphicsAllocationBusy ? Status::kSuccess : down.error();
       }
       ++*naps;
+      client.ask_umd_private();  // PWR-15
       const auto up = bench.system().set_power(bench.luid(), dxgk::PowerTarget::kD0);
       if (!up.has_value()) return up.error();
       kept = is_kept(bench, chunks, nap.text);

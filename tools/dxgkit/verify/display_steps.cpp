@@ -144,10 +144,34 @@ Answer<bool> color_primary(Bench& bench, dxgk::DisplayExercise& exercise, uint32
   return true;
 }
 
+bool is_whole(const bus::ScreenImage& image, const dxgk::DisplayMode& mode) {
+  return image.width == mode.width && image.height == mode.height;
+}
+
+/// Pixels that have another color than the first.
+size_t other_pixels(const bus::ScreenImage& image) {
+  size_t others = 0;
+  for (size_t i = kPixelBytes; i < image.pixels.size(); i += kPixelBytes)
+    others += std::memcmp(&image.pixels[i], image.pixels.data(), kPixelBytes) != 0 ? 1 : 0;
+  return others;
+}
+
+/// Hardware takes an address at a vertical sync, and a real screen may be late where others
+/// compute. Returns when the picture is as it should be, and if it never is.
+void await_picture(Bench& bench, const dxgk::DisplayMode& mode, bool colored) {
+  const runtime::TimeNs deadline = bench.runtime().now() + 2 * runtime::kSecond;
+  do {
+    bench.runtime().sleep_for(10 * runtime::kMillisecond);
+    const bus::ScreenImage image = bench.screen()->image();
+    if (is_whole(image, mode) && (!colored || (other_pixels(image) == 0 && !is_dark(image))))
+      return;
+  } while (bench.runtime().now() < deadline);
+}
+
 /// A full driver's screen shows the whole primary, whatever is in it.
 Answer<void> look_whole(Bench& bench, const dxgk::DisplayMode& mode) {
   const bus::ScreenImage image = bench.screen()->image();
-  if (bench.display_only() || (image.width == mode.width && image.height == mode.height)) return {};
+  if (bench.display_only() || is_whole(image, mode)) return {};
   bench.findings().report(
       {.rule = "DOD-11",
        .severity = verifier::Severity::kViolation,
@@ -163,9 +187,7 @@ Answer<void> look_whole(Bench& bench, const dxgk::DisplayMode& mode) {
 /// The primary has one color.
 Answer<void> look_colored(Bench& bench) {
   const bus::ScreenImage image = bench.screen()->image();
-  size_t others = 0;
-  for (size_t i = kPixelBytes; i < image.pixels.size(); i += kPixelBytes)
-    others += std::memcmp(&image.pixels[i], image.pixels.data(), kPixelBytes) != 0 ? 1 : 0;
+  const size_t others = other_pixels(image);
   if (others == 0 && !is_dark(image)) return {};
   bench.findings().report(
       {.rule = "DOD-11",
@@ -189,8 +211,7 @@ Answer<void> hide_and_show(Bench& bench, dxgk::DisplayExercise& exercise,
   const bus::ScreenImage before = bench.screen()->image();
   if (const Status status = exercise.set_visible(source.id, true); !is_success(status))
     return std::unexpected("showing what is shown: " + status_text(status));
-  // The hardware takes an address at a vertical sync, and no screen has fewer than 20 in a second.
-  if (!bench.display_only()) bench.runtime().sleep_for(100 * runtime::kMillisecond);
+  if (!bench.display_only()) await_picture(bench, *source.mode, *colored);
   DXGKIT_VERIFY_TRY(look_whole(bench, *source.mode));
   if (*colored) DXGKIT_VERIFY_TRY(look_colored(bench));
   if (bench.display_only() && before.pixels != bench.screen()->image().pixels) {
