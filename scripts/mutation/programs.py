@@ -14,6 +14,9 @@ import overlay
 import schemata
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+import compile_commands  # noqa: E402
+
 BUILD = ROOT / "build" / "mutate"
 OVERLAY = BUILD / "overlay"
 STARTUP_S = 2  # what a program may take besides its tests
@@ -24,7 +27,7 @@ TIMES_SLOWER = 10  # a mutant may make tests so much slower before it counts as 
 
 
 def commands():
-    return json.loads((BUILD / "compile_commands.json").read_text())
+    return compile_commands.each_source(BUILD)
 
 
 def configure(folder):
