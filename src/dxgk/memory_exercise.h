@@ -28,7 +28,8 @@ class MemoryExercise {
 
   // --- residency ---
   /// Brings an allocation in, as a packet that writes it would, and lets go of it again: it stays
-  /// until evicted. Answers where it is. kInvalidHandle; what make_resident says of its room.
+  /// until evicted. Answers where it is. kInvalidParameter: no allocation of the process; else what
+  /// make_resident says of its room.
   Result<vidmm::Placement> page_in(Process& process, Handle allocation);
   /// Moves it back to its system pages.
   Status page_out(Process& process, Handle allocation);

@@ -78,8 +78,12 @@ void MemoryGpu::carry_out(const testing::PagingCall& call) {
   switch (args.Operation) {
     case DXGK_OPERATION_FILL: {
       ++fills;
-      ASSERT_EQ(args.Fill.Destination.SegmentId, 2U) << "PAGE-23: memory segments only";
-      std::memset(at(address_of(args.Fill.Destination.SegmentAddress)), 0, args.Fill.FillSize);
+      ASSERT_LE(args.Fill.Destination.SegmentId, 2U) << "PAGE-23: memory segments only";
+      ASSERT_EQ(args.Fill.FillSize % 4096, 0U);
+      for (uint64_t done = 0; done < args.Fill.FillSize; done += sizeof args.Fill.FillPattern) {
+        std::memcpy(at(address_of(args.Fill.Destination.SegmentAddress) + done),
+                    &args.Fill.FillPattern, sizeof args.Fill.FillPattern);
+      }
       break;
     }
     case DXGK_OPERATION_TRANSFER: {

@@ -72,8 +72,7 @@ void WorkSituations::patched(const PatchArgs& args, std::span<const SegmentInfo>
       addresses = addresses * 31 + args.allocations[index].physical_address;
   }
   if (patched_.size() > kPartsKept) patched_.clear();
-  const auto [at, is_new] =
-      patched_.emplace(std::pair{args.buffer.cpu, args.slice.start}, addresses);
+  const auto [at, is_new] = patched_.try_emplace({args.buffer.cpu, args.slice.start});
   if (args.flags.resubmission && !is_new) {
     log_.reach(Situation::kPatchAgain, at->second == addresses);
     log_.reach(Situation::kPatchAgainMoved, at->second != addresses);
