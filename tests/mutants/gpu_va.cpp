@@ -387,6 +387,56 @@ void root_of_somebody_else(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiSetRootPageTable = set_first_root;
 }
 
+// --- reports of page faults ---
+
+using SpoilFault = void (*)(DXGKARGCB_NOTIFY_INTERRUPT_DATA* data);
+SpoilFault spoil_fault;
+DXGKCB_NOTIFY_INTERRUPT notify_interrupt;
+void NTAPI notify_spoilt(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA changed = *data;
+  if (changed.InterruptType == DXGK_INTERRUPT_DMA_PAGE_FAULTED) spoil_fault(&changed);
+  notify_interrupt(device, &changed);
+}
+NTSTATUS NTAPI start_reporting(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                               IN_PDXGKRNL_INTERFACE table, OUT_PULONG sources,
+                               OUT_PULONG children) {
+  DXGKRNL_INTERFACE changed = *table;
+  notify_interrupt = changed.DxgkCbNotifyInterrupt;
+  changed.DxgkCbNotifyInterrupt = notify_spoilt;
+  return original.DxgkDdiStartDevice(context, info, &changed, sources, children);
+}
+void with_faults(DRIVER_INITIALIZATION_DATA* table, SpoilFault spoil) {
+  spoil_fault = spoil;
+  table->DxgkDdiStartDevice = start_reporting;
+}
+
+void fault_elsewhere(DRIVER_INITIALIZATION_DATA* table) {
+  with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    data->DmaPageFaulted.FaultedVirtualAddress += 0x10000000;
+  });
+}
+void fault_without_address(DRIVER_INITIALIZATION_DATA* table) {
+  with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    data->DmaPageFaulted.FaultedVirtualAddress = 0;
+  });
+}
+void fault_of_instruction(DRIVER_INITIALIZATION_DATA* table) {
+  with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    const UINT code = DXGK_GENERAL_ERROR_INVALID_INSTRUCTION << 1;
+    RtlCopyMemory(&data->DmaPageFaulted.FaultErrorCode, &code, sizeof(code));
+  });
+}
+void fault_always_writes(DRIVER_INITIALIZATION_DATA* table) {
+  with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    data->DmaPageFaulted.PageFaultFlags = DXGK_PAGE_FAULT_WRITE;
+  });
+}
+void fault_never_writes(DRIVER_INITIALIZATION_DATA* table) {
+  with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    data->DmaPageFaulted.PageFaultFlags = static_cast<DXGK_PAGE_FAULT_FLAGS>(0);
+  });
+}
+
 }  // namespace
 
 #define MUTANT(name) \
@@ -428,6 +478,11 @@ const Mutant kGpuVaMutants[] = {
     MUTANT(submit_reads_absent_private_data),
     MUTANT(submit_forgets_null_rendering),
     MUTANT(root_of_somebody_else),
+    MUTANT(fault_elsewhere),
+    MUTANT(fault_without_address),
+    MUTANT(fault_of_instruction),
+    MUTANT(fault_always_writes),
+    MUTANT(fault_never_writes),
     {nullptr, nullptr, nullptr},
 };
 #undef MUTANT

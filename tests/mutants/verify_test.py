@@ -70,6 +70,25 @@ class GpuVa(Verify):
                 self.assertEqual(steps[step]["outcome"], "failed")
                 self.proves(rule)
 
+    # fault, the step that finds it, a part of the finding
+    REPORTS = (
+        ("fault_elsewhere", "protections", "could fault"),
+        ("fault_elsewhere", "page-faults", "could fault"),
+        ("fault_without_address", "page-faults", "client softgpu says: the address is missing"),
+        ("fault_of_instruction", "page-faults", "general code 1"),
+        ("fault_always_writes", "protections", "commands are only read"),
+        ("fault_never_writes", "protections", "client softgpu says: it does not say that it wrote"),
+    )
+
+    def test_what_is_said_of_page_faults(self):
+        for fault, step, text in self.REPORTS:
+            for model in (1, 2):
+                with self.subTest(fault=fault, model=model):
+                    code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", "--step", step, registry={"Mutant": fault, "MemoryModel": model})
+                    self.assertEqual((code, {name: set(some) for name, some in rules.items()}), (1, {step: {"INT-25"}}))
+                    self.assertIn(text, steps[step]["findings"][0]["actual"])
+                    self.proves("INT-25")
+
     # A bug check ends the machine, and the verification goes on with a new one.
     FATAL = (
         ("transfer_advances_past_end", "own-content", "PAGE-05"),

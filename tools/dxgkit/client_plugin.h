@@ -126,6 +126,7 @@ typedef struct DxgkitClientOverreach {
 #define DXGKIT_CLIENT_DATA_ADAPTER 3u    /* of KMTQAITYPE_UMDRIVERPRIVATE; for `judge` only */
 
 #define DXGKIT_CLIENT_DATA_FACTS 4u /* DxgkitClientFacts; for `judge` only */
+#define DXGKIT_CLIENT_DATA_FAULT 5u /* DxgkitClientFault; for `judge` only */
 
 /* A REG_DWORD of the driver's service key, as the driver's page documents it. */
 typedef struct DxgkitClientSetting {
@@ -177,6 +178,20 @@ typedef struct DxgkitClientAllocationFacts {
   uint32_t flags;                                            /* DXGK_ALLOCATIONINFOFLAGS */
   uint32_t renaming_max, priority;
 } DxgkitClientAllocationFacts;
+
+/* What the driver said of a page fault that the host has provoked. A client reads the same with
+ * D3DKMTGetDeviceState (D3DKMT_DEVICESTATE_PAGE_FAULT). */
+#define DXGKIT_CLIENT_FAULT_ANY 0u   /* the host does not know what was done there */
+#define DXGKIT_CLIENT_FAULT_WRITE 1u /* the memory could only be read */
+#define DXGKIT_CLIENT_FAULT_FETCH 2u /* commands were not executable */
+typedef struct DxgkitClientFault {
+  uint32_t node;
+  uint32_t access;                  /* DXGKIT_CLIENT_FAULT_* */
+  uint64_t address;                 /* FaultedVirtualAddress */
+  uint32_t flags, error_code;       /* DXGK_PAGE_FAULT_FLAGS, DXGK_FAULT_ERROR_CODE */
+  uint32_t stage, bind_table_entry; /* FaultedPipelineStage, FaultedBindTableEntry */
+  uint64_t primitive;               /* FaultedPrimitiveAPISequenceNumber */
+} DxgkitClientFault;
 
 /* The driver's answer to private data. */
 typedef struct DxgkitClientAnswer {

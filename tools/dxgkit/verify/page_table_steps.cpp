@@ -401,7 +401,10 @@ Answer<void> without(Tenant& tenant, std::span<const PagePiece> pieces, MapWish 
     DXGKIT_VERIFY_TRY(tenant.map(piece, wish));
   }
   DXGKIT_VERIFY_TRY(tenant.client().wait_paging(tenant.memory_device()));
-  const Answer<std::string> said = tenant.run_into_fault();
+  std::vector<AddressRange> places;
+  for (const PagePiece& piece : pieces) places.push_back(tenant.range(piece));
+  const uint32_t access = bare ? DXGKIT_CLIENT_FAULT_ANY : DXGKIT_CLIENT_FAULT_WRITE;
+  const Answer<std::string> said = tenant.run_into_fault(access, places);
   if (!said) return std::unexpected(said.error());
   ++tally.faults;
   if (!tally.right(*said, what)) return {};
@@ -453,7 +456,9 @@ Answer<void> protections_of(Bench& bench, uint32_t node, Tally& tally) {
   if (const Answer<uint64_t> mapped = tenant.client().map(tenant.memory_device(), data); !mapped)
     return std::unexpected(mapped.error());
   DXGKIT_VERIFY_TRY(tenant.client().wait_paging(tenant.memory_device()));
-  const Answer<std::string> said = tenant.run_into_fault();
+  const AddressRange place{data.base, data.base + data.pages * kPageBytes};
+  const Answer<std::string> said =
+      tenant.run_into_fault(DXGKIT_CLIENT_FAULT_FETCH, std::span(&place, 1));
   if (!said) return std::unexpected(said.error());
   ++tally.faults;
   if (!tally.right(*said, "with commands mapped without the right to execute")) return {};
