@@ -387,6 +387,20 @@ void root_of_somebody_else(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiSetRootPageTable = set_first_root;
 }
 
+/// What is no whole number of words goes to the engine, which stops at it.
+NTSTATUS NTAPI submit_half_words(IN_CONST_HANDLE context,
+                                 IN_CONST_PDXGKARG_SUBMITCOMMANDVIRTUAL args) {
+  DXGKARG_SUBMITCOMMANDVIRTUAL told = *args;
+  if (args->DmaBufferSize % 8 != 0) {
+    told.DmaBufferVirtualAddress = 0;  // nothing is there
+    told.DmaBufferSize = 8;
+  }
+  return original.DxgkDdiSubmitCommandVirtual(context, &told);
+}
+void submit_leaves_size_to_engine(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSubmitCommandVirtual = submit_half_words;
+}
+
 // --- reports of page faults ---
 
 using SpoilFault = void (*)(DXGKARGCB_NOTIFY_INTERRUPT_DATA* data);
@@ -478,6 +492,7 @@ const Mutant kGpuVaMutants[] = {
     MUTANT(submit_reads_absent_private_data),
     MUTANT(submit_forgets_null_rendering),
     MUTANT(root_of_somebody_else),
+    MUTANT(submit_leaves_size_to_engine),
     MUTANT(fault_elsewhere),
     MUTANT(fault_without_address),
     MUTANT(fault_of_instruction),

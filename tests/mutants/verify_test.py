@@ -58,6 +58,7 @@ class GpuVa(Verify):
         ("root_of_somebody_else", 2, ("same-addresses",), "same-addresses", "SUB-30"),
         ("root_of_somebody_else", 1, ("same-addresses",), "same-addresses", "SUB-30"),
         ("submit_forgets_null_rendering", 2, ("null-rendering",), "null-rendering", "SUB-22"),
+        ("submit_leaves_size_to_engine", 2, ("overreach",), "overreach", "REND-31"),
     )
 
     def test_faults_that_only_content_shows(self):
@@ -108,7 +109,7 @@ class GpuVa(Verify):
     def test_a_whole_driver_behind_the_mutants(self):
         for model in (1, 2, 3):
             code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", *("--step", "own-content", "--step", "mappings", "--step", "page-tables",
-                                             "--step", "protections", "--step", "same-addresses", "--step", "null-rendering", "--step", "page-faults"), registry={"MemoryModel": model})
+                                             "--step", "protections", "--step", "same-addresses", "--step", "null-rendering", "--step", "page-faults", "--step", "overreach"), registry={"MemoryModel": model})
             self.assertEqual((code, rules), (0, {}), steps)
             self.assertEqual({step["outcome"] for step in steps.values()}, {"ok"}, steps)
 

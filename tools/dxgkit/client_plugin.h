@@ -110,8 +110,9 @@ typedef struct DxgkitClientJob {
 
 /* What record_overreach has recorded. */
 #define DXGKIT_CLIENT_STOPPED 0u /* wrong: the driver refuses it, or it costs its device */
-#define DXGKIT_CLIENT_REFUSED 1u /* wrong: D3DKMTRender fails, and the device stays */
-#define DXGKIT_CLIENT_RIGHT 2u   /* right: the driver accepts it, and the device stays */
+/* Wrong: D3DKMTRender fails, and the device stays; with addresses, no engine sees it. */
+#define DXGKIT_CLIENT_REFUSED 1u
+#define DXGKIT_CLIENT_RIGHT 2u /* right: the driver accepts it, and the device stays */
 typedef struct DxgkitClientOverreach {
   /* Says where the mistake is: "COPY: an offset just too large". It ends up in messages, and lives
    * as long as the plug-in. NULL: there is no variant with this number, nor one with a higher. */

@@ -307,7 +307,12 @@ Answer<void> run_copied(Bench& bench, uint32_t node, Tally& tally) {
   Client& client = tenant.client();
   const D3DKMT_HANDLE device = tenant.memory_device();
   const uint64_t bytes = tenant.pages() * kPageBytes;
-  const Answer<uint64_t> base = client.reserve(device, 2 * bytes);
+  // Across the end of a table: then the copies have several ranges.
+  const uint64_t table = bench.exercise().gpu_va_facts().table_pages.front();
+  uint64_t first = align_up(kLowPages + tenant.pages(), table);
+  first -= align_up(tenant.pages() / 2, Tenant::kGrainPages);
+  if (first + 2 * tenant.pages() > bench.exercise().gpu_va_pages()) first = 0;  // anywhere
+  const Answer<uint64_t> base = client.reserve(device, 2 * bytes, first * kPageBytes);
   if (!base) return std::unexpected(base.error());
   const Answer<D3DKMT_HANDLE> fence = client.create_fence(device);
   if (!fence) return std::unexpected(fence.error());
