@@ -324,6 +324,13 @@ void copy_forgets_entries(DRIVER_INITIALIZATION_DATA* table) {
     return args->Operation == DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES;
   });
 }
+void copy_has_one_range(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    if (args->Operation == DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES)
+      args->CopyPageTableEntries.NumRanges = 1;
+    return false;
+  });
+}
 
 // --- roots and submissions ---
 
@@ -487,6 +494,7 @@ const Mutant kGpuVaMutants[] = {
     MUTANT(update_takes_zeros_for_memory),
     MUTANT(flush_ends_early),
     MUTANT(copy_forgets_entries),
+    MUTANT(copy_has_one_range),
     MUTANT(submit_has_no_room),
     MUTANT(submit_refuses_paging),
     MUTANT(submit_reads_absent_private_data),

@@ -55,6 +55,7 @@ class GpuVa(Verify):
         ("flush_ends_early", 2, ("page-tables",), "page-tables", "VA-47"),
         ("flush_ends_early", 1, ("page-tables",), "page-tables", "VA-47"),
         ("copy_forgets_entries", 2, ("page-tables",), "page-tables", "VA-47"),
+        ("copy_has_one_range", 2, ("page-tables",), "page-tables", "VA-47"),
         ("root_of_somebody_else", 2, ("same-addresses",), "same-addresses", "SUB-30"),
         ("root_of_somebody_else", 1, ("same-addresses",), "same-addresses", "SUB-30"),
         ("submit_forgets_null_rendering", 2, ("null-rendering",), "null-rendering", "SUB-22"),

@@ -18,6 +18,7 @@ constexpr uint64_t kLowPages = 8192;
 constexpr size_t kTablePlaces = 3;  // that straddle two leaf tables
 constexpr size_t kPatterns = 4;     // of pages that are exchanged
 constexpr size_t kHeirs = 4;
+constexpr size_t kPlans = 16;  // to choose the largest job from
 
 /// What a step has done, and the first thing that was wrong.
 struct Tally {
@@ -299,20 +300,36 @@ Answer<void> run_zeros(Bench& bench, uint32_t node, Tally& tally) {
 
 using Operation = D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION;
 
+/// Of a few, the seed with the most memory: more than one leaf table maps, if jobs can be so large.
+Answer<uint64_t> large_seed(Bench& bench, uint32_t node) {
+  const Answer<Plugin::Instance*> code = bench.client_code();
+  if (!code) return std::unexpected(code.error());
+  uint64_t best = 0, most = 0;
+  for (size_t i = 0; i < kPlans; ++i) {
+    const uint64_t seed = bench.random();
+    const auto wanted = (*code)->plan(seed, node);
+    if (!wanted) return std::unexpected(wanted.error());
+    uint64_t bytes = 0;
+    for (const DxgkitClientAllocation& one : *wanted) bytes += one.size_bytes;
+    if (bytes <= most) continue;
+    most = bytes;
+    best = seed;
+  }
+  return best;
+}
+
 /// One batch maps the allocations, copies the mappings in a few parts to where the job finds them,
-/// and takes the first ones away.
+/// and takes the first ones away. The kernel has the entries copied from tables of its own, where
+/// an allocation of so much memory lies across the end of a table.
 Answer<void> run_copied(Bench& bench, uint32_t node, Tally& tally) {
+  const Answer<uint64_t> seed = large_seed(bench, node);
+  if (!seed) return std::unexpected(seed.error());
   Tenant tenant(bench, "copied mappings", node, Tenant::Memory::kOneDevice);
-  DXGKIT_VERIFY_TRY(tenant.open(bench.random()));
+  DXGKIT_VERIFY_TRY(tenant.open(*seed));
   Client& client = tenant.client();
   const D3DKMT_HANDLE device = tenant.memory_device();
   const uint64_t bytes = tenant.pages() * kPageBytes;
-  // Across the end of a table: then the copies have several ranges.
-  const uint64_t table = bench.exercise().gpu_va_facts().table_pages.front();
-  uint64_t first = align_up(kLowPages + tenant.pages(), table);
-  first -= align_up(tenant.pages() / 2, Tenant::kGrainPages);
-  if (first + 2 * tenant.pages() > bench.exercise().gpu_va_pages()) first = 0;  // anywhere
-  const Answer<uint64_t> base = client.reserve(device, 2 * bytes, first * kPageBytes);
+  const Answer<uint64_t> base = client.reserve(device, 2 * bytes);
   if (!base) return std::unexpected(base.error());
   const Answer<D3DKMT_HANDLE> fence = client.create_fence(device);
   if (!fence) return std::unexpected(fence.error());
