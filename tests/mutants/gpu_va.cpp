@@ -447,6 +447,14 @@ void fault_of_instruction(DRIVER_INITIALIZATION_DATA* table) {
     RtlCopyMemory(&data->DmaPageFaulted.FaultErrorCode, &code, sizeof(code));
   });
 }
+void fault_is_of_device(DRIVER_INITIALIZATION_DATA* table) {
+  with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    UINT code = 0;
+    RtlCopyMemory(&code, &data->DmaPageFaulted.FaultErrorCode, sizeof(code));
+    if (code != 0) ++code;  // IsDeviceSpecificCode
+    RtlCopyMemory(&data->DmaPageFaulted.FaultErrorCode, &code, sizeof(code));
+  });
+}
 void fault_always_writes(DRIVER_INITIALIZATION_DATA* table) {
   with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
     data->DmaPageFaulted.PageFaultFlags = DXGK_PAGE_FAULT_WRITE;
@@ -504,6 +512,7 @@ const Mutant kGpuVaMutants[] = {
     MUTANT(fault_elsewhere),
     MUTANT(fault_without_address),
     MUTANT(fault_of_instruction),
+    MUTANT(fault_is_of_device),
     MUTANT(fault_always_writes),
     MUTANT(fault_never_writes),
     {nullptr, nullptr, nullptr},

@@ -78,6 +78,7 @@ class GpuVa(Verify):
         ("fault_elsewhere", "page-faults", "could fault"),
         ("fault_without_address", "page-faults", "client softgpu says: the address is missing"),
         ("fault_of_instruction", "page-faults", "general code 1"),
+        ("fault_is_of_device", "overreach", "client softgpu says: a code that the driver does not have"),
         ("fault_always_writes", "protections", "commands are only read"),
         ("fault_never_writes", "protections", "client softgpu says: it does not say that it wrote"),
     )

@@ -185,6 +185,7 @@ typedef struct DxgkitClientAllocationFacts {
 #define DXGKIT_CLIENT_FAULT_ANY 0u   /* the host does not know what was done there */
 #define DXGKIT_CLIENT_FAULT_WRITE 1u /* the memory could only be read */
 #define DXGKIT_CLIENT_FAULT_FETCH 2u /* commands were not executable */
+#define DXGKIT_CLIENT_FAULT_WORK 3u  /* of record_overreach: it may be no page fault */
 typedef struct DxgkitClientFault {
   uint32_t node;
   uint32_t access;                  /* DXGKIT_CLIENT_FAULT_* */

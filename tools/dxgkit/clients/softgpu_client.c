@@ -21,6 +21,7 @@
 #define APERTURE_BYTES 0x10000000ull
 #define VERSION_WDDM2_0 0x5023u /* DXGKDDI_INTERFACE_VERSION_WDDM2_0 */
 #define PAGE_FAULT_WRITE 1u     /* of DXGK_PAGE_FAULT_FLAGS */
+#define INVALID_INSTRUCTION 2u  /* of DXGK_FAULT_ERROR_CODE: a general one */
 
 typedef struct Client {
   DxgkitClientAdapter adapter;
@@ -495,6 +496,9 @@ static const char* judge_facts(Client* self, const DxgkitClientFacts* facts) {
 
 /* The engine says where it stopped, and whether it wrote. The driver resets it by itself. */
 static const char* judge_fault(const DxgkitClientFault* fault) {
+  const int by_command = fault->error_code == INVALID_INSTRUCTION;
+  if (fault->access == DXGKIT_CLIENT_FAULT_WORK && (by_command || fault->address == 0))
+    return by_command || fault->error_code == 0 ? NULL : "a code that the driver does not have";
   if (fault->address == 0) return "the address is missing";
   if ((fault->flags & ~PAGE_FAULT_WRITE) != 0) return "a reset is asked for";
   const int wrote = (fault->flags & PAGE_FAULT_WRITE) != 0;

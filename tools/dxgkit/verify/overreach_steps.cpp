@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/page_fault.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -214,6 +215,8 @@ Answer<void> run_node(Bench& bench, uint32_t node, Tally& tally) {
     const bool faulted =
         lost && (!bench.gpu_addresses() || offender.client.page_faulted(offender.device));
     judge(**made, lost, faulted, tally);
+    if (faulted && bench.gpu_addresses())
+      judge_fault(bench, offender.client, offender.device, node, DXGKIT_CLIENT_FAULT_WORK, {});
     if (lost) {
       DXGKIT_VERIFY_TRY(offender.client.destroy_device(offender.device));
       DXGKIT_VERIFY_TRY(offender.open(*seed));

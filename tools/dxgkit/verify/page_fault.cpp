@@ -21,6 +21,7 @@ std::string compare(const DxgkitClientFault& fault, std::span<const AddressRange
   const bool inside = std::ranges::any_of(places, [&](const AddressRange& place) {
     return fault.address >= align_down(place.begin, kLargestPageBytes) && fault.address < place.end;
   });
+  if (fault.access == DXGKIT_CLIENT_FAULT_WORK) return {};  // the plug-in knows more
   if (fault.address != kUnknownAddress && !inside) {
     return fmt::format("FaultedVirtualAddress is {:#x}, and only {:#x} to {:#x}{} could fault",
                        fault.address, places.front().begin, places.front().end,
