@@ -101,6 +101,12 @@ class Equivalent(Folder):
         self.assertEqual({one["function"] for one in some if drawing.equivalent(one, [why])}, {"check"})
         self.assertFalse([one for one in some if drawing.equivalent(one, [{**why, "file": "other.c"}])])
 
+    def test_an_entry_with_several_changes_is_so_many_entries(self):
+        why = {"file": "sample.c", "why": "Nobody sees it."}
+        several = {**why, "changes": [["constant", "1"], ["argument 0", "size"]]}
+        self.assertEqual(list(drawing.one_by_one([why, several])),
+                         [why, {**why, "operator": "constant", "text": "1"}, {**why, "operator": "argument 0", "text": "size"}])
+
 
 class Schemata(Folder):
     def answers(self, name, text, compiler, language, main):

@@ -36,6 +36,16 @@ def source_line(mutant):
     return (candidates.ROOT / mutant["file"]).read_text().split("\n")[mutant["line"] - 1]
 
 
+def one_by_one(known):
+    """Entries with `changes`, a list of (operator, text), as so many entries with an `operator` and a `text` each."""
+    for one in known:
+        rest = {name: value for name, value in one.items() if name != "changes"}
+        for operator, text in one.get("changes", ()):
+            yield {**rest, "operator": operator, "text": text}
+        if "changes" not in one:
+            yield rest
+
+
 def equivalent(mutant, known):
     """The sentence that says why nobody could see it, or None. An entry without a text means its whole function; one with `line`
     means a text on lines that contain that only."""

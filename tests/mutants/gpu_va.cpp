@@ -331,6 +331,13 @@ void copy_forgets_entries(DRIVER_INITIALIZATION_DATA* table) {
     return args->Operation == DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES;
   });
 }
+void copy_has_one_range(DRIVER_INITIALIZATION_DATA* table) {
+  with_paging(table, [](DXGKARG_BUILDPAGINGBUFFER* args, NTSTATUS*) {
+    if (args->Operation == DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES)
+      args->CopyPageTableEntries.NumRanges = 1;
+    return false;
+  });
+}
 
 // --- roots and submissions ---
 
@@ -394,6 +401,78 @@ void root_of_somebody_else(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiSetRootPageTable = set_first_root;
 }
 
+/// What is no whole number of words goes to the engine, which stops at it.
+NTSTATUS NTAPI submit_half_words(IN_CONST_HANDLE context,
+                                 IN_CONST_PDXGKARG_SUBMITCOMMANDVIRTUAL args) {
+  DXGKARG_SUBMITCOMMANDVIRTUAL told = *args;
+  if (args->DmaBufferSize % 8 != 0) {
+    told.DmaBufferVirtualAddress = 0;  // nothing is there
+    told.DmaBufferSize = 8;
+  }
+  return original.DxgkDdiSubmitCommandVirtual(context, &told);
+}
+void submit_leaves_size_to_engine(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSubmitCommandVirtual = submit_half_words;
+}
+
+// --- reports of page faults ---
+
+using SpoilFault = void (*)(DXGKARGCB_NOTIFY_INTERRUPT_DATA* data);
+SpoilFault spoil_fault;
+DXGKCB_NOTIFY_INTERRUPT notify_interrupt;
+void NTAPI notify_spoilt(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA changed = *data;
+  if (changed.InterruptType == DXGK_INTERRUPT_DMA_PAGE_FAULTED) spoil_fault(&changed);
+  notify_interrupt(device, &changed);
+}
+NTSTATUS NTAPI start_reporting(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                               IN_PDXGKRNL_INTERFACE table, OUT_PULONG sources,
+                               OUT_PULONG children) {
+  DXGKRNL_INTERFACE changed = *table;
+  notify_interrupt = changed.DxgkCbNotifyInterrupt;
+  changed.DxgkCbNotifyInterrupt = notify_spoilt;
+  return original.DxgkDdiStartDevice(context, info, &changed, sources, children);
+}
+void with_faults(DRIVER_INITIALIZATION_DATA* table, SpoilFault spoil) {
+  spoil_fault = spoil;
+  table->DxgkDdiStartDevice = start_reporting;
+}
+
+void fault_elsewhere(DRIVER_INITIALIZATION_DATA* table) {
+  with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    data->DmaPageFaulted.FaultedVirtualAddress += 0x10000000;
+  });
+}
+void fault_without_address(DRIVER_INITIALIZATION_DATA* table) {
+  with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    data->DmaPageFaulted.FaultedVirtualAddress = 0;
+  });
+}
+void fault_of_instruction(DRIVER_INITIALIZATION_DATA* table) {
+  with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    const UINT code = DXGK_GENERAL_ERROR_INVALID_INSTRUCTION << 1;
+    RtlCopyMemory(&data->DmaPageFaulted.FaultErrorCode, &code, sizeof(code));
+  });
+}
+void fault_is_of_device(DRIVER_INITIALIZATION_DATA* table) {
+  with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    UINT code = 0;
+    RtlCopyMemory(&code, &data->DmaPageFaulted.FaultErrorCode, sizeof(code));
+    if (code != 0) ++code;  // IsDeviceSpecificCode
+    RtlCopyMemory(&data->DmaPageFaulted.FaultErrorCode, &code, sizeof(code));
+  });
+}
+void fault_always_writes(DRIVER_INITIALIZATION_DATA* table) {
+  with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    data->DmaPageFaulted.PageFaultFlags = DXGK_PAGE_FAULT_WRITE;
+  });
+}
+void fault_never_writes(DRIVER_INITIALIZATION_DATA* table) {
+  with_faults(table, [](DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    data->DmaPageFaulted.PageFaultFlags = static_cast<DXGK_PAGE_FAULT_FLAGS>(0);
+  });
+}
+
 }  // namespace
 
 #define MUTANT(name) \
@@ -431,11 +510,19 @@ const Mutant kGpuVaMutants[] = {
     MUTANT(update_takes_zeros_for_memory),
     MUTANT(flush_ends_early),
     MUTANT(copy_forgets_entries),
+    MUTANT(copy_has_one_range),
     MUTANT(submit_has_no_room),
     MUTANT(submit_refuses_paging),
     MUTANT(submit_reads_absent_private_data),
     MUTANT(submit_forgets_null_rendering),
     MUTANT(root_of_somebody_else),
+    MUTANT(submit_leaves_size_to_engine),
+    MUTANT(fault_elsewhere),
+    MUTANT(fault_without_address),
+    MUTANT(fault_of_instruction),
+    MUTANT(fault_is_of_device),
+    MUTANT(fault_always_writes),
+    MUTANT(fault_never_writes),
     {nullptr, nullptr, nullptr},
 };
 #undef MUTANT

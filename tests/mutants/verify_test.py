@@ -57,9 +57,11 @@ class GpuVa(Verify):
         ("flush_ends_early", 2, ("page-tables",), "page-tables", "VA-47"),
         ("flush_ends_early", 1, ("page-tables",), "page-tables", "VA-47"),
         ("copy_forgets_entries", 2, ("page-tables",), "page-tables", "VA-47"),
+        ("copy_has_one_range", 2, ("page-tables",), "page-tables", "VA-47"),
         ("root_of_somebody_else", 2, ("same-addresses",), "same-addresses", "SUB-30"),
         ("root_of_somebody_else", 1, ("same-addresses",), "same-addresses", "SUB-30"),
         ("submit_forgets_null_rendering", 2, ("null-rendering",), "null-rendering", "SUB-22"),
+        ("submit_leaves_size_to_engine", 2, ("overreach",), "overreach", "REND-31"),
     )
 
     def test_faults_that_only_content_shows(self):
@@ -71,6 +73,26 @@ class GpuVa(Verify):
                 self.assertEqual((code, set(rules), set(rules[step])), (1, {step}, {rule} | ({"TDR-01"} if rule == "SUB-22" else set())), steps[step]["text"])
                 self.assertEqual(steps[step]["outcome"], "failed")
                 self.proves(rule)
+
+    # fault, the step that finds it, a part of the finding
+    REPORTS = (
+        ("fault_elsewhere", "protections", "could fault"),
+        ("fault_elsewhere", "page-faults", "could fault"),
+        ("fault_without_address", "page-faults", "client softgpu says: the address is missing"),
+        ("fault_of_instruction", "page-faults", "general code 1"),
+        ("fault_is_of_device", "overreach", "client softgpu says: a code that the driver does not have"),
+        ("fault_always_writes", "protections", "commands are only read"),
+        ("fault_never_writes", "protections", "client softgpu says: it does not say that it wrote"),
+    )
+
+    def test_what_is_said_of_page_faults(self):
+        for fault, step, text in self.REPORTS:
+            for model in (1, 2):
+                with self.subTest(fault=fault, model=model):
+                    code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", "--step", step, registry={"Mutant": fault, "MemoryModel": model})
+                    self.assertEqual((code, {name: set(some) for name, some in rules.items()}), (1, {step: {"INT-25"}}))
+                    self.assertIn(text, steps[step]["findings"][0]["actual"])
+                    self.proves("INT-25")
 
     # A bug check ends the machine, and the verification goes on with a new one.
     FATAL = (
@@ -91,7 +113,7 @@ class GpuVa(Verify):
     def test_a_whole_driver_behind_the_mutants(self):
         for model in (1, 2, 3):
             code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", *("--step", "own-content", "--step", "mappings", "--step", "page-tables",
-                                             "--step", "protections", "--step", "same-addresses", "--step", "null-rendering", "--step", "page-faults"), registry={"MemoryModel": model})
+                                             "--step", "protections", "--step", "same-addresses", "--step", "null-rendering", "--step", "page-faults", "--step", "overreach"), registry={"MemoryModel": model})
             self.assertEqual((code, rules), (0, {}), steps)
             self.assertEqual({step["outcome"] for step in steps.values()}, {"ok"}, steps)
 

@@ -110,8 +110,9 @@ typedef struct DxgkitClientJob {
 
 /* What record_overreach has recorded. */
 #define DXGKIT_CLIENT_STOPPED 0u /* wrong: the driver refuses it, or it costs its device */
-#define DXGKIT_CLIENT_REFUSED 1u /* wrong: D3DKMTRender fails, and the device stays */
-#define DXGKIT_CLIENT_RIGHT 2u   /* right: the driver accepts it, and the device stays */
+/* Wrong: D3DKMTRender fails, and the device stays; with addresses, no engine sees it. */
+#define DXGKIT_CLIENT_REFUSED 1u
+#define DXGKIT_CLIENT_RIGHT 2u /* right: the driver accepts it, and the device stays */
 typedef struct DxgkitClientOverreach {
   /* Says where the mistake is: "COPY: an offset just too large". It ends up in messages, and lives
    * as long as the plug-in. NULL: there is no variant with this number, nor one with a higher. */
@@ -126,6 +127,7 @@ typedef struct DxgkitClientOverreach {
 #define DXGKIT_CLIENT_DATA_ADAPTER 3u    /* of KMTQAITYPE_UMDRIVERPRIVATE; for `judge` only */
 
 #define DXGKIT_CLIENT_DATA_FACTS 4u /* DxgkitClientFacts; for `judge` only */
+#define DXGKIT_CLIENT_DATA_FAULT 5u /* DxgkitClientFault; for `judge` only */
 
 /* A REG_DWORD of the driver's service key, as the driver's page documents it. */
 typedef struct DxgkitClientSetting {
@@ -177,6 +179,21 @@ typedef struct DxgkitClientAllocationFacts {
   uint32_t flags;                                            /* DXGK_ALLOCATIONINFOFLAGS */
   uint32_t renaming_max, priority;
 } DxgkitClientAllocationFacts;
+
+/* What the driver said of a page fault that the host has provoked. A client reads the same with
+ * D3DKMTGetDeviceState (D3DKMT_DEVICESTATE_PAGE_FAULT). */
+#define DXGKIT_CLIENT_FAULT_ANY 0u   /* the host does not know what was done there */
+#define DXGKIT_CLIENT_FAULT_WRITE 1u /* the memory could only be read */
+#define DXGKIT_CLIENT_FAULT_FETCH 2u /* commands were not executable */
+#define DXGKIT_CLIENT_FAULT_WORK 3u  /* of record_overreach: it may be no page fault */
+typedef struct DxgkitClientFault {
+  uint32_t node;
+  uint32_t access;                  /* DXGKIT_CLIENT_FAULT_* */
+  uint64_t address;                 /* FaultedVirtualAddress */
+  uint32_t flags, error_code;       /* DXGK_PAGE_FAULT_FLAGS, DXGK_FAULT_ERROR_CODE */
+  uint32_t stage, bind_table_entry; /* FaultedPipelineStage, FaultedBindTableEntry */
+  uint64_t primitive;               /* FaultedPrimitiveAPISequenceNumber */
+} DxgkitClientFault;
 
 /* The driver's answer to private data. */
 typedef struct DxgkitClientAnswer {

@@ -144,7 +144,7 @@ class Verify(Cli):
                 ("pages_merged", 1, "plain-copies", "PAGE-50"),
                 ("maps_from_start", 1, "worlds", "REND-29"),
                 ("reset_deafens", 1, "hangs", "INT-22"),
-                ("told_when_asked", 1, "paging", "INT-25"),
+                ("told_when_asked", 1, "paging", "INT-26"),
                 ("first_part_only", 1, "passes", "REND-29"),
                 ("room_ignored", 3, "passes", "REND-08"),
                 ("patch_room_ignored", 3, "worlds", "REND-08"),

@@ -20,6 +20,8 @@
 #define REVISION 0x00010001u
 #define APERTURE_BYTES 0x10000000ull
 #define VERSION_WDDM2_0 0x5023u /* DXGKDDI_INTERFACE_VERSION_WDDM2_0 */
+#define PAGE_FAULT_WRITE 1u     /* of DXGK_PAGE_FAULT_FLAGS */
+#define INVALID_INSTRUCTION 2u  /* of DXGK_FAULT_ERROR_CODE: a general one */
 
 typedef struct Client {
   DxgkitClientAdapter adapter;
@@ -492,8 +494,24 @@ static const char* judge_facts(Client* self, const DxgkitClientFacts* facts) {
   return wrong != NULL ? wrong : judge_page_tables(facts);
 }
 
+/* The engine says where it stopped, and whether it wrote. The driver resets it by itself. */
+static const char* judge_fault(const DxgkitClientFault* fault) {
+  const int by_command = fault->error_code == INVALID_INSTRUCTION;
+  if (fault->access == DXGKIT_CLIENT_FAULT_WORK && (by_command || fault->address == 0))
+    return by_command || fault->error_code == 0 ? NULL : "a code that the driver does not have";
+  if (fault->address == 0) return "the address is missing";
+  if ((fault->flags & ~PAGE_FAULT_WRITE) != 0) return "a reset is asked for";
+  const int wrote = (fault->flags & PAGE_FAULT_WRITE) != 0;
+  if (fault->access == DXGKIT_CLIENT_FAULT_WRITE && !wrote) return "it does not say that it wrote";
+  if (fault->error_code != 0) return "another error than a page fault";
+  if (fault->stage != 0) return "a pipeline stage, which the engine does not know";
+  return NULL;
+}
+
 static const char* judge(void* client, const DxgkitClientAnswer* answer) {
   switch (answer->kind) {
+    case DXGKIT_CLIENT_DATA_FAULT:
+      return judge_fault(answer->returned);
     case DXGKIT_CLIENT_DATA_FACTS:
       return judge_facts(client, answer->returned);
     case DXGKIT_CLIENT_DATA_ADAPTER:

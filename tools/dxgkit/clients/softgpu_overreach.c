@@ -659,7 +659,10 @@ const char* record_overreach(void* client, DxgkitClientJob* job, uint32_t varian
   if (row->command == kLength) change(&job->command_bytes, row, row->value);
   if (row->command == kSubmissionBytes) change(&job->private_bytes, row, row->value);
   overreach->what = row->what;
-  overreach->expected = patching ? DXGKIT_CLIENT_REFUSED : DXGKIT_CLIENT_STOPPED;
+  /* With addresses the driver looks at the submission, and the engine at commands. */
+  const int looked_at =
+      row->command >= kSubmission || (row->command == kLength && row->value % 8 != 0);
+  overreach->expected = patching || looked_at ? DXGKIT_CLIENT_REFUSED : DXGKIT_CLIENT_STOPPED;
   const int image = row->command >= kConvolve && row->command <= kSameMemory;
   if (row->change == kNothing && !(image && job->node != SGPU_UMD_NODE_3D))
     overreach->expected = DXGKIT_CLIENT_RIGHT;

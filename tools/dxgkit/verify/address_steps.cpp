@@ -8,6 +8,7 @@
 
 #include "base/arithmetic.h"
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/page_fault.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -446,6 +447,12 @@ Outcome faults(Bench& bench) {
         return std::unexpected(
             "the device is lost, but not to a page fault: DMA_FAULTED was reported?");
       }
+      std::vector<AddressRange> gone;
+      for (size_t i = 0; i < place.size(); ++i) {
+        const uint64_t bytes = align_up((*job)->allocations()[i].size_bytes, kPageBytes);
+        gone.push_back({place[i], place[i] + bytes});
+      }
+      judge_fault(bench, guilty.client, guilty.device, node, DXGKIT_CLIENT_FAULT_ANY, gone);
       said = bystander.run(**theirs);
       if (!said) return std::unexpected(said.error());
       if (!said->empty()) return std::unexpected("beside it: " + *said);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/page_fault.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -165,7 +166,8 @@ Answer<uint64_t> small_seed(Bench& bench, uint32_t node) {
   return best;
 }
 
-void judge(const Job::Overreach& made, bool lost, Tally& tally) {
+/// @param faulted  the device was lost to a fault of an engine
+void judge(const Job::Overreach& made, bool lost, bool faulted, Tally& tally) {
   const bool accepted = is_success(from_ntstatus(made.status));
   const std::string what = made.variant.what;
   if (!accepted) ++tally.refused;
@@ -180,7 +182,8 @@ void judge(const Job::Overreach& made, bool lost, Tally& tally) {
         add_once(tally.denied, what + " (the device was lost)");
       break;
     case DXGKIT_CLIENT_REFUSED:
-      if (accepted) add_once(lost ? tally.not_refused : tally.accepted, what);
+      // With addresses a packet is refused behind the call, and that costs the device (SUB-29).
+      if (accepted && (!lost || faulted)) add_once(lost ? tally.not_refused : tally.accepted, what);
       break;
     default:
       if (accepted && !lost) add_once(tally.accepted, what);
@@ -209,7 +212,11 @@ Answer<void> run_node(Bench& bench, uint32_t node, Tally& tally) {
     const Answer<void> idle = offender.client.wait_idle(offender.device);
     if (!bench.running()) return std::unexpected("it ended the adapter: " + what);
     const bool lost = !idle || !offender.client.active(offender.device);
-    judge(**made, lost, tally);
+    const bool faulted =
+        lost && (!bench.gpu_addresses() || offender.client.page_faulted(offender.device));
+    judge(**made, lost, faulted, tally);
+    if (faulted && bench.gpu_addresses())
+      judge_fault(bench, offender.client, offender.device, node, DXGKIT_CLIENT_FAULT_WORK, {});
     if (lost) {
       DXGKIT_VERIFY_TRY(offender.client.destroy_device(offender.device));
       DXGKIT_VERIFY_TRY(offender.open(*seed));
@@ -275,8 +282,8 @@ void report(Bench& bench, const Tally& tally) {
     add("REND-31",
         fmt::format("It accepted what is wrong in one field, and the engine faulted: {}.",
                     named(tally.not_refused)),
-        "DxgkDdiRender refuses the buffer, as the driver's user-mode interface says.",
-        "Check this field when the command is translated.",
+        "The DDI refuses the buffer, as the driver's user-mode interface says.",
+        "Check this field when the command is translated, or before it is submitted.",
         "The engine is reset, and work of other processes waits for it.");
   }
   if (!tally.denied.empty()) {

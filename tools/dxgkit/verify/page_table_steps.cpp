@@ -18,6 +18,7 @@ constexpr uint64_t kLowPages = 8192;
 constexpr size_t kTablePlaces = 3;  // that straddle two leaf tables
 constexpr size_t kPatterns = 4;     // of pages that are exchanged
 constexpr size_t kHeirs = 4;
+constexpr size_t kPlans = 16;  // to choose the largest job from
 
 /// What a step has done, and the first thing that was wrong.
 struct Tally {
@@ -299,11 +300,32 @@ Answer<void> run_zeros(Bench& bench, uint32_t node, Tally& tally) {
 
 using Operation = D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION;
 
+/// Of a few, the seed with the most memory: more than one leaf table maps, if jobs can be so large.
+Answer<uint64_t> large_seed(Bench& bench, uint32_t node) {
+  const Answer<Plugin::Instance*> code = bench.client_code();
+  if (!code) return std::unexpected(code.error());
+  uint64_t best = 0, most = 0;
+  for (size_t i = 0; i < kPlans; ++i) {
+    const uint64_t seed = bench.random();
+    const auto wanted = (*code)->plan(seed, node);
+    if (!wanted) return std::unexpected(wanted.error());
+    uint64_t bytes = 0;
+    for (const DxgkitClientAllocation& one : *wanted) bytes += one.size_bytes;
+    if (bytes <= most) continue;
+    most = bytes;
+    best = seed;
+  }
+  return best;
+}
+
 /// One batch maps the allocations, copies the mappings in a few parts to where the job finds them,
-/// and takes the first ones away.
+/// and takes the first ones away. The kernel has the entries copied from tables of its own, where
+/// an allocation of so much memory lies across the end of a table.
 Answer<void> run_copied(Bench& bench, uint32_t node, Tally& tally) {
+  const Answer<uint64_t> seed = large_seed(bench, node);
+  if (!seed) return std::unexpected(seed.error());
   Tenant tenant(bench, "copied mappings", node, Tenant::Memory::kOneDevice);
-  DXGKIT_VERIFY_TRY(tenant.open(bench.random()));
+  DXGKIT_VERIFY_TRY(tenant.open(*seed));
   Client& client = tenant.client();
   const D3DKMT_HANDLE device = tenant.memory_device();
   const uint64_t bytes = tenant.pages() * kPageBytes;
@@ -401,7 +423,10 @@ Answer<void> without(Tenant& tenant, std::span<const PagePiece> pieces, MapWish 
     DXGKIT_VERIFY_TRY(tenant.map(piece, wish));
   }
   DXGKIT_VERIFY_TRY(tenant.client().wait_paging(tenant.memory_device()));
-  const Answer<std::string> said = tenant.run_into_fault();
+  std::vector<AddressRange> places;
+  for (const PagePiece& piece : pieces) places.push_back(tenant.range(piece));
+  const uint32_t access = bare ? DXGKIT_CLIENT_FAULT_ANY : DXGKIT_CLIENT_FAULT_WRITE;
+  const Answer<std::string> said = tenant.run_into_fault(access, places);
   if (!said) return std::unexpected(said.error());
   ++tally.faults;
   if (!tally.right(*said, what)) return {};
@@ -453,7 +478,9 @@ Answer<void> protections_of(Bench& bench, uint32_t node, Tally& tally) {
   if (const Answer<uint64_t> mapped = tenant.client().map(tenant.memory_device(), data); !mapped)
     return std::unexpected(mapped.error());
   DXGKIT_VERIFY_TRY(tenant.client().wait_paging(tenant.memory_device()));
-  const Answer<std::string> said = tenant.run_into_fault();
+  const AddressRange place{data.base, data.base + data.pages * kPageBytes};
+  const Answer<std::string> said =
+      tenant.run_into_fault(DXGKIT_CLIENT_FAULT_FETCH, std::span(&place, 1));
   if (!said) return std::unexpected(said.error());
   ++tally.faults;
   if (!tally.right(*said, "with commands mapped without the right to execute")) return {};

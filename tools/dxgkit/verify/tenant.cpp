@@ -105,7 +105,7 @@ Answer<std::string> Tenant::run() {
   return right ? std::string() : right.error();
 }
 
-Answer<std::string> Tenant::run_into_fault() {
+Answer<std::string> Tenant::run_into_fault(uint32_t access, std::span<const AddressRange> places) {
   DXGKIT_VERIFY_TRY(job_->spoil());
   // The engine may be faster than the calls after the submission.
   const Answer<void> sent = job_->submit(worker_.contexts[node_]);
@@ -122,6 +122,7 @@ Answer<std::string> Tenant::run_into_fault() {
     wrong = "no page fault was reported";
   else if (!faulted)
     wrong = "the device was lost, and not to a page fault";
+  if (wrong.empty()) judge_fault(bench_, client(), worker_.device, node_, access, places);
   if (!stays) {
     DXGKIT_VERIFY_TRY(client().destroy_device(worker_.device));
     DXGKIT_VERIFY_TRY(worker_.open_device());

@@ -6,10 +6,12 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tools/dxgkit/verify/page_fault.h"
 #include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
@@ -55,8 +57,9 @@ class Tenant {
   /// The same without a look at the results.
   Answer<std::string> run_unchecked();
   /// Work that must cost its device a page fault, and write nothing that the CPU reads. What was
-  /// wrong, or empty. There is a new device then.
-  Answer<std::string> run_into_fault();
+  /// wrong, or empty. There is a new device then. What the driver says of the fault is judged.
+  /// @param access  DXGKIT_CLIENT_FAULT_*, what could not be done at `places`
+  Answer<std::string> run_into_fault(uint32_t access, std::span<const AddressRange> places);
 
   Job& job() { return *job_; }
   Client& client() { return worker_.client; }
@@ -65,6 +68,11 @@ class Tenant {
   std::span<const uint64_t> addresses() const { return addresses_; }
   uint64_t base() const { return base_; }
   uint64_t pages_of(size_t allocation) const;
+  /// Where a piece of an allocation is mapped.
+  AddressRange range(const PagePiece& piece) const {
+    const uint64_t begin = addresses_[piece.allocation] + piece.first * kPageBytes;
+    return {begin, begin + piece.pages * kPageBytes};
+  }
   /// All pages of an allocation.
   PagePiece whole(size_t allocation) const { return {allocation, 0, pages_of(allocation)}; }
 

@@ -28,7 +28,7 @@ bool makes_devices_fail(const Step& step) {
 
 void report_late(verifier::Findings& findings) {
   findings.report(
-      {.rule = "INT-25",
+      {.rule = "INT-26",
        .severity = verifier::Severity::kViolation,
        .ddi = "DxgkDdiInterruptRoutine",
        .actual = "A node reported completed work only when it was asked for its fence, TdrDelay "
