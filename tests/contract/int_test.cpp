@@ -291,6 +291,39 @@ TEST_F(IntTest, AFaultedPacketPutsItsDeviceInErrorAndNoOther) {
   });
 }
 
+// A packet is counted by its end, once: complete, faulted, or gone with its device; and a signal
+// that never came is none.
+TEST_F(IntTest, PacketsAreCountedByTheirEnd) {
+  DXGKIT_COVERS("INT-15");
+  with_client([](Stack& stack, Client& client) {
+    Client neighbour(stack, "neighbour");
+    ContextBuffers context = client.make_context(), theirs = neighbour.make_context();
+    const D3DKMT_HANDLE sync = client.make_sync(D3DDDI_FENCE);
+    const D3DKMT_HANDLE their_sync = neighbour.make_sync(D3DDDI_FENCE);
+    ASSERT_EQ(neighbour.render(theirs, work_on({})), 0);
+    ASSERT_EQ(neighbour.signal_gpu(theirs, their_sync, 1), 0);
+    stack.drive();
+    for (int i = 0; i < 5; ++i) ASSERT_EQ(client.render(context, work_on({})), 0);
+    ASSERT_EQ(client.signal_gpu(context, sync, 1), 0);
+    stack.settle();
+    ASSERT_TRUE(stack.miniport.complete_next(0));
+    stack.settle();
+    const auto before = stack.statistics();
+    EXPECT_EQ(before.packets_completed, 2U);
+    EXPECT_EQ(before.sync_signals, 1U) << "the neighbour's";
+    const std::vector<uint32_t> fences = stack.miniport.outstanding(0);
+    ASSERT_EQ(fences.size(), 2U) << "two more wait";
+    stack.miniport.faulted(0, fences[1], nt_status(Status::kUnsuccessful));
+    stack.drive();
+    const auto after = stack.statistics();
+    EXPECT_EQ(after.packets_faulted, 1U);
+    EXPECT_EQ(after.packets_cancelled, 2U);
+    EXPECT_EQ(after.packets_completed, 3U) << "what was in front of it ran";
+    EXPECT_EQ(after.sync_signals, 1U);
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+  });
+}
+
 TEST_F(IntTest, FromWddm2OnDmaFaultedIsAViolationWithTheSameEffect) {
   DXGKIT_COVERS("INT-15");
   with_client(

@@ -424,5 +424,23 @@ TEST_F(MemoryExerciseTest, EverythingLeavesAllSegments) {
   });
 }
 
+// The last segment is one like the others, and there is none behind it.
+TEST_F(MemoryExerciseTest, TheLastSegmentMayBeMemory) {
+  DXGKIT_COVERS("PAGE-21");
+  scene(
+      [](Scene& it) {
+        const Content content = content_of(2 * kPage, 3);
+        it.stack.blocking([&] {
+          EXPECT_EQ(it.memory().write_plain(SegmentId{2}, 8 * kPage, content), Status::kSuccess);
+          const auto through = it.memory().through_segment(SegmentId{2}, content, 0);
+          ASSERT_TRUE(through.has_value());
+          EXPECT_EQ(*through, content);
+        });
+        it.refused("behind it", Status::kInvalidParameter,
+                   [&] { return it.memory().through_segment(SegmentId{3}, content, 0).error(); });
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.segments.pop_back(); });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract
