@@ -415,6 +415,25 @@ void submit_leaves_size_to_engine(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiSubmitCommandVirtual = submit_half_words;
 }
 
+/// Buffers of a user whose private data are right may do what the kernel's may.
+NTSTATUS NTAPI submit_trusting(IN_CONST_HANDLE context,
+                               IN_CONST_PDXGKARG_SUBMITCOMMANDVIRTUAL args) {
+  SgpuUmdSubmission said = {};
+  if (args->DmaBufferUmdPrivateDataSize == sizeof(said))
+    RtlCopyMemory(&said, args->pDmaBufferPrivateData, sizeof(said));
+  const bool right = said.magic == SGPU_UMD_SUBMISSION_MAGIC && said.version == SGPU_UMD_VERSION &&
+                     said.flags == 0 && said.reserved == 0;
+  auto* const user = static_cast<softgpu::Context*>(args->hContext);
+  if (!right || user->system) return original.DxgkDdiSubmitCommandVirtual(context, args);
+  user->system = true;
+  const NTSTATUS status = original.DxgkDdiSubmitCommandVirtual(context, args);
+  user->system = false;
+  return status;
+}
+void submit_trusts_users(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSubmitCommandVirtual = submit_trusting;
+}
+
 // --- reports of page faults ---
 
 using SpoilFault = void (*)(DXGKARGCB_NOTIFY_INTERRUPT_DATA* data);
@@ -517,6 +536,7 @@ const Mutant kGpuVaMutants[] = {
     MUTANT(submit_forgets_null_rendering),
     MUTANT(root_of_somebody_else),
     MUTANT(submit_leaves_size_to_engine),
+    MUTANT(submit_trusts_users),
     MUTANT(fault_elsewhere),
     MUTANT(fault_without_address),
     MUTANT(fault_of_instruction),

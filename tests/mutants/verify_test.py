@@ -62,6 +62,7 @@ class GpuVa(Verify):
         ("root_of_somebody_else", 1, ("same-addresses",), "same-addresses", "SUB-30"),
         ("submit_forgets_null_rendering", 2, ("null-rendering",), "null-rendering", "SUB-22"),
         ("submit_leaves_size_to_engine", 2, ("overreach",), "overreach", "REND-31"),
+        ("submit_trusts_users", 2, ("overreach",), "overreach", "REND-31"),
     )
 
     def test_faults_that_only_content_shows(self):

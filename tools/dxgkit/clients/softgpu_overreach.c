@@ -382,6 +382,8 @@ static const Row kRows[] = {
     OPCODE(0x04, "the kernel's command 4"),
     OPCODE(0x0C, "the kernel's command 12"),
     OPCODE(0x0D, "the kernel's command 13"),
+    {kCopy, kInside, kAddresses, kSet, FIELD(SgpuUmdCommand, opcode), 0x10,
+     "a command for the kernel's buffers only"}, /* COPY_PTES has the same fields */
     OPCODE(0x0F, "an opcode that is none"),
     OPCODE(0x12, "an opcode that is none"),
     OPCODE(0x20, "an opcode that is none"),
