@@ -24,7 +24,7 @@
 typedef struct Client {
   DxgkitClientAdapter adapter;
   uint32_t allocation_bytes_max;
-  uint32_t page_bytes; /* of video memory; 0 until the facts are judged */
+  uint32_t page_bytes;            /* of video memory; 0 until the facts are judged */
   int worked[SGPU_UMD_NODES_MAX]; /* a job of this node has come out right */
 } Client;
 

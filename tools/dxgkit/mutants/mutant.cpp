@@ -435,8 +435,7 @@ NTSTATUS NTAPI begin_part_anew(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMIT
   return later ? begin_anew(adapter, args) : whole.DxgkDdiSubmitCommand(adapter, args);
 }
 /// What is behind a fault comes out of the recovery with the next submission only.
-NTSTATUS NTAPI submit_behind_fault(IN_CONST_HANDLE adapter,
-                                   IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+NTSTATUS NTAPI submit_behind_fault(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
   faulted[args->NodeOrdinal % kNodes] = FALSE;
   return whole.DxgkDdiSubmitCommand(adapter, args);
 }
@@ -491,8 +490,7 @@ NTSTATUS NTAPI remember_again(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITC
   forgetful = FALSE;
   return whole.DxgkDdiSubmitCommand(adapter, args);
 }
-NTSTATUS NTAPI answer_forgetfully(IN_CONST_HANDLE adapter,
-                                  INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
+NTSTATUS NTAPI answer_forgetfully(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
   const NTSTATUS status = whole.DxgkDdiQueryCurrentFence(adapter, args);
   if (forgetful) args->CurrentFence = 0;
   return status;
