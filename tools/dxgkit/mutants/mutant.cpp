@@ -469,8 +469,13 @@ NTSTATUS NTAPI note_sleep(const PVOID adapter, ULONG uid, DEVICE_POWER_STATE sta
 BOOLEAN NTAPI claim_asleep(const PVOID adapter, ULONG message) {
   return whole.DxgkDdiInterruptRoutine(adapter, message) || asleep;
 }
-/// The first cause of an interrupt stays up for ever.
+/// The first cause of an interrupt stays up until the next start.
 BOOLEAN interrupted;
+NTSTATUS NTAPI start_undisturbed(const PVOID adapter, PDXGK_START_INFO start,
+                                 PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  interrupted = FALSE;
+  return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+}
 BOOLEAN NTAPI dismiss_nothing(const PVOID adapter, ULONG message) {
   if (whole.DxgkDdiInterruptRoutine(adapter, message)) interrupted = TRUE;
   return interrupted;
@@ -689,7 +694,10 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
     data->DxgkDdiSetPowerState = note_sleep;
     data->DxgkDdiInterruptRoutine = claim_asleep;
   }
-  if (chosen("interrupt_stays")) data->DxgkDdiInterruptRoutine = dismiss_nothing;
+  if (chosen("interrupt_stays")) {
+    data->DxgkDdiStartDevice = start_undisturbed;
+    data->DxgkDdiInterruptRoutine = dismiss_nothing;
+  }
   if (chosen("sleep_forgets") || chosen("reset_forgets")) {
     if (chosen("sleep_forgets")) data->DxgkDdiSetPowerState = forget_asleep;
     if (chosen("reset_forgets")) data->DxgkDdiResetFromTimeout = forget_in_reset;
