@@ -26,7 +26,8 @@
 typedef struct Client {
   DxgkitClientAdapter adapter;
   uint32_t allocation_bytes_max;
-  uint32_t page_bytes; /* of video memory; 0 until the facts are judged */
+  uint32_t page_bytes;            /* of video memory; 0 until the facts are judged */
+  int worked[SGPU_UMD_NODES_MAX]; /* a job of this node has come out right */
 } Client;
 
 static int matches(uint16_t vendor_id, uint16_t device_id) {
@@ -41,10 +42,9 @@ static const char* open_client(const DxgkitClientAdapter* adapter, void** client
   if (info.magic != SGPU_UMD_ADAPTER_MAGIC)
     return "the driver is not softgpu's: another magic number";
   if (info.version < SGPU_UMD_VERSION) return "the driver speaks an older version";
-  Client* made = malloc(sizeof(*made));
+  Client* made = calloc(1, sizeof(*made));
   if (made == NULL) return "no memory";
   made->adapter = *adapter;
-  made->page_bytes = 0;
   made->adapter.umd_private = NULL; /* valid for this call only */
   made->allocation_bytes_max = info.allocation_bytes_max;
   *client = made;
@@ -147,6 +147,7 @@ static const char* record(void* client, DxgkitClientJob* job) {
   SoftgpuJob work;
   Command command;
   make_job(&work, job->seed, job->node, job->busy_ns);
+  work.in_parts = 1;
   while (next_command(&work, &command)) {
     name_uses(&list, &command);
     if (!add(job, &command, command.header.size_bytes)) return kNoRoom;
@@ -186,10 +187,11 @@ static const char* record_virtual(void* client, DxgkitClientJob* job) {
 
 /* The bytes that all allocations must have after the job. NULL: no memory. The first is the one to
  * free. */
-static int make_expected(const DxgkitClientJob* job, SoftgpuJob* work,
+static int make_expected(const Client* self, const DxgkitClientJob* job, SoftgpuJob* work,
                          uint8_t* memory[kAllocations]) {
   size_t bytes = 0;
   make_job(work, job->seed, job->node, 0);
+  work->in_parts = self->adapter.gpu_virtual_addresses == 0;
   for (uint32_t i = 0; i < kAllocations; ++i) bytes += work->shapes[i].size_bytes;
   memory[0] = malloc(bytes);
   if (memory[0] == NULL) return 0;
@@ -211,14 +213,14 @@ static const char* check(void* client, const DxgkitClientJob* job, uint32_t inde
       [kAnywhere] = "a byte of an image that the GPU writes is wrong",
       [kReadBack] = "a byte of the read-back buffer is wrong",
       [kTwin] = "commands did not run once, in their order: what the first one kept is wrong"};
-  (void)client;
+  Client* self = client;
   SoftgpuJob work;
   uint8_t* memory[kAllocations];
   SgpuUmdAllocation made;
   if (index >= kAllocations || kWrong[index] == NULL) return "there is nothing to check";
   if (job->allocations[index].private_bytes < sizeof(made)) return "its private data is too short";
   memcpy(&made, job->allocations[index].private_data, sizeof(made));
-  if (!make_expected(job, &work, memory)) return "no memory";
+  if (!make_expected(self, job, &work, memory)) return "no memory";
   const Shape shape = work.shapes[index];
   const char* wrong = NULL;
   if (made.size_bytes != shape.size_bytes || made.pitch_bytes != shape.pitch)
@@ -228,6 +230,9 @@ static const char* check(void* client, const DxgkitClientJob* job, uint32_t inde
   else if (memcmp(view, memory[index], shape.size_bytes) != 0)
     wrong = kWrong[index];
   free(memory[0]);
+  /* Jobs are checked on several threads. */
+  if (wrong == NULL && index == kReadBack && job->node < SGPU_UMD_NODES_MAX)
+    __atomic_store_n(&self->worked[job->node], 1, __ATOMIC_RELAXED);
   return wrong;
 }
 
@@ -373,6 +378,8 @@ static const char* judge_escape(const Client* self, const DxgkitClientAnswer* an
     if (i >= self->adapter.node_count && memcmp(node, &unused, sizeof(unused)) != 0)
       return "a node that is not there has a state";
     if (node->submitted_fence != node->completed_fence) return "an idle node has work";
+    if (__atomic_load_n(&self->worked[i], __ATOMIC_RELAXED) && node->submissions == 0)
+      return "a node that has worked has counted no submission";
   }
   return NULL;
 }

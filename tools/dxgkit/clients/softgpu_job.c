@@ -297,8 +297,10 @@ static void put_twin_pattern(SoftgpuJob* job, uint32_t size_bytes) {
   put(job, command);
 }
 
-/* In the middle of the job: then one that is preempted there has something behind it. */
+/* In the middle of the job: then one that is preempted there has something behind it. What is right
+ * before it moves bytes by one: so a driver shows that goes on too early in a part of a buffer. */
 static void put_busy_time(SoftgpuJob* job) {
+  if (job->in_parts) put_copy(job, at(kVideo, 0), at(kVideo, 1), 64);
   if (job->busy_ns == 0) return;
   Command command = start(SGPU_UMD_OP_DELAY, sizeof(command.delay));
   command.delay.duration_ns = job->busy_ns;

@@ -44,6 +44,7 @@ typedef struct SoftgpuJob {
   Shape shapes[kAllocations];
   uint32_t scratch; /* kReadBack: copies of video memory are before it, other results behind it */
   uint32_t steps;   /* between the first and the last commands */
+  int in_parts;     /* set after make_job(): the kernel may run its commands in several parts */
 
   uint64_t random;
   uint32_t step;

@@ -273,6 +273,7 @@ static const Row kRows[] = {
     FURTHER(kCopy, kInside, SgpuUmdCopy, size_bytes, (int64_t)1 << 32,
             "COPY: a size of 32 bits and more"),
     WRONG(kCopy, SgpuUmdCopy, size_bytes, -1, "COPY: a size that wraps"),
+    {kCopy, kInside, kPatching, kSet, FIELD(SgpuUmdCopy, size_bytes), 0, "COPY: no bytes"},
 
     RIGHT(kFill, kFirstAtEnd, "FILL"),
     REFERENCE(kFill, kFirstAtEnd, SgpuUmdFill, destination, 4, "FILL"),
@@ -287,6 +288,7 @@ static const Row kRows[] = {
     {kFill, kInside, kBoth, kAdd, FIELD(SgpuUmdFill, size_bytes), (int64_t)1 << 40,
      "FILL: a size beyond everything"},
     WRONG(kFill, SgpuUmdFill, size_bytes, -4, "FILL: a size that wraps"),
+    {kFill, kInside, kPatching, kSet, FIELD(SgpuUmdFill, size_bytes), 0, "FILL: no bytes"},
     WRONG(kFill, SgpuUmdFill, reserved, 1, "FILL: reserved"),
 
     RIGHT(kBlit2d, kFirstAtEnd, "BLIT2D"),

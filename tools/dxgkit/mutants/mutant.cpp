@@ -204,6 +204,14 @@ NTSTATUS NTAPI leak_when_escape_fails(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG
   if (NT_SUCCESS(status) && scratch != nullptr) ExFreePoolWithTag(scratch, 'csEs');
   return status;
 }
+/// What the engines have done is not copied.
+NTSTATUS NTAPI leave_states(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_ESCAPE args) {
+  const NTSTATUS status = whole.DxgkDdiEscape(adapter, args);
+  if (!NT_SUCCESS(status)) return status;
+  auto* const escape = static_cast<SgpuUmdEscape*>(args->pPrivateDriverData);
+  RtlZeroMemory(escape->node, sizeof(escape->node));
+  return status;
+}
 
 // --- memory ---
 NTSTATUS NTAPI transfer_nothing(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
@@ -295,6 +303,14 @@ NTSTATUS NTAPI fill_unreserved(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER ar
   // What must be 0 is not looked at.
   ULONG offset = 0;
   each_fill(args, &offset, [](SgpuUmdFill* fill) { fill->reserved = 0; });
+  return whole.DxgkDdiRender(context, args);
+}
+NTSTATUS NTAPI fill_nothing(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  // A FILL of no bytes is as good as one of a word.
+  ULONG offset = 0;
+  each_fill(args, &offset, [](SgpuUmdFill* fill) {
+    if (fill->size_bytes == 0) fill->size_bytes = 4;
+  });
   return whole.DxgkDdiRender(context, args);
 }
 NTSTATUS NTAPI fill_unchecked(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
@@ -476,6 +492,24 @@ NTSTATUS NTAPI begin_anew(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITCOMMA
                 args->DmaBufferPrivateDataSubmissionEndOffset - start);
   return whole.DxgkDdiSubmitCommand(adapter, args);
 }
+/// The same for the parts behind the first of a buffer alone.
+NTSTATUS NTAPI begin_part_anew(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+  const bool later = args->DmaBufferSubmissionStartOffset != 0 && args->Flags.Paging == 0;
+  return later ? begin_anew(adapter, args) : whole.DxgkDdiSubmitCommand(adapter, args);
+}
+/// What is behind a fault comes out of the recovery with the next submission only.
+NTSTATUS NTAPI submit_behind_fault(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+  faulted[args->NodeOrdinal % kNodes] = FALSE;
+  return whole.DxgkDdiSubmitCommand(adapter, args);
+}
+VOID NTAPI lose_last(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED &&
+      faulted[data->DmaCompleted.NodeOrdinal % kNodes])
+    return;
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_FAULTED)
+    faulted[data->DmaFaulted.NodeOrdinal % kNodes] = TRUE;
+  notify_interrupt(device, data);
+}
 DXGKCB_NOTIFY_INTERRUPT notify_instead;
 NTSTATUS NTAPI start_between(const PVOID adapter, PDXGK_START_INFO start,
                              PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
@@ -498,6 +532,37 @@ NTSTATUS NTAPI note_sleep(const PVOID adapter, ULONG uid, DEVICE_POWER_STATE sta
 }
 BOOLEAN NTAPI claim_asleep(const PVOID adapter, ULONG message) {
   return whole.DxgkDdiInterruptRoutine(adapter, message) || asleep;
+}
+/// The first cause of an interrupt stays up until the next start.
+BOOLEAN interrupted;
+NTSTATUS NTAPI start_undisturbed(const PVOID adapter, PDXGK_START_INFO start,
+                                 PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  interrupted = FALSE;
+  return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+}
+BOOLEAN NTAPI dismiss_nothing(const PVOID adapter, ULONG message) {
+  if (whole.DxgkDdiInterruptRoutine(adapter, message)) interrupted = TRUE;
+  return interrupted;
+}
+/// What is completed is forgotten in a sleep or a reset, until the next submission.
+BOOLEAN forgetful;
+NTSTATUS NTAPI forget_asleep(const PVOID adapter, ULONG uid, DEVICE_POWER_STATE state,
+                             POWER_ACTION action) {
+  forgetful = TRUE;
+  return whole.DxgkDdiSetPowerState(adapter, uid, state, action);
+}
+NTSTATUS NTAPI forget_in_reset(IN_CONST_HANDLE adapter) {
+  forgetful = TRUE;
+  return whole.DxgkDdiResetFromTimeout(adapter);
+}
+NTSTATUS NTAPI remember_again(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+  forgetful = FALSE;
+  return whole.DxgkDdiSubmitCommand(adapter, args);
+}
+NTSTATUS NTAPI answer_forgetfully(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
+  const NTSTATUS status = whole.DxgkDdiQueryCurrentFence(adapter, args);
+  if (forgetful) args->CurrentFence = 0;
+  return status;
 }
 NTSTATUS NTAPI answer_from_memory(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
   args->CurrentFence = reported[args->NodeOrdinal % kNodes];
@@ -623,6 +688,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("data_overrun")) data->DxgkDdiQueryAdapterInfo = overrun_private_data;
   if (chosen("reserved_taken")) data->DxgkDdiCreateAllocation = take_reserved;
   if (chosen("escape_error_leaks")) data->DxgkDdiEscape = leak_when_escape_fails;
+  if (chosen("states_left_out")) data->DxgkDdiEscape = leave_states;
   if (chosen("transfers_nothing")) data->DxgkDdiBuildPagingBuffer = transfer_nothing;
   if (chosen("fills_zeros")) data->DxgkDdiBuildPagingBuffer = fill_with_zeros;
   if (chosen("moves_nothing")) data->DxgkDdiBuildPagingBuffer = move_nothing;
@@ -643,6 +709,13 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("render_spins")) data->DxgkDdiRender = spin_in_render;
   if (chosen("fills_otherwise")) data->DxgkDdiRender = fill_otherwise;
   if (chosen("fill_unreserved")) data->DxgkDdiRender = fill_unreserved;
+  if (chosen("fill_nothing")) data->DxgkDdiRender = fill_nothing;
+  if (chosen("part_begins_anew")) data->DxgkDdiSubmitCommand = begin_part_anew;
+  if (chosen("last_behind_fault")) {
+    notify_instead = lose_last;
+    data->DxgkDdiStartDevice = start_between;
+    data->DxgkDdiSubmitCommand = submit_behind_fault;
+  }
   if (chosen("fill_unchecked")) data->DxgkDdiRender = fill_unchecked;
   if (chosen("fill_little")) data->DxgkDdiRender = fill_little;
   if (chosen("room_ignored")) data->DxgkDdiRender = ignore_room;
@@ -697,6 +770,16 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("sleeper_claims")) {
     data->DxgkDdiSetPowerState = note_sleep;
     data->DxgkDdiInterruptRoutine = claim_asleep;
+  }
+  if (chosen("interrupt_stays")) {
+    data->DxgkDdiStartDevice = start_undisturbed;
+    data->DxgkDdiInterruptRoutine = dismiss_nothing;
+  }
+  if (chosen("sleep_forgets") || chosen("reset_forgets")) {
+    if (chosen("sleep_forgets")) data->DxgkDdiSetPowerState = forget_asleep;
+    if (chosen("reset_forgets")) data->DxgkDdiResetFromTimeout = forget_in_reset;
+    data->DxgkDdiSubmitCommand = remember_again;
+    data->DxgkDdiQueryCurrentFence = answer_forgetfully;
   }
   if (chosen("reset_fails")) data->DxgkDdiResetFromTimeout = fail_reset;
   if (chosen("power_fails")) data->DxgkDdiSetPowerState = fail_power;

@@ -424,6 +424,7 @@ Outcome memory_errors(Bench& bench) {
       {.entry = 2},
       {.entry = 3, .urgent = true},
       {.entry = 4, .reset_ns = kSlowResetNs},
+      {.entry = 5},  // with one packet behind it, or none
   };
   // What a lost interrupt leaves is missed after TdrDelay only.
   if (why_no_timeouts(bench).empty()) errors.push_back({.entry = 2, .lost = kAll});
