@@ -53,6 +53,8 @@ void fill_output(const PortCore& core, Member* member) {
 template <typename Member>
 void report_unwritten(PortCore& core, const char* ddi, const char* structure, const char* name,
                       Member* member) {
+  if (core.output_fill == std::byte{0}) [[likely]]
+    return;
   UnwrittenMembers unwritten(core.output_fill);
   unwritten.look(name, member);
   unwritten.report(core, ddi, structure);
