@@ -123,18 +123,16 @@ Status MemoryExercise::fill(AllocationId id, uint32_t pattern) {
                                                 .size_bytes = target.pages.size() * kPageBytes,
                                                 .fill_pattern = pattern}));
       floor().paging->enqueue_work(std::move(work), [&done] { done = true; });
-      floor().core.pump();
-      status = Status::kSuccess;
-      return;
+    } else {
+      port::PagingOperation operation;
+      operation.kind = port::PagingOperation::Kind::kFill;
+      operation.allocation = target.driver_allocation;
+      operation.segment = place.segment;
+      operation.segment_address = place.gpu_address;
+      operation.size_bytes = target.pages.size() * kPageBytes;
+      operation.fill_pattern = pattern;
+      floor().paging->enqueue_plain(operation, [&done] { done = true; });
     }
-    port::PagingOperation operation;
-    operation.kind = port::PagingOperation::Kind::kFill;
-    operation.allocation = target.driver_allocation;
-    operation.segment = place.segment;
-    operation.segment_address = place.gpu_address;
-    operation.size_bytes = target.pages.size() * kPageBytes;
-    operation.fill_pattern = pattern;
-    floor().paging->enqueue_plain(operation, [&done] { done = true; });
     floor().core.pump();
     status = Status::kSuccess;
   });

@@ -135,13 +135,12 @@ constexpr uint16_t kLookasideDepth = 4, kLookasideDepthMax = 256;
 
 /// Both shapes of the routine (with and without the list as last argument) end here.
 DXGKIT_NT_ABI void* allocate_default(uint32_t type, uint64_t bytes, uint32_t tag, void*) {
-  const auto pool = reinterpret_cast<void*(DXGKIT_NT_ABI*)(uint32_t, uint64_t, uint32_t)>(
-      const_cast<void*>(find_export("ExAllocatePoolWithTag")->address));
+  const auto pool =
+      export_function<void * DXGKIT_NT_ABI(uint32_t, uint64_t, uint32_t)>("ExAllocatePoolWithTag");
   return pool(type, bytes, tag);
 }
 DXGKIT_NT_ABI void free_default(void* memory, void*) {
-  const auto pool = reinterpret_cast<void(DXGKIT_NT_ABI*)(void*)>(
-      const_cast<void*>(find_export("ExFreePool")->address));
+  const auto pool = export_function<void DXGKIT_NT_ABI(void*)>("ExFreePool");
   pool(memory);
 }
 

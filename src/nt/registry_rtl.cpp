@@ -152,8 +152,8 @@ int32_t store_direct(const QueryTable& entry, const RegistryValue& value) {
     copy_driver(&out, entry.entry_context, sizeof(out));
     if (bytes > UINT16_MAX - 1) return kBufferTooSmall;
     if (out.buffer == nullptr) {
-      const auto pool = reinterpret_cast<void*(DXGKIT_NT_ABI*)(uint32_t, uint64_t, uint32_t)>(
-          const_cast<void*>(find_export("ExAllocatePoolWithTag")->address));
+      const auto pool = export_function<void * DXGKIT_NT_ABI(uint32_t, uint64_t, uint32_t)>(
+          "ExAllocatePoolWithTag");
       out.buffer = static_cast<char16_t*>(pool(1, std::max(bytes, 2U), 0x67526C52));
       if (out.buffer == nullptr) return kNoMemory;
       out.maximum_length = static_cast<uint16_t>(bytes);

@@ -15,13 +15,12 @@ using namespace ntstatus;
 constexpr uint32_t kStringTag = 0x74735452;  // "RTst"
 
 void* pool_bytes(size_t bytes) {
-  const auto pool = reinterpret_cast<void*(DXGKIT_NT_ABI*)(uint32_t, uint64_t, uint32_t)>(
-      const_cast<void*>(find_export("ExAllocatePoolWithTag")->address));
+  const auto pool =
+      export_function<void * DXGKIT_NT_ABI(uint32_t, uint64_t, uint32_t)>("ExAllocatePoolWithTag");
   return pool(1, bytes, kStringTag);
 }
 void free_bytes(void* memory) {
-  const auto pool = reinterpret_cast<void(DXGKIT_NT_ABI*)(void*)>(
-      const_cast<void*>(find_export("ExFreePool")->address));
+  const auto pool = export_function<void DXGKIT_NT_ABI(void*)>("ExFreePool");
   pool(memory);
 }
 
@@ -411,8 +410,8 @@ DXGKIT_NT_ABI uint32_t number_of_clear_bits(Bitmap* map) {
   return count;
 }
 DXGKIT_NT_ABI uint32_t find_set_bits_and_clear(Bitmap* map, uint32_t count, uint32_t hint) {
-  const auto find = reinterpret_cast<uint32_t(DXGKIT_NT_ABI*)(Bitmap*, uint32_t, uint32_t)>(
-      const_cast<void*>(find_export("RtlFindSetBits")->address));
+  const auto find =
+      export_function<uint32_t DXGKIT_NT_ABI(Bitmap*, uint32_t, uint32_t)>("RtlFindSetBits");
   const uint32_t start = find(map, count, hint);
   if (start != UINT32_MAX) {
     for (uint32_t i = 0; i < count; ++i) put_bit(*map, start + i, false);

@@ -42,8 +42,7 @@ DXGKIT_NT_ABI void rtl_init_unicode_string(UnicodeString* string, const char16_t
 
 DXGKIT_NT_ABI void rtl_free_unicode_string(UnicodeString* string) {
   if (string->buffer == nullptr) return;
-  const auto free = reinterpret_cast<void(DXGKIT_NT_ABI*)(void*)>(
-      const_cast<void*>(find_export("ExFreePool")->address));
+  const auto free = export_function<void DXGKIT_NT_ABI(void*)>("ExFreePool");
   free(string->buffer);
   *string = {};
 }
@@ -53,8 +52,8 @@ DXGKIT_NT_ABI int32_t rtl_ansi_string_to_unicode_string(UnicodeString* out, cons
   const size_t bytes = (size_t{in->length} + 1) * sizeof(char16_t);
   if (bytes > UINT16_MAX) return ntstatus::kInvalidParameter;
   if (allocate != 0) {
-    const auto pool = reinterpret_cast<void*(DXGKIT_NT_ABI*)(uint32_t, uint64_t, uint32_t)>(
-        const_cast<void*>(find_export("ExAllocatePoolWithTag")->address));
+    const auto pool = export_function<void * DXGKIT_NT_ABI(uint32_t, uint64_t, uint32_t)>(
+        "ExAllocatePoolWithTag");
     out->buffer = static_cast<char16_t*>(pool(1, bytes, 0x74735452));  // "RTst"
     if (out->buffer == nullptr) return ntstatus::kNoMemory;
     out->maximum_length = static_cast<uint16_t>(bytes);

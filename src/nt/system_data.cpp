@@ -39,8 +39,7 @@ class Window {
 };
 
 void* current_thread() {
-  static const auto function = reinterpret_cast<void*(DXGKIT_NT_ABI*)()>(
-      const_cast<void*>(find_export("KeGetCurrentThread")->address));
+  static const auto function = export_function<void * DXGKIT_NT_ABI()>("KeGetCurrentThread");
   return function();
 }
 

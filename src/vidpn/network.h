@@ -51,8 +51,8 @@ std::vector<std::string> differences(const Network& before, const Network& after
 /// Empty if the invariants of Network hold; otherwise the fault.
 std::string validate(const Network& network);
 
-/// "1920x1080@60 (148500000 Hz, 2200x1125)"; "1024x768 pitch 4096 A8R8G8B8".
-std::string to_text(const Size& size);  // "1024x768"
+/// "1024x768"; "1920x1080@60 (148500000 Hz, 2200x1125)"; "1024x768 pitch 4096 A8R8G8B8".
+std::string to_text(const Size& size);
 std::string to_text(const Signal& signal);
 std::string to_text(const SourceMode& mode);
 

@@ -12,7 +12,6 @@
 namespace dxgkit::dxgk {
 namespace {
 
-constexpr uint32_t kPriorityNormal = 0x78000000;
 constexpr uint64_t kLargePageBytes = 65536;
 
 struct Broken {
@@ -236,7 +235,7 @@ Status check_allocation_info(const port::AllocationInfo& info, AdapterCore& core
                         "It is not 0; D3DDDI_ALLOCATIONPRIORITY_NORMAL is used.",
                         "Set AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL when you "
                         "have no preference."});
-    priority = kPriorityNormal;
+    priority = kAllocationPriorityNormal;
   }
   *desc = {};
   desc->size_bytes = size;

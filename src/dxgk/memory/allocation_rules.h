@@ -25,6 +25,9 @@ enum AllocationFlag : uint32_t {
   kAllocationAccessedPhysically = 1U << 15,  // from WDDM 2.0 on, as the next one
   kAllocationExplicitResidencyNotification = 1U << 16,
 };
+/// D3DDDI_ALLOCATIONPRIORITY_NORMAL.
+inline constexpr uint32_t kAllocationPriorityNormal = 0x78000000;
+
 /// Positions of DXGK_ALLOCATIONINFOFLAGS2, from WDDM 3.2 on.
 enum AllocationFlag2 : uint32_t { kAllocationNotifyEviction = 1U << 4 };
 

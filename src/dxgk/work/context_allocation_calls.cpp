@@ -18,7 +18,6 @@ namespace dxgkit::dxgk {
 namespace {
 
 constexpr const char* kCreate = "DxgkCbCreateContextAllocation";
-constexpr uint32_t kAllocationPriorityNormal = 0x78000000;
 
 /// InitContextResource tells the driver where its CPU sees what is CpuVisible, Protected and never
 /// in a memory segment: there for as long as the allocation lives.

@@ -15,8 +15,6 @@
 namespace dxgkit::port {
 namespace {
 
-constexpr DdiInfo kQuery{"DxgkDdiQueryAdapterInfo", nt::kPassiveLevel, DdiClass::kLevelZeroBeside};
-
 /// The entries that end or release something (LIFE-26).
 constexpr std::string_view kReleases[] = {"DxgkDdiStopDevice",     "DxgkDdiRemoveDevice",
                                           "DxgkDdiDestroyProcess", "DxgkDdiDestroyDevice",
@@ -152,15 +150,16 @@ void PortCore::probe_query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint3
       situations->reach(probe.type == kNoType ? verifier::Situation::kQueryUnknownType
                                               : verifier::Situation::kQuerySmallBuffer);
     }
-    DdiCall call(*this, kQuery, static_cast<uint64_t>(probe.type));
+    DdiCall call(*this, kQueryAdapterInfo, static_cast<uint64_t>(probe.type));
     const Status status = call(ddi.DxgkDdiQueryAdapterInfo, context,
                                static_cast<const DXGKARG_QUERYADAPTERINFO*>(&arguments));
-    static_cast<void>(output.check(*this, kQuery.name, "pOutputData for query type", probe.type));
+    static_cast<void>(
+        output.check(*this, kQueryAdapterInfo.name, "pOutputData for query type", probe.type));
     if (!is_success(status) || !call.completed()) continue;
     // Where one byte lacks, an answer changes something of what is there.
     const bool nearly_whole = probe.type == type && probe.bytes + 1 == out.size();
     if (nearly_whole && !output.first_change().has_value()) {
-      (void)violation("LIFE-30", kQuery.name,
+      (void)violation("LIFE-30", kQueryAdapterInfo.name,
                       fmt::format("It answered {} for query type {}, and wrote nothing into the {} "
                                   "bytes.",
                                   hex(status), static_cast<uint32_t>(type), probe.bytes),
@@ -168,7 +167,7 @@ void PortCore::probe_query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint3
                       "Return an error where OutputDataSize is too small.", Status::kSuccess);
     }
     if (probe.type != kNoType) continue;
-    (void)violation("LIFE-30", kQuery.name,
+    (void)violation("LIFE-30", kQueryAdapterInfo.name,
                     fmt::format("It answered {} for query type {:#x}, which does not exist.",
                                 hex(status), static_cast<uint32_t>(kNoType)),
                     "STATUS_NOT_SUPPORTED, or another error.",
@@ -191,10 +190,11 @@ Status PortCore::query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t 
                        GuardedOutput::kWideGuard);
   arguments.pOutputData = output.data();
   arguments.OutputDataSize = out_bytes;
-  DdiCall call(*this, kQuery, static_cast<uint64_t>(type));
+  DdiCall call(*this, kQueryAdapterInfo, static_cast<uint64_t>(type));
   const Status status = call(ddi.DxgkDdiQueryAdapterInfo, context,
                              static_cast<const DXGKARG_QUERYADAPTERINFO*>(&arguments));
-  const bool inside = output.finish(*this, kQuery.name, "pOutputData for query type", type);
+  const bool inside =
+      output.finish(*this, kQueryAdapterInfo.name, "pOutputData for query type", type);
   if (inside || !is_success(status)) return status;
   // Facts of the adapter by a driver that took another structure for the one asked for are not
   // believed. What a user mode driver asks is between the two of them.

@@ -32,6 +32,9 @@
 
 namespace dxgkit::port {
 
+inline constexpr DdiInfo kQueryAdapterInfo{"DxgkDdiQueryAdapterInfo", nt::kPassiveLevel,
+                                           DdiClass::kLevelZeroBeside};
+
 /// An adapter as its driver's table knows it: the driver, the host, the levels, the interrupt, the
 /// reporting of findings, and facts from the driver that several families need.
 ///

@@ -1,60 +1,30 @@
 // Which situation each call is. No driver is needed: the classes look at arguments and reports.
-#include "port/core/situations.h"
-
 #include <gtest/gtest.h>
 
-#include <array>
-#include <set>
-#include <string>
+#include "port/core/situation_tables_test.h"
 
 namespace dxgkit::port {
 namespace {
 
-using verifier::Situation;
-
-class SituationsTest : public ::testing::Test {
+class SituationsTest : public ::testing::Test, protected SituationWorld {
  protected:
-  /// Ids of the situations reached since the last call.
-  std::set<std::string> reached() {
-    std::set<std::string> out;
-    for (size_t i = 0; i < verifier::kSituations; ++i) {
-      const uint64_t now = log_.count(static_cast<Situation>(i));
-      if (now != seen_[i]) out.emplace(verifier::situation_catalogue()[i].id);
-      seen_[i] = now;
-    }
-    return out;
-  }
-  void submit(uint32_t node, uint32_t fence, void* context, PacketFlags flags = {}) {
-    SubmitArgs args;
-    args.node = NodeOrdinal{node};
-    args.fence = SubmissionFenceId{fence};
-    args.context = context;
-    args.flags = flags;
-    args.buffer.private_size_bytes = 8;
-    all_.work.submitted(args);
-  }
   void complete(uint32_t node, uint32_t fence) {
     InterruptReport report;
     report.type = InterruptReport::Type::kDmaCompleted;
     report.node = node;
     report.fence = fence;
-    all_.work.reported(report);
+    all.work.reported(report);
   }
   void preempted(uint32_t node, uint32_t last_completed) {
     InterruptReport report;
     report.type = InterruptReport::Type::kDmaPreempted;
     report.node = node;
     report.last_completed = last_completed;
-    all_.work.reported(report);
+    all.work.reported(report);
   }
 
-  verifier::SituationLog log_;
-  std::array<uint64_t, verifier::kSituations> seen_{};
-  Situations all_{log_};
   int one_ = 0, two_ = 0;  // contexts
 };
-
-using Ids = std::set<std::string>;
 
 TEST_F(SituationsTest, ASubmissionMeetsAnIdleOrABusyNode) {
   submit(0, 1, &one_);
@@ -75,25 +45,25 @@ TEST_F(SituationsTest, ASubmissionMeetsAnIdleOrABusyNode) {
 }
 
 TEST_F(SituationsTest, PreemptionFindsWhatIsOpenAndTheAnswerSaysWhatComesBack) {
-  all_.work.preempt(NodeOrdinal{0}, true);
+  all.work.preempt(NodeOrdinal{0}, true);
   EXPECT_EQ(reached(), Ids{"preempt.idle"});
   preempted(0, 0);
   EXPECT_EQ(reached(), Ids{});
   submit(0, 1, &one_);
   submit(0, 2, &one_);
   reached();
-  all_.work.preempt(NodeOrdinal{0}, false);
+  all.work.preempt(NodeOrdinal{0}, false);
   EXPECT_EQ(reached(), Ids{"preempt.several"});
   preempted(0, 1);
   EXPECT_EQ(reached(), Ids{"preempt.some-given-back"});
   submit(0, 3, &one_, {.resubmission = true});
   EXPECT_EQ(reached(), (Ids{"submit.idle-node", "submit.resubmission"}));
-  all_.work.preempt(NodeOrdinal{0}, false);
+  all.work.preempt(NodeOrdinal{0}, false);
   EXPECT_EQ(reached(), (Ids{"preempt.again", "preempt.one"}));
   preempted(0, 1);
   EXPECT_EQ(reached(), Ids{"preempt.all-given-back"});
   submit(0, 4, &one_);
-  all_.work.preempt(NodeOrdinal{0}, false);
+  all.work.preempt(NodeOrdinal{0}, false);
   reached();
   complete(0, 4);
   reached();
@@ -106,20 +76,20 @@ TEST_F(SituationsTest, ResetsAndPowerMarkTheNextSubmissionOfEachNode) {
   submit(0, 2, &one_);
   submit(1, 1, &one_);
   reached();
-  all_.work.reset_engine(NodeOrdinal{0});
+  all.work.reset_engine(NodeOrdinal{0});
   EXPECT_EQ(reached(),
             (Ids{"timeout.engine-busy", "timeout.engine-other-busy", "timeout.engine-several"}));
   submit(0, 3, &one_);
   EXPECT_EQ(reached(), (Ids{"submit.after-reset", "submit.idle-node", "submit.other-node-busy"}));
-  all_.work.reset_adapter();
+  all.work.reset_adapter();
   EXPECT_EQ(reached(), Ids{"timeout.adapter-busy"});
-  all_.work.reset_adapter();
+  all.work.reset_adapter();
   EXPECT_EQ(reached(), Ids{"timeout.adapter-idle"});
-  all_.work.power_is_back();
+  all.work.power_is_back();
   submit(1, 2, &one_);
   EXPECT_EQ(reached(), (Ids{"submit.after-power", "submit.after-reset", "submit.idle-node",
                             "submit.second-node"}));
-  all_.work.removed();
+  all.work.removed();
   EXPECT_EQ(reached(), (Ids{"removal.busy", "removal.surprise"}));
 }
 
@@ -144,13 +114,13 @@ TEST_F(SituationsTest, PatchesLookAtThePartAndAtEachOfItsElements) {
   args.allocation_count = entries.size();
   args.patches = elements.data();
   args.patch_count = args.patch_length = 1;
-  all_.work.patched(args, segments);
+  all.work.patched(args, segments);
   EXPECT_EQ(reached(), (Ids{"patch.memory-address", "patch.written"}));
   args.slice = {.start = 16, .end = 32, .private_start = 4};
   args.patch_count = 4;
   args.patch_start = 1;
   args.patch_length = 2;
-  all_.work.patched(args, segments);
+  all.work.patched(args, segments);
   EXPECT_EQ(reached(), (Ids{"patch.aperture-address", "patch.elements-behind-end",
                             "patch.elements-behind-start", "patch.null-entry",
                             "patch.part-before-end", "patch.part-behind-start",
@@ -159,17 +129,17 @@ TEST_F(SituationsTest, PatchesLookAtThePartAndAtEachOfItsElements) {
   args.patch_start = 3;
   args.patch_length = 1;
   args.context = &two_;
-  all_.work.patched(args, segments);
+  all.work.patched(args, segments);
   EXPECT_EQ(reached(), (Ids{"patch.allocation-offset", "patch.elements-behind-start",
                             "patch.memory-address", "patch.other-context", "patch.written"}));
   // Only what comes again is patched again: another buffer may lie at the same place.
-  all_.work.patched(args, segments);
+  all.work.patched(args, segments);
   EXPECT_FALSE(reached().contains("patch.again"));
   args.flags.resubmission = true;
-  all_.work.patched(args, segments);
+  all.work.patched(args, segments);
   EXPECT_TRUE(reached().contains("patch.again"));
   entries[0].set(true, SegmentId{1}, 0x5000);
-  all_.work.patched(args, segments);
+  all.work.patched(args, segments);
   const Ids moved = reached();
   EXPECT_TRUE(moved.contains("patch.again-moved"));
   EXPECT_FALSE(moved.contains("patch.again"));
@@ -189,7 +159,7 @@ TEST_F(SituationsTest, PagingLooksAtTheOperationTheRoomAndTheAnswer) {
   args.operation = &operation;
   BuildPagingResult result;
   result.room_bytes = 4096;
-  all_.paging.built(args, result);
+  all.paging.built(args, result);
   EXPECT_EQ(reached(), (Ids{"transfer.contiguous-pages", "transfer.not-idle", "transfer.odd-pages",
                             "transfer.to-segment"}));
   pages[1] = 20;
@@ -200,7 +170,7 @@ TEST_F(SituationsTest, PagingLooksAtTheOperationTheRoomAndTheAnswer) {
   args.buffer_offset = 64;
   result.room_bytes = 100;
   result.status = Status::kGraphicsInsufficientDmaBuffer;
-  all_.paging.built(args, result);
+  all.paging.built(args, result);
   EXPECT_EQ(reached(),
             (Ids{"paging.behind-other-work", "paging.insufficient", "transfer.behind-start",
                  "transfer.little-room", "transfer.mdl-behind-start", "transfer.middle",
@@ -216,7 +186,7 @@ TEST_F(SituationsTest, PagingLooksAtTheOperationTheRoomAndTheAnswer) {
   args = {};
   args.operation = &operation;
   result = {};
-  all_.paging.built(args, result);
+  all.paging.built(args, result);
   EXPECT_EQ(reached(),
             (Ids{"page-table.behind-start", "page-table.by-cpu", "page-table.invalid",
                  "page-table.leaf", "page-table.memory-segment", "page-table.read-only"}));
@@ -224,47 +194,47 @@ TEST_F(SituationsTest, PagingLooksAtTheOperationTheRoomAndTheAnswer) {
   operation.page_table.level = 1;
   operation.page_table.mode = PageTableUpdateMode::kGpuPhysical;
   operation.page_table.process = &two_;
-  all_.paging.built(args, result);
+  all.paging.built(args, result);
   EXPECT_EQ(reached(), (Ids{"page-table.by-cpu", "page-table.by-physical-address",
                             "page-table.directory", "page-table.second-process"}));
-  all_.paging.root_set(&one_, {});
+  all.paging.root_set(&one_, {});
   EXPECT_EQ(reached(), Ids{"root.set"});
-  all_.paging.root_set(&one_, {});
+  all.paging.root_set(&one_, {});
   EXPECT_EQ(reached(), (Ids{"root.again", "root.set"}));
 }
 
 TEST_F(SituationsTest, ObjectsAreCountedAndKeptByAge) {
-  all_.objects.device_made(Status::kSuccess);
+  all.objects.device_made(Status::kSuccess);
   EXPECT_EQ(reached(), Ids{});
-  all_.objects.device_made(Status::kNoMemory);
+  all.objects.device_made(Status::kNoMemory);
   EXPECT_EQ(reached(), Ids{"device.no-memory"});
-  all_.objects.device_made(Status::kSuccess);
+  all.objects.device_made(Status::kSuccess);
   EXPECT_EQ(reached(), Ids{"device.second"});
-  all_.objects.device_gone();
-  all_.objects.device_gone();
-  all_.objects.device_made(Status::kSuccess);
+  all.objects.device_gone();
+  all.objects.device_gone();
+  all.objects.device_made(Status::kSuccess);
   EXPECT_EQ(reached(), Ids{});
-  all_.objects.context_made(&one_, NodeOrdinal{0}, true, Status::kSuccess);
+  all.objects.context_made(&one_, NodeOrdinal{0}, true, Status::kSuccess);
   EXPECT_EQ(reached(), Ids{"context.system"});
-  all_.objects.context_made(&two_, NodeOrdinal{1}, false, Status::kSuccess);
+  all.objects.context_made(&two_, NodeOrdinal{1}, false, Status::kSuccess);
   EXPECT_EQ(reached(), (Ids{"context.first", "context.second-node"}));
-  all_.objects.context_gone(&one_);
+  all.objects.context_gone(&one_);
   EXPECT_EQ(reached(), Ids{"context.destroyed-out-of-order"});
-  all_.objects.context_gone(&two_);
+  all.objects.context_gone(&two_);
   EXPECT_EQ(reached(), Ids{});
   std::array<std::byte, 4> data;
   std::array<AllocationInfo, 2> infos;
   infos[0].private_data = data;
-  all_.objects.allocations_made(std::span(infos).first(1), false, Status::kInvalidParameter);
+  all.objects.allocations_made(std::span(infos).first(1), false, Status::kInvalidParameter);
   EXPECT_EQ(reached(), Ids{"allocation.refused"});
-  all_.objects.allocations_made(infos, true, Status::kSuccess);
+  all.objects.allocations_made(infos, true, Status::kSuccess);
   EXPECT_EQ(reached(),
             (Ids{"allocation.no-private-data", "allocation.resource", "allocation.several"}));
-  all_.objects.opened(1, true);
+  all.objects.opened(1, true);
   EXPECT_EQ(reached(), Ids{"open.creator"});
-  all_.objects.opened(2, false);
+  all.objects.opened(2, false);
   EXPECT_EQ(reached(), (Ids{"open.other-device", "open.several"}));
-  all_.objects.escaped(0);
+  all.objects.escaped(0);
   EXPECT_EQ(reached(), (Ids{"escape.any", "escape.no-data"}));
 }
 
@@ -273,40 +243,40 @@ TEST_F(SituationsTest, PresentsAreOfAWholePictureOrOfParts) {
   PresentDisplayOnlyArgs args;
   args.pitch_bytes = 64 * 4;
   args.dirty = std::span(dirty).first(1);
-  all_.display.presented(args);
+  all.display.presented(args);
   EXPECT_EQ(reached(), Ids{"present-display-only.whole"});
   args.pitch_bytes = 64 * 4 + 16;
   args.dirty = std::span(dirty).last(1);
-  all_.display.presented(args);
+  all.display.presented(args);
   EXPECT_EQ(reached(), (Ids{"present-display-only.part", "present-display-only.pitch"}));
   const std::array<MoveRect, 1> moves{MoveRect{0, 0, {1, 1, 9, 9}}};
   args.pitch_bytes = 64 * 4;
   args.moves = moves;
   args.dirty = {};
-  all_.display.visible(0, false);
-  all_.display.presented(args);
+  all.display.visible(0, false);
+  all.display.presented(args);
   EXPECT_EQ(reached(),
             (Ids{"present-display-only.hidden", "present-display-only.moves", "vidpn.hidden"}));
-  all_.display.committed();
+  all.display.committed();
   EXPECT_EQ(reached(), Ids{"vidpn.commit"});
-  all_.display.committed();
+  all.display.committed();
   EXPECT_EQ(reached(), Ids{"vidpn.commit-second"});
-  all_.display.pointer_moved(-1, 5, false);
+  all.display.pointer_moved(-1, 5, false);
   EXPECT_EQ(reached(), (Ids{"pointer.hidden", "pointer.moved", "pointer.outside"}));
 }
 
 TEST_F(SituationsTest, QuestionsAndPower) {
-  all_.life.queried(1);
+  all.life.queried(1);
   EXPECT_EQ(reached(), Ids{});
-  all_.life.queried(1);
+  all.life.queried(1);
   EXPECT_EQ(reached(), Ids{"query.again"});
-  all_.life.power_set(false, false, true);
+  all.life.power_set(false, false, true);
   EXPECT_EQ(reached(), (Ids{"power.hibernate", "power.sleep"}));
-  all_.life.queried(0);  // UMDRIVERPRIVATE
+  all.life.queried(0);  // UMDRIVERPRIVATE
   EXPECT_EQ(reached(), (Ids{"query.during-power", "query.umd-private"}));
-  all_.life.power_set(false, true, true);
+  all.life.power_set(false, true, true);
   EXPECT_EQ(reached(), Ids{"power.wake"});
-  all_.life.power_set(true, false, false);
+  all.life.power_set(true, false, false);
   EXPECT_EQ(reached(), Ids{"power.child-sleep"});
 }
 

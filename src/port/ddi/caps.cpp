@@ -15,8 +15,6 @@
 namespace dxgkit::port {
 namespace {
 
-constexpr DdiInfo kQueryAdapterInfo{"DxgkDdiQueryAdapterInfo", nt::kPassiveLevel,
-                                    DdiClass::kLevelZeroBeside};
 constexpr DdiInfo kGetNodeMetadata{"DxgkDdiGetNodeMetadata", nt::kPassiveLevel,
                                    DdiClass::kLevelZero};
 constexpr uint32_t kMaxSegments =

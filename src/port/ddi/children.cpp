@@ -8,6 +8,7 @@
 #include "port/core/ddi_call.h"
 #include "port/core/guarded_output.h"
 #include "port/core/port_core.h"
+#include "port/ddi/wire.h"
 
 namespace dxgkit::port {
 namespace {
@@ -22,9 +23,6 @@ constexpr DdiInfo kQueryDeviceDescriptor{"DxgkDdiQueryDeviceDescriptor", nt::kPa
 constexpr uint32_t kChildrenMax = 4096;
 constexpr uint32_t kDescriptorBlock = 128;  // of an EDID
 constexpr uint32_t kDescriptorBlocksMax = 256;
-
-/// The initial value of a byte that the driver must write: neither TRUE nor FALSE.
-constexpr BOOLEAN kPoisonConnected = 0xA5;
 
 ChildInfo child_of(const DXGK_CHILD_DESCRIPTOR& descriptor) {
   ChildInfo child;
@@ -120,12 +118,12 @@ Result<bool> ChildPort::query_child_status(uint32_t child, bool non_destructive_
   DXGK_CHILD_STATUS answer{};
   answer.Type = StatusConnection;
   answer.ChildUid = child;
-  answer.HotPlug.Connected = kPoisonConnected;
+  answer.HotPlug.Connected = kPoisonByte;
   DdiCall call(core_, kQueryChildStatus, child);
   const Status status = call(core_.ddi.DxgkDdiQueryChildStatus, core_.context, &answer,
                              static_cast<BOOLEAN>(non_destructive_only ? TRUE : FALSE));
   if (!is_success(status)) return Error(status);
-  if (answer.HotPlug.Connected == kPoisonConnected) {
+  if (answer.HotPlug.Connected == kPoisonByte) {
     (void)core_.violation(
         "CAPS-08", kQueryChildStatus.name,
         fmt::format("It succeeded for child {} without writing HotPlug.Connected.", child),

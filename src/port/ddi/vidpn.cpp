@@ -6,6 +6,7 @@
 #include "port/core/ddi_call.h"
 #include "port/core/port_core.h"
 #include "port/ddi/unwritten.h"
+#include "port/ddi/wire.h"
 
 namespace dxgkit::port {
 namespace {
@@ -27,9 +28,6 @@ constexpr DdiInfo kUpdateActiveVidPnPresentPath{"DxgkDdiUpdateActiveVidPnPresent
                                                 verifier::Situation::kVidpnActivePath};
 constexpr DdiInfo kSetVidPnSourceVisibility{"DxgkDdiSetVidPnSourceVisibility", nt::kPassiveLevel,
                                             DdiClass::kLevelTwo};
-
-/// The initial value of a byte that the driver must write: neither TRUE nor FALSE.
-constexpr BOOLEAN kPoisonBoolean = 0xA5;
 
 D3DKMDT_HVIDPN vidpn_of(void* handle) { return static_cast<D3DKMDT_HVIDPN>(handle); }
 
@@ -63,14 +61,14 @@ Result<bool> VidPnPort::is_supported_vidpn(void* vidpn) {
   if (core_.ddi.DxgkDdiIsSupportedVidPn == nullptr) return Error(Status::kNotSupported);
   DXGKARG_ISSUPPORTEDVIDPN arguments{};
   arguments.hDesiredVidPn = vidpn_of(vidpn);
-  arguments.IsVidPnSupported = kPoisonBoolean;
+  arguments.IsVidPnSupported = kPoisonByte;
   if (core_.situations != nullptr) [[unlikely]]
     core_.situations->reach(vidpn == nullptr ? verifier::Situation::kVidpnNoneSupported
                                              : verifier::Situation::kVidpnIsSupported);
   DdiCall call(core_, kIsSupportedVidPn);
   const Status status = call(core_.ddi.DxgkDdiIsSupportedVidPn, core_.context, &arguments);
   if (!is_success(status)) return Error(status);
-  if (arguments.IsVidPnSupported == kPoisonBoolean) {
+  if (arguments.IsVidPnSupported == kPoisonByte) {
     (void)core_.violation(
         "CAPS-08", kIsSupportedVidPn.name, "It succeeded without writing IsVidPnSupported.",
         "IsVidPnSupported tells whether the VidPN can be made functional.",

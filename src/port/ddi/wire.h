@@ -9,7 +9,7 @@ namespace dxgkit::port {
 
 /// The initial values of outputs that a call must write, and of members that must stay unchanged.
 inline constexpr uint32_t kPoison = 0xA5A5A5A5;
-inline constexpr int kPoisonByte = 0xA5;
+inline constexpr int kPoisonByte = 0xA5;  // as a BOOLEAN neither TRUE nor FALSE
 
 /// A D3DKMT handle in a member that is a pointer in the ABI.
 inline void* handle_of(uint32_t handle) { return reinterpret_cast<void*>(uint64_t{handle}); }
