@@ -267,7 +267,7 @@ void Kernel::bug_check(verifier::Finding&& given) {
     if (finding.place.image.empty()) finding.place = place_of(frame.caller());
     if (finding.ddi != frame.name()) finding.actual += fmt::format(" (inside {})", frame.name());
     findings_.report(finding);
-    if (!impl_->dead.exchange(true) && impl_->fatal_handler) impl_->fatal_handler(finding);
+    if (!dead_.exchange(true) && impl_->fatal_handler) impl_->fatal_handler(finding);
   }
   frame.abandon();
 }
@@ -275,8 +275,6 @@ void Kernel::bug_check(verifier::Finding&& given) {
 void Kernel::set_fatal_handler(std::function<void(const verifier::Finding&)> handler) {
   impl_->fatal_handler = std::move(handler);
 }
-
-bool Kernel::driver_is_dead() const { return impl_->dead.load(std::memory_order_relaxed); }
 
 void Kernel::set_initialize_hook(InitializeHook hook) { impl_->initialize_hook = std::move(hook); }
 

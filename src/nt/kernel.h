@@ -373,7 +373,7 @@ class Kernel {
   /// port stops its adapter.
   void set_fatal_handler(std::function<void(const verifier::Finding&)> handler);
   /// True after bug_check: the driver must not be called again.
-  bool driver_is_dead() const;
+  bool driver_is_dead() const { return dead_.load(std::memory_order_relaxed); }
 
   /// The objects that the driver has not released, in a fixed order. Call it when the driver is
   /// quiet (after Unload).
@@ -462,6 +462,7 @@ class Kernel {
   void images_changed();
 
   uint64_t code_low_ = 0, code_bytes_ = 0;  // the first image
+  std::atomic<bool> dead_{false};           // beside the code: each call of a DDI reads both
   bool several_images_ = false;
   std::atomic<runtime::DurationNs> hang_limit_{0};
   uint32_t stack_bytes_ = 0;  // config().driver_stack_bytes in whole pages

@@ -135,7 +135,6 @@ struct Kernel::Impl {
   std::shared_ptr<Executive> executive;
   Doors doors;
   EmulatorStubs emulator;
-  std::atomic<bool> dead{false};                    // read without the lock on hot paths
   std::atomic<std::byte> stack_fill{std::byte{0}};  // see stack_fill.h
   // Futex word, 1: the kernel ends, and waiting driver threads are abandoned.
   std::atomic<uint32_t> ending{0};
