@@ -53,7 +53,7 @@ enum class EventKind : uint16_t {
   kApertureUnmapped = 47,
   kLocked = 48,
   kUnlocked = 49,
-  kPagingOperation = 50,  // a operation, b packet, c bytes
+  kPagingOperation = 50,  // a operation, b allocation, c bytes, d bytes of the buffer
   // A process's budget or its usage changed. a process, b group (0 local, 1 non-local), c budget,
   // d usage, both in bytes.
   kBudget = 51,

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
+#include <random>
 
 #include "tests/support/covers.h"
 #include "vidsch/scheduler_fixture_test.h"
@@ -142,6 +144,45 @@ TEST_F(TurnsTest, AQuantumBeginsWhenTheTimeIsKnown) {
   scheduler_->pump(121 * kMs);
   EXPECT_EQ(engine_.preemptions.size(), 1U);
   EXPECT_FALSE(scheduler_->quantum_deadline().has_value()) << "asked already";
+}
+
+// Contexts of two nodes that do not fit into memory together. The contexts of one node leave some
+// of it to those of the other. On hardware that begins a preempted packet again, a context in debt
+// may run only because those whose turn it is wait for the memory that its own packet holds: it
+// must come to its end, or nobody does.
+TEST_F(TurnsTest, EachContextGetsOnThoughMemoryIsShortAndPacketsBeginAgain) {
+  DXGKIT_COVERS("SCHED-10");
+  for (uint32_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE(seed);
+    std::minstd_rand random(seed);
+    const bool preemptible = seed % 2 != 0;
+    SharedEngine engine({{.node = NodeOrdinal{0}, .preemptible = preemptible},
+                         {.node = NodeOrdinal{1}, .preemptible = preemptible}},
+                        {}, SharedEngine::OnPreemption::kStartOver);
+    constexpr uint32_t kMemory = 8;
+    uint32_t used = 0;
+    std::map<uint64_t, uint32_t> needs;  // by context
+    engine.on_prepare = [&](uint64_t context) {
+      if (used + needs[context] > kMemory) return EnginePort::Prepare::kBusy;
+      used += needs[context];
+      return EnginePort::Prepare::kReady;
+    };
+    engine.on_retired = [&](uint64_t context) { used -= needs[context]; };
+    constexpr uint64_t kContexts = 6;
+    for (uint64_t id = 1; id <= kContexts; ++id) {
+      needs[id] = 1 + static_cast<uint32_t>(random() % kMemory);
+      const int64_t length_ns = (1 + static_cast<int64_t>(random() % 60)) * kMs;
+      engine.add(id, {.node = NodeOrdinal{static_cast<uint32_t>(id % 2)}}, length_ns,
+                 1 + random() % 4);
+    }
+    for (int minute = 1; minute <= 3; ++minute) {
+      std::map<uint64_t, size_t> before;
+      for (const auto& [id, context] : engine.contexts) before[id] = context.done;
+      engine.run_until(minute * 60'000 * kMs);
+      for (const auto& [id, context] : engine.contexts)
+        ASSERT_GT(context.done, before[id]) << "context " << id << " in minute " << minute;
+    }
+  }
 }
 
 // The earliest of several nodes counts.

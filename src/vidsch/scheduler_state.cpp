@@ -391,14 +391,18 @@ bool Scheduler::Impl::retry_one() {
 }
 
 /// True if a packet of the context may be prepared below the gate of refused packets: the context's
-/// turn on the node is earlier than theirs.
+/// turn on their node is earlier than theirs, or its packet is older than those of another node.
 bool Scheduler::Impl::passes_gate(const Context& context) const {
   for (const Context* busy = busy_.front(); busy != nullptr;
        busy = IntrusiveList<Context, &Context::busy_link>::next(busy)) {
     const size_t gate = gate_of(*busy);
     if (context.level >= gate) continue;
     const bool equal = gate == busy->level + 1 && busy->level == context.level;
-    if (!equal || busy->node != context.node || busy->turn < context.turn) return false;
+    // Nodes have no turns among each other: the older packet goes first, so that no node keeps all
+    // memory.
+    const bool before = busy->node == context.node ? busy->turn < context.turn
+                                                   : busy->cursor->order < context.cursor->order;
+    if (!equal || before) return false;
   }
   return true;
 }
@@ -567,7 +571,7 @@ void Scheduler::Impl::requeue(NodeState& node) {
     Packet& head = *node.ring.front();
     const int64_t ran_ns = now_ns_ - node.progress_ns;
     charge(node, head, ran_ns);
-    if (node.preempting_quantum && ran_ns >= slice(node, head.context->level)) ++head.quanta_lost;
+    if (node.preempting_quantum) ++head.quanta_lost;
   }
   node.preempting_quantum = false;
   for (Packet* packet : node.ring) {

@@ -148,6 +148,7 @@ class Verify(Cli):
                 ("first_part_only", 1, "passes", "REND-29"),
                 ("room_ignored", 3, "passes", "REND-08"),
                 ("patch_room_ignored", 3, "worlds", "REND-08"),
+                ("contexts_lost_asleep", 1, "storms", "REND-31"),
                 ("later_pass_unlisted", 1, "passes", "REND-29"),
                 ("passes_stand_still", 1, "passes", "REND-09"),
                 ("context_too_many", 1, "many-contexts", "SCHED-05"),

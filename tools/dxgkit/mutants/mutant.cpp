@@ -571,6 +571,11 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
     data->DxgkDdiStartDevice = start_undisturbed;
     data->DxgkDdiInterruptRoutine = dismiss_nothing;
   }
+  if (chosen("contexts_lost_asleep")) {
+    data->DxgkDdiCreateContext = keep_context;
+    data->DxgkDdiSetPowerState = lose_contexts;
+    data->DxgkDdiRender = render_in_lost_context;
+  }
   if (chosen("sleep_forgets") || chosen("reset_forgets")) {
     if (chosen("sleep_forgets")) data->DxgkDdiSetPowerState = forget_asleep;
     if (chosen("reset_forgets")) data->DxgkDdiResetFromTimeout = forget_in_reset;

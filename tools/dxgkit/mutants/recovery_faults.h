@@ -184,6 +184,34 @@ BOOLEAN NTAPI dismiss_nothing(const PVOID adapter, ULONG message) {
   if (whole.DxgkDdiInterruptRoutine(adapter, message)) interrupted = TRUE;
   return interrupted;
 }
+/// The device forgets its contexts in a sleep, and nobody sets them up again.
+constexpr ULONG kContextsKept = 256;
+struct KeptContext {
+  HANDLE context;
+  LONG naps;
+} kept_contexts[kContextsKept];
+LONG kept_count, naps;
+NTSTATUS NTAPI keep_context(IN_CONST_HANDLE device, INOUT_PDXGKARG_CREATECONTEXT args) {
+  const NTSTATUS status = whole.DxgkDdiCreateContext(device, args);
+  const auto place = static_cast<ULONG>(InterlockedIncrement(&kept_count)) % kContextsKept;
+  if (NT_SUCCESS(status)) kept_contexts[place] = {args->hContext, naps};
+  return status;
+}
+NTSTATUS NTAPI lose_contexts(const PVOID adapter, ULONG uid, DEVICE_POWER_STATE state,
+                             POWER_ACTION action) {
+  if (state != PowerDeviceD0) InterlockedIncrement(&naps);
+  return whole.DxgkDdiSetPowerState(adapter, uid, state, action);
+}
+NTSTATUS NTAPI render_in_lost_context(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  // The youngest of that handle: memory comes again.
+  for (ULONG back = 0; back < kContextsKept; ++back) {
+    const KeptContext& one = kept_contexts[(static_cast<ULONG>(kept_count) - back) % kContextsKept];
+    if (one.context != context) continue;
+    if (one.naps != naps) return STATUS_ILLEGAL_INSTRUCTION;
+    break;
+  }
+  return whole.DxgkDdiRender(context, args);
+}
 /// What is completed is forgotten in a sleep or a reset, until the next submission.
 BOOLEAN forgetful;
 NTSTATUS NTAPI forget_asleep(const PVOID adapter, ULONG uid, DEVICE_POWER_STATE state,

@@ -302,6 +302,17 @@ Answer<std::vector<std::byte>> Bench::context_data(uint32_t node) {
   return (*code)->pack_context(node);
 }
 
+void Bench::freeze(bool frozen) {
+  frozen_ = frozen ? 1 : 0;
+  runtime_.wake_all(frozen_);
+}
+
+void Bench::wait_while_frozen() {
+  if (frozen_ == 0) return;
+  const runtime::WaitReason reason(runtime_, "its process to be thawed");
+  while (frozen_ != 0) runtime_.wait(frozen_, 1);
+}
+
 Answer<void> Bench::in_parallel(size_t count, const std::function<Answer<void>(size_t)>& body) {
   std::vector<Answer<void>> answers(count);
   std::vector<std::unique_ptr<runtime::Thread>> threads;

@@ -4,6 +4,7 @@
 #include <d3dkmthk.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
@@ -110,6 +111,10 @@ class Bench {
   void came_back() {
     if (heartbeat_ != nullptr) heartbeat_->beat();
   }
+  /// The processes of clients stand still while the machine sleeps: calls that they are in end, and
+  /// they make no other, and touch no memory, until that is over. Clients wait for it themselves.
+  void freeze(bool frozen);
+  void wait_while_frozen();
 
   runtime::Runtime& runtime() { return runtime_; }
   /// The driver's kernel; a driver is loaded.
@@ -220,6 +225,7 @@ class Bench {
   std::optional<dxgk::Luid> luid_;
   std::optional<dxgk::Exercise> exercise_;
   std::unique_ptr<Plugin::Instance> client_code_;
+  std::atomic<uint32_t> frozen_{0};  // 1: clients wait
 };
 
 /// A context with its buffers, as its process sees it.
@@ -305,6 +311,8 @@ class Client {
   /// True if the device was lost to a page fault.
   bool page_faulted(D3DKMT_HANDLE device);
 
+  /// Calls of try_render and try_submit so far.
+  uint64_t submissions() const { return submissions_; }
   NTSTATUS query_umd_private(std::span<std::byte> data);
   /// The same with a buffer of the plug-in's size, for a call that says nothing by its answer.
   void ask_umd_private();
@@ -333,10 +341,15 @@ class Client {
     uint64_t value = 0;  // the last value that was given out
   };
   Answer<PagingQueue*> paging_queue(D3DKMT_HANDLE device);
+  void begin_call() {
+    bench_.came_back();
+    bench_.wait_while_frozen();
+  }
 
   Bench& bench_;
   dxgk::Process& process_;
   D3DKMT_HANDLE adapter_ = 0;
+  uint64_t submissions_ = 0;
   std::map<D3DKMT_HANDLE, PagingQueue> paging_queues_;  // by device
 };
 
@@ -363,7 +376,8 @@ class Job {
   Answer<bool> spoilt();
   /// Records only: the work is then in the context's buffers. Not for GPU virtual addresses.
   Answer<DxgkitClientJob> record(ClientContext& context, uint64_t busy_ns = 0);
-  /// After the work is done: the plug-in's check of the bytes.
+  /// After the work is done: the plug-in's check of the bytes. The error also says what happened to
+  /// the wrong memory.
   Answer<void> check();
   Answer<void> destroy();
   std::span<const ClientAllocation> allocations() const { return allocations_; }
@@ -420,6 +434,7 @@ class Job {
   /// The caller submits the commands' address.
   Answer<DxgkitClientJob> record_virtual(uint64_t busy_ns);
   Answer<void> submit_virtual(const ClientContext& context, uint64_t busy_ns, bool null_rendering);
+  std::string history() const;
 
   Bench& bench_;
   Client& client_;
@@ -434,6 +449,7 @@ class Job {
   uint64_t commands_address_ = 0;    // 0: addresses are not virtual
   std::vector<uint64_t> addresses_;  // by allocation; empty while unmapped
   std::vector<std::byte> private_data_;
+  uint64_t submission_ = 0;  // of the client's, the one that ran it last; 0: none
 };
 
 }  // namespace dxgkit::tool::verify

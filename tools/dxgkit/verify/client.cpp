@@ -16,7 +16,7 @@ Client::Client(Bench& bench, std::string name)
 Client::~Client() { bench_.system().end_process(process_); }
 
 Answer<void> Client::open_adapter() {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_OPENADAPTERFROMLUID open{};
   open.AdapterLuid.LowPart = bench_.luid().low;
@@ -27,7 +27,7 @@ Answer<void> Client::open_adapter() {
 }
 
 Answer<void> Client::close_adapter() {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   const D3DKMT_CLOSEADAPTER close{.hAdapter = adapter_};
   return check_answer("D3DKMTCloseAdapter", D3DKMTCloseAdapter(&close));
@@ -40,7 +40,7 @@ Answer<D3DKMT_HANDLE> Client::create_device() {
 }
 
 NTSTATUS Client::try_create_device(D3DKMT_HANDLE* device) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_CREATEDEVICE create{};
   create.hAdapter = adapter_;
@@ -50,7 +50,7 @@ NTSTATUS Client::try_create_device(D3DKMT_HANDLE* device) {
 }
 
 Answer<void> Client::destroy_device(D3DKMT_HANDLE device) {
-  bench_.came_back();
+  begin_call();
   paging_queues_.erase(device);
   const thunks::ClientScope scope(bench_.system(), process_);
   const D3DKMT_DESTROYDEVICE destroy{.hDevice = device};
@@ -70,7 +70,7 @@ Answer<ClientContext> Client::create_context(D3DKMT_HANDLE device, uint32_t node
 NTSTATUS Client::try_create_context(D3DKMT_HANDLE device, uint32_t node,
                                     std::span<const std::byte> private_data,
                                     ClientContext* context) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   std::vector<std::byte> data(private_data.begin(), private_data.end());
   if (bench_.gpu_addresses()) {
@@ -110,14 +110,14 @@ NTSTATUS Client::try_create_context(D3DKMT_HANDLE device, uint32_t node,
 }
 
 Answer<void> Client::destroy_context(D3DKMT_HANDLE context) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   const D3DKMT_DESTROYCONTEXT destroy{.hContext = context};
   return check_answer("D3DKMTDestroyContext", D3DKMTDestroyContext(&destroy));
 }
 
 Answer<void> Client::set_priority(D3DKMT_HANDLE context, int32_t priority) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_SETCONTEXTSCHEDULINGPRIORITY set{};
   set.hContext = context;
@@ -140,7 +140,7 @@ Answer<D3DKMT_HANDLE> Client::create_allocations(D3DKMT_HANDLE device,
 NTSTATUS Client::try_create_allocations(D3DKMT_HANDLE device,
                                         std::span<ClientAllocation> allocations, Grouping grouping,
                                         D3DKMT_HANDLE* out) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   std::vector<D3DDDI_ALLOCATIONINFO2> infos(allocations.size());
   for (size_t i = 0; i < infos.size(); ++i) {
@@ -163,7 +163,7 @@ NTSTATUS Client::try_create_allocations(D3DKMT_HANDLE device,
 
 NTSTATUS Client::try_open_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE global, size_t count,
                                    D3DKMT_HANDLE* resource) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_QUERYRESOURCEINFO query{};
   query.hDevice = device;
@@ -190,7 +190,7 @@ NTSTATUS Client::try_open_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE global, s
 }
 
 NTSTATUS Client::try_escape(D3DKMT_HANDLE device, std::span<std::byte> data) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_ESCAPE escape{};
   escape.hAdapter = adapter_;
@@ -209,7 +209,7 @@ NTSTATUS Client::try_create_allocation(D3DKMT_HANDLE device, ClientAllocation& a
 
 Answer<void> Client::destroy_allocations(D3DKMT_HANDLE device,
                                          std::span<const D3DKMT_HANDLE> handles) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_DESTROYALLOCATION2 destroy{};
   destroy.hDevice = device;
@@ -219,7 +219,7 @@ Answer<void> Client::destroy_allocations(D3DKMT_HANDLE device,
 }
 
 Answer<void> Client::destroy_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE resource) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_DESTROYALLOCATION2 destroy{};
   destroy.hDevice = device;
@@ -228,17 +228,18 @@ Answer<void> Client::destroy_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE resour
 }
 
 Answer<std::byte*> Client::lock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_LOCK2 lock{};
   lock.hDevice = device;
   lock.hAllocation = allocation;
   DXGKIT_VERIFY_TRY(check_answer("D3DKMTLock2", D3DKMTLock2(&lock)));
+  bench_.wait_while_frozen();
   return static_cast<std::byte*>(lock.pData);
 }
 
 Answer<void> Client::unlock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_UNLOCK2 unlock{};
   unlock.hDevice = device;
@@ -248,7 +249,7 @@ Answer<void> Client::unlock(D3DKMT_HANDLE device, D3DKMT_HANDLE allocation) {
 
 NTSTATUS Client::try_render(ClientContext& context, uint32_t command_bytes, uint32_t list_count,
                             uint32_t patch_count, bool null_rendering) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_RENDER render{};
   render.hContext = context.handle;
@@ -272,6 +273,7 @@ NTSTATUS Client::try_render(ClientContext& context, uint32_t command_bytes, uint
     // No wait for the fence: the device does not run before its list is resident.
     listed = is_success(from_ntstatus(D3DKMTMakeResident(&resident)));
   }
+  ++submissions_;
   const NTSTATUS status = D3DKMTRender(&render);
   if (listed) {
     D3DKMT_EVICT evict{};
@@ -293,14 +295,14 @@ NTSTATUS Client::try_render(ClientContext& context, uint32_t command_bytes, uint
 }
 
 Answer<void> Client::wait_idle(D3DKMT_HANDLE device) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   const D3DKMT_WAITFORIDLE wait{.hDevice = device};
   return check_answer("D3DKMTWaitForIdle", D3DKMTWaitForIdle(&wait));
 }
 
 NTSTATUS Client::query_umd_private(std::span<std::byte> data) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_QUERYADAPTERINFO query{};
   query.hAdapter = adapter_;
@@ -319,7 +321,7 @@ void Client::ask_umd_private() {
 }
 
 bool Client::active(D3DKMT_HANDLE device) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_GETDEVICESTATE state{};
   state.hDevice = device;
@@ -329,7 +331,7 @@ bool Client::active(D3DKMT_HANDLE device) {
 }
 
 bool Client::page_faulted(D3DKMT_HANDLE device) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_GETDEVICESTATE state{};
   state.hDevice = device;

@@ -19,7 +19,7 @@ Answer<Client::PagingQueue*> Client::paging_queue(D3DKMT_HANDLE device) {
 }
 
 Answer<uint64_t> Client::map(D3DKMT_HANDLE device, const MapWish& wish) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   const Answer<PagingQueue*> queue = paging_queue(device);
   if (!queue) return std::unexpected(queue.error());
@@ -45,7 +45,7 @@ Answer<uint64_t> Client::map(D3DKMT_HANDLE device, const MapWish& wish) {
 }
 
 Answer<uint64_t> Client::reserve(D3DKMT_HANDLE device, uint64_t size_bytes, uint64_t base) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   const Answer<PagingQueue*> queue = paging_queue(device);
   if (!queue) return std::unexpected(queue.error());
@@ -60,7 +60,7 @@ Answer<uint64_t> Client::reserve(D3DKMT_HANDLE device, uint64_t size_bytes, uint
 }
 
 Answer<void> Client::free_addresses(uint64_t base, uint64_t size_bytes) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_FREEGPUVIRTUALADDRESS free{};
   free.hAdapter = adapter_;
@@ -71,7 +71,7 @@ Answer<void> Client::free_addresses(uint64_t base, uint64_t size_bytes) {
 
 Answer<void> Client::make_resident(D3DKMT_HANDLE device,
                                    std::span<const D3DKMT_HANDLE> allocations) {
-  bench_.came_back();
+  begin_call();
   {
     const thunks::ClientScope scope(bench_.system(), process_);
     const Answer<PagingQueue*> queue = paging_queue(device);
@@ -88,7 +88,7 @@ Answer<void> Client::make_resident(D3DKMT_HANDLE device,
 }
 
 Answer<void> Client::evict(D3DKMT_HANDLE device, std::span<const D3DKMT_HANDLE> allocations) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_EVICT evict{};
   evict.hDevice = device;
@@ -106,7 +106,7 @@ Answer<void> Client::wait_paging(D3DKMT_HANDLE device) {
 
 NTSTATUS Client::try_submit(D3DKMT_HANDLE context, uint64_t commands, uint32_t command_bytes,
                             std::span<std::byte> private_data, bool null_rendering) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_SUBMITCOMMAND submit{};
   submit.Commands = commands;
@@ -116,11 +116,12 @@ NTSTATUS Client::try_submit(D3DKMT_HANDLE context, uint64_t commands, uint32_t c
   submit.BroadcastContext[0] = context;
   submit.pPrivateDriverData = private_data.empty() ? nullptr : private_data.data();
   submit.PrivateDriverDataSize = static_cast<UINT>(private_data.size());
+  ++submissions_;
   return D3DKMTSubmitCommand(&submit);
 }
 
 Answer<D3DKMT_HANDLE> Client::create_fence(D3DKMT_HANDLE device) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create{};
   create.hDevice = device;
@@ -131,7 +132,7 @@ Answer<D3DKMT_HANDLE> Client::create_fence(D3DKMT_HANDLE device) {
 }
 
 Answer<void> Client::wait_fence(D3DKMT_HANDLE device, D3DKMT_HANDLE fence, uint64_t value) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
   wait.hDevice = device;
@@ -145,7 +146,7 @@ Answer<void> Client::wait_fence(D3DKMT_HANDLE device, D3DKMT_HANDLE fence, uint6
 Answer<void> Client::update(D3DKMT_HANDLE device, D3DKMT_HANDLE context, D3DKMT_HANDLE fence,
                             uint64_t value,
                             std::span<D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION> operations) {
-  bench_.came_back();
+  begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_UPDATEGPUVIRTUALADDRESS update{};
   update.hDevice = device;

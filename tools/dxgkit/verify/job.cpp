@@ -5,7 +5,10 @@
 #include <cstring>
 
 #include "base/arithmetic.h"
+#include "dxgk/core/process.h"
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/content_history.h"
+#include "trace/trace.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -266,6 +269,7 @@ Answer<void> Job::submit_virtual(const ClientContext& context, uint64_t busy_ns,
   const NTSTATUS status =
       client_.try_submit(context.handle, commands_address_, job->command_bytes,
                          std::span(private_data_).first(job->private_bytes), null_rendering);
+  submission_ = client_.submissions();
   DXGKIT_VERIFY_TRY(client_.evict(device_, named));  // it stays for queued work
   return check_answer("D3DKMTSubmitCommand", status);
 }
@@ -336,6 +340,7 @@ Answer<void> Job::submit(ClientContext& context, uint64_t busy_ns, bool null_ren
   if (!job.has_value()) return std::unexpected(job.error());
   const NTSTATUS status = client_.try_render(context, job->command_bytes, job->use_count,
                                              job->patch_count, null_rendering);
+  submission_ = client_.submissions();
   // A device that is lost refuses everything.
   if (!is_success(from_ntstatus(status)) && bench_.running() && client_.active(device_))
     report_refusal(bench_, from_ntstatus(status));
@@ -351,11 +356,23 @@ Answer<void> Job::check() {
     const Answer<void> right = code_->check(job, i, {*view, wanted_[i].size_bytes});
     DXGKIT_VERIFY_TRY(client_.unlock(device_, allocations_[i].handle));
     if (!right.has_value()) {
-      return std::unexpected(
-          fmt::format("job {} on node {}: allocation {}: {}", seed_, node_, i, right.error()));
+      return std::unexpected(fmt::format("job {} on node {}: allocation {}: {}{}", seed_, node_, i,
+                                         right.error(), history()));
     }
   }
   return {};
+}
+
+std::string Job::history() const {
+  const trace::Recorder* const recorder = trace::current();
+  if (recorder == nullptr) return {};
+  const std::string text = content_history(
+      {.events = recorder->events(), .names = recorder->names(), .threads = {}, .dropped = 0},
+      {.process = client_.process().number(),
+       .process_name = client_.process().name(),
+       .submission = submission_,
+       .thread = bench_.runtime().thread_number()});
+  return text.empty() ? text : "; " + text;
 }
 
 Answer<void> Job::destroy() {

@@ -38,6 +38,8 @@ struct Step {
     kMachine,        // the adapter has run before; the step has machines of its own
   } needs;
   Outcome (*run)(Bench& bench);
+  /// The device is made to fail: a completion that comes late is not the driver's mistake.
+  bool makes_devices_fail = false;
 };
 
 /// The groups, one per file, and all of them in the order they are run.

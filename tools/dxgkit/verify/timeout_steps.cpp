@@ -562,12 +562,13 @@ Outcome interrupts(Bench& bench) {
 
 constexpr Step kSteps[] = {
     {"stray-interrupts", "completion interrupts are late, doubled and lost", Step::Needs::kClient,
-     interrupts},
+     interrupts, /*makes_devices_fail=*/true},
     {"memory-errors", "single packets meet memory that lost its content", Step::Needs::kClient,
-     memory_errors},
-    {"hangs", "engines stop dead at packets of one of two clients", Step::Needs::kClient, hangs},
+     memory_errors, /*makes_devices_fail=*/true},
+    {"hangs", "engines stop dead at packets of one of two clients", Step::Needs::kClient, hangs,
+     /*makes_devices_fail=*/true},
     {"adapter-hangs", "hangs that take a reset of the adapter, paging among them",
-     Step::Needs::kClient, adapter_hangs},
+     Step::Needs::kClient, adapter_hangs, /*makes_devices_fail=*/true},
 };
 
 }  // namespace

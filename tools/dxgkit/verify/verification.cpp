@@ -5,40 +5,15 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dxgk/inspection.h"
 #include "runtime/deadlock_note.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/report.h"
+#include "tools/dxgkit/verify/late_report.h"
 
 namespace dxgkit::tool::verify {
 namespace {
 
 constexpr size_t kEventsMax = size_t{1} << 22;
-
-/// Of the running machine. 0 where time is not the device's, or interrupts are taken away.
-uint64_t late_reports(Bench& bench) {
-  if (!bench.simulated() || bench.mutated() || !bench.running()) return 0;
-  const Result<dxgk::Inspection> inspection = dxgk::Inspection::of(bench.system(), bench.luid());
-  return inspection.has_value() ? inspection->late_reports() : 0;
-}
-
-bool makes_devices_fail(const Step& step) {
-  return std::ranges::any_of(timeout_steps(), [&](const Step& one) { return one.run == step.run; });
-}
-
-void report_late(verifier::Findings& findings) {
-  findings.report(
-      {.rule = "INT-26",
-       .severity = verifier::Severity::kViolation,
-       .ddi = "DxgkDdiInterruptRoutine",
-       .actual = "A node reported completed work only when it was asked for its fence, TdrDelay "
-                 "after it was submitted.",
-       .expected = "The device interrupts, and the driver reports each completion at once.",
-       .fix = "Check that the interrupt is enabled in all states of the device, after a start, a "
-              "reset and a sleep, and that what it reports is acknowledged.",
-       .windows = "Each submission takes seconds.",
-       .confidence = verifier::Confidence::kInferred});
-}
 
 }  // namespace
 
@@ -96,7 +71,7 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
     result.outcome = Outcome::skipped(*why);
   } else {
     result.outcome = step.run(bench);
-    if (late_reports(bench) > late && !makes_devices_fail(step)) report_late(findings_);
+    if (late_reports(bench) > late && !step.makes_devices_fail) report_late(findings_);
   }
   const std::set<std::string> expected = bench.take_expected_warnings();
   const std::vector<verifier::Finding> all = findings_.all();

@@ -1,6 +1,7 @@
 // Worlds: several processes at work at once in a machine that has too little of everything, with
 // results checked by the client plug-in. What one job alone never needs happens here: eviction
-// under work, content moved in parts, buffers cut at split points, patching again, preemption.
+// under work, content moved in parts, buffers cut at split points, patching again, preemption. In
+// storms much else goes wrong at the same time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +10,9 @@
 #include "base/arithmetic.h"
 #include "dxgk/core/verifier_switches.h"
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/late_report.h"
 #include "tools/dxgkit/verify/scarcity.h"
+#include "tools/dxgkit/verify/turmoil.h"
 #include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
@@ -17,6 +20,7 @@ namespace {
 
 /// With real threads a busy machine takes a hundred times as long for each hand-over.
 constexpr size_t kSimulatedWorlds = 10, kRealWorlds = 2;
+constexpr size_t kStorms = 8;
 constexpr size_t kProcesses = 4;
 constexpr size_t kRounds = 3;
 constexpr size_t kJobs = 3;  // of a process, alive at the same time
@@ -42,6 +46,8 @@ struct Plan {
   uint64_t segment_bytes = 0;  // 0: as the driver says
   uint64_t scarcity_seed = 0;
   std::vector<Life> lives;
+  std::optional<Troubles> troubles = {};  // of a storm
+  uint64_t troubles_seed = 0;
 };
 
 uint64_t bytes_of(const std::vector<DxgkitClientAllocation>& wanted) {
@@ -146,67 +152,202 @@ std::string describe(const Plan& plan) {
   for (const dxgk::VerifierSwitchName& one : dxgk::kVerifierSwitchNames) {
     if (plan.switches.has(one.which)) text += fmt::format(", {}", one.name);
   }
+  if (plan.troubles) text += plan.troubles->text();
   return text;
 }
 
-Outcome worlds(Bench& bench) {
+/// What came of some worlds.
+struct Tally {
   size_t jobs = 0;
-  uint64_t cuts = 0;
-  uint64_t evictions = 0;
-  std::string failure;
+  uint64_t cuts = 0, evictions = 0, troubles = 0, naps = 0;
+};
+
+/// Puts the adapter to sleep under its clients, as often as the plan says, until the clients are
+/// done.
+class Naps {
+ public:
+  Naps(Bench& bench, const Plan& plan) : bench_(bench), plan_(plan), random_(plan.troubles_seed) {}
+
+  /// On a thread of its own; what is wrong, or nothing.
+  void run();
+  void end() { over_ = true; }
+  uint64_t count() const { return count_; }
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  int64_t time(int64_t most_ns) {
+    random_ += kMixStep;
+    return 1 + static_cast<int64_t>(mixed(random_) % static_cast<uint64_t>(most_ns));
+  }
+  Status sleep_once();
+
+  Bench& bench_;
+  const Plan& plan_;
+  uint64_t random_;
+  std::atomic<bool> over_{false};
+  uint64_t count_ = 0;
+  std::string wrong_;
+};
+
+void Naps::run() {
+  for (uint32_t nap = 0; nap < plan_.troubles->naps; ++nap) {
+    bench_.runtime().sleep_for(time(2 * runtime::kMillisecond));
+    if (over_ || !bench_.running()) return;
+    bench_.freeze(true);
+    const Status status = sleep_once();
+    bench_.freeze(false);
+    if (is_success(status)) {
+      ++count_;
+    } else if (bench_.running()) {
+      wrong_ = "the adapter did not come back from sleep: " + status_text(status);
+      return;
+    }
+  }
+}
+
+Status Naps::sleep_once() {
+  constexpr dxgk::PowerTarget kTargets[] = {
+      dxgk::PowerTarget::kStandby, dxgk::PowerTarget::kHybridSleep, dxgk::PowerTarget::kHibernate};
+  const dxgk::PowerTarget target = kTargets[static_cast<size_t>(time(3)) % 3];
+  if (const auto down = bench_.system().set_power(bench_.luid(), target); !down.has_value())
+    return down.error();
+  bench_.runtime().sleep_for(time(runtime::kSecond));
+  const auto up = bench_.system().set_power(bench_.luid(), dxgk::PowerTarget::kD0);
+  return up.has_value() ? Status::kSuccess : up.error();
+}
+
+std::vector<bus::EngineFaults> device_faults(Bench& bench, const Troubles& troubles) {
+  bus::EngineFaults each;
+  each.lose_interrupt_per_million = troubles.lost_interrupt;
+  each.duplicate_interrupt_per_million = troubles.double_interrupt;
+  each.late_interrupt_per_million = troubles.late_interrupt;
+  return std::vector<bus::EngineFaults>(bench.device_faults()->engine_count(), each);
+}
+
+/// Lets the world's processes live. The error says why not, and the first wrong result.
+Answer<void> live_together(Bench& bench, const Plan& plan) {
+  std::vector<std::string> wrong(plan.lives.size());
+  if (const Answer<Plugin::Instance*> code = bench.client_code(); !code)
+    return std::unexpected(code.error());
+  const Answer<void> done = bench.in_parallel(plan.lives.size(), [&](size_t i) {
+    return live(bench, plan.lives[i], fmt::format("world {}", i), &wrong[i]);
+  });
+  if (!bench.running()) return std::unexpected("the adapter stopped");
+  const auto first =
+      std::ranges::find_if(wrong, [](const std::string& text) { return !text.empty(); });
+  if (first != wrong.end()) {
+    report_result(bench, fmt::format("{}; {}", *first, describe(plan)));
+    return std::unexpected(*first);
+  }
+  return done;
+}
+
+/// As live_together, with the troubles of a storm. Afterwards everything is well, and the nodes
+/// must work.
+Answer<void> live_in_storm(Bench& bench, const Plan& plan, Turmoil& turmoil, Tally* tally) {
+  bus::FaultInjection* const device = bench.device_faults();
+  Naps naps(bench, plan);
+  if (device != nullptr) device->set_faults(device_faults(bench, *plan.troubles));
+  turmoil.set_active(true);
+  const auto sleeper = bench.runtime().spawn("sleep at work", [&naps] { naps.run(); });
+  Answer<void> lived = live_together(bench, plan);
+  naps.end();
+  sleeper->join();
+  turmoil.set_active(false);
+  if (device != nullptr) device->set_faults({});
+  tally->troubles += turmoil.strikes();
+  tally->naps += naps.count();
+  if (!lived) return lived;
+  // Nothing keeps a completion from the driver, so it keeps none from the kernel.
+  if (plan.troubles->lost_interrupt == 0 && plan.troubles->starved_dpc == 0 &&
+      late_reports(bench) != 0) {
+    report_late(bench.findings());
+    return std::unexpected("work was reported complete only when the kernel asked");
+  }
+  if (!naps.wrong().empty()) return std::unexpected(naps.wrong());
+  const Answer<NodeJobs> jobs = run_on_each_node(bench, "behind the storm");
+  if (!jobs) return std::unexpected(jobs.error());
+  if (jobs->wrong.empty()) return {};
+  report_result(bench, fmt::format("{}; behind a world {}", jobs->wrong, describe(plan)));
+  return std::unexpected(jobs->wrong);
+}
+
+Answer<void> run_world(Bench& bench, const Plan& plan, Tally* tally) {
+  Scarcity scarcity(plan.segment_bytes, plan.scarcity_seed);
+  std::optional<Turmoil> turmoil;
+  Bench::StartChanges changes{
+      .faults = &scarcity, .verifier = plan.switches, .transfer_chunk_bytes = plan.chunk_bytes};
+  if (plan.troubles) {
+    turmoil.emplace(bench.runtime(), *plan.troubles, scarcity, plan.troubles_seed);
+    changes.faults = &*turmoil;
+  }
+  if (const Outcome started = bench.start(changes); started.kind != Outcome::Kind::kOk)
+    return std::unexpected(started.text);
+  const Answer<void> lived =
+      turmoil ? live_in_storm(bench, plan, *turmoil, tally) : live_together(bench, plan);
+  for (const Life& life : plan.lives) {
+    for (const std::vector<Errand>& round : life.rounds) tally->jobs += round.size();
+  }
+  tally->cuts += scarcity.cuts();
+  if (const auto statistics = bench.system().statistics(bench.luid()); statistics.has_value())
+    tally->evictions += statistics->evictions;
+  // Before the injector goes.
+  const Outcome stopped = bench.stop();
+  if (!lived) return lived;
+  if (stopped.kind != Outcome::Kind::kOk) return std::unexpected(stopped.text);
+  return {};
+}
+
+Outcome run_worlds(Bench& bench, size_t count, bool storms, Tally* tally) {
   std::vector<Plan> plans;  // drawn while the adapter runs, which the plug-in is opened on
-  const size_t count = bench.simulated() ? kSimulatedWorlds : kRealWorlds;
   for (size_t world = 0; world < count; ++world) {
     Answer<Plan> plan = draw(bench, world);
     if (!plan) return Outcome::failed(plan.error());
+    if (storms) {
+      plan->troubles = Troubles::draw([&bench] { return bench.random(); });
+      plan->troubles_seed = bench.random();
+    }
     plans.push_back(std::move(*plan));
   }
   if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
-  for (size_t world = 0; world < count && failure.empty(); ++world) {
-    const Plan& plan = plans[world];
-    Scarcity scarcity(plan.segment_bytes, plan.scarcity_seed);
-    const Bench::StartChanges changes{
-        .faults = &scarcity, .verifier = plan.switches, .transfer_chunk_bytes = plan.chunk_bytes};
-    if (const Outcome started = bench.start(changes); started.kind != Outcome::Kind::kOk)
-      return started;
-    std::vector<std::string> wrong(plan.lives.size());
-    Answer<void> done;
-    if (const Answer<Plugin::Instance*> code = bench.client_code(); !code) {
-      done = std::unexpected(code.error());
-    } else {
-      done = bench.in_parallel(plan.lives.size(), [&](size_t i) {
-        return live(bench, plan.lives[i], fmt::format("world {}.{}", world, i), &wrong[i]);
-      });
-    }
-    for (const Life& life : plan.lives) {
-      for (const std::vector<Errand>& round : life.rounds) jobs += round.size();
-    }
-    cuts += scarcity.cuts();
-    if (const auto statistics = bench.system().statistics(bench.luid()); statistics.has_value())
-      evictions += statistics->evictions;
-    if (!bench.running()) {
-      static_cast<void>(bench.stop());  // before the injector goes
-      return Outcome::failed("the adapter stopped " + describe(plan));
-    }
-    for (const std::string& text : wrong) {
-      if (text.empty()) continue;
-      report_result(bench, fmt::format("{}; {}", text, describe(plan)));
-      failure = text;
-      break;
-    }
-    if (failure.empty() && !done) failure = fmt::format("{}; {}", done.error(), describe(plan));
-    // Before the injector goes.
-    if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
+  std::string failure;
+  for (const Plan& plan : plans) {
+    const Answer<void> lived = run_world(bench, plan, tally);
+    if (lived) continue;
+    failure = fmt::format("{}; {}", lived.error(), describe(plan));
+    break;
   }
   if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk) return started;
-  if (!failure.empty()) return Outcome::failed(failure);
+  return failure.empty() ? Outcome::ok() : Outcome::failed(failure);
+}
+
+Outcome worlds(Bench& bench) {
+  Tally tally;
+  const size_t count = bench.simulated() ? kSimulatedWorlds : kRealWorlds;
+  Outcome outcome = run_worlds(bench, count, /*storms=*/false, &tally);
+  if (outcome.kind != Outcome::Kind::kOk) return outcome;
   return Outcome::ok(
       fmt::format("{} jobs in {} worlds of {} processes, {} evictions, {} paging buffers cut short",
-                  jobs, count, kProcesses, evictions, cuts));
+                  tally.jobs, count, kProcesses, tally.evictions, tally.cuts));
+}
+
+Outcome storms(Bench& bench) {
+  if (!bench.simulated()) return Outcome::skipped("it takes --mode sim: most of it is waiting");
+  // Late work has this said of it.
+  bench.expect_warnings("TDR-01");
+  Tally tally;
+  Outcome outcome = run_worlds(bench, kStorms, /*storms=*/true, &tally);
+  if (outcome.kind != Outcome::Kind::kOk) return outcome;
+  return Outcome::ok(
+      fmt::format("{} jobs in {} worlds of {} processes, {} troubles, asleep {} "
+                  "times",
+                  tally.jobs, kStorms, kProcesses, tally.troubles, tally.naps));
 }
 
 constexpr Step kSteps[] = {
     {"worlds", "processes at work in a machine that has too little", Step::Needs::kClient, worlds},
+    {"storms", "the same while interrupts, DPCs, buffers and power do what they like",
+     Step::Needs::kClient, storms, /*makes_devices_fail=*/true},
 };
 
 }  // namespace
