@@ -207,10 +207,20 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
       "run the steps in simulation with one seed after the other, until each situation that can "
       "come up came up three times, or until more runs bring nothing new");
   thorough->excludes(in_process, trace, mutate, seeds);
+  CLI::Option* blind_spots = verify->add_flag(
+      "--blind-spots", options.blind_spots,
+      "again and again in simulation, each time with a driver that does nothing in one of the "
+      "situations that come up; which of them no step notices");
+  blind_spots->excludes(in_process, trace, mutate, seeds, thorough);
   verify
-      ->add_option("--jobs", options.jobs,
-                   "processes at once, for --mutate, --seeds and --thorough (as many as there are "
-                   "processors)")
+      ->add_option("--situation", options.situation,
+                   "only situations whose names begin so; dxgkit situations lists them")
+      ->needs(blind_spots);
+  verify
+      ->add_option(
+          "--jobs", options.jobs,
+          "processes at once, for --mutate, --seeds, --thorough and --blind-spots (as many as "
+          "there are processors)")
       ->check(CLI::Range(1U, 64U));
   verify->callback([driver, list] {
     if (driver->count() == 0 && list->count() == 0)

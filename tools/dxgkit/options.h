@@ -73,6 +73,8 @@ struct VerifyOptions {
   std::optional<SeedRange> seeds;  // a run for each, in simulation
   bool thorough = false;           // runs until every situation came up
   bool mutate = false;             // in each run one thing fails from the outside
+  bool blind_spots = false;        // in each run the driver does nothing in one situation
+  std::string situation;           // only of those whose names begin so
   uint32_t mutate_calls = 4;       // of each callback and routine, from the first on
   uint32_t jobs = 0;               // 0: as many as there are processors
 };

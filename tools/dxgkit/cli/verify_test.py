@@ -31,7 +31,7 @@ class Verify(Cli):
                                     driver=MUTANT)
         return steps, {step: [finding["rule"] for finding in told["findings"]] for step, told in steps.items() if told["findings"]}
 
-    HANGS = {"hangs", "adapter-hangs"}
+    HANGS = {"hangs", "adapter-hangs", "storms"}
     DISPLAY_STEPS = {"modes", "presents", "visibility", "vsyncs", "pointer", "blank", "flips", "vidpns", "plain-stop", "bug-check-screen", "other-screens"}
     ADDRESS_STEPS = {"addresses", "own-content", "mappings", "same-addresses", "page-faults", "hostile-submit", "page-tables", "protections"}
     BUFFER_STEPS = {"hostile-render", "passes", "plain-copies"}  # not with GPU virtual addresses
@@ -220,6 +220,30 @@ class Verify(Cli):
                 self.assertEqual(next(iter(rules)), step, "something else was found first")
                 proved.add(rule)
         self.proved(proved)
+
+    def test_blind_spots_are_told(self):
+        done = self.run_tool("verify", "framebuffer", "--device", "framebuffer", "--blind-spots", "--json", "-", "--jobs", "2")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)  # of one mode, not all that enumeration does can be seen
+        text = done.stdout[:done.stdout.index("\n[") + 1]
+        told = {trial["situation"]: trial for trial in json.loads(done.stdout[len(text):])}
+        for situation, step, rule in (("present-display-only.part", "presents", "DOD-10"), ("present-display-only.moves", "presents", "DOD-10"),
+                                      ("vidpn.hidden", "visibility", "DOD-11"), ("query.unknown-type", "odd-queries", "LIFE-30"),
+                                      ("start.failed", "failing-starts", "LIFE-09"), ("monitor.descriptor", "start", "CAPS-08"),
+                                      ("stop.plain", "unload", "LIFE-20")):
+            with self.subTest(situation=situation):
+                self.assertEqual((told[situation]["outcome"], told[situation]["rule"]), ("found", rule))
+                self.assertIn(f"step {step}: ", told[situation]["text"])
+        self.assertEqual({name for name, trial in told.items() if trial["outcome"] == "unnoticed"},
+                         {"vidpn.pivot-source", "vidpn.pivot-target", "vidpn.commit-second"})
+        self.assertEqual([name for name, trial in told.items() if trial["outcome"] == "failed"], [])
+        self.assertEqual(told["power.sleep"]["outcome"], "idle")
+        counts = [int(number) for number in re.findall(r"\d+", text.splitlines()[-1])]
+        self.assertEqual(counts[0], len(told))
+        self.assertEqual(sum(counts[1:]), counts[0])
+        done = self.run_tool("verify", "framebuffer", "--device", "framebuffer", "--blind-spots", "--situation", "present-display-only.p")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 4)
+        self.assertEqual(self.run_tool("verify", "framebuffer", "--situation", "x").returncode, 2)
 
     def test_buffers_with_one_wrong_field(self):
         """What the finding of the step says: which buffers, and what became of them."""

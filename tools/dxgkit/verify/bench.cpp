@@ -134,6 +134,10 @@ Outcome Bench::start(const StartChanges& changes) {
   dxgk::AdapterOptions options;
   if (options_.mode == Mode::kOs) options.tdr_delay_ns = kBusyMachineTdrDelayNs;
   options.faults = changes.faults != nullptr ? changes.faults : &shortage_;
+  if (negligence_ != nullptr) {
+    negligence_->set_inner(options.faults);
+    options.faults = negligence_;
+  }
   options.situations = &situations_;
   if (plugin() != nullptr) situations_.add(verifier::SituationFact::kPlugIn);
   if (device_faults() != nullptr && simulated())

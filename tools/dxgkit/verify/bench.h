@@ -27,6 +27,7 @@
 #include "tools/dxgkit/child.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/verify/mutator.h"
+#include "tools/dxgkit/verify/negligence.h"
 #include "tools/dxgkit/verify/plugin.h"
 #include "tools/dxgkit/verify/shortage.h"
 #include "tools/dxgkit/verify/step.h"
@@ -102,6 +103,8 @@ class Bench {
   /// Register accesses that no device has answered.
   uint64_t lost_accesses() const { return world_->machine().lost_register_accesses(); }
 
+  /// Stands before the injector of every start from here on; null: none.
+  void set_negligence(Negligence* negligence) { negligence_ = negligence; }
   /// The rest of the step provokes what the kernel warns of by this rule. The warnings do not count
   /// against the driver.
   void expect_warnings(const char* rule) { expected_warnings_.emplace(rule); }
@@ -209,6 +212,7 @@ class Bench {
   verifier::SituationLog& situations_;  // what the driver was confronted with so far
   Heartbeat* heartbeat_;                // null: no process waits
   Mutator* const mutator_;
+  Negligence* negligence_ = nullptr;
   Shortage shortage_;
   uint64_t random_state_;
   bool not_a_driver_ = false, client_refused_ = false;

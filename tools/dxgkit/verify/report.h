@@ -18,6 +18,7 @@ struct StepResult {
   Outcome outcome;
   std::map<std::string, uint64_t> calls;  // driver entries called during the step
   std::vector<verifier::Finding> findings;
+  std::vector<verifier::Situation> situations = {};  // that came up
 };
 
 struct VerifyReport {

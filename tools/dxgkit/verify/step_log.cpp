@@ -23,7 +23,8 @@ void take_line(const nlohmann::json& line, StepLog::Content* content) {
                     .outcome = {.kind = static_cast<Outcome::Kind>(line.at("outcome").get<int>()),
                                 .text = line.at("text")},
                     .calls = line.at("calls"),
-                    .findings = {}};
+                    .findings = {},
+                    .situations = line.at("situations")};
     for (const auto& finding : line.at("findings")) step.findings.push_back(finding_of(finding));
     content->steps.push_back(std::move(step));
     content->of_running.clear();
@@ -65,7 +66,8 @@ void StepLog::add(const StepResult& step) {
               {"outcome", static_cast<int>(step.outcome.kind)},
               {"text", step.outcome.text},
               {"calls", step.calls},
-              {"findings", findings}});
+              {"findings", findings},
+              {"situations", step.situations}});
 }
 
 void StepLog::clear() {

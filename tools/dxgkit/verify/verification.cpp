@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "runtime/deadlock_note.h"
@@ -67,11 +68,19 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
   const size_t findings_before = findings_.all().size();
   const runtime::TimeNs began = runtime.now();
   const uint64_t late = late_reports(bench);
+  std::array<uint64_t, verifier::kSituations> counts_before;
+  for (size_t i = 0; i < counts_before.size(); ++i)
+    counts_before[i] = board_.situations->count(static_cast<verifier::Situation>(i));
   if (const std::optional<std::string> why = why_not(bench, step)) {
     result.outcome = Outcome::skipped(*why);
   } else {
     result.outcome = step.run(bench);
     if (late_reports(bench) > late && !step.makes_devices_fail) report_late(findings_);
+  }
+  for (size_t i = 0; i < counts_before.size(); ++i) {
+    const auto situation = static_cast<verifier::Situation>(i);
+    if (board_.situations->count(situation) != counts_before[i])
+      result.situations.push_back(situation);
   }
   const std::set<std::string> expected = bench.take_expected_warnings();
   const std::vector<verifier::Finding> all = findings_.all();
@@ -129,6 +138,7 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
           [this](const verifier::Finding& finding) { board_.steps.add(finding); });
       Bench bench(*runtime, options_, driver_path_, kernel_config_, plugin_, findings_,
                   *board_.situations, heartbeat_, mutator_);
+      bench.set_negligence(negligence_);
       bool found = false;
       for (const Step& step : all_steps()) {
         const bool always = step.needs == Step::Needs::kNothing ||

@@ -12,6 +12,7 @@
 #include "tools/dxgkit/shared.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/mutator.h"
+#include "tools/dxgkit/verify/negligence.h"
 #include "tools/dxgkit/verify/report.h"
 #include "tools/dxgkit/verify/step_log.h"
 #include "trace/trace.h"
@@ -43,6 +44,8 @@ class Verification {
 
   /// The fault injector of every machine from here on.
   void set_mutator(Mutator* mutator) { mutator_ = mutator; }
+  /// Stands before the fault injector of every machine from here on.
+  void set_negligence(Negligence* negligence) { negligence_ = negligence; }
   /// The report. nullopt if the file is not a driver; then `message` says why.
   std::optional<VerifyReport> run(std::string* message);
 
@@ -61,6 +64,7 @@ class Verification {
   verifier::Findings findings_;
   std::set<size_t> dismissed_;  // by number: findings that steps provoked
   Mutator* mutator_ = nullptr;
+  Negligence* negligence_ = nullptr;
   VerifyReport report_;
 };
 

@@ -11,6 +11,7 @@
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/situations.h"
+#include "tools/dxgkit/verify/blind_spots.h"
 #include "tools/dxgkit/verify/lost_run.h"
 #include "tools/dxgkit/verify/mutate.h"
 #include "tools/dxgkit/verify/report.h"
@@ -93,7 +94,7 @@ int verify_command(const VerifyOptions& options) {
   const std::expected<std::string, std::string> driver_path = find_driver(options.driver);
   if (!driver_path.has_value()) return bad_input(driver_path.error());
   const bool is_series = options.seeds.has_value() || options.thorough;
-  const Mode mode = options.mutate || is_series ? Mode::kSim : options.mode;
+  const Mode mode = options.mutate || options.blind_spots || is_series ? Mode::kSim : options.mode;
   if (const auto fits = check_mode(options.device, mode); !fits) return bad_input(fits.error());
   const std::vector<Step> steps = verify::all_steps();
   for (const std::string& name : options.only) {
@@ -132,6 +133,8 @@ int verify_command(const VerifyOptions& options) {
     return finish(options, *report, out);
   }
   if (options.mutate) return verify::mutate(options, *driver_path, *kernel_config, plugin.get());
+  if (options.blind_spots)
+    return verify::find_blind_spots(options, *driver_path, *kernel_config, plugin.get());
 
   Board board;
   LastWords words;
