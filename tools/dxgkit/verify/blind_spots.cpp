@@ -22,6 +22,8 @@ namespace {
 
 using verifier::Situation;
 
+/// Of one process. The kernel notices by itself that a driver hangs; this is for everything else.
+constexpr uint32_t kRunSecondsMost = 600;
 /// Answers of processes are short.
 constexpr size_t kTextKept = 400;
 
@@ -205,7 +207,7 @@ bool BlindSpots::begin() {
   sim::PoolJob job;
   job.count = 1;
   job.work = [&](uint64_t) {
-    words_.listen(UINT64_MAX - 1, options_.ddi_timeout_s);
+    words_.listen(UINT64_MAX - 1, kRunSecondsMost);
     return run_steps(options_, board, std::nullopt, std::nullopt).message;
   };
   job.done = [&](uint64_t, std::string_view message) {
@@ -290,7 +292,7 @@ int BlindSpots::run() {
   job.count = tried.size();
   job.workers = sim::workers_for(options_.jobs);
   job.work = [&](uint64_t index) {
-    words_.listen(index, options_.ddi_timeout_s);
+    words_.listen(index, kRunSecondsMost);
     return line_of(live(trials_[tried[index]]));
   };
   job.done = [&](uint64_t index, std::string_view text) {
