@@ -492,6 +492,35 @@ void fault_never_writes(DRIVER_INITIALIZATION_DATA* table) {
   });
 }
 
+/// Whoever refuses a submission forgets which ones before it have not been told complete.
+UINT newest_refused[2];
+NTSTATUS NTAPI submit_and_forget(IN_CONST_HANDLE context,
+                                 IN_CONST_PDXGKARG_SUBMITCOMMANDVIRTUAL args) {
+  const NTSTATUS status = original.DxgkDdiSubmitCommandVirtual(context, args);
+  if (status == STATUS_INVALID_PARAMETER)
+    newest_refused[args->NodeOrdinal % 2] = args->SubmissionFenceId;
+  return status;
+}
+void NTAPI notify_newer(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED &&
+      data->DmaCompleted.SubmissionFenceId + 1 ==
+          newest_refused[data->DmaCompleted.NodeOrdinal % 2])
+    return;
+  notify_interrupt(device, data);
+}
+NTSTATUS NTAPI start_forgetting(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                                IN_PDXGKRNL_INTERFACE table, OUT_PULONG sources,
+                                OUT_PULONG children) {
+  DXGKRNL_INTERFACE changed = *table;
+  notify_interrupt = changed.DxgkCbNotifyInterrupt;
+  changed.DxgkCbNotifyInterrupt = notify_newer;
+  return original.DxgkDdiStartDevice(context, info, &changed, sources, children);
+}
+void refusal_hides_completion(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSubmitCommandVirtual = submit_and_forget;
+  table->DxgkDdiStartDevice = start_forgetting;
+}
+
 }  // namespace
 
 #define MUTANT(name) \
@@ -543,6 +572,7 @@ const Mutant kGpuVaMutants[] = {
     MUTANT(fault_is_of_device),
     MUTANT(fault_always_writes),
     MUTANT(fault_never_writes),
+    MUTANT(refusal_hides_completion),
     {nullptr, nullptr, nullptr},
 };
 #undef MUTANT

@@ -63,6 +63,7 @@ class GpuVa(Verify):
         ("submit_forgets_null_rendering", 2, ("null-rendering",), "null-rendering", "SUB-22"),
         ("submit_leaves_size_to_engine", 2, ("overreach",), "overreach", "REND-31"),
         ("submit_trusts_users", 2, ("overreach",), "overreach", "REND-31"),
+        ("refusal_hides_completion", 1, ("stray-interrupts",), "stray-interrupts", "INT-26"),
     )
 
     def test_faults_that_only_content_shows(self):
