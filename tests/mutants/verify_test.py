@@ -112,6 +112,12 @@ class GpuVa(Verify):
                 self.assertIn(step, rules)
                 self.proves(rule)
 
+    def test_a_device_that_leaves(self):
+        """Its registers hold all ones, a newer fence than those of the upper half."""
+        code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", "--step", "removal", registry={"Mutant": "removal_completes_all", "MemoryModel": 2})
+        self.assertEqual((code, {name: set(some) for name, some in rules.items()}), (3, {"removal": {"INT-11"}}), steps)
+        self.proves("INT-11")
+
     def test_a_whole_driver_behind_the_mutants(self):
         for model in (1, 2, 3):
             code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", *("--step", "own-content", "--step", "mappings", "--step", "page-tables",

@@ -21,6 +21,9 @@ const char* content_note(Bench& bench) {
 }
 
 Outcome fences(Bench& bench) {
+  // The steps behind this one have such fences, too.
+  if (const Answer<void> high = raise_fences(bench, "fences"); !high)
+    return Outcome::failed(high.error());
   const Result<uint32_t> answered = bench.exercise().query_fences();
   if (!answered.has_value()) return Outcome::failed(status_text(answered.error()));
   return Outcome::ok(fmt::format("{} idle nodes asked", *answered));
