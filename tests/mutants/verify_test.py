@@ -211,6 +211,8 @@ class Screen(Verify):
         ("blank_flag_in_line", "vsyncs", "DISP-24", "in the blank"),
         ("beam_stands", "vsyncs", "DISP-24", "always at line 0"),
         ("primary_elsewhere", "visibility", "DOD-11", "The primary is filled with one color. On the screen"),
+        ("screen_lost_asleep", "blank", "DOD-11", "shows 0x0 pixels of a visible source"),
+        ("wake_refused", "power", "PWR-02", "0xc00000bb for D0"),
         ("immediate_flip_forgotten", "flips", "DISP-26", "After flip 2 with the interval 0 pixel (0, 0) is 2060c0, not ff8040"),
     )
     SCREEN = ("screen_mutants.so", "--client", CLIENT, "--device", "softgpu,refresh=60", "--mode", "sim")
@@ -224,7 +226,7 @@ class Screen(Verify):
                 self.proves(rule)
 
     def test_a_whole_driver_behind_them(self):
-        code, steps, rules = self.verify(*self.SCREEN, "--step", "vidpns", "--step", "visibility", "--step", "vsyncs", "--step", "flips", registry={"ScreenSize": 320 | 200 << 16})
+        code, steps, rules = self.verify(*self.SCREEN, "--step", "vidpns", "--step", "visibility", "--step", "vsyncs", "--step", "flips", "--step", "blank", "--step", "power", registry={"ScreenSize": 320 | 200 << 16})
         self.assertEqual((code, rules), (0, {}), steps)
         self.assertEqual({step["outcome"] for step in steps.values()}, {"ok"}, steps)
 

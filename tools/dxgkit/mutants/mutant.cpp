@@ -577,6 +577,12 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
     data->DxgkDdiSubmitCommand = remember_again;
     data->DxgkDdiQueryCurrentFence = answer_forgetfully;
   }
+  if (chosen("hibernation_deafens")) {
+    notify_instead = hold_after_hibernation;
+    data->DxgkDdiStartDevice = start_between;
+    data->DxgkDdiSetPowerState = note_hibernation;
+    data->DxgkDdiQueryCurrentFence = answer_with_held;
+  }
   if (chosen("zero_is_newer")) {
     notify_instead = note_report;
     data->DxgkDdiStartDevice = start_between;

@@ -208,6 +208,21 @@ NTSTATUS NTAPI answer_from_memory(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYCURRENTFE
   args->CurrentFence = reported[args->NodeOrdinal % kNodes];
   return STATUS_SUCCESS;
 }
+/// After hibernation each completion is told only to whom asks for the fence.
+BOOLEAN hibernated;
+NTSTATUS NTAPI note_hibernation(const PVOID adapter, ULONG uid, DEVICE_POWER_STATE state,
+                                POWER_ACTION action) {
+  if (action == PowerActionHibernate) hibernated = TRUE;
+  return whole.DxgkDdiSetPowerState(adapter, uid, state, action);
+}
+VOID NTAPI hold_after_hibernation(IN_CONST_HANDLE device,
+                                  IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  if (hibernated && data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED) {
+    held[data->DmaCompleted.NodeOrdinal % kNodes] = {TRUE, *data};
+    return;
+  }
+  notify_interrupt(device, data);
+}
 /// The register of an engine that has slept holds 0, which is taken for a fence that has completed
 /// if it is a newer one.
 BOOLEAN NTAPI tell_zero(PVOID context) {

@@ -99,6 +99,9 @@ class Bench {
   /// The kernel takes notice of that; not on an adapter that was stopped.
   Status remove();
   /// Register accesses that no device has answered.
+  /// How often the kernel had to ask for a fence to hear of a completion, on all machines so far. 0
+  /// where time is not the device's, or interrupts are taken away.
+  uint64_t late_reports() const;
   uint64_t lost_accesses() const { return world_->machine().lost_register_accesses(); }
 
   /// The rest of the step provokes what the kernel warns of by this rule. The warnings do not count
@@ -219,6 +222,7 @@ class Bench {
   std::unique_ptr<dxgk::System> system_;
   std::optional<dxgk::Luid> luid_;
   std::optional<dxgk::Exercise> exercise_;
+  uint64_t late_before_ = 0;  // late reports of adapters that have ended
   std::unique_ptr<Plugin::Instance> client_code_;
 };
 

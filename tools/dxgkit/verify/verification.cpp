@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dxgk/inspection.h"
 #include "runtime/deadlock_note.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/report.h"
@@ -14,13 +13,6 @@ namespace dxgkit::tool::verify {
 namespace {
 
 constexpr size_t kEventsMax = size_t{1} << 22;
-
-/// Of the running machine. 0 where time is not the device's, or interrupts are taken away.
-uint64_t late_reports(Bench& bench) {
-  if (!bench.simulated() || bench.mutated() || !bench.running()) return 0;
-  const Result<dxgk::Inspection> inspection = dxgk::Inspection::of(bench.system(), bench.luid());
-  return inspection.has_value() ? inspection->late_reports() : 0;
-}
 
 bool makes_devices_fail(const Step& step) {
   return std::ranges::any_of(timeout_steps(), [&](const Step& one) { return one.run == step.run; });
@@ -91,12 +83,12 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
       .name = step.name, .title = step.title, .outcome = {}, .calls = {}, .findings = {}};
   const size_t findings_before = findings_.all().size();
   const runtime::TimeNs began = runtime.now();
-  const uint64_t late = late_reports(bench);
+  const uint64_t late = bench.late_reports();
   if (const std::optional<std::string> why = why_not(bench, step)) {
     result.outcome = Outcome::skipped(*why);
   } else {
     result.outcome = step.run(bench);
-    if (late_reports(bench) > late && !makes_devices_fail(step)) report_late(findings_);
+    if (bench.late_reports() > late && !makes_devices_fail(step)) report_late(findings_);
   }
   const std::set<std::string> expected = bench.take_expected_warnings();
   const std::vector<verifier::Finding> all = findings_.all();
