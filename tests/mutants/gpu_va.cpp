@@ -492,6 +492,69 @@ void fault_never_writes(DRIVER_INITIALIZATION_DATA* table) {
   });
 }
 
+/// Whoever refuses a submission forgets which ones before it have not been told complete.
+UINT newest_refused[2];
+NTSTATUS NTAPI submit_and_forget(IN_CONST_HANDLE context,
+                                 IN_CONST_PDXGKARG_SUBMITCOMMANDVIRTUAL args) {
+  const NTSTATUS status = original.DxgkDdiSubmitCommandVirtual(context, args);
+  if (status == STATUS_INVALID_PARAMETER)
+    newest_refused[args->NodeOrdinal % 2] = args->SubmissionFenceId;
+  return status;
+}
+void NTAPI notify_newer(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED &&
+      data->DmaCompleted.SubmissionFenceId + 1 ==
+          newest_refused[data->DmaCompleted.NodeOrdinal % 2])
+    return;
+  notify_interrupt(device, data);
+}
+NTSTATUS NTAPI start_forgetting(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                                IN_PDXGKRNL_INTERFACE table, OUT_PULONG sources,
+                                OUT_PULONG children) {
+  DXGKRNL_INTERFACE changed = *table;
+  notify_interrupt = changed.DxgkCbNotifyInterrupt;
+  changed.DxgkCbNotifyInterrupt = notify_newer;
+  return original.DxgkDdiStartDevice(context, info, &changed, sources, children);
+}
+void refusal_hides_completion(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSubmitCommandVirtual = submit_and_forget;
+  table->DxgkDdiStartDevice = start_forgetting;
+}
+/// The device has left, and its register of completed fences holds all ones, like each other one.
+UINT last_told;
+DXGKRNL_INTERFACE left_by;
+void NTAPI note_told(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED && data->DmaCompleted.NodeOrdinal == 0)
+    last_told = data->DmaCompleted.SubmissionFenceId;
+  left_by.DxgkCbNotifyInterrupt(device, data);
+}
+BOOLEAN NTAPI tell_ones(PVOID) {
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
+  RtlZeroMemory(&data, sizeof(data));
+  data.InterruptType = DXGK_INTERRUPT_DMA_COMPLETED;
+  data.DmaCompleted.SubmissionFenceId = ~0U;
+  left_by.DxgkCbNotifyInterrupt(left_by.DeviceHandle, &data);
+  return left_by.DxgkCbQueueDpc(left_by.DeviceHandle);
+}
+NTSTATUS NTAPI remove_and_tell(PVOID context, DXGK_SURPRISE_REMOVAL_TYPE type) {
+  BOOLEAN queued = FALSE;
+  if (static_cast<INT>(~0U - last_told) > 0)
+    (void)left_by.DxgkCbSynchronizeExecution(left_by.DeviceHandle, tell_ones, nullptr, 0, &queued);
+  return original.DxgkDdiNotifySurpriseRemoval(context, type);
+}
+NTSTATUS NTAPI start_noting(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                            IN_PDXGKRNL_INTERFACE table, OUT_PULONG sources, OUT_PULONG children) {
+  DXGKRNL_INTERFACE changed = *table;
+  left_by = *table;
+  last_told = 0;
+  changed.DxgkCbNotifyInterrupt = note_told;
+  return original.DxgkDdiStartDevice(context, info, &changed, sources, children);
+}
+void removal_completes_all(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = start_noting;
+  table->DxgkDdiNotifySurpriseRemoval = remove_and_tell;
+}
+
 }  // namespace
 
 #define MUTANT(name) \
@@ -543,6 +606,8 @@ const Mutant kGpuVaMutants[] = {
     MUTANT(fault_is_of_device),
     MUTANT(fault_always_writes),
     MUTANT(fault_never_writes),
+    MUTANT(refusal_hides_completion),
+    MUTANT(removal_completes_all),
     {nullptr, nullptr, nullptr},
 };
 #undef MUTANT

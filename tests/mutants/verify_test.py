@@ -63,6 +63,7 @@ class GpuVa(Verify):
         ("submit_forgets_null_rendering", 2, ("null-rendering",), "null-rendering", "SUB-22"),
         ("submit_leaves_size_to_engine", 2, ("overreach",), "overreach", "REND-31"),
         ("submit_trusts_users", 2, ("overreach",), "overreach", "REND-31"),
+        ("refusal_hides_completion", 1, ("stray-interrupts",), "stray-interrupts", "INT-26"),
     )
 
     def test_faults_that_only_content_shows(self):
@@ -110,6 +111,12 @@ class GpuVa(Verify):
                 self.assertEqual((code, set(sum(rules.values(), []))), (3, {rule}), steps)
                 self.assertIn(step, rules)
                 self.proves(rule)
+
+    def test_a_device_that_leaves(self):
+        """Its registers hold all ones, a newer fence than those of the upper half."""
+        code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", "--step", "removal", registry={"Mutant": "removal_completes_all", "MemoryModel": 2})
+        self.assertEqual((code, {name: set(some) for name, some in rules.items()}), (3, {"removal": {"INT-11"}}), steps)
+        self.proves("INT-11")
 
     def test_a_whole_driver_behind_the_mutants(self):
         for model in (1, 2, 3):
@@ -204,6 +211,8 @@ class Screen(Verify):
         ("blank_flag_in_line", "vsyncs", "DISP-24", "in the blank"),
         ("beam_stands", "vsyncs", "DISP-24", "always at line 0"),
         ("primary_elsewhere", "visibility", "DOD-11", "The primary is filled with one color. On the screen"),
+        ("screen_lost_asleep", "blank", "DOD-11", "shows 0x0 pixels of a visible source"),
+        ("wake_refused", "power", "PWR-02", "0xc00000bb for D0"),
         ("immediate_flip_forgotten", "flips", "DISP-26", "After flip 2 with the interval 0 pixel (0, 0) is 2060c0, not ff8040"),
     )
     SCREEN = ("screen_mutants.so", "--client", CLIENT, "--device", "softgpu,refresh=60", "--mode", "sim")
@@ -217,7 +226,7 @@ class Screen(Verify):
                 self.proves(rule)
 
     def test_a_whole_driver_behind_them(self):
-        code, steps, rules = self.verify(*self.SCREEN, "--step", "vidpns", "--step", "visibility", "--step", "vsyncs", "--step", "flips", registry={"ScreenSize": 320 | 200 << 16})
+        code, steps, rules = self.verify(*self.SCREEN, "--step", "vidpns", "--step", "visibility", "--step", "vsyncs", "--step", "flips", "--step", "blank", "--step", "power", registry={"ScreenSize": 320 | 200 << 16})
         self.assertEqual((code, rules), (0, {}), steps)
         self.assertEqual({step["outcome"] for step in steps.values()}, {"ok"}, steps)
 

@@ -182,6 +182,29 @@ void immediate_flip_forgotten(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiStartDevice = start_changed;
 }
 
+// --- sleeps ---
+
+bool slept;
+NTSTATUS NTAPI note_wake(IN_CONST_PVOID context, IN_ULONG uid, IN_DEVICE_POWER_STATE state,
+                         IN_POWER_ACTION action) {
+  slept = slept || state == PowerDeviceD0;
+  return original.DxgkDdiSetPowerState(context, uid, state, action);
+}
+NTSTATUS NTAPI set_address_before(IN_CONST_HANDLE context,
+                                  IN_CONST_PDXGKARG_SETVIDPNSOURCEADDRESS args) {
+  return slept ? STATUS_SUCCESS : original.DxgkDdiSetVidPnSourceAddress(context, args);
+}
+void screen_lost_asleep(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetPowerState = note_wake;
+  table->DxgkDdiSetVidPnSourceAddress = set_address_before;
+}
+NTSTATUS NTAPI refuse_wake(IN_CONST_PVOID context, IN_ULONG uid, IN_DEVICE_POWER_STATE state,
+                           IN_POWER_ACTION action) {
+  const NTSTATUS status = original.DxgkDdiSetPowerState(context, uid, state, action);
+  return state == PowerDeviceD0 ? STATUS_NOT_SUPPORTED : status;
+}
+void wake_refused(DRIVER_INITIALIZATION_DATA* table) { table->DxgkDdiSetPowerState = refuse_wake; }
+
 struct Mutant {
   const char* name;
   void (*install)(DRIVER_INITIALIZATION_DATA* table);
@@ -201,6 +224,8 @@ const Mutant kMutants[] = {
     {"primary_of_other_size", primary_of_other_size},
     {"primary_elsewhere", primary_elsewhere},
     {"immediate_flip_forgotten", immediate_flip_forgotten},
+    {"screen_lost_asleep", screen_lost_asleep},
+    {"wake_refused", wake_refused},
 };
 
 bool same(const char* left, const char* right) {

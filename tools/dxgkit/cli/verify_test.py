@@ -177,6 +177,8 @@ class Verify(Cli):
                 ("interrupt_stays", 1, "shared-line", "INT-08"),
                 ("reset_forgets", 1, "reset", "INT-22"),
                 ("sleep_forgets", 1, "power", "INT-22"),
+                ("zero_is_newer", 3, "power", "INT-11"),
+                ("hibernation_deafens", 1, "other-devices", "INT-26"),
                 ("start_error_leaks", 1, "failing-starts", "LIFE-20"),
                 ("start_error_ignored", 3, "failing-starts", "NT-01"),
                 ("start_crippled", 1, "failing-starts", "LIFE-27"),

@@ -582,6 +582,19 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
     data->DxgkDdiSubmitCommand = remember_again;
     data->DxgkDdiQueryCurrentFence = answer_forgetfully;
   }
+  if (chosen("hibernation_deafens")) {
+    notify_instead = hold_after_hibernation;
+    data->DxgkDdiStartDevice = start_between;
+    data->DxgkDdiSetPowerState = note_hibernation;
+    data->DxgkDdiQueryCurrentFence = answer_with_held;
+  }
+  if (chosen("zero_is_newer")) {
+    notify_instead = note_report;
+    data->DxgkDdiStartDevice = start_between;
+    data->DxgkDdiSetPowerState = forget_asleep;
+    data->DxgkDdiSubmitCommand = remember_again;
+    data->DxgkDdiQueryCurrentFence = answer_with_newer_zero;
+  }
   if (chosen("reset_fails")) data->DxgkDdiResetFromTimeout = fail_reset;
   if (chosen("power_fails")) data->DxgkDdiSetPowerState = fail_power;
   if (chosen("pool_leaks")) data->DxgkDdiRemoveDevice = leak_at_remove;

@@ -236,5 +236,38 @@ NTSTATUS NTAPI answer_from_memory(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYCURRENTFE
   args->CurrentFence = reported[args->NodeOrdinal % kNodes];
   return STATUS_SUCCESS;
 }
+/// After hibernation each completion is told only to whom asks for the fence.
+BOOLEAN hibernated;
+NTSTATUS NTAPI note_hibernation(const PVOID adapter, ULONG uid, DEVICE_POWER_STATE state,
+                                POWER_ACTION action) {
+  if (action == PowerActionHibernate) hibernated = TRUE;
+  return whole.DxgkDdiSetPowerState(adapter, uid, state, action);
+}
+VOID NTAPI hold_after_hibernation(IN_CONST_HANDLE device,
+                                  IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  if (hibernated && data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED) {
+    held[data->DmaCompleted.NodeOrdinal % kNodes] = {TRUE, *data};
+    return;
+  }
+  notify_interrupt(device, data);
+}
+/// The register of an engine that has slept holds 0, which is taken for a fence that has completed
+/// if it is a newer one.
+BOOLEAN NTAPI tell_zero(PVOID context) {
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
+  RtlZeroMemory(&data, sizeof(data));
+  data.InterruptType = DXGK_INTERRUPT_DMA_COMPLETED;
+  data.DmaCompleted.NodeOrdinal = *static_cast<const UINT*>(context);
+  notify_interrupt(kernel.DeviceHandle, &data);
+  return kernel.DxgkCbQueueDpc(kernel.DeviceHandle);
+}
+NTSTATUS NTAPI answer_with_newer_zero(IN_CONST_HANDLE adapter,
+                                      INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
+  UINT node = args->NodeOrdinal;
+  BOOLEAN queued = FALSE;
+  if (forgetful && static_cast<INT>(0 - reported[node % kNodes]) > 0)
+    kernel.DxgkCbSynchronizeExecution(kernel.DeviceHandle, tell_zero, &node, 0, &queued);
+  return whole.DxgkDdiQueryCurrentFence(adapter, args);
+}
 
 }  // namespace

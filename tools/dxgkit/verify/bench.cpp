@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "dxgk/inspection.h"
 #include "dxgkit/abi_versions.h"
 #include "nt/registry_store.h"
 #include "nt/stack_fill.h"
@@ -159,7 +160,14 @@ Outcome Bench::start(const StartChanges& changes) {
                                  exercise_->segments().size(), exercise_->video_present_sources()));
 }
 
+uint64_t Bench::late_reports() const {
+  if (!simulated() || mutated() || !running()) return late_before_;
+  const Result<dxgk::Inspection> inspection = dxgk::Inspection::of(*system_, *luid_);
+  return late_before_ + (inspection.has_value() ? inspection->late_reports() : 0);
+}
+
 Outcome Bench::stop() {
+  late_before_ = late_reports();
   client_code_.reset();
   exercise_.reset();
   if (!luid_.has_value()) return Outcome::skipped("it does not run");
@@ -170,6 +178,7 @@ Outcome Bench::stop() {
 }
 
 Status Bench::remove() {
+  late_before_ = late_reports();
   client_code_.reset();
   exercise_.reset();
   const Status status = system_->remove_adapter(*luid_);

@@ -100,6 +100,9 @@ class Bench {
   void pull_out() { world_->pull_out(); }
   /// The kernel takes notice of that; not on an adapter that was stopped.
   Status remove();
+  /// How often the kernel had to ask for a fence to hear of a completion, on all machines so far. 0
+  /// where time is not the device's, or interrupts are taken away.
+  uint64_t late_reports() const;
   /// Register accesses that no device has answered.
   uint64_t lost_accesses() const { return world_->machine().lost_register_accesses(); }
 
@@ -228,6 +231,7 @@ class Bench {
   std::unique_ptr<dxgk::System> system_;
   std::optional<dxgk::Luid> luid_;
   std::optional<dxgk::Exercise> exercise_;
+  uint64_t late_before_ = 0;  // late reports of adapters that have ended
   std::unique_ptr<Plugin::Instance> client_code_;
   std::atomic<uint32_t> frozen_{0};  // 1: clients wait
 };

@@ -417,10 +417,30 @@ Outcome pointer(Bench& bench) {
   return Outcome::ok(fmt::format("{} pointers moved, also half outside", shapes));
 }
 
+/// A full driver's screen is what it was after each sleep, and its vertical syncs come.
+Outcome sleep_and_show(Bench& bench) {
+  size_t naps = 0;
+  for (const dxgk::PowerTarget target :
+       {dxgk::PowerTarget::kD3, dxgk::PowerTarget::kStandby, dxgk::PowerTarget::kHibernate}) {
+    for (const dxgk::PowerTarget next : {target, dxgk::PowerTarget::kD0}) {
+      const auto done = bench.system().set_power(bench.luid(), next);
+      if (done.has_value()) continue;
+      if (done.error() == Status::kGraphicsAllocationBusy)
+        return Outcome::skipped("a primary is on the screen and cannot be evicted");
+      return Outcome::failed(status_text(done.error()));
+    }
+    ++naps;
+    for (const auto& look : {visibility, vsyncs}) {
+      const Outcome after = look(bench);
+      if (after.kind == Outcome::Kind::kFailed) return after;
+    }
+  }
+  return Outcome::ok(fmt::format("{} times asleep, and shown again", naps));
+}
+
 /// To sleep and to hibernate, and meanwhile a client asks the driver (PWR-15).
 Outcome blank(Bench& bench) {
-  if (!bench.display_only())
-    return Outcome::skipped("screens of full drivers are not put to sleep here");
+  if (!bench.display_only()) return sleep_and_show(bench);
   dxgk::Displays displays(bench.system());
   Client client(bench, "asks while it sleeps");
   if (const Answer<void> open = client.open_adapter(); !open) return Outcome::failed(open.error());

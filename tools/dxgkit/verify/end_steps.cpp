@@ -21,6 +21,9 @@ const char* content_note(Bench& bench) {
 }
 
 Outcome fences(Bench& bench) {
+  // The steps behind this one have such fences, too.
+  if (const Answer<void> high = raise_fences(bench, "fences"); !high)
+    return Outcome::failed(high.error());
   const Result<uint32_t> answered = bench.exercise().query_fences();
   if (!answered.has_value()) return Outcome::failed(status_text(answered.error()));
   return Outcome::ok(fmt::format("{} idle nodes asked", *answered));
@@ -71,13 +74,23 @@ Status stand_by(Bench& bench, Client& client) {
   return ask_for_fences(bench, up.has_value() ? Status::kSuccess : up.error());
 }
 
+/// As the machine's power manager has it, with all that goes before and after.
+Status sleep_and_wake(Bench& bench) {
+  for (const dxgk::PowerTarget target : {dxgk::PowerTarget::kD3, dxgk::PowerTarget::kD0}) {
+    const auto done = bench.system().set_power(bench.luid(), target);
+    if (!done.has_value()) return done.error();
+  }
+  return Status::kSuccess;
+}
+
 Outcome power(Bench& bench) {
   bool busy = false;
   const size_t found = bench.findings().total();
   const Answer<void> cycled = work_across(bench, [&] {
-    const Status status = ask_for_fences(bench, bench.exercise().power_cycle());
+    Status status = bench.exercise().power_cycle();
+    if (status == Status::kGraphicsAllocationBusy) status = sleep_and_wake(bench);  // on the screen
     busy = status == Status::kGraphicsAllocationBusy;
-    return busy ? Status::kSuccess : status;
+    return busy ? Status::kSuccess : ask_for_fences(bench, status);
   });
   if (busy) return Outcome::skipped(kOnScreen);
   if (!cycled) return Outcome::failed(cycled.error());

@@ -1,15 +1,6 @@
 #include "tools/dxgkit/verify/late_report.h"
 
-#include "dxgk/inspection.h"
-#include "tools/dxgkit/verify/bench.h"
-
 namespace dxgkit::tool::verify {
-
-uint64_t late_reports(Bench& bench) {
-  if (!bench.simulated() || bench.mutated() || !bench.running()) return 0;
-  const Result<dxgk::Inspection> inspection = dxgk::Inspection::of(bench.system(), bench.luid());
-  return inspection.has_value() ? inspection->late_reports() : 0;
-}
 
 void report_late(verifier::Findings& findings) {
   findings.report(

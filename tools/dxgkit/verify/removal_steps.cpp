@@ -134,6 +134,7 @@ Answer<void> remove_once(Bench& bench, Leaves leaves, size_t* jobs) {
     return std::unexpected(loaded.text);
   if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk)
     return std::unexpected(started.text);
+  DXGKIT_VERIFY_TRY(raise_fences(bench, "before it leaves"));
   Answer<void> done;
   {
     // Side by side; their processes end after the adapter.

@@ -17,6 +17,7 @@ constexpr uint32_t kAll = 1'000'000;  // of a million
 /// (SUB-13).
 constexpr uint32_t kFencesBefore = 8;
 constexpr uint64_t kSlowResetNs = 350 * 1000;
+constexpr uint32_t kNonsenseBytes = 16;  // of commands, and of private data
 /// In an output that nobody writes, the engine is responsive.
 constexpr std::byte kOtherBytes{0xA5};
 
@@ -528,6 +529,66 @@ Answer<std::string> ask_instead(Bench& bench, Tally& tally) {
   return std::string();
 }
 
+/// One client at work, and behind its packet a submission of another one's that the driver refuses.
+/// With late interrupts the packet's fence is the last no more when its interrupt comes, and it
+/// must be told complete all the same. The same without the other one says how long that takes.
+Answer<std::string> refuse_behind(Bench& bench, Tally& tally) {
+  bench.expect_warnings("VA-28");  // of a driver that refuses nothing
+  const std::vector<bus::EngineFaults> late(bench.device_faults()->engine_count(),
+                                            {.late_interrupt_per_million = kAll});
+  for (uint32_t node = 0; node < bench.node_count(); ++node) {
+    Worker worker(bench, "before a refusal");
+    DXGKIT_VERIFY_TRY(worker.open());
+    Worker refused(bench, "refused");
+    DXGKIT_VERIFY_TRY(refused.open());
+    const Answer<std::unique_ptr<Job>> job =
+        Job::create(bench, worker.client, worker.device, bench.random(), node);
+    if (!job) return std::unexpected(job.error());
+    runtime::DurationNs alone = 0;
+    for (const bool both : {false, true}) {
+      bench.device_faults()->set_faults(late);
+      const Answer<void> submitted = (*job)->submit(worker.contexts[node], 5 * kBusyNs);
+      const runtime::TimeNs sent = bench.runtime().now();
+      // Nothing is there, in the middle of eight bytes, and the data have no meaning.
+      std::vector<std::byte> nonsense = bench.random_bytes(kNonsenseBytes);
+      if (both) {
+        refused.client.try_submit(refused.contexts[node].handle, kNonsenseBytes + 4, kNonsenseBytes,
+                                  nonsense);
+      }
+      std::string wrong;
+      const Answer<bool> kept = submitted ? worker.idle(&wrong) : Answer<bool>(false);
+      const runtime::DurationNs took = bench.runtime().now() - sent;
+      if (both) static_cast<void>(refused.client.wait_idle(refused.device));
+      bench.device_faults()->set_faults({});
+      DXGKIT_VERIFY_TRY(submitted);
+      if (!bench.running()) return std::string("the adapter failed");
+      if (!kept) return std::unexpected(kept.error());
+      ++tally.jobs;
+      if (!both) {
+        alone = took;
+      } else if (bench.simulated() && took > 3 * alone) {
+        std::string what = fmt::format("node {} kept a completion for itself", node);
+        blame(
+            bench, "INT-26", "DxgkCbNotifyInterrupt",
+            fmt::format("A packet on node {} took {} us from its submission until it was told "
+                        "complete, and {} us with a submission behind it that the driver refused.",
+                        node, alone / 1000, took / 1000),
+            "Each packet that is complete is reported by the interrupt that tells of it, whatever "
+            "has become of those behind it.",
+            "Look for the newest completed packet that was not refused, or report the fence of "
+            "the refused one: it counts as completed (SUB-29).");
+        return what;
+      }
+      if (const Answer<void> right = *kept ? (*job)->check() : Answer<void>(); !right)
+        wrong = right.error();
+      if (wrong.empty()) continue;
+      report_result(bench, "Before a submission that was refused: " + wrong);
+      return wrong;
+    }
+  }
+  return std::string();
+}
+
 Outcome interrupts(Bench& bench) {
   if (std::string why = why_no_faults(bench); !why.empty()) return Outcome::skipped(std::move(why));
   std::vector<Noise> noises = {
@@ -553,6 +614,8 @@ Outcome interrupts(Bench& bench) {
       if (!wrong || !wrong->empty() || !bench.running()) return finish(bench, wrong);
     }
   }
+  if (bench.gpu_addresses()) wrong = refuse_behind(bench, tally);
+  if (!wrong || !wrong->empty()) return finish(bench, wrong);
   if (lose) wrong = ask_instead(bench, tally);
   if (!wrong || !wrong->empty()) return finish(bench, wrong);
   return Outcome::ok(

@@ -67,7 +67,7 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
       .name = step.name, .title = step.title, .outcome = {}, .calls = {}, .findings = {}};
   const size_t findings_before = findings_.all().size();
   const runtime::TimeNs began = runtime.now();
-  const uint64_t late = late_reports(bench);
+  const uint64_t late = bench.late_reports();
   std::array<uint64_t, verifier::kSituations> counts_before;
   for (size_t i = 0; i < counts_before.size(); ++i)
     counts_before[i] = board_.situations->count(static_cast<verifier::Situation>(i));
@@ -75,7 +75,7 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
     result.outcome = Outcome::skipped(*why);
   } else {
     result.outcome = step.run(bench);
-    if (late_reports(bench) > late && !step.makes_devices_fail) report_late(findings_);
+    if (bench.late_reports() > late && !step.makes_devices_fail) report_late(findings_);
   }
   for (size_t i = 0; i < counts_before.size(); ++i) {
     const auto situation = static_cast<verifier::Situation>(i);

@@ -64,6 +64,21 @@ Answer<NodeJobs> run_on_each_node(Bench& bench, const std::string& name) {
   return jobs;
 }
 
+Answer<void> raise_fences(Bench& bench, const std::string& name) {
+  if (bench.plugin() == nullptr || bench.display_only()) return {};
+  constexpr int kQuarters = 3;
+  constexpr uint32_t kFencesBefore = 8;
+  for (int quarter = 0; quarter < kQuarters; ++quarter) {
+    bench.exercise().skip_fences(kFencesBefore);
+    const Answer<NodeJobs> jobs = run_on_each_node(bench, name);
+    if (!jobs) return std::unexpected(jobs.error());
+    if (jobs->wrong.empty()) continue;
+    report_result(bench, jobs->wrong);
+    return std::unexpected(jobs->wrong);
+  }
+  return {};
+}
+
 Answer<void> work_across(Bench& bench, const std::function<Status()>& between) {
   if (bench.plugin() == nullptr) {
     const Status status = between();

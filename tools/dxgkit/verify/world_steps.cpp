@@ -247,6 +247,7 @@ Answer<void> live_together(Bench& bench, const Plan& plan) {
 Answer<void> live_in_storm(Bench& bench, const Plan& plan, Turmoil& turmoil, Tally* tally) {
   bus::FaultInjection* const device = bench.device_faults();
   Naps naps(bench, plan);
+  const uint64_t late = bench.late_reports();
   if (device != nullptr) device->set_faults(device_faults(bench, *plan.troubles));
   turmoil.set_active(true);
   const auto sleeper = bench.runtime().spawn("sleep at work", [&naps] { naps.run(); });
@@ -260,7 +261,7 @@ Answer<void> live_in_storm(Bench& bench, const Plan& plan, Turmoil& turmoil, Tal
   if (!lived) return lived;
   // Nothing keeps a completion from the driver, so it keeps none from the kernel.
   if (plan.troubles->lost_interrupt == 0 && plan.troubles->starved_dpc == 0 &&
-      late_reports(bench) != 0) {
+      bench.late_reports() != late) {
     report_late(bench.findings());
     return std::unexpected("work was reported complete only when the kernel asked");
   }
