@@ -34,7 +34,7 @@ class Verify(Cli):
     HANGS = {"hangs", "adapter-hangs"}
     DISPLAY_STEPS = {"modes", "presents", "visibility", "vsyncs", "pointer", "blank", "flips", "vidpns", "plain-stop", "bug-check-screen", "other-screens"}
     ADDRESS_STEPS = {"addresses", "own-content", "mappings", "same-addresses", "page-faults", "hostile-submit", "page-tables", "protections"}
-    BUFFER_STEPS = {"hostile-render", "passes", "plain-copies"}  # not with GPU virtual addresses
+    BUFFER_STEPS = {"hostile-render", "prepatched", "cut-commands", "passes", "plain-copies", "unmapped-pages"}  # not with GPU virtual addresses
 
     def choose_model(self, number):
         (self.folder / "model.json").write_text(json.dumps({"service": {"MemoryModel": number}}))
@@ -142,6 +142,10 @@ class Verify(Cli):
                 ("entry_astray", 1, "load", "LIFE-01"),
                 ("parts_overlap", 1, "transfers", "PAGE-50"),
                 ("pages_merged", 1, "plain-copies", "PAGE-50"),
+                ("last_page_stays", 1, "unmapped-pages", "PAGE-29"),
+                ("prepatch_left_out", 1, "prepatched", "REND-07"),
+                ("commands_unguarded", 3, "cut-commands", "NT-01"),
+                ("handler_forgotten", 1, "cut-commands", "REND-31"),
                 ("maps_from_start", 1, "worlds", "REND-29"),
                 ("reset_deafens", 1, "hangs", "INT-22"),
                 ("told_when_asked", 1, "paging", "INT-26"),
