@@ -49,8 +49,8 @@ class FaultInjector {
   /// True to have each DxgkDdiQueryAdapterInfo come with smaller buffers first, and with a type
   /// that does not exist (LIFE-30).
   virtual bool probes_queries() { return false; }
-  /// Of the `bytes` of a client's commands, how many DxgkDdiRender can read: user memory ends behind
-  /// them, as where the client has unmapped the rest. A multiple of 16 below `bytes`; else `bytes`.
+  /// How many of `bytes` of a client's commands DxgkDdiRender can read, as where the client has
+  /// unmapped the rest: `bytes`, or a multiple of 16 below it.
   virtual uint32_t readable_commands(uint32_t bytes) { return bytes; }
   /// Called for a buffer whose allocations are all where DxgkDdiRender was told that they are. True
   /// to submit it without DxgkDdiPatch (PATCH-01, REND-07).

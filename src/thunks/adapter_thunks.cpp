@@ -103,14 +103,13 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   DXGKIT_RETURN_IF_FAILED(
       capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
   const auto ask = [&] {
-    return adapter->core().port().objects().escape(
-        device ? device->driver_handle() : nullptr, context ? context->driver_handle() : nullptr,
-        args.Flags.Value, data);
+    return adapter->core().port().objects().escape(device ? device->driver_handle() : nullptr,
+                                                   context ? context->driver_handle() : nullptr,
+                                                   args.Flags.Value, data);
   };
   // THUNK-32
-  DXGKIT_RETURN_IF_FAILED(args.Flags.Value == kHardwareAccess
-                              ? dxgk::level_two(adapter->floor(), ask)
-                              : ask());
+  DXGKIT_RETURN_IF_FAILED(
+      args.Flags.Value == kHardwareAccess ? dxgk::level_two(adapter->floor(), ask) : ask());
   if (data.empty()) return Status::kSuccess;
   return guarded_copy(args.pPrivateDriverData, data.data(), data.size()) ? Status::kSuccess
                                                                          : Status::kAccessViolation;

@@ -378,8 +378,8 @@ Submission::Submit Submission::submit(PacketId id, NodeOrdinal node, SubmissionF
     buffer.view.segment = place.segment;
     buffer.view.physical_address = place.gpu_address;
   }
-  const bool spared = packet.kind == vidsch::PacketKind::kRender && !resubmission &&
-                      may_spare_patch(core_, packet);
+  const bool spared =
+      packet.kind == vidsch::PacketKind::kRender && !resubmission && may_spare_patch(core_, packet);
   if (packet.kind != vidsch::PacketKind::kPaging) fill_allocation_list(packet);
   if (core_.port().submission().has_patch() && !spared) {
     const bool part = buffer.broadcast_bytes != 0 &&

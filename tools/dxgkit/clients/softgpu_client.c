@@ -19,7 +19,7 @@
 /* Of the hardware's manual. */
 #define REVISION 0x00010001u
 #define APERTURE_BYTES 0x10000000ull
-#define STATUS_AT_REST 0x1u /* of an engine: it is enabled */
+#define STATUS_AT_REST 0x1u     /* of an engine: it is enabled */
 #define VERSION_WDDM2_0 0x5023u /* DXGKDDI_INTERFACE_VERSION_WDDM2_0 */
 #define PAGE_FAULT_WRITE 1u     /* of DXGK_PAGE_FAULT_FLAGS */
 #define INVALID_INSTRUCTION 2u  /* of DXGK_FAULT_ERROR_CODE: a general one */
@@ -374,8 +374,7 @@ static const char* judge_escape(const Client* self, const DxgkitClientAnswer* an
                     (bell || sent.operation == SGPU_UMD_ESCAPE_QUERY_STATE);
   if (!valid) return answer->status < 0 ? NULL : "there is no such request";
   if (answer->status < 0) return "it is as the interface says";
-  if (bell)
-    return memcmp(&sent, &returned, sizeof(sent)) != 0 ? "a doorbell has no answer" : NULL;
+  if (bell) return memcmp(&sent, &returned, sizeof(sent)) != 0 ? "a doorbell has no answer" : NULL;
   if (returned.node_count != self->adapter.node_count) return "another number of nodes came back";
   for (uint32_t i = 0; i < SGPU_UMD_NODES_MAX; ++i) {
     const SgpuUmdNodeState* const node = &returned.node[i];

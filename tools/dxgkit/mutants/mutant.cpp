@@ -370,8 +370,16 @@ NTSTATUS NTAPI forget_handler(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER arg
 }
 /// It leaves all addresses to DxgkDdiPatch.
 NTSTATUS NTAPI write_no_address(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
-  for (UINT i = 0; i < args->AllocationListSize; ++i) args->pAllocationList[i].SegmentId = 0;
-  return whole.DxgkDdiRender(context, args);
+  UCHAR segments[256];
+  const UINT count = args->AllocationListSize;
+  if (count > sizeof(segments)) return whole.DxgkDdiRender(context, args);
+  for (UINT i = 0; i < count; ++i) {
+    segments[i] = static_cast<UCHAR>(args->pAllocationList[i].SegmentId);
+    args->pAllocationList[i].SegmentId = 0;
+  }
+  const NTSTATUS status = whole.DxgkDdiRender(context, args);
+  for (UINT i = 0; i < count; ++i) args->pAllocationList[i].SegmentId = segments[i];
+  return status;
 }
 NTSTATUS NTAPI ignore_room(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
   // As large as DxgkDdiCreateContext asked for, whatever DmaSize says.

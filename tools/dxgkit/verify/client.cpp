@@ -189,8 +189,7 @@ NTSTATUS Client::try_open_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE global, s
   return status;
 }
 
-NTSTATUS Client::try_escape(D3DKMT_HANDLE device, std::span<std::byte> data,
-                            bool hardware_access) {
+NTSTATUS Client::try_escape(D3DKMT_HANDLE device, std::span<std::byte> data, bool hardware_access) {
   bench_.came_back();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_ESCAPE escape{};

@@ -316,10 +316,11 @@ std::span<const Step> end_steps() { return kSteps; }
 std::vector<Step> all_steps() {
   std::vector<Step> all;
   for (const std::span<const Step> group :
-       {begin_steps(), object_steps(), memory_steps(), failure_steps(), work_steps(),
-        timeout_steps(), private_data_steps(), overreach_steps(), address_steps(),
-        page_table_steps(), render_pass_steps(), transfer_steps(), world_steps(), display_steps(),
-        flip_steps(), vidpn_steps(), start_steps(), end_steps(), device_steps(), removal_steps()})
+       {begin_steps(),   object_steps(),     memory_steps(),       failure_steps(),
+        work_steps(),    timeout_steps(),    private_data_steps(), overreach_steps(),
+        address_steps(), page_table_steps(), render_pass_steps(),  transfer_steps(),
+        world_steps(),   display_steps(),    flip_steps(),         vidpn_steps(),
+        start_steps(),   end_steps(),        device_steps(),       removal_steps()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

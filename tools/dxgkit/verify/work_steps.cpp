@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "nt/seh.h"
 #include "tools/dxgkit/verify/bench.h"
@@ -16,10 +17,10 @@ constexpr size_t kJobsAtOnce = 6;
 constexpr size_t kThreads = 3;
 constexpr uint64_t kBusyNs = 20 * 1000 * 1000;
 constexpr size_t kPreemptions = 3;
-constexpr size_t kPrepatched = 3;  // jobs on each node
+constexpr size_t kPrepatched = 3;   // jobs on each node
 constexpr uint32_t kCutStep = 16;   // user memory ends at a multiple of it
-constexpr uint32_t kCutsNear = 12;  // tried in steps, from the first byte on
-constexpr uint32_t kCutsFar = 6;    // tried behind them, evenly spread
+constexpr uint32_t kCutsNear = 12;  // in steps, from the first byte on and before the last one
+constexpr uint32_t kCutsFar = 6;    // evenly spread
 
 Outcome render(Bench& bench) {
   size_t jobs = 0;
@@ -209,7 +210,8 @@ Outcome prepatched(Bench& bench) {
       if (!sent) return sent;
       if (!kept) return std::unexpected(kept.error());
       if (!*kept) return {};
-      if (const Answer<void> right = (*job)->check(); !right && wrong.empty()) wrong = right.error();
+      if (const Answer<void> right = (*job)->check(); !right && wrong.empty())
+        wrong = right.error();
       if (!wrong.empty()) return {};
       DXGKIT_VERIFY_TRY((*job)->destroy());
       ++jobs;
@@ -255,17 +257,17 @@ Outcome cut_commands(Bench& bench) {
     if (!recorded) return std::unexpected(recorded.error());
     if (readable >= recorded->command_bytes) return {};
     bench.shortage().cut_commands(readable);
-    const NTSTATUS status = worker.client.try_render(
-        context, recorded->command_bytes, recorded->use_count, recorded->patch_count);
+    const NTSTATUS status = worker.client.try_render(context, recorded->command_bytes,
+                                                     recorded->use_count, recorded->patch_count);
     bench.shortage().cut_commands(UINT32_MAX);
-    if (!bench.running()) return std::unexpected(std::string("it ended the adapter"));
-    if (!is_success(from_ntstatus(status))) {
-      ++refused;
-      return {};
-    }
-    ++without_the_rest;
+    // Of a buffer that takes several passes the first ones have been submitted.
     const bool idle = worker.client.wait_idle(worker.device).has_value();
     if (!bench.running()) return std::unexpected(std::string("it ended the adapter"));
+    if (!is_success(from_ntstatus(status)) && idle) {
+      ++refused;
+      return job.spoil();
+    }
+    ++without_the_rest;
     std::string why = idle && worker.client.active(worker.device)
                           ? std::string()
                           : lost_text(worker.client, worker.device);
@@ -287,12 +289,15 @@ Outcome cut_commands(Bench& bench) {
       DXGKIT_VERIFY_TRY((*job)->spoil());
       const Answer<DxgkitClientJob> whole = (*job)->record(worker.contexts[node]);
       if (!whole) return std::unexpected(whole.error());
-      const uint32_t near = kCutsNear * kCutStep;
-      const uint32_t far = whole->command_bytes > near ? whole->command_bytes - near : 0;
-      for (uint32_t i = 0; i < kCutsNear + kCutsFar; ++i) {
-        const uint32_t readable =
-            i < kCutsNear ? i * kCutStep
-                          : (near + far / kCutsFar * (i - kCutsNear)) / kCutStep * kCutStep;
+      const uint32_t steps = whole->command_bytes / kCutStep;
+      std::set<uint32_t> cuts;
+      for (uint32_t i = 0; i < std::min(kCutsNear, steps); ++i) {
+        cuts.insert(i);
+        cuts.insert(steps - i);
+      }
+      for (uint32_t i = 1; i < kCutsFar; ++i) cuts.insert(steps * i / kCutsFar);
+      for (const uint32_t cut : cuts) {
+        const uint32_t readable = cut * kCutStep;
         DXGKIT_VERIFY_TRY(cut_one(worker, **job, node, readable));
         if (!wrong.empty()) return {};
       }
