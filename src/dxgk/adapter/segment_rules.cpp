@@ -270,6 +270,8 @@ const char* why_segments_break(std::string_view rule) {
       {"SEG-31",
        "The kernel would not know what survives hibernation, and would lose content or "
        "save what need not be saved."},
+      {"SEG-32",
+       "What the segment is said to keep in hibernation ends behind its end, so nobody saves it."},
       {"SEG-34", "A later version may read it."},
       {"SEG-35", "The kernel would not know what content survives."},
       {"SEG-40",
