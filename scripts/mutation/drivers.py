@@ -40,21 +40,19 @@ class Driver:
         self.name, self.build, self.work = name, pathlib.Path(build), pathlib.Path(work).resolve() / name
         self.target, sources, self.client, self.models = DRIVERS[name]
         self.overlay = self.work / "overlay"
-        self.image = self.work / f"{name}.so"
+        self.image = self.work / f"{name}.sys"  # an ELF twin would have no exception handlers
         home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", (self.build / "CMakeCache.txt").read_text(), re.MULTILINE).group(1)
-        listed = subprocess.run(["ninja", "-t", "commands", f"miniports/{self.target}.so"], cwd=self.build, capture_output=True, text=True, check=True).stdout
+        listed = subprocess.run(["ninja", "-t", "commands", f"miniports/{self.target}.sys"], cwd=self.build, capture_output=True, text=True, check=True).stdout
         self.sources = list(sources or ())
         for line in listed.splitlines():
             for command in line.split(" && "):
                 words = shlex.split(command)
-                if "-c" in words:
+                if "-c" in words and f"/{self.target}.dir/" in command:  # not of its libraries
                     self.compile = words[1:] if words[0].endswith("ccache") else words
                     if sources is None:
                         self.sources.append(words[words.index("-c") + 1].removeprefix(home + "/"))
-                elif "miniport_rename.sh" in command:
-                    self.rename = [words[0].replace(home, str(ROOT)), *words[1:3]]
-                elif "ld.lld" in command:
-                    self.link = words[:words.index("-o")]
+                elif "lld-link" in command:
+                    self.link = [one for one in words if not one.startswith("/out:") and not one.endswith(".obj")]
         words = self.compile[1:self.compile.index("-MD")]
         self.flags = [word.replace(home, str(ROOT)) for word in words if word not in IN_ONE_LANGUAGE and word not in ("-Wall", "-Wextra", "-Werror")]
         folders = {pathlib.Path(one).parent for one in self.sources}
@@ -81,15 +79,12 @@ class Driver:
 
     def compile_one(self, source, path):
         """(object, what the compiler says or None)"""
-        out = self.work / (source.replace("/", "_") + ".o")
+        out = self.work / (source.replace("/", "_") + ".obj")
         probe = [] if path == HERE / "driver_probe.c" else ["-include", str(HERE / "driver_probe.h")]
         command = [*self.compiler(source), f"-I{self.overlay}", *self.flags, *probe, "-O1", "-g0", "-w", "-Wno-c++11-narrowing", "-ferror-limit=0",
                    "-DDriverEntry=mutated_driver_entry", "-c", str(path), "-o", str(out)]
         done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode == 0:
-            subprocess.run([*self.rename, str(out)], check=True)
-            return out, None
-        return out, done.stderr
+        return out, done.stderr if done.returncode else None
 
     def build_image(self, chosen, jobs):
         """Builds one image with all these mutants; returns those that compile."""
@@ -116,7 +111,7 @@ class Driver:
         probe, said = self.compile_one("driver_probe.c", HERE / "driver_probe.c")
         if said:
             sys.exit(f"mutate_drivers: the probe does not build:\n{said}")
-        subprocess.run([*self.link, "-o", str(self.image), *(str(objects[name]) for name in self.sources), str(probe)], check=True)
+        subprocess.run([*self.link, f"/out:{self.image}", *(str(objects[name]) for name in self.sources), str(probe)], check=True)
         return chosen
 
     def blamed(self, output, written):

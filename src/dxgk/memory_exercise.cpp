@@ -215,21 +215,55 @@ Result<std::vector<std::byte>> MemoryExercise::read_plain(SegmentId segment, uin
                                                           uint64_t size_bytes) {
   vidmm::Placement place;
   DXGKIT_RETURN_ERROR_IF_FAILED(check_free_place(segment, offset_bytes, size_bytes, &place));
+  return copy_out(place, size_bytes);
+}
+
+Result<std::vector<std::byte>> MemoryExercise::copy_out(const vidmm::Placement& place,
+                                                        uint64_t size_bytes) {
   bus::Machine& machine = floor().core.machine();
   DXGKIT_ASSIGN_OR_RETURN(const std::vector<bus::PageFrame> pages,
                           machine.allocate_pages(size_bytes / kPageBytes));
+  const auto page_at = [&](size_t i) {
+    return machine.system_pointer(bus::PhysicalAddress{pages[i].value * kPageBytes}, kPageBytes);
+  };
+  for (size_t i = 0; i < pages.size(); ++i) std::memset(page_at(i), 0xDB, kPageBytes);
   const Status status = copy_plain(place, pages, false);
   std::vector<std::byte> bytes(size_bytes);
-  for (size_t i = 0; i < pages.size(); ++i) {
-    std::memcpy(
-        bytes.data() + i * kPageBytes,
-        machine.system_pointer(bus::PhysicalAddress{pages[i].value * kPageBytes}, kPageBytes),
-        kPageBytes);
-  }
+  for (size_t i = 0; i < pages.size(); ++i)
+    std::memcpy(bytes.data() + i * kPageBytes, page_at(i), kPageBytes);
   floor().core.lane().run([&]()
                               DXGKIT_REQUIRES(on_lane) { floor().backing_pages->release(pages); });
   if (!is_success(status)) return Error(status);
   return bytes;
+}
+
+Result<std::vector<std::byte>> MemoryExercise::read_aperture(SegmentId id, uint64_t offset_bytes,
+                                                             uint64_t size_bytes) {
+  DisplayFloor& floor = this->floor();
+  if (!running()) return Error(Status::kDeviceRemoved);
+  if (!floor.core.has_memory()) return Error(Status::kNotSupported);
+  vidmm::Placement place;
+  Status status = Status::kInvalidParameter;
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const auto& segments = floor.core.memory().segments();
+    if (id == kSystemMemory || id.value > segments.size() || size_bytes == 0) return;
+    const vidmm::SegmentDesc& segment = segments[id.value - 1];
+    if (segment.kind != vidmm::SegmentKind::kAperture) return;
+    if (offset_bytes % kPageBytes != 0 || size_bytes % kPageBytes != 0) return;
+    if (!range_within(offset_bytes, size_bytes, segment.size_bytes)) return;
+    place = {id, offset_bytes, segment.base_address + offset_bytes};
+    status = Status::kSuccess;
+  });
+  if (!is_success(status)) return Error(status);
+  return copy_out(place, size_bytes);
+}
+
+void MemoryExercise::fill_dummy_page(std::span<const std::byte> page) {
+  DXGKIT_CHECK(page.size() == kPageBytes);
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const bus::PhysicalAddress at{floor().paging->dummy_page()};
+    std::memcpy(floor().core.machine().system_pointer(at, kPageBytes), page.data(), kPageBytes);
+  });
 }
 
 Status MemoryExercise::move_plain(SegmentId segment, uint64_t from_bytes, uint64_t to_bytes,

@@ -49,6 +49,13 @@ class MemoryExercise {
                                             uint64_t size_bytes);
   /// From one place of a memory segment to another that does not overlap it. As above.
   Status move_plain(SegmentId segment, uint64_t from_bytes, uint64_t to_bytes, uint64_t size_bytes);
+  /// What the engines find in an aperture segment (PAGE-29), copied to pages of no allocation. For
+  /// places that an allocation has, or has had. kInvalidParameter: no aperture segment, not whole
+  /// pages, or outside it.
+  Result<std::vector<std::byte>> read_aperture(SegmentId segment, uint64_t offset_bytes,
+                                               uint64_t size_bytes);
+  /// Fills the page at which unmapped places of aperture segments point.
+  void fill_dummy_page(std::span<const std::byte> page);
   /// The driver reads or writes a few bytes there, whatever they are (PAGE-25). As above.
   Status touch(SegmentId segment, uint64_t offset_bytes, bool write);
   /// An allocation of the kernel's own, of no driver object, goes to the segment and comes back,
@@ -65,6 +72,8 @@ class MemoryExercise {
   Result<AllocationId> find(Process& process, Handle allocation);
   Status check_free_place(SegmentId segment, uint64_t offset_bytes, uint64_t size_bytes,
                           vidmm::Placement* place);
+  /// From `place` to pages of our own, which hold other bytes before.
+  Result<std::vector<std::byte>> copy_out(const vidmm::Placement& place, uint64_t size_bytes);
   Status copy_plain(const vidmm::Placement& place, std::span<const bus::PageFrame> pages, bool in);
   Status transfer_plain(const port::PagingOperation& copy);
 

@@ -329,6 +329,11 @@ const DriverImage* find_image(const Kernel::Impl& state, uint64_t address) {
   return nullptr;
 }
 
+bool has_handlers(const Kernel& kernel) {
+  return std::ranges::none_of(kernel.impl().images,
+                              [](const DriverImage& image) { return image.functions.empty(); });
+}
+
 // --- FrameWalker
 
 FrameWalker::FrameWalker(const Kernel::Impl& state, const Context& start,

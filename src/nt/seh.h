@@ -107,4 +107,8 @@ bool in_lent_code(uint64_t address);
 bool in_stack_probe(uint64_t address);
 const DriverImage* find_image(const Kernel::Impl& state, uint64_t address);
 
+/// True if the images of all loaded drivers tell where their handlers are. An ELF twin does not:
+/// no handler of it is ever asked.
+bool has_handlers(const Kernel& kernel);
+
 }  // namespace dxgkit::nt

@@ -49,6 +49,12 @@ class FaultInjector {
   /// True to have each DxgkDdiQueryAdapterInfo come with smaller buffers first, and with a type
   /// that does not exist (LIFE-30).
   virtual bool probes_queries() { return false; }
+  /// How many of `bytes` of a client's commands DxgkDdiRender can read, as where the client has
+  /// unmapped the rest: `bytes`, or a multiple of 16 below it.
+  virtual uint32_t readable_commands(uint32_t bytes) { return bytes; }
+  /// Called for a buffer whose allocations are all where DxgkDdiRender was told that they are. True
+  /// to submit it without DxgkDdiPatch (PATCH-01, REND-07).
+  virtual bool spares_patch() { return false; }
   /// Called before the callback `callback` ("DxgkCbMapMemory") does anything, if it may fail. A
   /// returned status is the driver's answer. Callbacks without a status answer as for a wrong
   /// handle.

@@ -2,6 +2,8 @@
 #include <cstring>
 #include <optional>
 
+#include "dxgk/display/display_floor.h"
+#include "dxgk/display/display_level_two.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {
@@ -95,15 +97,19 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
     return Status::kDeviceRemoved;
   if (context && !context_pass.emplace(context->gate())) return Status::kInvalidParameter;
   if (args.Type != D3DKMT_ESCAPE_DRIVERPRIVATE) return Status::kNotSupported;
-  if ((args.Flags.Value & 1U) != 0)
-    return Status::kNotSupported;  // HardwareAccess: level two is not implemented yet
-  if (args.Flags.Value != 0) return Status::kInvalidParameter;
+  constexpr uint32_t kHardwareAccess = 1;
+  if ((args.Flags.Value & ~kHardwareAccess) != 0) return Status::kInvalidParameter;
   std::vector<std::byte> data;
   DXGKIT_RETURN_IF_FAILED(
       capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
-  DXGKIT_RETURN_IF_FAILED(adapter->core().port().objects().escape(
-      device ? device->driver_handle() : nullptr, context ? context->driver_handle() : nullptr,
-      args.Flags.Value, data));
+  const auto ask = [&] {
+    return adapter->core().port().objects().escape(device ? device->driver_handle() : nullptr,
+                                                   context ? context->driver_handle() : nullptr,
+                                                   args.Flags.Value, data);
+  };
+  // THUNK-32
+  DXGKIT_RETURN_IF_FAILED(
+      args.Flags.Value == kHardwareAccess ? dxgk::level_two(adapter->floor(), ask) : ask());
   if (data.empty()) return Status::kSuccess;
   return guarded_copy(args.pPrivateDriverData, data.data(), data.size()) ? Status::kSuccess
                                                                          : Status::kAccessViolation;

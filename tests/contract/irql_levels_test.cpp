@@ -210,6 +210,45 @@ TEST_F(LevelsTest, LevelTwoIsAloneWithIdleHardwareAndMemoryStays) {
   }
 }
 
+// An escape that may touch the hardware, beside clients that render.
+TEST_F(LevelsTest, AnEscapeWithHardwareAccessIsAloneWithIdleHardware) {
+  DXGKIT_COVERS("THUNK-32");
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    bare(
+        [&](Stack& stack) {
+          ASSERT_EQ(stack.start(), Status::kSuccess);
+          Watch watch(stack);
+          stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE* args) {
+            EXPECT_EQ(args->Flags.Value, 1U);
+            watch.alone({});
+            return nt_status(Status::kSuccess);
+          };
+          {
+            Client client(stack, "escapes");
+            Busy busy(stack, 2);
+            for (int i = 0; i < 3; ++i) {
+              busy.run_for(300 * runtime::kMicrosecond, stack);
+              const uint64_t before = busy.rounds;
+              D3DKMT_ESCAPE args{};
+              args.hAdapter = client.adapter;
+              args.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+              args.Flags.HardwareAccess = 1;
+              stack.blocking(
+                  [&] { EXPECT_EQ(client.call([&] { return D3DKMTEscape(&args); }), 0); });
+              busy.run_for(300 * runtime::kMicrosecond, stack);
+              EXPECT_GT(busy.rounds, before) << "work goes on afterwards";
+            }
+            busy.end();
+          }
+          EXPECT_EQ(watch.calls, 3);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+          stack.miniport.hooks = {};
+        },
+        seed);
+  }
+}
+
 // A client's query is answered inside SetPowerState, and while the adapter sleeps; whatever else a
 // client asks for waits.
 TEST_F(LevelsTest, AClientsQueryRunsBesideSetPowerStateAndInSleep) {

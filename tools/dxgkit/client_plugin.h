@@ -128,6 +128,8 @@ typedef struct DxgkitClientOverreach {
 
 #define DXGKIT_CLIENT_DATA_FACTS 4u /* DxgkitClientFacts; for `judge` only */
 #define DXGKIT_CLIENT_DATA_FAULT 5u /* DxgkitClientFault; for `judge` only */
+/* Of D3DKMTEscape: DRIVERPRIVATE with the flag HardwareAccess, while the engines are idle. */
+#define DXGKIT_CLIENT_DATA_HARDWARE_ESCAPE 6u
 
 /* A REG_DWORD of the driver's service key, as the driver's page documents it. */
 typedef struct DxgkitClientSetting {

@@ -106,6 +106,15 @@ std::optional<SegmentRefusal> check_extent(uint32_t id, const port::SegmentInfo&
         "Size is a non-zero multiple of the host page, 4096 bytes.",
         "Round the size down to whole pages; report no segment for memory that is not there."};
   }
+  const bool partially = (segment.flags & kSegmentPartiallyPreservedDuringHibernate) != 0;
+  if (partially && segment.system_memory_end >= segment.size) {
+    return SegmentRefusal{
+        "SEG-32",
+        fmt::format("Segment {} has SystemMemoryEndAddress 0x{:X} and Size 0x{:X}.", id,
+                    segment.system_memory_end, segment.size),
+        "SystemMemoryEndAddress is the offset of the last byte that hibernation keeps.",
+        "Subtract 1 from the size of what lasts, and set no flag where that is 0."};
+  }
   uint64_t end = 0;
   if (!checked_add(segment.base_address, segment.size, &end)) {
     return SegmentRefusal{"SEG-17",
@@ -261,6 +270,8 @@ const char* why_segments_break(std::string_view rule) {
       {"SEG-31",
        "The kernel would not know what survives hibernation, and would lose content or "
        "save what need not be saved."},
+      {"SEG-32",
+       "What the segment is said to keep in hibernation ends behind its end, so nobody saves it."},
       {"SEG-34", "A later version may read it."},
       {"SEG-35", "The kernel would not know what content survives."},
       {"SEG-40",

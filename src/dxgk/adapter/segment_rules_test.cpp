@@ -145,6 +145,18 @@ const Refusal kRefusals[] = {
        i.segments[0].flags |=
            kSegmentPreservedDuringStandby | kSegmentPartiallyPreservedDuringHibernate;
      }},
+    {"PartiallyPreservedBehindItsEnd", "SEG-32",
+     [](auto& i) {
+       i.segments[0].flags |=
+           kSegmentPreservedDuringStandby | kSegmentPartiallyPreservedDuringHibernate;
+       i.segments[0].system_memory_end = UINT64_MAX;
+     }},
+    {"PartiallyPreservedOneByteTooLong", "SEG-32",
+     [](auto& i) {
+       i.segments[0].flags |=
+           kSegmentPreservedDuringStandby | kSegmentPartiallyPreservedDuringHibernate;
+       i.segments[0].system_memory_end = i.segments[0].size;
+     }},
     {"ReservedNotZero", "SEG-34", [](auto& i) { i.segments[1].reserved = 1; }},
     {"HibernateWithoutStandby010", "SEG-35",
      [](auto& i) { i.segments[0].flags |= kSegmentPreservedDuringHibernate; }},

@@ -18,6 +18,7 @@
 #include "dxgk/work/faults.h"
 #include "dxgk/work/hw_queue.h"
 #include "dxgk/work/timeout.h"
+#include "port/fault_injector.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -218,6 +219,31 @@ bool Submission::leaks_binding(const Packet& packet, uint32_t cut) {
   return true;
 }
 
+namespace {
+
+/// The list is as DxgkDdiRender got it: this is the first that runs of the buffer.
+bool may_spare_patch(AdapterCore& core, const Packet& packet) DXGKIT_REQUIRES(on_lane) {
+  port::FaultInjector* const faults = core.options().faults;
+  if (faults == nullptr) [[likely]]
+    return false;
+  const DmaBuffer& buffer = *packet.buffer;
+  if (packet.slice.start != 0 || packet.patch_length == 0 || buffer.broadcast_bytes != 0)
+    return false;
+  for (uint32_t i = 0; i < buffer.allocation_count; ++i) {
+    const OpenedAllocation* const opened = buffer.references[i];
+    if (opened == nullptr) continue;
+    const vidmm::Placement place = core.memory().placement(opened->allocation->id);
+    const port::AllocationListEntry& told = buffer.allocations[i];
+    if (place.segment == kSystemMemory || told.segment() != place.segment.value ||
+        told.physical_address != place.gpu_address) {
+      return false;
+    }
+  }
+  return faults->spares_patch();
+}
+
+}  // namespace
+
 void Submission::fill_allocation_list(const Packet& packet) {
   DmaBuffer& buffer = *packet.buffer;
   // Nothing has moved since: the places are right, unless the driver wrote over them, which the
@@ -352,8 +378,10 @@ Submission::Submit Submission::submit(PacketId id, NodeOrdinal node, SubmissionF
     buffer.view.segment = place.segment;
     buffer.view.physical_address = place.gpu_address;
   }
+  const bool spared =
+      packet.kind == vidsch::PacketKind::kRender && !resubmission && may_spare_patch(core_, packet);
   if (packet.kind != vidsch::PacketKind::kPaging) fill_allocation_list(packet);
-  if (core_.port().submission().has_patch()) {
+  if (core_.port().submission().has_patch() && !spared) {
     const bool part = buffer.broadcast_bytes != 0 &&
                       (packet.slice.start != 0 || packet.slice.end != buffer.broadcast_bytes);
     if (part) broadcast_before_.assign(buffer.view.cpu, buffer.view.cpu + buffer.broadcast_bytes);

@@ -21,6 +21,7 @@ constexpr DdiInfo kDestroyDevice{"DxgkDdiDestroyDevice", nt::kPassiveLevel, DdiC
 constexpr DdiInfo kCreateContext{"DxgkDdiCreateContext", nt::kPassiveLevel, DdiClass::kLevelZero};
 constexpr DdiInfo kDestroyContext{"DxgkDdiDestroyContext", nt::kPassiveLevel, DdiClass::kLevelZero};
 constexpr DdiInfo kEscape{"DxgkDdiEscape", nt::kPassiveLevel, DdiClass::kLevelZero};
+constexpr DdiInfo kHardwareEscape{"DxgkDdiEscape", nt::kPassiveLevel, DdiClass::kLevelTwo};
 
 /// SCHED-05: only lack of memory, or the client's private data (our choice), excuses a refused
 /// device or context. `what` was to be made.
@@ -198,7 +199,7 @@ Status ObjectsPort::escape(void* device, void* context, uint32_t flags, std::spa
   arguments.hContext = context;
   if (core_.situations != nullptr) [[unlikely]]
     core_.situations->objects.escaped(data.size());
-  DdiCall call(core_, kEscape);
+  DdiCall call(core_, arguments.Flags.HardwareAccess != 0 ? kHardwareEscape : kEscape);
   const Status status = call(core_.ddi.DxgkDdiEscape, core_.context, &arguments);
   static_cast<void>(output.finish(core_, kEscape.name, "pPrivateDriverData"));
   return status;

@@ -11,6 +11,7 @@
 
 #include "port/core/ddi_call.h"
 #include "port/core/port_core.h"
+#include "port/cut_memory.h"
 #include "port/ddi/builder_outputs.h"
 #include "port/ddi/lists.h"
 #include "port/write_guard.h"
@@ -138,9 +139,15 @@ RenderResult RenderingPort::call_render(const RenderArgs& args) {
   Status status = Status::kSuccess;
   uint32_t room = buffer.size_bytes;      // as the driver is told
   std::optional<WriteGuard> behind_room;  // where that is less
+  std::optional<CutMemory> cut;           // the commands, where their end cannot be read
   {
     DdiCall call(core_, info, args.command_length);
     if (core_.faults != nullptr) [[unlikely]] {
+      const uint32_t readable = core_.faults->readable_commands(args.command_length);
+      if (readable < args.command_length) {
+        cut.emplace(std::span(static_cast<const std::byte*>(args.command), readable));
+        arguments.pCommand = cut->start();
+      }
       arguments.DmaSize = room = core_.faults->room(info.name, args.buffer.size_bytes);
       if (check && uint64_t{room} + kGuardBytes <= buffer.size_bytes)
         behind_room.emplace(buffer.cpu + room);

@@ -19,6 +19,7 @@
 /* Of the hardware's manual. */
 #define REVISION 0x00010001u
 #define APERTURE_BYTES 0x10000000ull
+#define STATUS_AT_REST 0x1u     /* of an engine: it is enabled */
 #define VERSION_WDDM2_0 0x5023u /* DXGKDDI_INTERFACE_VERSION_WDDM2_0 */
 #define PAGE_FAULT_WRITE 1u     /* of DXGK_PAGE_FAULT_FLAGS */
 #define INVALID_INSTRUCTION 2u  /* of DXGK_FAULT_ERROR_CODE: a general one */
@@ -272,10 +273,12 @@ static const char* example(void* client, uint32_t kind, uint32_t index, void* da
     if (capacity < sizeof(request)) return "too little room";
     memcpy(data, &request, sizeof(request));
     *bytes = sizeof(request);
-  } else if (kind == DXGKIT_CLIENT_DATA_ESCAPE && index == 0) {
-    const SgpuUmdEscape request = {.magic = SGPU_UMD_ESCAPE_MAGIC,
-                                   .version = SGPU_UMD_VERSION,
-                                   .operation = SGPU_UMD_ESCAPE_QUERY_STATE};
+  } else if ((kind == DXGKIT_CLIENT_DATA_ESCAPE && index == 0) ||
+             (kind == DXGKIT_CLIENT_DATA_HARDWARE_ESCAPE && index <= 1)) {
+    const SgpuUmdEscape request = {
+        .magic = SGPU_UMD_ESCAPE_MAGIC,
+        .version = SGPU_UMD_VERSION,
+        .operation = index == 0 ? SGPU_UMD_ESCAPE_QUERY_STATE : SGPU_UMD_ESCAPE_DOORBELL};
     if (capacity < sizeof(request)) return "too little room";
     memcpy(data, &request, sizeof(request));
     *bytes = sizeof(request);
@@ -365,16 +368,21 @@ static const char* judge_escape(const Client* self, const DxgkitClientAnswer* an
   if (answer->bytes < sizeof(sent)) return answer->status < 0 ? NULL : "it is too short";
   memcpy(&sent, answer->sent, sizeof(sent));
   memcpy(&returned, answer->returned, sizeof(returned));
-  /* The doorbell takes the flag HardwareAccess. */
+  const int hardware = answer->kind == DXGKIT_CLIENT_DATA_HARDWARE_ESCAPE;
+  const int bell = hardware && sent.operation == SGPU_UMD_ESCAPE_DOORBELL;
   const int valid = sent.magic == SGPU_UMD_ESCAPE_MAGIC && sent.version == SGPU_UMD_VERSION &&
-                    sent.operation == SGPU_UMD_ESCAPE_QUERY_STATE;
+                    (bell || sent.operation == SGPU_UMD_ESCAPE_QUERY_STATE);
   if (!valid) return answer->status < 0 ? NULL : "there is no such request";
   if (answer->status < 0) return "it is as the interface says";
+  if (bell) return memcmp(&sent, &returned, sizeof(sent)) != 0 ? "a doorbell has no answer" : NULL;
   if (returned.node_count != self->adapter.node_count) return "another number of nodes came back";
   for (uint32_t i = 0; i < SGPU_UMD_NODES_MAX; ++i) {
     const SgpuUmdNodeState* const node = &returned.node[i];
     const SgpuUmdNodeState unused = {0};
-    if (node->hardware_status != 0) return "it looked at the hardware without permission";
+    if (!hardware && node->hardware_status != 0)
+      return "it looked at the hardware without permission";
+    if (hardware && i < self->adapter.node_count && node->hardware_status != STATUS_AT_REST)
+      return "an idle engine has another state";
     if (i >= self->adapter.node_count && memcmp(node, &unused, sizeof(unused)) != 0)
       return "a node that is not there has a state";
     if (node->submitted_fence != node->completed_fence) return "an idle node has work";
@@ -528,6 +536,7 @@ static const char* judge(void* client, const DxgkitClientAnswer* answer) {
     case DXGKIT_CLIENT_DATA_CONTEXT:
       return judge_context(answer);
     case DXGKIT_CLIENT_DATA_ESCAPE:
+    case DXGKIT_CLIENT_DATA_HARDWARE_ESCAPE:
       return judge_escape(client, answer);
     default:
       return NULL;

@@ -9,6 +9,10 @@
 #include "tools/dxgkit/mutants/recovery_faults.h"
 #include "tools/dxgkit/mutants/start_faults.h"
 
+namespace softgpu {
+NTSTATUS read_user(void* to, const void* from, SIZE_T bytes);
+}
+
 namespace {
 
 // --- queries ---
@@ -251,6 +255,13 @@ NTSTATUS NTAPI map_from_start(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBU
     args->MapApertureSegment.MdlOffset = 0;
   return whole.DxgkDdiBuildPagingBuffer(adapter, args);
 }
+/// The last page of what leaves the aperture stays.
+NTSTATUS NTAPI unmap_too_little(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
+  if (args->Operation == DXGK_OPERATION_UNMAP_APERTURE_SEGMENT &&
+      args->UnmapApertureSegment.NumberOfPages > 1)
+    args->UnmapApertureSegment.NumberOfPages -= 1;
+  return whole.DxgkDdiBuildPagingBuffer(adapter, args);
+}
 /// Pages in a row are one command, of the size of a page.
 NTSTATUS NTAPI merge_pages(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
   if (args->Operation == DXGK_OPERATION_TRANSFER && args->Transfer.Source.SegmentId == 0) {
@@ -275,12 +286,22 @@ NTSTATUS NTAPI trust_user_mode(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER ar
   static_cast<volatile UCHAR*>(args->pDmaBuffer)[offset] = 0;
   return whole.DxgkDdiRender(context, args);
 }
+/// What the client has unmapped is the whole driver's to find out.
+bool is_readable(const DXGKARG_RENDER* args) {
+  for (ULONG at = 0; at < args->CommandLength; at += sizeof(ULONG64)) {
+    UCHAR byte;
+    if (!NT_SUCCESS(softgpu::read_user(&byte, static_cast<const UCHAR*>(args->pCommand) + at, 1)))
+      return false;
+  }
+  return true;
+}
 /// Changes each FILL of a user's buffer before its first pass. The last of them and where its
 /// command is in the DMA buffer; null without one.
 template <typename Change>
 SgpuUmdFill* each_fill(const DXGKARG_RENDER* args, ULONG* offset, Change change) {
   auto* const bytes = static_cast<UCHAR*>(const_cast<PVOID>(args->pCommand));
   SgpuUmdFill* last = nullptr;
+  if (!is_readable(args)) return nullptr;
   for (ULONG at = sizeof(SgpuUmdBufferHeader);
        args->MultipassOffset == 0 && at + sizeof(SgpuUmdFill) <= args->CommandLength;) {
     auto* const fill = reinterpret_cast<SgpuUmdFill*>(bytes + at);
@@ -336,6 +357,29 @@ NTSTATUS NTAPI fill_little(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) 
   each_fill(args, &offset,
             [&](const SgpuUmdFill* fill) { refused = refused || fill->size_bytes == 100; });
   return refused ? STATUS_INVALID_USER_BUFFER : whole.DxgkDdiRender(context, args);
+}
+/// Its author never saw a client unmap its commands.
+NTSTATUS NTAPI read_unguarded(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  const auto* const bytes = static_cast<const volatile UCHAR*>(args->pCommand);
+  for (ULONG at = 0; at < args->CommandLength; ++at) (void)bytes[at];
+  return whole.DxgkDdiRender(context, args);
+}
+/// There is a handler, and behind it the call goes on as if nothing had happened.
+NTSTATUS NTAPI forget_handler(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  return is_readable(args) ? whole.DxgkDdiRender(context, args) : STATUS_SUCCESS;
+}
+/// It leaves all addresses to DxgkDdiPatch.
+NTSTATUS NTAPI write_no_address(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  UCHAR segments[256];
+  const UINT count = args->AllocationListSize;
+  if (count > sizeof(segments)) return whole.DxgkDdiRender(context, args);
+  for (UINT i = 0; i < count; ++i) {
+    segments[i] = static_cast<UCHAR>(args->pAllocationList[i].SegmentId);
+    args->pAllocationList[i].SegmentId = 0;
+  }
+  const NTSTATUS status = whole.DxgkDdiRender(context, args);
+  for (UINT i = 0; i < count; ++i) args->pAllocationList[i].SegmentId = segments[i];
+  return status;
 }
 NTSTATUS NTAPI ignore_room(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
   // As large as DxgkDdiCreateContext asked for, whatever DmaSize says.
@@ -498,6 +542,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("fills_half")) data->DxgkDdiBuildPagingBuffer = fill_half;
   if (chosen("parts_overlap")) data->DxgkDdiBuildPagingBuffer = transfer_from_start;
   if (chosen("maps_from_start")) data->DxgkDdiBuildPagingBuffer = map_from_start;
+  if (chosen("last_page_stays")) data->DxgkDdiBuildPagingBuffer = unmap_too_little;
   if (chosen("pages_merged")) data->DxgkDdiBuildPagingBuffer = merge_pages;
   if (chosen("first_part_only")) data->DxgkDdiPatch = patch_first_part;
   if (chosen("patch_fails")) data->DxgkDdiPatch = fail_patch;
@@ -514,6 +559,9 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   }
   if (chosen("fill_unchecked")) data->DxgkDdiRender = fill_unchecked;
   if (chosen("fill_little")) data->DxgkDdiRender = fill_little;
+  if (chosen("commands_unguarded")) data->DxgkDdiRender = read_unguarded;
+  if (chosen("handler_forgotten")) data->DxgkDdiRender = forget_handler;
+  if (chosen("prepatch_left_out")) data->DxgkDdiRender = write_no_address;
   if (chosen("room_ignored")) data->DxgkDdiRender = ignore_room;
   if (chosen("patch_room_ignored")) data->DxgkDdiRender = ignore_patch_room;
   if (chosen("later_pass_unlisted")) data->DxgkDdiRender = list_first_pass_only;

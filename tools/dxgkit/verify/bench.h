@@ -338,8 +338,8 @@ class Client {
   /// Opens a shared resource of `count` allocations by its global handle.
   NTSTATUS try_open_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE global, size_t count,
                              D3DKMT_HANDLE* resource);
-  /// D3DKMT_ESCAPE_DRIVERPRIVATE, without flags; in/out data.
-  NTSTATUS try_escape(D3DKMT_HANDLE device, std::span<std::byte> data);
+  /// D3DKMT_ESCAPE_DRIVERPRIVATE, with no flag but HardwareAccess; in/out data.
+  NTSTATUS try_escape(D3DKMT_HANDLE device, std::span<std::byte> data, bool hardware_access);
 
   dxgk::Process& process() { return process_; }
 

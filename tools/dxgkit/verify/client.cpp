@@ -189,13 +189,14 @@ NTSTATUS Client::try_open_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE global, s
   return status;
 }
 
-NTSTATUS Client::try_escape(D3DKMT_HANDLE device, std::span<std::byte> data) {
+NTSTATUS Client::try_escape(D3DKMT_HANDLE device, std::span<std::byte> data, bool hardware_access) {
   begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_ESCAPE escape{};
   escape.hAdapter = adapter_;
   escape.hDevice = device;
   escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+  escape.Flags.HardwareAccess = hardware_access ? 1 : 0;
   escape.pPrivateDriverData = data.empty() ? nullptr : data.data();
   escape.PrivateDriverDataSize = static_cast<UINT>(data.size());
   return D3DKMTEscape(&escape);

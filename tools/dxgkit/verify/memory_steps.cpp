@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/arithmetic.h"
 #include "tools/dxgkit/verify/balance.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/pattern.h"
@@ -527,6 +528,110 @@ Outcome plain_copies(Bench& bench) {
   return Outcome::ok(fmt::format("{} copies of pages of no allocation", copies));
 }
 
+/// What a client has in an aperture segment, as the engines see it.
+struct Shown {
+  D3DKMT_HANDLE handle = 0;
+  vidmm::Placement place;
+  uint64_t size_bytes = 0;  // whole pages
+  uint64_t seed = 0;        // of the pattern in its pages
+  bool mapped = true;
+};
+
+/// PAGE-29: copies each place out of the aperture. What is wrong there; empty: nothing.
+Answer<std::string> look_through(Bench& bench, const std::vector<Shown>& all,
+                                 std::span<const std::byte> dummy) {
+  for (const Shown& one : all) {
+    const Result<std::vector<std::byte>> seen = bench.exercise().memory().read_aperture(
+        one.place.segment, one.place.offset_bytes, one.size_bytes);
+    if (!seen.has_value()) {
+      return std::unexpected(
+          fmt::format("an aperture could not be read: {}", status_text(seen.error())));
+    }
+    for (uint64_t page = 0; page < one.size_bytes / kPageBytes; ++page) {
+      const std::string difference =
+          compare_bytes({seen->data() + page * kPageBytes, kPageBytes}, [&](size_t at) {
+            return one.mapped ? pattern_byte(one.seed, page * kPageBytes + at) : dummy[at];
+          });
+      if (difference.empty()) continue;
+      return fmt::format("Page {} of {} at {:#x} of segment {}, which is {}, shows other bytes: {}",
+                         page, one.size_bytes / kPageBytes, one.place.offset_bytes,
+                         one.place.segment.value, one.mapped ? "mapped" : "unmapped", difference);
+    }
+  }
+  return std::string();
+}
+
+Outcome unmapped_pages(Bench& bench) {
+  if (bench.gpu_addresses())
+    return Outcome::skipped("content moves by virtual address here; see own-content");
+  const Answer<std::vector<Recipe>> from = recipes(bench);
+  if (!from) return Outcome::failed(from.error());
+  size_t looks = 0;
+  std::string wrong;
+  const auto run = [&]() -> Answer<void> {
+    Owner owner(bench);
+    DXGKIT_VERIFY_TRY(owner.open());
+    std::vector<ClientAllocation> made = several(*from, kCopies);
+    DXGKIT_VERIFY_TRY(owner.client.create_allocations(owner.device, made, /*as_resource=*/false));
+    std::vector<Shown> shown;
+    for (const ClientAllocation& allocation : made) {
+      const Result<vidmm::Placement> place =
+          bench.exercise().memory().page_in(owner.client.process(), allocation.handle);
+      if (!place.has_value())
+        return std::unexpected("an allocation could not be brought in: " +
+                               status_text(place.error()));
+      const Shown one{allocation.handle, *place, align_up(allocation.size_bytes, kPageBytes),
+                      bench.random()};
+      if (!bench.exercise()
+               .memory()
+               .read_aperture(place->segment, place->offset_bytes, kPageBytes)
+               .has_value())
+        continue;  // it is in memory
+      // The CPU sees the pages themselves, also while the aperture shows them.
+      const Answer<std::byte*> view = owner.client.lock(owner.device, one.handle);
+      if (!view) continue;  // no memory of the CPU's
+      write_pattern({*view, one.size_bytes}, one.seed);
+      DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, one.handle));
+      shown.push_back(one);
+    }
+    const std::vector<std::byte> dummy = bench.random_bytes(kPageBytes);
+    bench.exercise().memory().fill_dummy_page(dummy);
+    for (const size_t i : bench.shuffled(shown.size())) {
+      const Answer<std::string> before = look_through(bench, shown, dummy);
+      if (!before) return std::unexpected(before.error());
+      looks += shown.size();
+      wrong = *before;
+      if (!wrong.empty()) return {};
+      if (const Status out =
+              bench.exercise().memory().page_out(owner.client.process(), shown[i].handle);
+          !is_success(out))
+        return std::unexpected("an allocation could not be evicted: " + status_text(out));
+      shown[i].mapped = false;
+    }
+    const Answer<std::string> after = look_through(bench, shown, dummy);
+    if (!after) return std::unexpected(after.error());
+    looks += shown.size();
+    wrong = *after;
+    return owner.client.destroy_device(owner.device);
+  };
+  if (const Answer<void> done = run(); !done) return Outcome::failed(done.error());
+  if (looks == 0)
+    return Outcome::skipped("none of the client's allocations goes to an aperture segment");
+  if (wrong.empty()) return Outcome::ok(fmt::format("{} places looked at, results right", looks));
+  bench.findings().report(
+      {.rule = "PAGE-29",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiBuildPagingBuffer",
+       .actual = wrong + ".",
+       .expected = "What is mapped shows its own pages, and each page that was unmapped shows the "
+                   "DummyPage of that operation.",
+       .fix = "Follow one DXGK_OPERATION_UNMAP_APERTURE_SEGMENT: OffsetInPages, NumberOfPages, and "
+              "the address of DummyPage in each entry of the range.",
+       .why = "The engine copied the pages out through the aperture; nobody else had work.",
+       .windows = "The GPU reads and writes memory that belongs to somebody else by now."});
+  return Outcome::failed("an aperture shows pages that it should not");
+}
+
 constexpr Step kSteps[] = {
     {"allocations", "allocations are made and destroyed in every order", Step::Needs::kClient,
      orders},
@@ -534,6 +639,8 @@ constexpr Step kSteps[] = {
      hostile},
     {"paging", "content goes to a segment and comes back", Step::Needs::kClient, round_trip},
     {"plain-copies", "pages of no allocation are copied", Step::Needs::kRender, plain_copies},
+    {"unmapped-pages", "aperture segments are looked through", Step::Needs::kClient,
+     unmapped_pages},
     {"fills", "new memory is filled", Step::Needs::kClient, fills},
     {"discards", "resident allocations are destroyed", Step::Needs::kClient, discards},
     {"pressure", "more is used than fits", Step::Needs::kClient, pressure},

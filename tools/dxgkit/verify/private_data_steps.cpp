@@ -23,7 +23,8 @@ constexpr size_t kTogether = 12;
 const char* kind_text(uint32_t kind) {
   return kind == DXGKIT_CLIENT_DATA_ALLOCATION ? "an allocation"
          : kind == DXGKIT_CLIENT_DATA_CONTEXT  ? "a context"
-                                               : "an escape";
+         : kind == DXGKIT_CLIENT_DATA_ESCAPE   ? "an escape"
+                                               : "an escape with HardwareAccess";
 }
 const char* ddi_of(uint32_t kind) {
   return kind == DXGKIT_CLIENT_DATA_ALLOCATION ? "DxgkDdiCreateAllocation"
@@ -111,7 +112,8 @@ class Exchange {
     device_ = *device;
     DXGKIT_VERIFY_TRY(allocations());
     for (uint32_t node = 0; node < bench_.node_count(); ++node) DXGKIT_VERIFY_TRY(contexts(node));
-    DXGKIT_VERIFY_TRY(escapes());
+    DXGKIT_VERIFY_TRY(escapes(DXGKIT_CLIENT_DATA_ESCAPE));
+    DXGKIT_VERIFY_TRY(escapes(DXGKIT_CLIENT_DATA_HARDWARE_ESCAPE));
     return client_.destroy_device(device_);
   }
   std::string text() const {
@@ -300,20 +302,22 @@ class Exchange {
   }
 
   /// Only with an example: what a driver does at an escape that nobody sends is for no one to say.
-  Answer<void> escapes() {
-    const Answer<std::vector<Data>> all = with_examples(DXGKIT_CLIENT_DATA_ESCAPE, {});
+  Answer<void> escapes(uint32_t kind) {
+    const Answer<std::vector<Data>> all = with_examples(kind, {});
     if (!all) return std::unexpected(all.error());
     KnownData known;
     for (const Data& data : *all) {
       for (const Spoilt& one : spoil(data, known)) {
-        const auto send = [&](Data& sent) { return client_.try_escape(device_, sent); };
+        const auto send = [&](Data& sent) {
+          return client_.try_escape(device_, sent, kind == DXGKIT_CLIENT_DATA_HARDWARE_ESCAPE);
+        };
         const uint64_t mark = nt::memory_mark(bench_.kernel());
-        const Answer<bool> taken = exchange(DXGKIT_CLIENT_DATA_ESCAPE, one, send);
+        const Answer<bool> taken = exchange(kind, one, send);
         if (!taken) return std::unexpected(taken.error());
         if (*taken) {
           ++escapes_;
         } else {
-          check_refusal(DXGKIT_CLIENT_DATA_ESCAPE, mark, one, send);
+          check_refusal(kind, mark, one, send);
         }
       }
     }

@@ -48,6 +48,21 @@ class Shortage final : public port::FaultInjector {
     return std::nullopt;
   }
   uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
+  /// From now on a client's commands can be read up to here; UINT32_MAX: to their end.
+  void cut_commands(uint32_t bytes) { readable_commands_ = bytes; }
+  uint32_t readable_commands(uint32_t bytes) override {
+    const uint32_t most = readable_commands_.load(std::memory_order_relaxed);
+    return most < bytes ? most : bytes;
+  }
+  /// From now on DxgkDdiPatch is called only where an allocation has moved since DxgkDdiRender.
+  void spare_patches(bool on) { sparing_ = on; }
+  bool spares_patch() override {
+    if (!sparing_.load(std::memory_order_relaxed)) return false;
+    spared_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  /// So often it was not called.
+  uint32_t spared() const { return spared_.load(std::memory_order_relaxed); }
   void shape(port::SegmentsInfo*) override {}
   std::optional<Status> before_callback(std::string_view callback) override;
   void allocation_made(const port::AllocationInfo& info) override {
@@ -71,6 +86,9 @@ class Shortage final : public port::FaultInjector {
   port::AllocationInfo last_allocation_ DXGKIT_GUARDED_BY(lock_);
   std::atomic<What> what_{What::kNothing};
   std::atomic<During> during_{During::kMaking};
+  std::atomic<uint32_t> readable_commands_{UINT32_MAX};
+  std::atomic<bool> sparing_{false};
+  std::atomic<uint32_t> spared_{0};
   std::atomic<uint32_t> left_{0};  // requests until the one that fails, that one included
   // Literals.
   std::atomic<const char*> routine_{nullptr}, ddi_{nullptr};

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
+#include "nt/seh.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/worker.h"
 
@@ -15,6 +17,10 @@ constexpr size_t kJobsAtOnce = 6;
 constexpr size_t kThreads = 3;
 constexpr uint64_t kBusyNs = 20 * 1000 * 1000;
 constexpr size_t kPreemptions = 3;
+constexpr size_t kPrepatched = 3;   // jobs on each node
+constexpr uint32_t kCutStep = 16;   // user memory ends at a multiple of it
+constexpr uint32_t kCutsNear = 12;  // in steps, from the first byte on and before the last one
+constexpr uint32_t kCutsFar = 6;    // evenly spread
 
 Outcome render(Bench& bench) {
   size_t jobs = 0;
@@ -174,6 +180,160 @@ Outcome hostile(Bench& bench) {
       fmt::format("{} refused, {} accepted, {} devices lost", refused, accepted, lost));
 }
 
+/// REND-07: everything is where DxgkDdiRender was told that it is, and DxgkDdiPatch never comes.
+Outcome prepatched(Bench& bench) {
+  if (bench.plugin() == nullptr)
+    return Outcome::skipped("without a client plug-in nobody knows what the commands are");
+  size_t jobs = 0;
+  std::string wrong;
+  const uint32_t before = bench.shortage().spared();
+  const auto run = [&]() -> Answer<void> {
+    Worker worker(bench, "prepatched");
+    DXGKIT_VERIFY_TRY(worker.open());
+    for (uint32_t i = 0; i < bench.node_count() * kPrepatched; ++i) {
+      const uint32_t node = i % bench.node_count();
+      const Answer<std::unique_ptr<Job>> job =
+          Job::create(bench, worker.client, worker.device, bench.random(), node);
+      if (!job) return std::unexpected(job.error());
+      DXGKIT_VERIFY_TRY((*job)->spoil());
+      for (const ClientAllocation& one : (*job)->allocations()) {
+        const Result<vidmm::Placement> place =
+            bench.exercise().memory().page_in(worker.client.process(), one.handle);
+        if (!place.has_value())
+          return std::unexpected("an allocation could not be brought in: " +
+                                 status_text(place.error()));
+      }
+      bench.shortage().spare_patches(true);
+      const Answer<void> sent = (*job)->submit(worker.contexts[node]);
+      const Answer<bool> kept = sent ? worker.idle(&wrong) : Answer<bool>(true);
+      bench.shortage().spare_patches(false);
+      if (!sent) return sent;
+      if (!kept) return std::unexpected(kept.error());
+      if (!*kept) return {};
+      if (const Answer<void> right = (*job)->check(); !right && wrong.empty())
+        wrong = right.error();
+      if (!wrong.empty()) return {};
+      DXGKIT_VERIFY_TRY((*job)->destroy());
+      ++jobs;
+    }
+    return worker.client.destroy_device(worker.device);
+  };
+  if (const Answer<void> done = run(); !done) return Outcome::failed(done.error());
+  const uint32_t spared = bench.shortage().spared() - before;
+  if (wrong.empty()) {
+    if (spared == 0) return Outcome::skipped("no job's memory was all in segments");
+    return Outcome::ok(
+        fmt::format("{} jobs, {} submissions not patched, results right", jobs, spared));
+  }
+  bench.findings().report(
+      {.rule = "REND-07",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiRender",
+       .actual = fmt::format("A job came out wrong whose allocations were all where DxgkDdiRender "
+                             "was told, and for which DxgkDdiPatch was not called: {}.",
+                             wrong),
+       .expected = "Where SegmentId is not 0 the driver writes the address into the DMA buffer in "
+                   "DxgkDdiRender already.",
+       .fix = "Write PhysicalAddress plus the offset into each address field of the command whose "
+              "list entry has a SegmentId, as DxgkDdiPatch does.",
+       .why = "The kernel patches what may have moved since DxgkDdiRender, and nothing else.",
+       .windows = "Wrong pictures, or a device that is lost, when memory is not tight."});
+  return Outcome::failed(wrong);
+}
+
+/// NT-18: the client unmaps the end of its commands while they are translated.
+Outcome cut_commands(Bench& bench) {
+  if (bench.plugin() == nullptr)
+    return Outcome::skipped("without a client plug-in nobody knows what the commands are");
+  if (!nt::has_handlers(bench.kernel()))
+    return Outcome::skipped("an ELF image has no exception handlers; verify its .sys");
+  size_t refused = 0;
+  size_t without_the_rest = 0;  // the driver did not need what it could not read
+  std::string wrong;
+  const auto cut_one = [&](Worker& worker, Job& job, uint32_t node,
+                           uint32_t readable) -> Answer<void> {
+    ClientContext& context = worker.contexts[node];
+    const Answer<DxgkitClientJob> recorded = job.record(context);
+    if (!recorded) return std::unexpected(recorded.error());
+    if (readable >= recorded->command_bytes) return {};
+    bench.shortage().cut_commands(readable);
+    const NTSTATUS status = worker.client.try_render(context, recorded->command_bytes,
+                                                     recorded->use_count, recorded->patch_count);
+    bench.shortage().cut_commands(UINT32_MAX);
+    // Of a buffer that takes several passes the first ones have been submitted.
+    const bool idle = worker.client.wait_idle(worker.device).has_value();
+    if (!bench.running()) return std::unexpected(std::string("it ended the adapter"));
+    if (!is_success(from_ntstatus(status)) && idle) {
+      ++refused;
+      return job.spoil();
+    }
+    ++without_the_rest;
+    std::string why = idle && worker.client.active(worker.device)
+                          ? std::string()
+                          : lost_text(worker.client, worker.device);
+    if (why.empty()) {
+      if (const Answer<void> right = job.check(); !right) why = right.error();
+    }
+    if (why.empty()) return job.spoil();
+    wrong = fmt::format("It accepted a command buffer of {} bytes of which it could read {}: {}",
+                        recorded->command_bytes, readable, why);
+    return {};
+  };
+  const auto run = [&]() -> Answer<void> {
+    Worker worker(bench, "unmaps its commands");
+    DXGKIT_VERIFY_TRY(worker.open());
+    for (uint32_t node = 0; node < bench.node_count(); ++node) {
+      const Answer<std::unique_ptr<Job>> job =
+          Job::create(bench, worker.client, worker.device, bench.random(), node);
+      if (!job) return std::unexpected(job.error());
+      DXGKIT_VERIFY_TRY((*job)->spoil());
+      const Answer<DxgkitClientJob> whole = (*job)->record(worker.contexts[node]);
+      if (!whole) return std::unexpected(whole.error());
+      const uint32_t steps = whole->command_bytes / kCutStep;
+      std::set<uint32_t> cuts;
+      for (uint32_t i = 0; i < std::min(kCutsNear, steps); ++i) {
+        cuts.insert(i);
+        cuts.insert(steps - i);
+      }
+      for (uint32_t i = 1; i < kCutsFar; ++i) cuts.insert(steps * i / kCutsFar);
+      for (const uint32_t cut : cuts) {
+        const uint32_t readable = cut * kCutStep;
+        DXGKIT_VERIFY_TRY(cut_one(worker, **job, node, readable));
+        if (!wrong.empty()) return {};
+      }
+      // The context goes on.
+      DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts[node]));
+      const Answer<bool> kept = worker.idle(&wrong);
+      if (!kept) return std::unexpected(kept.error());
+      if (!*kept) return {};
+      if (const Answer<void> right = (*job)->check(); !right)
+        wrong = "After commands that could not be read: " + right.error();
+      if (!wrong.empty()) return {};
+      DXGKIT_VERIFY_TRY((*job)->destroy());
+    }
+    return worker.client.destroy_device(worker.device);
+  };
+  const Answer<void> done = run();
+  bench.shortage().cut_commands(UINT32_MAX);
+  if (!done) return Outcome::failed(done.error());
+  if (wrong.empty()) {
+    return Outcome::ok(fmt::format("{} refused as their end was gone, {} right without it", refused,
+                                   without_the_rest));
+  }
+  bench.findings().report(
+      {.rule = "REND-31",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiRender",
+       .actual = wrong + ".",
+       .expected = "A command buffer that cannot be read to its end is refused, with "
+                   "STATUS_INVALID_USER_BUFFER, and leaves nothing behind.",
+       .fix = "Copy each piece of pCommand inside __try and __except, look whether the copy "
+              "failed before anything of it is used, and end the call with an error if it did.",
+       .why = "pCommand is user memory: the client can unmap it while the driver reads.",
+       .windows = "The engine runs what happened to be in the driver's memory."});
+  return Outcome::failed("commands that could not be read were taken");
+}
+
 Outcome preempt_idle(Bench& bench) {
   size_t answered = 0;
   for (uint32_t node = 0; node < bench.node_count(); ++node) {
@@ -306,6 +466,8 @@ constexpr Step kSteps[] = {
      render_together},
     {"null-rendering", "work that is not executed", Step::Needs::kClient, null_rendering},
     {"hostile-render", "command buffers of no meaning", Step::Needs::kBuffers, hostile},
+    {"prepatched", "work that DxgkDdiPatch is not called for", Step::Needs::kBuffers, prepatched},
+    {"cut-commands", "commands whose end cannot be read", Step::Needs::kBuffers, cut_commands},
     {"preempt-idle", "idle nodes are asked for preemption", Step::Needs::kRender, preempt_idle},
     {"preempt-busy", "urgent work overtakes long work", Step::Needs::kClient, preempt_busy},
 };
