@@ -11,8 +11,8 @@ if(NOT DXGKIT_KERNEL_IMPORT_LIB)  # an installed dxgkit brings both
   set(DXGKIT_KERNEL_STATIC_LIB ${DXGKIT_MINIPORT_DIR}/kmlib.lib)
   set(DXGKIT_KERNEL_LIBS dxgkit_kernel_libs)
 endif()
-# The stack is protected as /GS does it; line data stays out of the image, names do not.
-set(DXGKIT_MINIPORT_PE_FLAGS -target x86_64-pc-windows-msvc -gdwarf -fstack-protector-strong)
+# The stack is protected as /GS does it; line data stays out of the image, names do not. A load inside __try may raise, as MSVC takes it.
+set(DXGKIT_MINIPORT_PE_FLAGS -target x86_64-pc-windows-msvc -gdwarf -fstack-protector-strong -fasync-exceptions)
 
 # Once, by miniports/kmlib: the two libraries above, from a host program that prints a module definition.
 function(dxgkit_kernel_libraries lister)

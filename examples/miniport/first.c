@@ -329,6 +329,9 @@ static NTSTATUS NTAPI FirstRender(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER
     command->Operation = OPERATION_FILL;
     command->Value = fill.Value;
     command->Bytes = fill.Bytes;
+    // What has a place already need not be patched: FirstPatch comes only if it may have moved.
+    command->Destination =
+        entry->SegmentId == 0 ? 0 : (ULONGLONG)entry->PhysicalAddress.QuadPart + fill.Offset;
     RtlZeroMemory(patch, sizeof(*patch));
     patch->AllocationIndex = fill.Allocation;
     patch->AllocationOffset = fill.Offset;
@@ -440,6 +443,9 @@ typedef struct {
 
 static BOOLEAN NTAPI Report(PVOID context) {  // at device level, where reports belong
   REPORT* report = context;
+  // First, for the kernel may ask as soon as it has heard of it.
+  if (report->Data.InterruptType == DXGK_INTERRUPT_DMA_COMPLETED)
+    report->Adapter->LastCompleted = report->Data.DmaCompleted.SubmissionFenceId;
   report->Adapter->Dxgk.DxgkCbNotifyInterrupt(report->Adapter->Dxgk.DeviceHandle, &report->Data);
   return report->Adapter->Dxgk.DxgkCbQueueDpc(report->Adapter->Dxgk.DeviceHandle);
 }
@@ -548,7 +554,6 @@ static VOID NTAPI GpuThread(PVOID context) {
       old = KeAcquireSpinLockRaiseToDpc(&adapter->Lock);
       // A reset in between has emptied the queue, and other jobs may be there.
       if (adapter->Jobs[adapter->First % QUEUE_SLOTS].Fence == job.Fence) ++adapter->First;
-      adapter->LastCompleted = job.Fence;
       KeReleaseSpinLock(&adapter->Lock, old);
     }
   }

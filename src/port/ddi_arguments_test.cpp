@@ -216,8 +216,10 @@ std::vector<Call> object_calls(Things& things) {
         static_cast<void>(p.cpu_access().unmap_cpu_host_aperture(SegmentId{4}, aperture));
       },
       [&](AdapterPort& p) {
+        p.levels().enter_level_two();  // HardwareAccess
         static_cast<void>(p.objects().escape(handle(0x1012), handle(0x1013), 3, things.some(0x24)));
         static_cast<void>(p.objects().escape(handle(0x1012), nullptr, 1, things.nothing()));
+        p.levels().leave_level_two();
       },
       [](AdapterPort& p) {
         static_cast<void>(p.allocations().describe_allocation(handle(0x1014)));

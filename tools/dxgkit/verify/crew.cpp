@@ -87,7 +87,10 @@ Answer<void> Crew::work() {
   const size_t each = members_.front().jobs.size();
   std::vector<size_t> order = bench_.shuffled(members_.size() * each);
   if (urgent_) std::ranges::stable_partition(order, [&](size_t number) { return number < each; });
-  for (const size_t number : order) {
+  for (size_t i = 0; i < order.size(); ++i) {
+    // What is to be preempted has begun by then, and is in the middle.
+    if (urgent_ && i == each) bench_.runtime().sleep_for(static_cast<int64_t>(busy_ns_ / 2));
+    const size_t number = order[i];
     Member& member = members_[number / each];
     if (!member.lost) DXGKIT_VERIFY_TRY(submit(member, number % each));
   }
