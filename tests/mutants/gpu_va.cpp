@@ -536,11 +536,15 @@ BOOLEAN NTAPI tell_ones(PVOID) {
   left_by.DxgkCbNotifyInterrupt(left_by.DeviceHandle, &data);
   return left_by.DxgkCbQueueDpc(left_by.DeviceHandle);
 }
-NTSTATUS NTAPI remove_and_tell(PVOID context, DXGK_SURPRISE_REMOVAL_TYPE type) {
+NTSTATUS NTAPI answer_with_ones(IN_CONST_HANDLE context, INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
+  USHORT vendor = 0;
+  ULONG read = 0;
   BOOLEAN queued = FALSE;
-  if (static_cast<INT>(~0U - last_told) > 0)
+  (void)left_by.DxgkCbReadDeviceSpace(left_by.DeviceHandle, DXGK_WHICHSPACE_CONFIG, &vendor, 0,
+                                      sizeof(vendor), &read);
+  if (vendor == 0xFFFF && static_cast<INT>(~0U - last_told) > 0)
     (void)left_by.DxgkCbSynchronizeExecution(left_by.DeviceHandle, tell_ones, nullptr, 0, &queued);
-  return original.DxgkDdiNotifySurpriseRemoval(context, type);
+  return original.DxgkDdiQueryCurrentFence(context, args);
 }
 NTSTATUS NTAPI start_noting(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
                             IN_PDXGKRNL_INTERFACE table, OUT_PULONG sources, OUT_PULONG children) {
@@ -552,7 +556,7 @@ NTSTATUS NTAPI start_noting(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
 }
 void removal_completes_all(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiStartDevice = start_noting;
-  table->DxgkDdiNotifySurpriseRemoval = remove_and_tell;
+  table->DxgkDdiQueryCurrentFence = answer_with_ones;
 }
 
 }  // namespace

@@ -211,6 +211,8 @@ class Verify(Cli):
                 ("escape_error_leaks", 1, "nearly-right-data", "LIFE-20"),
                 ("states_left_out", 1, "nearly-right-data", "LIFE-25"),
                 ("entry_missing", 1, "load", "LIFE-03"),
+                ("entry_gives_up", 1, "load", "LIFE-01"),
+                ("private_refused", 1, "client", "LIFE-25"),
                 ("entry_faults", 3, "load", "NT-01"),
                 ("registers_lost", 3, "start", "NT-01"),
                 ("watches_with_nothing", 3, "start", "NT-01"),

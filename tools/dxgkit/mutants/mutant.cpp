@@ -66,6 +66,10 @@ NTSTATUS NTAPI copy_engines_only(IN_CONST_HANDLE adapter, UINT node,
   if (NT_SUCCESS(status)) metadata->EngineType = DXGK_ENGINE_TYPE_COPY;
   return status;
 }
+NTSTATUS NTAPI refuse_private(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  if (args->Type == DXGKQAITYPE_UMDRIVERPRIVATE) return STATUS_INVALID_PARAMETER;
+  return whole.DxgkDdiQueryAdapterInfo(adapter, args);
+}
 /// Changes the first segment's description.
 template <typename Change>
 NTSTATUS query_first_segment(HANDLE adapter, const DXGKARG_QUERYADAPTERINFO* args, Change change) {
@@ -497,6 +501,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("setting_forgotten")) data->DxgkDdiQueryAdapterInfo = promise_engine_resets;
   if (chosen("memory_hidden")) data->DxgkDdiQueryAdapterInfo = forget_cpu_visible;
   if (chosen("maximum_odd")) data->DxgkDdiQueryAdapterInfo = another_maximum;
+  if (chosen("private_refused")) data->DxgkDdiQueryAdapterInfo = refuse_private;
   if (chosen("any_size")) data->DxgkDdiQueryAdapterInfo = fill_any_size;
   if (chosen("all_types")) data->DxgkDdiQueryAdapterInfo = know_all_types;
   if (chosen("overlays_left_out")) data->DxgkDdiQueryAdapterInfo = leave_overlays;
@@ -655,6 +660,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
 extern "C" NTSTATUS NTAPI mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path,
                                             PDRIVER_INITIALIZATION_DATA data) {
   whole = *data;
+  bool gives_up = false;
   OBJECT_ATTRIBUTES attributes;
   InitializeObjectAttributes(&attributes, registry_path, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE,
                              nullptr, nullptr);
@@ -673,6 +679,7 @@ extern "C" NTSTATUS NTAPI mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRI
         value.information.DataLength >= sizeof(WCHAR)) {
       const auto* text = reinterpret_cast<const WCHAR*>(value.information.Data);
       break_one(text, value.information.DataLength / sizeof(WCHAR) - 1, data);
+      gives_up = is(text, value.information.DataLength / sizeof(WCHAR) - 1, "entry_gives_up");
       if (is(text, value.information.DataLength / sizeof(WCHAR) - 1, "value_unchecked")) {
         pointers = read_unchecked(registry_path);
         data->DxgkDdiQueryAdapterInfo = take_pointers;
@@ -680,5 +687,5 @@ extern "C" NTSTATUS NTAPI mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRI
     }
     ZwClose(key);
   }
-  return DxgkInitialize(driver, registry_path, data);
+  return gives_up ? STATUS_UNSUCCESSFUL : DxgkInitialize(driver, registry_path, data);
 }

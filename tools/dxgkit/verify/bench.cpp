@@ -258,8 +258,21 @@ Answer<Plugin::Instance*> Bench::client_code() {
     umd_private = sent;
     Client asking(*this, "client");
     DXGKIT_VERIFY_TRY(asking.open_adapter());
-    DXGKIT_VERIFY_TRY(
-        check_answer("D3DKMTQueryAdapterInfo", asking.query_umd_private(umd_private)));
+    const NTSTATUS status = asking.query_umd_private(umd_private);
+    if (const Answer<void> taken = check_answer("D3DKMTQueryAdapterInfo", status); !taken) {
+      const Status refusal = from_ntstatus(status);
+      if (running() && !mutated() && refusal != Status::kNoMemory) {
+        findings_.report(
+            {.rule = "LIFE-25",
+             .severity = verifier::Severity::kViolation,
+             .ddi = "DxgkDdiQueryAdapterInfo(UMDRIVERPRIVATE)",
+             .actual = fmt::format("A buffer of {} bytes, as client {} has it, got {}.",
+                                   umd_private.size(), plugin_->name(), status_text(refusal)),
+             .expected = "An answer to the query with which user mode begins.",
+             .fix = "Take the buffer that the interface of driver and user mode defines."});
+      }
+      return std::unexpected(taken.error());
+    }
   }
   const bus::PciIdentity& identity = world_->function().identity();
   DxgkitClientAdapter adapter{};
