@@ -81,6 +81,10 @@ TEST(Geometry, AValidOneAndEachWayToBreakIt) {
     g.va_bits = 63;
   });
   refused("VA-02", "VirtualAddressBitCount is 12", [](Geometry& g) { g.va_bits = 12; });
+  refused("VA-02", "VirtualAddressBitCount is 64", [](Geometry& g) {
+    for (uint32_t level = 0; level < 4; ++level) g.levels[level].index_bits = 13;
+    g.va_bits = 64;
+  });
   accepted("no alignment", [](Geometry& g) { g.levels[2].alignment_bytes = 0; });
   accepted("8192 bytes in memory that is not the system's", [](Geometry& g) {
     g.levels[2].table_bytes = 8192;
@@ -295,6 +299,29 @@ TEST_F(PageTablesTest, SixtyFourKibPagesFallBackForGood) {
     big.pages_64k = marked;
     pieces_.all = {big};
     EXPECT_EQ(update({big.span}), "init3 init2 init1 init0 write0 link1 link2 link3 root3");
+  }
+}
+
+// In system memory, 64 KiB pages are for those that can have them there; elsewhere for everyone.
+TEST_F(PageTablesTest, SixtyFourKibPagesOfSystemMemoryAreACapability) {
+  DXGKIT_COVERS("VA-43");
+  for (const bool capable : {false, true}) {
+    for (const uint32_t segment : {0U, 1U}) {
+      for (const bool dual : {false, true}) {
+        SCOPED_TRACE(segment);
+        Geometry geometry = four_levels();
+        geometry.leaf_table_bytes_64k = 4096;
+        geometry.system_64k_pages = capable;
+        geometry.dual_ptes = dual;
+        use(geometry);
+        pieces_.all = {{.span = {512, 64}, .source = run(160, segment), .pages_64k = true}};
+        const bool large = capable || segment != 0;
+        EXPECT_EQ(update({{512, 64}}),
+                  large ? "init3 init2 init1 init0k write0k link1 link2 link3 root3"
+                        : "init3 init2 init1 init0 write0 link1 link2 link3 root3");
+        EXPECT_EQ(memory_->walk(512 + 37)->pte.page, 160U + 37);
+      }
+    }
   }
 }
 
