@@ -241,6 +241,9 @@ TEST_F(AddressSpaceTest, ReserveTakesWhole64KibUnits) {
   broken([](ReserveRequest& r) { r.minimum = kPage; }, "minimum of 4 KiB units");
   broken([](ReserveRequest& r) { r.maximum = kPage; }, "maximum of 4 KiB units");
   broken([](ReserveRequest& r) { r.base = kEnd - k64; }, "passes the end");
+  broken([](ReserveRequest& r) { r.base = kEnd; }, "begins at the end");
+  broken([](ReserveRequest& r) { r.base = kEnd + k64; }, "begins behind the end");
+  broken([](ReserveRequest& r) { r.base = ~uint64_t{0} - k64 + 1; }, "its end wraps to 64 KiB");
   broken([](ReserveRequest& r) { r.size = ~uint64_t{0} - k64 + 1; }, "base + size wraps");
   broken([](ReserveRequest& r) { r.base = k64; }, "below the first address");
   const auto reserved = space_.reserve(valid_request, ++sequence_);

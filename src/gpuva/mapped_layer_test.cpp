@@ -99,6 +99,25 @@ TEST_F(AddressSpaceTest, WhatMappingsHaveInCommonIsForgottenWithTheLastOfThem) {
   EXPECT_TRUE(space_.validate());
 }
 
+TEST_F(AddressSpaceTest, WhatMappingsHaveInCommonIsCounted) {
+  // As many mappings, all alike or each with its own driver protection.
+  size_t bytes[2] = {};
+  for (const bool differ : {false, true}) {
+    AddressSpace space({.end = kEnd});
+    for (uint64_t i = 0; i < 200; ++i) {
+      space.apply({.mapping = {.span = {2 * i, 1},
+                               .protection = {.zero = true},
+                               .driver_protection = differ ? i : 1},
+                   .sequence = i + 1},
+                  nullptr);
+    }
+    bytes[differ ? 1 : 0] = space.bytes();
+  }
+  // Each of them with four words, once where it is counted and once in a node where it is found.
+  EXPECT_GE(bytes[1], bytes[0] + 199 * (2 * 4 + 4) * sizeof(uint64_t));
+  EXPECT_LT(bytes[1], bytes[0] + 199 * 400);
+}
+
 TEST_F(AddressSpaceTest, NeighboursThatDifferInOneThingStayApart) {
   // Each continues the first one in every other respect.
   const uint64_t page = kLeaf / kPage;
