@@ -8,11 +8,13 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "port/core/core_world_test.h"
 #include "tests/support/covers.h"
+#include "verifier/situations.h"
 
 namespace dxgkit::port {
 namespace {
@@ -269,7 +271,12 @@ TEST(SubmissionPort, EachAnswerOfTheDriver) {
                                 : is_virtual                 ? Status::kUnsuccessful
                                 : status == Status::kPending ? Status::kUnsuccessful
                                                              : status;
+          verifier::SituationLog log;
+          world.core().situations = std::make_unique<Situations>(log);
           EXPECT_EQ(entry.call(submission, paging), wanted);
+          const bool refused = is_virtual && status == Status::kInvalidParameter;
+          EXPECT_EQ(log.count(verifier::Situation::kSubmitVirtualRefused), refused ? 1U : 0U);
+          world.core().situations = nullptr;
           EXPECT_EQ(g_calls, std::vector<std::string>{entry.name});
           EXPECT_EQ(world.rules(), may ? "" : std::string(entry.rule) + " ");
           ASSERT_EQ(world.host.fatal.size(), may ? 0U : 1U);
