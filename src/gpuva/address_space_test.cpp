@@ -147,12 +147,84 @@ TEST_F(AddressSpaceTest, AddressAndOffsetAgreeAsFarAsTheKernelWishes) {
   request.alignment_bytes = k64;
   request.offset_pages = 21;  // page 5 of a 64 KiB page
   ASSERT_EQ(claim(request), Status::kSuccess);
-  EXPECT_EQ(last_.mapping.span.first_page % 16, 5U);
+  EXPECT_EQ(last_.mapping.span, (PageSpan{kLeaf / kPage + 5, 4})) << "page 0 would be at the start";
   // Where there is no such room, any will do.
   request.minimum = kLeaf + 32 * kPage;
   request.maximum = kLeaf + 36 * kPage;
   ASSERT_EQ(claim(request), Status::kSuccess);
   EXPECT_EQ(last_.mapping.span.address(), request.minimum);
+}
+
+// Every kind of range that there may be at an address, and who may map there. What is mapped into a
+// range claims nothing; what is refused changes nothing.
+TEST_F(AddressSpaceTest, WhoMayMapWhatWhere) {
+  DXGKIT_COVERS("VA-12", "VA-13");
+  constexpr uint64_t kWhole = 16 * kPage;
+  struct Row {
+    RangeKind kind;
+    bool client, client_bare, system;  // may map
+  };
+  const Row rows[] = {
+      {RangeKind::kFree, true, true, true},          {RangeKind::kReserved, true, true, false},
+      {RangeKind::kMapped, true, false, false},      {RangeKind::kDriver, false, false, false},
+      {RangeKind::kDriverShared, true, true, false}, {RangeKind::kSystem, false, false, true},
+  };
+  uint64_t base = 0x1000'0000;
+  for (const Row& row : rows) {
+    for (const int who : {0, 1, 2}) {
+      SCOPED_TRACE(static_cast<int>(row.kind) * 10 + who);
+      base += 4 * kLeaf;
+      MapRequest whole = valid();
+      whole.base = base;
+      whole.size_pages = 16;
+      whole.system = row.kind == RangeKind::kSystem;
+      if (row.kind == RangeKind::kReserved) {
+        ASSERT_TRUE(space_.reserve({.base = base, .size = kWhole}, ++sequence_).has_value());
+      } else if (row.kind == RangeKind::kMapped || row.kind == RangeKind::kSystem) {
+        ASSERT_EQ(claim(whole), Status::kSuccess);
+        ASSERT_TRUE(last_.claimed);
+      } else if (row.kind != RangeKind::kFree) {
+        ASSERT_TRUE(
+            space_
+                .reserve_for_driver({.base = base,
+                                     .size = kWhole,
+                                     .allow_user_mapping = row.kind == RangeKind::kDriverShared},
+                                    kWhole)
+                .has_value());
+      }
+      ASSERT_EQ(space_.owned_at(base).kind, row.kind);
+      MapRequest inside = valid();
+      inside.base = base + 3 * kPage;
+      inside.system = who == 2;
+      if (who == 1) {
+        inside.allocation = kNoAllocation;
+        inside.protection = {.zero = true};
+      }
+      const bool allowed = who == 0 ? row.client : who == 1 ? row.client_bare : row.system;
+      if (!allowed) {
+        expect_refused(inside, Status::kInvalidParameter, "another's");
+        continue;
+      }
+      ASSERT_EQ(claim(inside), Status::kSuccess);
+      EXPECT_EQ(last_.mapping.span, (PageSpan{base / kPage + 3, 4}));
+      EXPECT_EQ(last_.mapping.offset_pages, who == 1 ? 0U : 2U);
+      EXPECT_EQ(last_.claimed, row.kind == RangeKind::kFree);
+      const OwnedRange after = space_.owned_at(base + 3 * kPage);
+      EXPECT_EQ(after.kind, row.kind != RangeKind::kFree ? row.kind
+                            : who == 2                   ? RangeKind::kSystem
+                                                         : RangeKind::kMapped);
+      EXPECT_EQ(after.span.pages, row.kind == RangeKind::kFree ? 4U : 16U);
+      if (row.kind == RangeKind::kFree) continue;
+      // Its whole, and not a page more at either end.
+      inside.base = base;
+      inside.size_pages = 16;
+      EXPECT_EQ(claim(inside), Status::kSuccess);
+      inside.size_pages = 17;
+      expect_refused(inside, Status::kInvalidParameter, "a page behind it");
+      inside.base = base - kPage;
+      expect_refused(inside, Status::kInvalidParameter, "a page before it");
+    }
+  }
 }
 
 TEST_F(AddressSpaceTest, ReserveTakesWhole64KibUnits) {
@@ -169,6 +241,9 @@ TEST_F(AddressSpaceTest, ReserveTakesWhole64KibUnits) {
   broken([](ReserveRequest& r) { r.minimum = kPage; }, "minimum of 4 KiB units");
   broken([](ReserveRequest& r) { r.maximum = kPage; }, "maximum of 4 KiB units");
   broken([](ReserveRequest& r) { r.base = kEnd - k64; }, "passes the end");
+  broken([](ReserveRequest& r) { r.base = kEnd; }, "begins at the end");
+  broken([](ReserveRequest& r) { r.base = kEnd + k64; }, "begins behind the end");
+  broken([](ReserveRequest& r) { r.base = ~uint64_t{0} - k64 + 1; }, "its end wraps to 64 KiB");
   broken([](ReserveRequest& r) { r.size = ~uint64_t{0} - k64 + 1; }, "base + size wraps");
   broken([](ReserveRequest& r) { r.base = k64; }, "below the first address");
   const auto reserved = space_.reserve(valid_request, ++sequence_);

@@ -61,6 +61,25 @@ TEST_F(AddressSpaceTest, HintsOfAnAllocationDoNotPileUp) {
   EXPECT_EQ(mappings.size(), 200U);
 }
 
+TEST_F(AddressSpaceTest, HintsThatOneCallLeavesBehindDoNotPileUp) {
+  // Many mappings of a busy allocation go in one call, and come again one after the other.
+  ASSERT_TRUE(space_.reserve({.base = kLeaf, .size = 4096 * k64}, ++sequence_).has_value());
+  const uint64_t page = kLeaf / kPage;
+  const auto fill = [&](uint64_t round) {
+    for (uint64_t i = 0; i < 300; ++i) map(page + 2 * i, 1, kA, 7 * i + round);
+  };
+  fill(0);
+  size_t most = 0;
+  for (uint64_t round = 1; round <= 100; ++round) {
+    map(page + 100, 400, kB, round);  // over 200 of them
+    fill(round);
+    if (round == 10) most = space_.bytes();
+  }
+  EXPECT_LT(space_.bytes(), most + most / 4);
+  EXPECT_EQ(space_.mapping_count(kA), 300U);
+  EXPECT_TRUE(space_.validate());
+}
+
 TEST_F(AddressSpaceTest, WhatMappingsHaveInCommonIsForgottenWithTheLastOfThem) {
   // Driver protections come and go; what is kept of each goes with it.
   const uint64_t page = kLeaf / kPage;
@@ -78,6 +97,25 @@ TEST_F(AddressSpaceTest, WhatMappingsHaveInCommonIsForgottenWithTheLastOfThem) {
   EXPECT_EQ(space_.lookup(kLeaf)->driver_protection, 999U);
   EXPECT_EQ(space_.bytes(), before);
   EXPECT_TRUE(space_.validate());
+}
+
+TEST_F(AddressSpaceTest, WhatMappingsHaveInCommonIsCounted) {
+  // As many mappings, all alike or each with its own driver protection.
+  size_t bytes[2] = {};
+  for (const bool differ : {false, true}) {
+    AddressSpace space({.end = kEnd});
+    for (uint64_t i = 0; i < 200; ++i) {
+      space.apply({.mapping = {.span = {2 * i, 1},
+                               .protection = {.zero = true},
+                               .driver_protection = differ ? i : 1},
+                   .sequence = i + 1},
+                  nullptr);
+    }
+    bytes[differ ? 1 : 0] = space.bytes();
+  }
+  // Each of them with four words, once where it is counted and once in a node where it is found.
+  EXPECT_GE(bytes[1], bytes[0] + 199 * (2 * 4 + 4) * sizeof(uint64_t));
+  EXPECT_LT(bytes[1], bytes[0] + 199 * 400);
 }
 
 TEST_F(AddressSpaceTest, NeighboursThatDifferInOneThingStayApart) {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "port/every_ddi_test.h"
+#include "verifier/situations.h"
 
 namespace dxgkit::port {
 namespace {
@@ -659,11 +660,10 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Word by word as in testdata/arguments.txt, which DXGKIT_KEEP_RUNS in the environment writes anew:
-// what changes there is what drivers will see. What the stack held before shows nowhere.
-TEST(DdiArguments, EachWordIsWhatItWas) {
-  const std::string path = PORT_SOURCES "/testdata/arguments.txt";
-  const std::vector<std::string> found = lines_of(all_arguments(0xA5));
+/// Lines as in the file of that name in testdata/, which DXGKIT_KEEP_RUNS in the environment writes
+/// anew.
+void expect_kept(const char* name, const std::vector<std::string>& found) {
+  const std::string path = std::string(PORT_SOURCES "/testdata/") + name;
   if (std::getenv("DXGKIT_KEEP_RUNS") != nullptr) {
     std::ofstream file(path);
     for (const std::string& line : found) file << line << '\n';
@@ -671,10 +671,56 @@ TEST(DdiArguments, EachWordIsWhatItWas) {
   std::vector<std::string> known;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) known.push_back(line);
-  for (const std::vector<std::string>& other : {known, lines_of(all_arguments(0x5A))}) {
-    ASSERT_EQ(found.size(), other.size());
-    for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], other[i]) << "line " << i + 1;
-  }
+  ASSERT_EQ(found.size(), known.size());
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], known[i]) << "line " << i + 1;
+}
+
+// What changes there is what drivers will see. What the stack held before shows nowhere.
+TEST(DdiArguments, EachWordIsWhatItWas) {
+  const std::vector<std::string> found = lines_of(all_arguments(0xA5));
+  expect_kept("arguments.txt", found);
+  EXPECT_EQ(found, lines_of(all_arguments(0x5A)));
+}
+
+/// What each of the calls confronts the driver with, and how often.
+std::vector<std::string> all_situations() {
+  std::vector<std::string> lines;
+  runtime::make_sim_runtime(1)->run_main([&] {
+    for (const uint32_t version :
+         {DXGKDDI_INTERFACE_VERSION_WDDM1_3, DXGKDDI_INTERFACE_VERSION_WDDM2_0,
+          DXGKDDI_INTERFACE_VERSION_WDDM3_2}) {
+      lines.push_back(fmt::format("== {:#x}", version));
+      verifier::SituationLog log;
+      std::array<uint64_t, verifier::kSituations> seen{};
+      const auto place = std::make_unique<World>(version);
+      World& world = *place;
+      world.up();
+      world.adapter->set_situation_log(&log);
+      Things things;
+      size_t number = 0;
+      for (auto&& calls : {object_calls(things), work_calls(things), paging_calls(things),
+                           display_calls(things)}) {
+        for (const Call& call : calls) {
+          call(*world.adapter);
+          std::string line = fmt::format("{}:", ++number);
+          for (size_t i = 0; i < verifier::kSituations; ++i) {
+            const uint64_t now = log.count(static_cast<verifier::Situation>(i));
+            if (now != seen[i])
+              line += fmt::format(" {}*{}", verifier::situation_catalogue()[i].id, now - seen[i]);
+            seen[i] = now;
+          }
+          lines.push_back(line);
+        }
+      }
+      world.down();
+    }
+  });
+  return lines;
+}
+
+// Each family tells of each of its calls, with what it was called with.
+TEST(DdiArguments, EachCallTellsWhatItConfrontsTheDriverWith) {
+  expect_kept("situations.txt", all_situations());
 }
 
 }  // namespace

@@ -604,5 +604,34 @@ TEST(Interrupts, WaitForTheHolderOfTheLock) {
   });
 }
 
+/// A bug check in a synchronised routine ends the driver's call around it, too, and nobody's
+/// interrupt is served any more.
+TEST(Interrupts, ABugCheckInASynchronisedRoutineEndsItsCaller) {
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    world.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) -> NTSTATUS {
+      const DXGKRNL_INTERFACE& callbacks = world.miniport.callbacks();
+      constexpr auto routine = +[](void*) NTAPI -> BOOLEAN {
+        reinterpret_cast<void(NTAPI*)(uint32_t)>(
+            const_cast<void*>(nt::find_export("KeBugCheck")->address))(0x116);
+        return TRUE;
+      };
+      BOOLEAN result = FALSE;
+      callbacks.DxgkCbSynchronizeExecution(callbacks.DeviceHandle, routine, nullptr, 0, &result);
+      ADD_FAILURE() << "the caller went on";
+      return 0;
+    };
+    EXPECT_EQ(world.adapter->objects().escape(nullptr, nullptr, 0, {}), Status::kDeviceRemoved);
+    ASSERT_EQ(world.host.fatal.size(), 1U);
+    EXPECT_EQ(world.host.fatal[0].bugcheck_code, 0x116U);
+    EXPECT_EQ(nt::CallFrame::current_or_null(), nullptr);
+    const uint64_t interrupts = world.miniport.calls().interrupts;
+    EXPECT_FALSE(world.miniport.raise_line());
+    world.adapter->interrupt_of_another_device();
+    EXPECT_EQ(world.miniport.calls().interrupts, interrupts);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::port

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -60,6 +61,27 @@ TEST_F(PackingTest, TheGivenOrderAndPreferencesAreTriedFirst) {
   EXPECT_THAT(packing->segments, ElementsAre(1U, 0U, 1U, 0U));
   EXPECT_FALSE(fits({item(8), item(1)}));
   EXPECT_TRUE(fits({}));
+}
+
+// |X|    5    |XXXXX|  4  |XXX|, whichever of the three that stay comes first, and before or behind
+// what is to be placed.
+TEST_F(PackingTest, EachThatCannotMoveHasItsOwnSize) {
+  add_segment(16);
+  std::vector<PackItem> stay{fixed(1, 0), fixed(4, 6), fixed(2, 14)};
+  for (int turn = 0; turn < 3; ++turn) {
+    std::rotate(stay.begin(), stay.begin() + 1, stay.end());
+    for (const size_t at : {0U, 1U, 3U}) {
+      const auto with = [&](uint64_t a, uint64_t b) {
+        std::vector<PackItem> items = stay;
+        items.insert(items.begin() + static_cast<std::ptrdiff_t>(at), {item(a), item(b)});
+        return fits(items);
+      };
+      EXPECT_TRUE(with(5, 4));
+      EXPECT_TRUE(with(4, 5));
+      EXPECT_FALSE(with(5, 5));
+      EXPECT_FALSE(with(6, 1));
+    }
+  }
 }
 
 // |  2  |XXXX|   6   |XXXX|  4  |

@@ -1,6 +1,10 @@
 // Pinning what is resident already, beside make_resident.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
 #include "base/arithmetic.h"
 #include "vidmm/memory_manager.h"
 
@@ -119,6 +123,57 @@ TEST_F(PinResidentTest, AWriteCountsFromWhenItMayBegin) {
     release(a, writes);
     EXPECT_EQ(memory_.write_back(a).has_value(), writes);
     EXPECT_TRUE(memory_.validate());
+  }
+}
+
+// An allocation that a plan names more than once is one: where all its uses may be, and written if
+// any of them writes, whatever stands before or between.
+TEST_F(PinResidentTest, SeveralUsesOfAnAllocationAreOne) {
+  struct Row {
+    const char* what;
+    std::vector<int> uses;  // n: reads allocation n; -n: writes it
+    bool written;           // allocation 2
+    uint32_t segment;       // where it is: it is written in the second one only
+  };
+  const Row rows[] = {
+      {"read once", {1, 2}, false, 1},
+      {"read twice", {1, 2, 2}, false, 1},
+      {"another is written", {-1, 2, 2}, false, 1},
+      {"others are written around it", {-1, 2, -3, 2, -1}, false, 1},
+      {"written at last", {1, 2, 2, -2}, true, 2},
+      {"written first", {-2, 2, 1, 2}, true, 2},
+      {"written in between", {1, 2, -2, 2}, true, 2},
+      {"written twice", {3, -2, 1, -2}, true, 2},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    MemoryManager memory(segments());
+    for (uint64_t id = 1; id <= 3; ++id) {
+      ASSERT_EQ(memory.create(AllocationId{id}, {.size_bytes = kPageBytes,
+                                                 .alignment_bytes = kPageBytes,
+                                                 .supported_read = kFirst | kSecond,
+                                                 .supported_write = id == 2 ? kSecond : kFirst,
+                                                 .permanent_system_memory = true}),
+                Status::kSuccess);
+    }
+    std::vector<Use> uses;
+    for (const int use : row.uses)
+      uses.push_back({AllocationId{static_cast<uint64_t>(std::abs(use))}, use < 0});
+    const auto plan = memory.make_resident(uses);
+    ASSERT_TRUE(plan.has_value());
+    for (const PagingOp& op : plan->operations) memory.operation_done(op);
+    EXPECT_EQ(memory.placement(AllocationId{2}).segment, SegmentId{row.segment});
+    EXPECT_EQ(memory.pin_count(AllocationId{2}),
+              static_cast<uint32_t>(
+                  std::ranges::count_if(row.uses, [](int use) { return std::abs(use) == 2; })));
+    EXPECT_EQ(memory.write_back(AllocationId{2}).has_value(), row.written);
+    ASSERT_EQ(plan->placements.size(), uses.size());
+    for (size_t i = 0; i < uses.size(); ++i) {
+      EXPECT_EQ(plan->placements[i].segment, memory.placement(uses[i].allocation).segment);
+      EXPECT_EQ(plan->placements[i].offset_bytes,
+                memory.placement(uses[i].allocation).offset_bytes);
+    }
+    EXPECT_TRUE(memory.validate());
   }
 }
 

@@ -141,6 +141,50 @@ TEST_F(ResidencySetTest, WaitsForWhatIsNotThereYetWhoeverPlannedIt) {
   memory_.release(std::span(&use, 1));
 }
 
+// What joins a list that is held is held beside the others: it counts as written, the list waits
+// for it, and of what was held before nothing is asked again.
+TEST_F(ResidencySetTest, WhatJoinsAHeldListIsHeldAsTheFirstWere) {
+  DXGKIT_COVERS("RES-15");
+  constexpr AllocationId kSecond{2}, kThird{3};
+  AllocationDesc desc;
+  desc.size_bytes = desc.alignment_bytes = kPageBytes;
+  desc.supported_read = desc.supported_write = segment_bit(kVram);
+  ASSERT_EQ(memory_.create(kSecond, desc), Status::kSuccess);
+  ASSERT_EQ(memory_.create(kThird, desc), Status::kSuccess);
+  hold();
+  // The second comes by somebody else's plan, which is still under way.
+  const Use use{kSecond, false};
+  const auto plan = memory_.make_resident(std::span(&use, 1));
+  ASSERT_TRUE(plan.has_value());
+  set_.add(kSecond);
+  auto held = set_.hold();
+  ASSERT_TRUE(held.has_value());
+  EXPECT_EQ(held->first, 1U);
+  EXPECT_TRUE(held->operations.empty());
+  EXPECT_TRUE(held->must_wait);
+  finish(plan->operations);
+  memory_.release(std::span(&use, 1));
+  // The third comes by the list's own; what stays where it is does not wait.
+  set_.add(kThird);
+  held = set_.hold();
+  ASSERT_TRUE(held.has_value());
+  EXPECT_EQ(held->first, 2U);
+  ASSERT_EQ(held->operations.size(), 1U);
+  EXPECT_EQ(held->operations[0].allocation, kThird);
+  EXPECT_TRUE(held->must_wait);
+  finish(held->operations);
+  for (const AllocationId id : {kListed, kSecond, kThird}) EXPECT_EQ(memory_.pin_count(id), 1U);
+  set_.release(true);
+  for (const AllocationId id : {kListed, kSecond, kThird}) {
+    EXPECT_EQ(memory_.pin_count(id), 0U);
+    const auto operations = memory_.evict(id);
+    ASSERT_TRUE(operations.has_value());
+    ASSERT_FALSE(operations->empty());
+    EXPECT_EQ(operations->back().kind, Kind::kTransferOut) << id.value;
+    finish(*operations);
+  }
+}
+
 TEST_F(ResidencySetTest, OnlyAUsedListIsTheMostRecentlyUsed) {
   DXGKIT_COVERS("RES-22");
   for (const bool used : {false, true}) {

@@ -286,6 +286,7 @@ class World : public EnginePort {
     EXPECT_TRUE(scheduler_->validate());
   }
   size_t retirements() const { return retirements_; }
+  const Scheduler& scheduler() const { return *scheduler_; }
 
   /// The choices that came from a fuzzer are used up.
   bool exhausted() const { return random_.exhausted(); }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "port/core/core_world_test.h"
+#include "trace/trace.h"
 
 namespace dxgkit::port {
 namespace {
@@ -126,6 +127,114 @@ TEST(InterruptsCore, SayThatTheEngineIsInReset) {
     ASSERT_EQ(seen.size(), 2U);
     EXPECT_TRUE(seen[0].in_engine_reset);
     EXPECT_FALSE(seen[1].in_engine_reset);
+    interrupts.disconnect();
+  });
+}
+
+/// A report is in the trace with its type, its fence and its node, if it has one that a trace can
+/// name. The calls of the ISR and of the DPC are there with their levels.
+TEST(InterruptsCore, AreInTheTraceWithTheirNode) {
+  trace::Recorder recorder({.now_ns = [] { return 0; }, .thread = [] { return 0U; }});
+  trace::set_current(&recorder);
+  in_world([](CoreWorld& world) {
+    world.core().interrupts.connect();
+    g_causes = {completed(3, 70), completed(0xFFFE, 71), completed(0xFFFF, 72),
+                completed(0x1'0001, 73)};
+    g_causes.emplace_back();
+    g_causes.back().InterruptType = DXGK_INTERRUPT_CRTC_VSYNC;
+    g_causes.back().CrtcVsync.VidPnTargetId = 4;
+    world.function.interrupt_line().raise();
+    world.core().interrupts.disconnect();
+  });
+  trace::set_current(nullptr);
+  struct Noted {
+    uint64_t type, fence;
+    uint16_t node;
+    bool operator==(const Noted&) const = default;
+  };
+  std::vector<Noted> reports;
+  std::vector<std::string> calls;
+  const std::vector<std::string> names = recorder.names();
+  for (const trace::Event& event : recorder.events()) {
+    const auto kind = static_cast<trace::EventKind>(event.kind);
+    if (kind == trace::EventKind::kInterrupt) reports.push_back({event.a, event.c, event.node});
+    if (kind == trace::EventKind::kDdiEnter)
+      calls.push_back("> " + names.at(event.a) + " " + std::to_string(event.b));
+    if (kind == trace::EventKind::kDdiExit) {
+      calls.push_back("< " + names.at(event.a) + " " + std::to_string(event.b) + " " +
+                      std::to_string(event.c));
+    }
+  }
+  const std::vector<Noted> expected = {{DXGK_INTERRUPT_DMA_COMPLETED, 70, 3},
+                                       {DXGK_INTERRUPT_DMA_COMPLETED, 71, 0xFFFE},
+                                       {DXGK_INTERRUPT_DMA_COMPLETED, 72, trace::kNoNode},
+                                       {DXGK_INTERRUPT_DMA_COMPLETED, 73, trace::kNoNode},
+                                       {DXGK_INTERRUPT_CRTC_VSYNC, 0, trace::kNoNode}};
+  EXPECT_EQ(reports, expected);
+  const std::string device = std::to_string(nt::kDeviceLevel);
+  const std::string dispatch = std::to_string(nt::kDispatchLevel);
+  EXPECT_EQ(calls,
+            (std::vector<std::string>{
+                "> DxgkDdiInterruptRoutine " + device, "< DxgkDdiInterruptRoutine 1 " + device,
+                "> DxgkDdiDpcRoutine " + dispatch, "< DxgkDdiDpcRoutine 0 " + dispatch}));
+}
+
+/// An injector hears of each DPC, whatever it answers, and may have completions told twice.
+TEST(InterruptsCore, AnInjectorHearsOfDpcsAndRepeatsCompletions) {
+  struct Injector : FaultInjector {
+    std::optional<Status> before_ddi(std::string_view ddi) override {
+      heard.emplace_back(ddi);
+      return Status::kNoMemory;
+    }
+    std::optional<Status> before_paging(const PagingOperation&, uint32_t) override {
+      return std::nullopt;
+    }
+    uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
+    void shape(SegmentsInfo*) override {}
+    bool repeats_report() override { return repeats; }
+    std::vector<std::string> heard;
+    bool repeats = false;
+  };
+  in_world([](CoreWorld& world) {
+    Injector injector;
+    world.core().faults = &injector;
+    world.core().interrupts.connect();
+    world.function.interrupt_line().raise();
+    EXPECT_EQ(fences(world), std::vector<uint32_t>{7});
+    injector.repeats = true;
+    g_causes = {completed(1, 8)};
+    g_causes.emplace_back();
+    g_causes.back().InterruptType = DXGK_INTERRUPT_DMA_PREEMPTED;
+    g_causes.back().DmaPreempted.PreemptionFenceId = 9;
+    world.function.interrupt_line().raise();
+    EXPECT_EQ(fences(world), (std::vector<uint32_t>{7, 8, 8, 9}));
+    EXPECT_EQ(injector.heard, std::vector<std::string>(2, "DxgkDdiDpcRoutine"));
+    world.core().interrupts.disconnect();
+    world.core().faults = nullptr;
+  });
+}
+
+/// A driver without an ISR has no interrupts of its own or of others; one without a DPC has no
+/// reports.
+TEST(InterruptsCore, NeedTheEntriesOfTheDriver) {
+  in_world([](CoreWorld& world) {
+    Interrupts& interrupts = world.core().interrupts;
+    interrupts.raised_by_another();
+    EXPECT_FALSE(g_in_isr) << "not connected";
+    interrupts.connect();
+    CoreWorld::set(world.table.table.DxgkDdiDpcRoutine, static_cast<void (*)(void*)>(nullptr));
+    EXPECT_TRUE(world.function.interrupt_line().raise());
+    EXPECT_TRUE(fences(world).empty());
+    CoreWorld::set(world.table.table.DxgkDdiDpcRoutine, &dpc);
+    EXPECT_TRUE(world.function.interrupt_line().raise());
+    EXPECT_EQ(fences(world), (std::vector<uint32_t>{7, 7}));
+    g_in_isr = false;
+    CoreWorld::set(world.table.table.DxgkDdiInterruptRoutine,
+                   static_cast<BOOLEAN (*)(void*, ULONG)>(nullptr));
+    EXPECT_FALSE(world.function.interrupt_line().raise());
+    interrupts.raised_by_another();
+    EXPECT_FALSE(g_in_isr);
+    EXPECT_EQ(world.rules(), "");
     interrupts.disconnect();
   });
 }
