@@ -56,6 +56,7 @@ std::span<const Step> page_table_steps();
 std::span<const Step> render_pass_steps();
 std::span<const Step> transfer_steps();
 std::span<const Step> world_steps();
+std::span<const Step> storm_steps();  // last, as any other step says more
 std::span<const Step> display_steps();
 std::span<const Step> flip_steps();
 std::span<const Step> vidpn_steps();

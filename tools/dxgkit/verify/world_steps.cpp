@@ -347,6 +347,8 @@ Outcome storms(Bench& bench) {
 
 constexpr Step kSteps[] = {
     {"worlds", "processes at work in a machine that has too little", Step::Needs::kClient, worlds},
+};
+constexpr Step kStormSteps[] = {
     {"storms", "the same while interrupts, DPCs, buffers and power do what they like",
      Step::Needs::kClient, storms, /*makes_devices_fail=*/true},
 };
@@ -354,5 +356,6 @@ constexpr Step kSteps[] = {
 }  // namespace
 
 std::span<const Step> world_steps() { return kSteps; }
+std::span<const Step> storm_steps() { return kStormSteps; }
 
 }  // namespace dxgkit::tool::verify
