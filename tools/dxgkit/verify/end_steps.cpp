@@ -337,7 +337,7 @@ std::vector<Step> all_steps() {
         world_steps(),   display_steps(),    flip_steps(),         vidpn_steps(),
         start_steps(),   end_steps(),        device_steps(),       removal_steps()})
     all.insert(all.end(), group.begin(), group.end());
-  const auto stop = std::ranges::find_if(
+  const auto last = std::ranges::find_if(
       all, [](const Step& step) { return std::string_view("bug-check-screen") == step.name; });
   const std::span<const Step> storms = storm_steps();
   all.insert(last, storms.begin(), storms.end());
