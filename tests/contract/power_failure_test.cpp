@@ -2,6 +2,7 @@
 // the rest is reported lost, and nothing is silently wrong.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <random>
@@ -50,6 +51,9 @@ void Scenario::choose(ScriptedMiniport& miniport) {
   constexpr PowerTarget kTargets[] = {PowerTarget::kStandby, PowerTarget::kHibernate,
                                       PowerTarget::kHybridSleep, PowerTarget::kD3};
   target_ = kTargets[pick(4)];
+  // Small segments: some of it evicts some other of it.
+  miniport.config.segments[0].size = 128 * kKibibyte;
+  miniport.config.segments[1].size = 256 * kKibibyte;
   bits_.clear();
   for (size_t i = 0; i < 3; ++i) {
     Preserved bits;
@@ -64,15 +68,13 @@ void Scenario::choose(ScriptedMiniport& miniport) {
         break;
       default:
         bits.standby = bits.partially = true;
-        bits.end = (1 + pick(64)) * PagingGpu::kPage - 1;
+        bits.end =
+            std::min((1 + pick(64)) * PagingGpu::kPage, miniport.config.segments[i].size) - 1;
         break;
     }
     preserve(miniport, i, bits);
     bits_.push_back(bits);
   }
-  // Small segments: some of it evicts some other of it.
-  miniport.config.segments[0].size = 128 * kKibibyte;
-  miniport.config.segments[1].size = 256 * kKibibyte;
   miniport.config.paging_buffer_segment = pick(3) == 0 ? 3 : 0;
   // Sometimes one operation per packet, sometimes several.
   miniport.config.paging_buffer_bytes = pick(2) == 0 ? 16 * 1024 : 256 + 64;
