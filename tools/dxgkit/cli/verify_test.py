@@ -163,7 +163,7 @@ class Verify(Cli):
                 ("part_begins_anew", 1, "worlds", "REND-29"),
                 ("preempt_silent", 3, "preempt-idle", "PREEMPT-06"),
                 ("fence_from_memory", 1, "stray-interrupts", "INT-22"),
-                ("fault_of_next", 1, "memory-errors", "INT-11"),
+                ("fault_of_next", 3, "memory-errors", "INT-11"),
                 ("resumes_at_start", 1, "preempt-busy", "REND-29"),
                 ("fault_ends_preemption", 1, "memory-errors", "TDR-18"),
                 ("fences_rise", 1, "memory-errors", "INT-22"),
