@@ -207,6 +207,35 @@ TEST_F(SchedulerEdgesTest, PreemptedPagingOfTwoContextsKeepsItsOrder) {
                                              FakeEngine::Submitted{3, 0, 3, true}));
 }
 
+// A packet that the driver refused counts as the last one of its node, and its context as the one
+// that ran last, as soon as nothing is before it.
+TEST_F(SchedulerEdgesTest, ARefusedPacketIsTheLastOfItsNode) {
+  DXGKIT_COVERS("SUB-29", "TDR-15");
+  start(4);
+  engine_.refused = {2, 4};
+  const auto last = [&](uint32_t fence) {
+    return scheduler_->find_aborted(kNode, SubmissionFenceId{fence});
+  };
+  queue(kA, 1);
+  complete(last_fence());
+  EXPECT_EQ(last(1).context, kA);
+  queue(kB, 2);
+  EXPECT_EQ(last_fence(), 2U);
+  EXPECT_TRUE(last(2).in_range);
+  EXPECT_FALSE(last(2).on_hardware);
+  EXPECT_EQ(last(2).context, kB);
+  queue(kA, 3);
+  queue(kB, 4);
+  EXPECT_EQ(last(2).context, kB) << "3 is still before it";
+  EXPECT_EQ(last(3).context, kA);
+  EXPECT_TRUE(last(3).on_hardware);
+  complete(3);
+  EXPECT_FALSE(last(3).in_range);
+  EXPECT_TRUE(last(4).in_range);
+  EXPECT_EQ(last(4).context, kB);
+  EXPECT_THAT(engine_.retired_packets(), ElementsAre(1, 2, 3, 4));
+}
+
 // The driver may report the fence it refused once more, and no other that is not on hardware.
 TEST_F(SchedulerEdgesTest, ARefusedFenceIsTheOnlyOneThatMayComeAgain) {
   DXGKIT_COVERS("SUB-29");
