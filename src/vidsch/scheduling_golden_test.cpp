@@ -72,14 +72,14 @@ TEST(SchedulingGolden, RunsExactlyThis) {
     uint64_t sum;
   };
   const Row rows[] = {
-      {101, true, 859, 0xCFB935B27B6874C6}, {102, false, 870, 0xB1A67F1770D5A11C},
-      {103, true, 911, 0x53BDCBE63AC88229}, {104, false, 752, 0x70531A74C1B64CB4},
-      {105, true, 889, 0x13F00507C2BBA3E9}, {106, false, 753, 0x84786A80BD802C2A},
-      {107, true, 827, 0x199394A3347E51D8}, {108, false, 773, 0x6605D18CF739E83D},
-      {109, true, 802, 0xBA0C35791FA384D8}, {110, false, 879, 0x170B141A71D5A5DD},
+      {101, true, 833, 0x26e756b1397022a7}, {102, false, 870, 0xB1A67F1770D5A11C},
+      {103, true, 911, 0x53BDCBE63AC88229}, {104, false, 784, 0x1a019441894d9673},
+      {105, true, 824, 0xd569fb3b28e8da83}, {106, false, 746, 0x5126e6e56bd38b8},
+      {107, true, 827, 0x199394A3347E51D8}, {108, false, 779, 0x5fa0b3dc66323309},
+      {109, true, 778, 0x67a634fa862c8075}, {110, false, 879, 0x170B141A71D5A5DD},
       {111, true, 817, 0x5212445D4FD4DFE1}, {112, false, 799, 0x7547364ED70A7102},
-      {113, true, 823, 0xA14ABA5C4B23B072}, {114, false, 727, 0x5F7B0A352BD5138D},
-      {115, true, 845, 0x50270B272D75265F}, {116, false, 831, 0xF1889DC65592794B},
+      {113, true, 852, 0xbd64b715187efb90}, {114, false, 777, 0xb412c3bc5f02b205},
+      {115, true, 845, 0x50270B272D75265F}, {116, false, 827, 0x999ece93e584ef71},
   };
   for (const Row& row : rows) {
     SchedulingPolicy policy;
