@@ -50,6 +50,8 @@ class Negligence final : public port::FaultInjector {
   }
   void allocation_made(const port::AllocationInfo& info) override { inner_->allocation_made(info); }
   bool probes_queries() override { return inner_->probes_queries(); }
+  uint32_t readable_commands(uint32_t bytes) override { return inner_->readable_commands(bytes); }
+  bool spares_patch() override { return inner_->spares_patch(); }
   std::optional<Status> before_callback(std::string_view callback) override {
     return inner_->before_callback(callback);
   }

@@ -24,6 +24,8 @@ class Inner final : public port::FaultInjector {
   uint32_t room(std::string_view, uint32_t bytes) override { return bytes - 1; }
   void shape(port::SegmentsInfo* segments) override { segments->paging_buffer_bytes = 7; }
   bool probes_queries() override { return true; }
+  uint32_t readable_commands(uint32_t bytes) override { return bytes - 16; }
+  bool spares_patch() override { return true; }
 
   std::string_view answered;
 };
@@ -96,6 +98,8 @@ TEST_F(NegligenceTest, TheInnerInjectorGoesFirstAndAnswersTheRest) {
   EXPECT_EQ(patch(true), Status::kNoMemory);
   EXPECT_EQ(negligence_->room("DxgkDdiRender", 9), 8U);
   EXPECT_TRUE(negligence_->probes_queries());
+  EXPECT_EQ(negligence_->readable_commands(64), 48U);
+  EXPECT_TRUE(negligence_->spares_patch());
   port::SegmentsInfo segments;
   negligence_->shape(&segments);
   EXPECT_EQ(segments.paging_buffer_bytes, 7U);
