@@ -11,16 +11,12 @@ namespace {
 using Kind = PagingOp::Kind;
 
 constexpr SegmentId kVram{1};
-constexpr AllocationId kListed{1};
+constexpr AllocationId kListed{1}, kSecond{2}, kThird{3};
 
 class ResidencySetTest : public ::testing::Test {
  protected:
   ResidencySetTest() {
-    AllocationDesc desc;
-    desc.size_bytes = kPageBytes;
-    desc.alignment_bytes = kPageBytes;
-    desc.supported_read = desc.supported_write = segment_bit(kVram);
-    EXPECT_EQ(memory_.create(kListed, desc), Status::kSuccess);
+    create(kListed);
     set_.add(kListed);
   }
   ~ResidencySetTest() override { EXPECT_TRUE(memory_.validate()); }
@@ -33,6 +29,13 @@ class ResidencySetTest : public ::testing::Test {
               .commit_limit_bytes = 16 * kPageBytes,
               .bank_end_offsets = {}};
     return one;
+  }
+  /// Of one page.
+  void create(AllocationId id) {
+    AllocationDesc desc;
+    desc.size_bytes = desc.alignment_bytes = kPageBytes;
+    desc.supported_read = desc.supported_write = segment_bit(kVram);
+    ASSERT_EQ(memory_.create(id, desc), Status::kSuccess);
   }
   void finish(const std::vector<PagingOp>& operations) {
     for (const PagingOp& op : operations) memory_.operation_done(op);
@@ -83,12 +86,8 @@ TEST_F(ResidencySetTest, WhatOthersBroughtBackIsWrittenBackOnceHeldAgain) {
 }
 
 TEST_F(ResidencySetTest, WhatLeavesTheListIsFreeToGo) {
-  constexpr AllocationId kSecond{2}, kThird{3};
-  AllocationDesc desc;
-  desc.size_bytes = desc.alignment_bytes = kPageBytes;
-  desc.supported_read = desc.supported_write = segment_bit(kVram);
-  ASSERT_EQ(memory_.create(kSecond, desc), Status::kSuccess);
-  ASSERT_EQ(memory_.create(kThird, desc), Status::kSuccess);
+  create(kSecond);
+  create(kThird);
   EXPECT_TRUE(set_.add(kSecond));
   EXPECT_FALSE(set_.add(kListed));  // a second reason
   hold();
@@ -145,12 +144,8 @@ TEST_F(ResidencySetTest, WaitsForWhatIsNotThereYetWhoeverPlannedIt) {
 // for it, and of what was held before nothing is asked again.
 TEST_F(ResidencySetTest, WhatJoinsAHeldListIsHeldAsTheFirstWere) {
   DXGKIT_COVERS("RES-15");
-  constexpr AllocationId kSecond{2}, kThird{3};
-  AllocationDesc desc;
-  desc.size_bytes = desc.alignment_bytes = kPageBytes;
-  desc.supported_read = desc.supported_write = segment_bit(kVram);
-  ASSERT_EQ(memory_.create(kSecond, desc), Status::kSuccess);
-  ASSERT_EQ(memory_.create(kThird, desc), Status::kSuccess);
+  create(kSecond);
+  create(kThird);
   hold();
   // The second comes by somebody else's plan, which is still under way.
   const Use use{kSecond, false};
@@ -190,7 +185,7 @@ TEST_F(ResidencySetTest, OnlyAUsedListIsTheMostRecentlyUsed) {
   for (const bool used : {false, true}) {
     MemoryManager memory{segments()};
     ResidencySet set{memory};
-    constexpr AllocationId kOther{2}, kThird{3};
+    constexpr AllocationId kOther{2};
     AllocationDesc desc;
     desc.size_bytes = 8 * kPageBytes;
     desc.alignment_bytes = kPageBytes;

@@ -52,6 +52,17 @@ std::expected<void, std::string> write_file(const std::string& path, std::string
   return {};
 }
 
+bool write_output(const std::optional<std::string>& path, std::string_view text) {
+  if (!path.has_value()) return true;
+  if (*path == "-") {
+    fmt::print("{}", text);
+    return true;
+  }
+  const std::expected<void, std::string> written = write_file(*path, text);
+  if (!written) fmt::print(stderr, "dxgkit: {}\n", written.error());
+  return written.has_value();
+}
+
 std::expected<void, std::string> check_writable(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))

@@ -15,6 +15,16 @@ namespace {
 using Data = DXGKARGCB_NOTIFY_INTERRUPT_DATA;
 using Type = InterruptReport::Type;
 
+/// A vertical sync of `count` planes.
+void show_planes(Data& data, UINT target, UINT adapters, ULONG count,
+                 DXGK_MULTIPLANE_OVERLAY_VSYNC_INFO* list) {
+  data.InterruptType = DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY;
+  data.CrtcVsyncWithMultiPlaneOverlay = {.VidPnTargetId = target,
+                                         .PhysicalAdapterMask = adapters,
+                                         .MultiPlaneOverlayVsyncInfoCount = count,
+                                         .pMultiPlaneOverlayVsyncInfo = list};
+}
+
 /// One call that the ISR makes: a report, or DxgkCbQueueDpc.
 struct Call {
   bool queues = false;
@@ -224,13 +234,7 @@ TEST(InterruptReports, EachMemberOfEachTypeArrives) {
         .source = 41,
         .handles = {}}},
       {"vertical sync of planes",
-       [](Data& d, auto* list, auto*) {
-         d.InterruptType = DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY;
-         d.CrtcVsyncWithMultiPlaneOverlay = {.VidPnTargetId = 51,
-                                             .PhysicalAdapterMask = 52,
-                                             .MultiPlaneOverlayVsyncInfoCount = 3,
-                                             .pMultiPlaneOverlayVsyncInfo = list};
-       },
+       [](Data& d, auto* list, auto*) { show_planes(d, 51, 52, 3, list); },
        {.type = Type::kCrtcVsync,
         .raw_type = 7,
         .address = 0x5'0000'1000,
@@ -239,13 +243,7 @@ TEST(InterruptReports, EachMemberOfEachTypeArrives) {
         .highest_plane = 3,
         .handles = {}}},
       {"vertical sync of one plane that is not the first",
-       [](Data& d, auto* list, auto*) {
-         d.InterruptType = DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY;
-         d.CrtcVsyncWithMultiPlaneOverlay = {.VidPnTargetId = 51,
-                                             .PhysicalAdapterMask = 0,
-                                             .MultiPlaneOverlayVsyncInfoCount = 1,
-                                             .pMultiPlaneOverlayVsyncInfo = list};
-       },
+       [](Data& d, auto* list, auto*) { show_planes(d, 51, 0, 1, list); },
        {.type = Type::kCrtcVsync,
         .raw_type = 7,
         .source = 51,
@@ -253,13 +251,7 @@ TEST(InterruptReports, EachMemberOfEachTypeArrives) {
         .highest_plane = 3,
         .handles = {}}},
       {"vertical sync of more planes than are read",
-       [](Data& d, auto* list, auto*) {
-         d.InterruptType = DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY;
-         d.CrtcVsyncWithMultiPlaneOverlay = {.VidPnTargetId = 53,
-                                             .PhysicalAdapterMask = 0,
-                                             .MultiPlaneOverlayVsyncInfoCount = 65,
-                                             .pMultiPlaneOverlayVsyncInfo = list};
-       },
+       [](Data& d, auto* list, auto*) { show_planes(d, 53, 0, 65, list); },
        {.type = Type::kCrtcVsync,
         .raw_type = 7,
         .source = 53,
@@ -267,13 +259,7 @@ TEST(InterruptReports, EachMemberOfEachTypeArrives) {
         .highest_plane = 9,
         .handles = {}}},
       {"vertical sync of planes without a list",
-       [](Data& d, auto*, auto*) {
-         d.InterruptType = DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY;
-         d.CrtcVsyncWithMultiPlaneOverlay = {.VidPnTargetId = 54,
-                                             .PhysicalAdapterMask = 0,
-                                             .MultiPlaneOverlayVsyncInfoCount = 2,
-                                             .pMultiPlaneOverlayVsyncInfo = nullptr};
-       },
+       [](Data& d, auto*, auto*) { show_planes(d, 54, 0, 2, nullptr); },
        {.type = Type::kCrtcVsync, .raw_type = 7, .source = 54, .planes = 2, .handles = {}}},
       {"vertical sync of a display-only driver",
        [](Data& d, auto*, auto*) {

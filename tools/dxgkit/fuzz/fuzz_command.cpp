@@ -264,18 +264,6 @@ bool Fuzzer::write_reproducer(Group& group) {
   return written.has_value();
 }
 
-/// Writes one of the outputs: to stdout for "-".
-bool write_output(const std::optional<std::string>& path, const std::string& text) {
-  if (!path.has_value()) return true;
-  if (*path == "-") {
-    fmt::print("{}", text);
-    return true;
-  }
-  const auto written = write_file(*path, text);
-  if (!written) fmt::print(stderr, "dxgkit: {}\n", written.error());
-  return written.has_value();
-}
-
 int worst(const std::map<std::string, Group>& groups) {
   int code = groups.empty() ? kExitDone : kExitFailed;
   for (const auto& [key, group] : groups) {

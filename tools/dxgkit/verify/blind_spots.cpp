@@ -124,8 +124,6 @@ class BlindSpots {
   std::string error_;
 };
 
-std::string key_of(const verifier::Finding& finding) { return finding.rule + " " + finding.ddi; }
-
 std::string_view id_of(Situation situation) {
   return verifier::situation_catalogue()[static_cast<size_t>(situation)].id;
 }
@@ -264,19 +262,11 @@ bool BlindSpots::write_outputs() const {
                     {"text", trial.text},
                     {"steps", trial.steps}});
   }
-  bool written = true;
-  const auto write = [&](const std::optional<std::string>& path, const std::string& text) {
-    if (!path.has_value()) return;
-    if (*path == "-") return fmt::print("{}", text);
-    if (const auto done = write_file(*path, text); !done) {
-      fmt::print(stderr, "dxgkit: {}\n", done.error());
-      written = false;
-    }
-  };
-  write(options_.junit,
-        verifier::to_junit("dxgkit verify --blind-spots " + options_.driver, cases));
-  write(options_.json, list.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  return written;
+  const bool written = write_output(
+      options_.junit, verifier::to_junit("dxgkit verify --blind-spots " + options_.driver, cases));
+  return write_output(options_.json,
+                      list.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n") &&
+         written;
 }
 
 int BlindSpots::run() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "vidmm/types.h"
+#include "vidsch/scheduler.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -82,7 +83,7 @@ class History {
       }
       if (call == nullptr || event.thread != call->thread) continue;
       if (is(event, EventKind::kThunkExit) && event.a == call->a) return;
-      constexpr uint64_t kPagingPacket = 1;
+      constexpr auto kPagingPacket = static_cast<uint64_t>(vidsch::PacketKind::kPaging);
       if (is(event, EventKind::kPacketQueued) && event.c != kPagingPacket)
         packets_.push_back(event.a);
     }

@@ -50,22 +50,6 @@ Status ask_for_fences(Bench& bench, Status before) {
   return before;
 }
 
-/// Fence ids of all nodes go on so many quarters of what 32 bits hold (SUB-13). In the upper half
-/// a fence of 0, which registers have after a reset, is not one of long ago but one that is to
-/// come.
-Answer<void> raise_fences(Bench& bench, int quarters) {
-  constexpr uint32_t kFencesBefore = 8;
-  for (int quarter = 0; quarter < quarters && bench.plugin() != nullptr; ++quarter) {
-    bench.exercise().skip_fences(kFencesBefore);
-    const Answer<NodeJobs> jobs = run_on_each_node(bench, "raises fences");
-    if (!jobs) return std::unexpected(jobs.error());
-    if (jobs->wrong.empty()) continue;
-    report_result(bench, jobs->wrong);
-    return std::unexpected(jobs->wrong);
-  }
-  return {};
-}
-
 Outcome reset(Bench& bench) {
   bool busy = false;
   const auto reset_once = [&] {
@@ -79,10 +63,10 @@ Outcome reset(Bench& bench) {
   Answer<void> done = reset_once();
   if (busy) return Outcome::skipped(kOnScreen);
   // A driver that cannot even do that is in no state to go on with.
-  if (done && bench.findings().total() == found) done = raise_fences(bench, 3);
+  if (done && bench.findings().total() == found) done = raise_fences(bench, "raises fences");
   if (done && bench.findings().total() == found) done = reset_once();
   // And round to the lower half.
-  if (done && bench.findings().total() == found) done = raise_fences(bench, 1);
+  if (done && bench.findings().total() == found) done = raise_fences(bench, "raises fences", 1);
   if (!done) return Outcome::failed(done.error());
   return Outcome::ok(fmt::format("an idle adapter was reset, twice{}", content_note(bench)));
 }

@@ -35,8 +35,6 @@ struct MutantResult {
   verifier::Finding finding = {};  // without a rule: none
 };
 
-std::string key_of(const verifier::Finding& finding) { return finding.rule + " " + finding.ddi; }
-
 bool bad(const verifier::Finding& finding) {
   return finding.severity == verifier::Severity::kViolation ||
          finding.severity == verifier::Severity::kBugCheck;
@@ -271,23 +269,17 @@ bool Mutations::write_outputs() const {
     findings.push_back(result.finding);
     findings.back().actual += fmt::format(" It was after: {}.", mutations_[i].text());
   }
-  bool written = true;
-  const auto write = [&](const std::optional<std::string>& path, const std::string& text) {
-    if (!path.has_value()) return;
-    if (*path == "-") return fmt::print("{}", text);
-    if (const auto done = write_file(*path, text); !done) {
-      fmt::print(stderr, "dxgkit: {}\n", done.error());
-      written = false;
-    }
-  };
   const verifier::ReportedRun run{.driver = options_.driver,
                                   .command = command_line(options_) + " --mutate",
                                   .ended = true,
                                   .notes = {}};
-  write(options_.sarif, verifier::to_sarif(findings, run));
-  write(options_.junit, verifier::to_junit("dxgkit verify --mutate " + options_.driver, cases));
-  write(options_.json, list.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  return written;
+  bool written = write_output(options_.sarif, verifier::to_sarif(findings, run));
+  written = write_output(options_.junit,
+                         verifier::to_junit("dxgkit verify --mutate " + options_.driver, cases)) &&
+            written;
+  return write_output(options_.json,
+                      list.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n") &&
+         written;
 }
 
 int Mutations::run() {

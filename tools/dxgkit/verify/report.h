@@ -37,6 +37,10 @@ struct VerifyReport {
 inline constexpr int kExitBugCheck = 3;  // Windows would have stopped
 inline constexpr int kExitHang = 4;      // the driver did not come back
 
+/// Findings with equal keys tell of the same mistake, in whatever run.
+inline std::string key_of(const verifier::Finding& finding) {
+  return finding.rule + " " + finding.ddi;
+}
 /// More than a warning.
 bool is_mistake(const verifier::Finding& finding);
 int exit_code(const VerifyReport& report);

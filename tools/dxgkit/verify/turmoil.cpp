@@ -14,6 +14,24 @@ constexpr uint32_t kLeastRoomBytes = 1024, kMostRoomBytes = 16 * 1024;
 
 }  // namespace
 
+Troubles Troubles::draw(Bench& bench) {
+  const auto rate = [&]() -> uint32_t {
+    constexpr uint32_t kRates[] = {20'000, 100'000, 300'000};
+    const uint64_t number = bench.random();
+    return number % 2 == 0 ? 0 : kRates[number / 2 % 3];
+  };
+  Troubles troubles;
+  for (uint32_t* const one :
+       {&troubles.late_dpc, &troubles.starved_dpc, &troubles.render_room, &troubles.paging_refused,
+        &troubles.allocation_busy, &troubles.lost_interrupt, &troubles.double_interrupt,
+        &troubles.late_interrupt})
+    *one = rate();
+  // It takes long, and a few times show what many do.
+  if (troubles.starved_dpc != 0) troubles.starved_dpc = 10'000;
+  troubles.naps = static_cast<uint32_t>(bench.random() % 4);
+  return troubles;
+}
+
 std::string Troubles::text() const {
   struct Named {
     uint32_t rate;

@@ -14,6 +14,8 @@
 
 namespace dxgkit::tool::verify {
 
+class Bench;
+
 /// The troubles of one world, and how often each comes: per million opportunities; 0: not at all.
 struct Troubles {
   uint32_t late_dpc = 0;         // a DPC runs up to 2 ms late
@@ -26,25 +28,8 @@ struct Troubles {
   uint32_t late_interrupt = 0;
   uint32_t naps = 0;  // how often the adapter goes to sleep under its clients; a number, no rate
 
-  /// Each with a chance of one half. `random` gives the next number at each call.
-  template <typename Random>
-  static Troubles draw(Random&& random) {
-    const auto rate = [&]() -> uint32_t {
-      constexpr uint32_t kRates[] = {20'000, 100'000, 300'000};
-      const uint64_t number = random();
-      return number % 2 == 0 ? 0 : kRates[number / 2 % 3];
-    };
-    Troubles troubles;
-    for (uint32_t* const one :
-         {&troubles.late_dpc, &troubles.starved_dpc, &troubles.render_room,
-          &troubles.paging_refused, &troubles.allocation_busy, &troubles.lost_interrupt,
-          &troubles.double_interrupt, &troubles.late_interrupt})
-      *one = rate();
-    // It takes long, and a few times show what many do.
-    if (troubles.starved_dpc != 0) troubles.starved_dpc = 10'000;
-    troubles.naps = static_cast<uint32_t>(random() % 4);
-    return troubles;
-  }
+  /// Each with a chance of one half, from numbers of the bench.
+  static Troubles draw(Bench& bench);
   /// ", late DPCs, lost interrupts": for the end of a description.
   std::string text() const;
 };

@@ -30,18 +30,6 @@ using verify::StepResult;
 using verify::Verification;
 using verify::VerifyReport;
 
-/// Writes one of the outputs: to stdout for "-".
-bool write_output(const std::optional<std::string>& path, const std::string& text) {
-  if (!path.has_value()) return true;
-  if (*path == "-") {
-    fmt::print("{}", text);
-    return true;
-  }
-  const std::expected<void, std::string> written = write_file(*path, text);
-  if (!written) fmt::print(stderr, "dxgkit: {}\n", written.error());
-  return written.has_value();
-}
-
 int finish(const VerifyOptions& options, const VerifyReport& report, std::FILE* out) {
   if (!report.never_called.empty()) {
     std::string names;

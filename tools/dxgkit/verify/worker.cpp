@@ -64,11 +64,10 @@ Answer<NodeJobs> run_on_each_node(Bench& bench, const std::string& name) {
   return jobs;
 }
 
-Answer<void> raise_fences(Bench& bench, const std::string& name) {
+Answer<void> raise_fences(Bench& bench, const std::string& name, int quarters) {
   if (bench.plugin() == nullptr || bench.display_only()) return {};
-  constexpr int kQuarters = 3;
   constexpr uint32_t kFencesBefore = 8;
-  for (int quarter = 0; quarter < kQuarters; ++quarter) {
+  for (int quarter = 0; quarter < quarters; ++quarter) {
     bench.exercise().skip_fences(kFencesBefore);
     const Answer<NodeJobs> jobs = run_on_each_node(bench, name);
     if (!jobs) return std::unexpected(jobs.error());

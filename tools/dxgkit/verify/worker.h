@@ -40,9 +40,10 @@ struct NodeJobs {
 bool is_late(Bench& bench, runtime::TimeNs since);
 /// Runs them one after the other, with a client of its own. An error: a call was refused.
 Answer<NodeJobs> run_on_each_node(Bench& bench, const std::string& name);
-/// Jobs until the fences are in the upper half of what 32 bits hold: there a number that stands for
-/// nothing, 0 or all ones, is a newer one (SUB-13). Without a plug-in there is no work.
-Answer<void> raise_fences(Bench& bench, const std::string& name);
+/// Jobs while the fences of all nodes go on so many quarters of what 32 bits hold. Three lead from
+/// the start into the upper half: there a number that stands for nothing, 0 or all ones, is a newer
+/// one (SUB-13). Without a plug-in there is no work.
+Answer<void> raise_fences(Bench& bench, const std::string& name, int quarters = 3);
 /// A job whose allocations must survive `between`. It runs afterwards and must be right. Without a
 /// plug-in only `between`.
 Answer<void> work_across(Bench& bench, const std::function<Status()>& between);

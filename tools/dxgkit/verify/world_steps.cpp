@@ -160,6 +160,7 @@ std::string describe(const Plan& plan) {
 struct Tally {
   size_t jobs = 0;
   uint64_t cuts = 0, evictions = 0, troubles = 0, naps = 0;
+  bool adapter_ended = false;  // by itself: its machine has to go
 };
 
 /// Puts the adapter to sleep under its clients, as often as the plan says, until the clients are
@@ -292,6 +293,7 @@ Answer<void> run_world(Bench& bench, const Plan& plan, Tally* tally) {
   tally->cuts += scarcity.cuts();
   if (const auto statistics = bench.system().statistics(bench.luid()); statistics.has_value())
     tally->evictions += statistics->evictions;
+  tally->adapter_ended = !bench.running();
   // Before the injector goes.
   const Outcome stopped = bench.stop();
   if (!lived) return lived;
@@ -305,7 +307,7 @@ Outcome run_worlds(Bench& bench, size_t count, bool storms, Tally* tally) {
     Answer<Plan> plan = draw(bench, world);
     if (!plan) return Outcome::failed(plan.error());
     if (storms) {
-      plan->troubles = Troubles::draw([&bench] { return bench.random(); });
+      plan->troubles = Troubles::draw(bench);
       plan->troubles_seed = bench.random();
     }
     plans.push_back(std::move(*plan));
@@ -318,8 +320,9 @@ Outcome run_worlds(Bench& bench, size_t count, bool storms, Tally* tally) {
     failure = fmt::format("{}; {}", lived.error(), describe(plan));
     break;
   }
-  if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk) return started;
-  return failure.empty() ? Outcome::ok() : Outcome::failed(failure);
+  if (tally->adapter_ended) return Outcome::failed(failure);
+  const Outcome started = bench.start();
+  return failure.empty() ? started : Outcome::failed(failure);
 }
 
 Outcome worlds(Bench& bench) {
@@ -334,7 +337,7 @@ Outcome worlds(Bench& bench) {
 
 Outcome storms(Bench& bench) {
   if (!bench.simulated()) return Outcome::skipped("it takes --mode sim: most of it is waiting");
-  // Late work has this said of it.
+  // The kernel warns of work whose interrupt was lost.
   bench.expect_warnings("TDR-01");
   Tally tally;
   Outcome outcome = run_worlds(bench, kStorms, /*storms=*/true, &tally);
