@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "base/arithmetic.h"
@@ -53,6 +55,11 @@ TEST(ShortVector, HoldsFewWithoutTheHeapAndManyWithIt) {
   sized.resize(9);
   EXPECT_EQ(sized.data()[2], 7U);
   EXPECT_EQ(sized.data()[8], 0U);
+  ShortVector<std::unique_ptr<int>, 1> owners(1);  // elements that only move
+  owners[0] = std::make_unique<int>(5);
+  owners.push_back(std::make_unique<int>(6));
+  EXPECT_EQ(*owners[0] + *owners[1], 11);
+  EXPECT_EQ(owners.end() - owners.begin(), 2);
 }
 
 TEST(GuardedCopy, ReportsUnreadableAndUnwritableMemory) {

@@ -3,20 +3,21 @@
 
 #include <array>
 #include <cstddef>
-#include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace dxgkit {
 
 /// Holds up to `N` elements without the heap, and any number with it. For local variables: it
-/// cannot be moved. Elements are plain values.
+/// cannot be moved. The few are made with it, so let T{} be cheap.
 template <typename T, size_t N>
 class ShortVector {
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::is_default_constructible_v<T> && std::is_nothrow_move_constructible_v<T>);
 
  public:
   ShortVector() = default;
+  explicit ShortVector(size_t size) { resize(size); }
   ShortVector(const ShortVector&) = delete;
   ShortVector& operator=(const ShortVector&) = delete;
 
@@ -27,16 +28,24 @@ class ShortVector {
   /// New elements are T{}. Grows only.
   void resize(size_t size) {
     if (size > N) {
-      if (size_ <= N) many_.assign(few_.begin(), few_.begin() + static_cast<std::ptrdiff_t>(size_));
+      if (size_ <= N) {
+        many_.reserve(size);
+        for (size_t i = 0; i < size_; ++i) many_.push_back(std::move(few_[i]));
+      }
       many_.resize(size);
     }
     size_ = size;
   }
-  void push_back(const T& element) {
+  void push_back(T element) {
     resize(size_ + 1);
-    data()[size_ - 1] = element;
+    data()[size_ - 1] = std::move(element);
   }
-  operator std::span<const T>() const { return {data(), size_}; }  // NOLINT: a view, as vector's
+  T& operator[](size_t i) { return data()[i]; }
+  const T& operator[](size_t i) const { return data()[i]; }
+  T* begin() { return data(); }
+  T* end() { return data() + size_; }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size_; }
 
  private:
   std::array<T, N> few_{};

@@ -23,13 +23,31 @@ void PageAllocator::erase(Extents::iterator extent) {
   by_address_.erase(extent);
 }
 
+void PageAllocator::resize(Extents::iterator extent, uint64_t first, uint64_t count) {
+  auto by_size = by_size_.extract({extent->second, extent->first});
+  by_size.value() = {count, first};
+  by_size_.insert(std::move(by_size));
+  extent->second = count;
+  if (extent->first == first) return;
+  const auto next = std::next(extent);
+  auto by_address = by_address_.extract(extent);
+  by_address.key() = first;
+  by_address_.insert(next, std::move(by_address));
+}
+
 void PageAllocator::carve(Extents::iterator extent, uint64_t first, uint64_t count) {
   const uint64_t begin = extent->first;
   const uint64_t end = begin + extent->second;
-  erase(extent);
-  if (first > begin) insert(begin, first - begin);
-  if (first + count < end) insert(first + count, end - (first + count));
+  const uint64_t behind = first + count;
   free_count_ -= count;
+  if (first > begin) {
+    resize(extent, begin, first - begin);
+    if (behind < end) insert(behind, end - behind);
+  } else if (behind < end) {
+    resize(extent, behind, end - behind);
+  } else {
+    erase(extent);
+  }
 }
 
 std::optional<uint64_t> PageAllocator::allocate_contiguous(uint64_t count, uint64_t alignment,
@@ -98,22 +116,24 @@ void PageAllocator::release(uint64_t first, uint64_t count) {
   DXGKIT_CHECK(count > 0);
   DXGKIT_CHECK(range_within(first, count, page_count_));
   free_count_ += count;
-  auto after = by_address_.lower_bound(first);
+  const auto after = by_address_.lower_bound(first);
   if (after != by_address_.end()) DXGKIT_CHECK(first + count <= after->first);
+  const bool joins_after = after != by_address_.end() && first + count == after->first;
   if (after != by_address_.begin()) {
     const auto before = std::prev(after);
     DXGKIT_CHECK(before->first + before->second <= first);
     if (before->first + before->second == first) {
-      first = before->first;
-      count += before->second;
-      erase(before);
+      const uint64_t more = count + (joins_after ? after->second : 0);
+      if (joins_after) erase(after);
+      resize(before, before->first, before->second + more);
+      return;
     }
   }
-  if (after != by_address_.end() && first + count == after->first) {
-    count += after->second;
-    erase(after);
+  if (joins_after) {
+    resize(after, first, count + after->second);
+  } else {
+    insert(first, count);
   }
-  insert(first, count);
 }
 
 bool PageAllocator::validate() const {

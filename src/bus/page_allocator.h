@@ -50,6 +50,8 @@ class PageAllocator {
   using Extents = std::map<uint64_t, uint64_t>;  // first -> count
   void insert(uint64_t first, uint64_t count);
   void erase(Extents::iterator extent);
+  /// Gives `extent` other bounds, between its neighbours. Its place in memory is used again.
+  void resize(Extents::iterator extent, uint64_t first, uint64_t count);
   /// Cuts [first, first + count) out of `extent`.
   void carve(Extents::iterator extent, uint64_t first, uint64_t count);
 

@@ -51,7 +51,9 @@ struct OnLane {
 };
 
 OnLane*& innermost(Runtime& runtime) {
-  return reinterpret_cast<OnLane*&>(runtime.thread_slot(static_cast<size_t>(ThreadSlot::kLane)));
+  constexpr auto kSlot = static_cast<size_t>(ThreadSlot::kLane);
+  void** const slots = detail::t_thread_slots;  // null on a thread that no runtime started
+  return reinterpret_cast<OnLane*&>(slots != nullptr ? slots[kSlot] : runtime.thread_slot(kSlot));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Allocations: create, destroy.
 #include <bit>
 
+#include "base/short_vector.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/work/device.h"
 #include "thunks/call.h"
@@ -96,8 +97,8 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
       capture_array(client_infos, args.NumAllocations, kMaxListElements, &infos));
   if (!infos.empty() && !guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)))
     return Status::kAccessViolation;
-  std::vector<std::vector<std::byte>> blocks(infos.size());
-  std::vector<dxgk::AllocationRequest> requests(infos.size());
+  ShortVector<std::vector<std::byte>, 1> blocks(infos.size());
+  ShortVector<dxgk::AllocationRequest, 1> requests(infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
     if ((infos[i].Flags.Value & ~3U) != 0) return Status::kInvalidParameter;
     if (infos[i].Flags.Stereo != 0) return Status::kNotSupported;

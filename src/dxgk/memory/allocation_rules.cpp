@@ -208,8 +208,9 @@ Status check_allocation_info(const port::AllocationInfo& info, AdapterCore& core
   const uint32_t supported = core.interface_version() >= kInterfaceWddm20
                                  ? info.supported_write
                                  : info.supported_read | info.supported_write;
-  for (size_t i = 0; i < 32; ++i) {  // check_sets knows them all
-    if ((supported >> i & 1U) == 0 || (segments[i].flags & kSegmentUse64KbPages) == 0) continue;
+  for (uint32_t left = supported; left != 0; left &= left - 1) {  // check_sets knows them all
+    const auto i = static_cast<size_t>(std::countr_zero(left));
+    if ((segments[i].flags & kSegmentUse64KbPages) == 0) continue;
     if (info.alignment % kLargePageBytes != 0 || info.alignment == 0) {  // SEG-42
       report(core,
              Broken{"SEG-42",
@@ -237,7 +238,6 @@ Status check_allocation_info(const port::AllocationInfo& info, AdapterCore& core
                         "have no preference."});
     priority = kAllocationPriorityNormal;
   }
-  *desc = {};
   desc->size_bytes = size;
   desc->alignment_bytes = alignment;
   if (info.pitch_aligned_size >= info.size &&

@@ -33,6 +33,7 @@ enum AllocationFlag2 : uint32_t { kAllocationNotifyEviction = 1U << 4 };
 
 /// ALLOC-05..09, 13..19, 49. `ddi`: who described it. kInvalidParameter with a finding for what
 /// cannot be used; milder violations are reported and the value Windows would use is taken.
+/// @param desc  as it was made; gets what `info` says
 Status check_allocation_info(const port::AllocationInfo& info, AdapterCore& core,
                              vidmm::AllocationDesc* desc,
                              const char* ddi = "DxgkDdiCreateAllocation");

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/arithmetic.h"
+#include "base/short_vector.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/allocation_rules.h"
 #include "dxgk/memory/residency.h"
@@ -38,7 +39,7 @@ Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
   if (requests.empty() && !creates_resource) return Status::kInvalidParameter;
 
   // The driver creates them all in one call (ALLOC-01).
-  std::vector<port::AllocationInfo> infos(requests.size());
+  ShortVector<port::AllocationInfo, 2> infos(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     infos[i].private_data = requests[i].private_data;
     infos[i].vidpn_source = requests[i].vidpn_source;
@@ -52,7 +53,7 @@ Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
   // From here on everything is undone on failure: openings closed, driver objects destroyed, pages
   // and handles returned.
   std::vector<Ref<OpenedAllocation>> openings_made;
-  std::vector<AllocationBacking> backings(requests.size());
+  ShortVector<AllocationBacking, 1> backings(requests.size());
   bool opened = false;
   const Status status = [&]() -> Status {
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -68,7 +69,7 @@ Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
     if (creates_resource) {
       DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->handle, handles.insert_hidden(resource));
     }
-    std::vector<port::OpenInfo> open_infos(requests.size());
+    ShortVector<port::OpenInfo, 2> open_infos(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
       open_infos[i].allocation_handle = openings_made[i]->handle;
       open_infos[i].private_data = requests[i].private_data;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/short_vector.h"
 #include "dxgk/memory/backing_pages.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/device_memory.h"
@@ -111,7 +112,7 @@ void Teardowns::drop_locks(const Teardown& teardown) {
 
 void Teardowns::begin_closing(Teardown& teardown) {
   std::vector<vidmm::PagingOp> operations;
-  std::vector<void*> device_specific;
+  ShortVector<void*, 8> device_specific;
   if (teardown.orphan) {
     for (const SharedResource::Member& member : teardown.orphan->members)
       teardown.dying.push_back(member.allocation);
@@ -166,7 +167,7 @@ void Teardowns::begin_closing(Teardown& teardown) {
 void Teardowns::finish_closing(Teardown& teardown) {
   if (teardown.phase == Teardown::Phase::kDone) return;
   teardown.phase = Teardown::Phase::kDone;
-  std::vector<void*> handles;
+  ShortVector<void*, 8> handles;
   for (const Allocation* allocation : teardown.dying) {
     if (!allocation->instance) handles.push_back(allocation->driver_handle);
   }

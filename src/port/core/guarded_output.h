@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace dxgkit::port {
 
@@ -20,8 +21,10 @@ class GuardSlot {
   /// 16-byte aligned.
   explicit GuardSlot(size_t bytes);
   ~GuardSlot();
-  GuardSlot(GuardSlot&& other) noexcept;
-  GuardSlot& operator=(GuardSlot&& other) noexcept;
+  GuardSlot(GuardSlot&& other) noexcept
+      : bytes_(std::exchange(other.bytes_, nullptr)), place_(std::exchange(other.place_, nullptr)) {
+  }
+  GuardSlot& operator=(GuardSlot&&) = delete;
 
   std::byte* bytes() const { return bytes_; }
 
@@ -63,23 +66,39 @@ class GuardedOutput {
     return reinterpret_cast<T*>(data());
   }
 
-  /// After the call: the offset of the first byte inside that the driver changed.
+  /// After the call: the driver changed something inside.
+  bool is_changed() const;
+  /// The offset of the first byte that it changed.
   std::optional<size_t> first_change() const;
   /// After the call. False: the driver wrote outside the buffer, which was reported (NT-33).
   /// @param what    the parameter, and what tells it from others of its name
   /// @param number  follows `what`: a string is made of the two only for a finding
   bool check(PortCore& core, const char* ddi_name, std::string_view what,
-             std::optional<uint64_t> number = {}) const;
+             uint64_t number = kNoNumber) const {
+    if (is_intact()) [[likely]]
+      return true;
+    report_damage(core, ddi_name, what, number);
+    return false;
+  }
   /// check(), and what the driver changed inside is copied back.
   bool finish(PortCore& core, const char* ddi_name, std::string_view what,
-              std::optional<uint64_t> number = {});
+              uint64_t number = kNoNumber) {
+    copy_back();
+    return check(core, ddi_name, what, number);
+  }
 
  private:
   /// Guard bytes before the buffer.
   static constexpr size_t kBefore = 64;
+  static constexpr uint64_t kNoNumber = UINT64_MAX;
 
   explicit GuardedOutput(size_t zeros);
-  void allocate();
+  void fill_guards();
+  bool is_behind_intact() const;
+  bool is_intact() const;
+  void copy_back();
+  void report_damage(PortCore& core, const char* ddi_name, std::string_view what,
+                     uint64_t number) const;
 
   std::span<const std::byte> target_;  // null data: the buffer itself is all there is
   size_t size_;

@@ -158,7 +158,7 @@ void PortCore::probe_query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint3
     if (!is_success(status) || !call.completed()) continue;
     // Where one byte lacks, an answer changes something of what is there.
     const bool nearly_whole = probe.type == type && probe.bytes + 1 == out.size();
-    if (nearly_whole && !output.first_change().has_value()) {
+    if (nearly_whole && !output.is_changed()) {
       (void)violation("LIFE-30", kQueryAdapterInfo.name,
                       fmt::format("It answered {} for query type {}, and wrote nothing into the {} "
                                   "bytes.",

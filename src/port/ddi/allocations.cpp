@@ -31,17 +31,20 @@ class GuardedPrivateData {
  public:
   template <typename Info>
   GuardedPrivateData(std::span<Info> infos, std::span<const std::byte> resource)
-      : resource_(or_null(resource)) {
-    elements_.reserve(infos.size());
-    for (const Info& info : infos) elements_.emplace_back(or_null(info.private_data));
+      : resource_(or_null(resource)),
+        first_(or_null(infos.empty() ? std::span<const std::byte>() : infos[0].private_data)),
+        count_(infos.size()) {
+    if (count_ < 2) return;
+    others_.reserve(count_ - 1);
+    for (const Info& info : infos.subspan(1)) others_.emplace_back(or_null(info.private_data));
   }
-  std::byte* of_element(size_t i) const { return elements_[i].data(); }
+  std::byte* of_element(size_t i) const { return i == 0 ? first_.data() : others_[i - 1].data(); }
   std::byte* of_resource() const { return resource_.data(); }
   /// After DxgkDdiCreateAllocation, which may write all of it.
   void finish_created(PortCore& core) {
     static_cast<void>(resource_.finish(core, kCreateAllocation.name, kOfResource));
-    for (size_t i = 0; i < elements_.size(); ++i)
-      static_cast<void>(elements_[i].finish(core, kCreateAllocation.name, kOfElement, i));
+    for (size_t i = 0; i < count_; ++i)
+      static_cast<void>(element(i).finish(core, kCreateAllocation.name, kOfElement, i));
   }
   /// ALLOC-24: DxgkDdiOpenAllocation may only read some of it. A driver that writes that gets a
   /// finding; the next driver sees the original data.
@@ -50,13 +53,13 @@ class GuardedPrivateData {
     static_cast<void>(resource_.check(core, kOpenAllocation.name, kOfResource));
     if (const auto changed = resource_.first_change(); changed.has_value())
       report_change(core, *changed, "the private data of the resource");
-    for (size_t i = 0; i < elements_.size(); ++i) {
+    for (size_t i = 0; i < count_; ++i) {
       if (create) {
-        static_cast<void>(elements_[i].finish(core, kOpenAllocation.name, kOfElement, i));
+        static_cast<void>(element(i).finish(core, kOpenAllocation.name, kOfElement, i));
         continue;
       }
-      static_cast<void>(elements_[i].check(core, kOpenAllocation.name, kOfElement, i));
-      if (const auto changed = elements_[i].first_change(); changed.has_value())
+      static_cast<void>(element(i).check(core, kOpenAllocation.name, kOfElement, i));
+      if (const auto changed = element(i).first_change(); changed.has_value())
         report_change(core, *changed,
                       fmt::format("the private data of element {}, without Flags.Create", i));
     }
@@ -76,8 +79,11 @@ class GuardedPrivateData {
         "Flags.Create.",
         "Keep what you must remember behind hDeviceSpecificAllocation.", Status::kSuccess);
   }
-  GuardedOutput resource_;
-  std::vector<GuardedOutput> elements_;
+  GuardedOutput& element(size_t i) { return i == 0 ? first_ : others_[i - 1]; }
+
+  GuardedOutput resource_, first_;  // most calls have one element, which needs no heap
+  std::vector<GuardedOutput> others_;
+  size_t count_;
 };
 
 constexpr DdiInfo kDescribeAllocation{"DxgkDdiDescribeAllocation", nt::kPassiveLevel,
