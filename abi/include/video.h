@@ -38,6 +38,7 @@ typedef struct _QUERY_INTERFACE {
   USHORT Version;
   PINTERFACE Interface;
   PVOID InterfaceSpecificData;
+  ULONG DeviceUid;
 } QUERY_INTERFACE, *PQUERY_INTERFACE;
 
 DXGKIT_ABI_END

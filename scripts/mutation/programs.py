@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -57,9 +58,18 @@ def build(chosen, targets, jobs):
     known = BUILD / "does_not_compile.json"
     refused = set(json.loads(known.read_text())) if known.exists() else set()
     chosen = [one for one in chosen if one["name"] not in refused]
+    unread = None  # files to read before the build; None: all with mutants
     for _ in range(40):
         written = write_overlay(chosen)
         configure(OVERLAY)
+        if unread is None or unread:
+            bad, unread = misread(written, unread, jobs)
+            if bad:
+                print(f"mutate: {len(bad)} mutants are no C++", file=sys.stderr)
+                refused |= {one["name"] for one in chosen if one["id"] in bad}
+                known.write_text(json.dumps(sorted(refused)))
+                chosen = [one for one in chosen if one["id"] not in bad]
+                continue
         done = subprocess.run(["cmake", "--build", BUILD, "--parallel", str(jobs), "--target", *targets, "--", "-k", "0"], capture_output=True, text=True)
         if done.returncode == 0:
             return chosen
@@ -71,6 +81,30 @@ def build(chosen, targets, jobs):
         known.write_text(json.dumps(sorted(refused)))
         chosen = [one for one in chosen if one["id"] not in bad]
     sys.exit("mutate: mutants that do not compile cannot be told apart")
+
+
+def misread(written, names, jobs):
+    """Ids of mutants that the compiler cannot read, and the files they are in. Sources are built in groups, and a header is in most of them, so that a
+    build tells of one error what this tells of all."""
+    sources = {one["file"].replace(str(OVERLAY) + "/", "").removeprefix(str(ROOT) + "/"): one for one in commands()}
+    example = next(one for name, one in sorted(sources.items()) if name.startswith("src/dxgk/"))
+
+    def read(name):
+        one = sources.get(name, example)
+        words = shlex.split(one["command"])
+        words = words[1:] if words[0].endswith("ccache") else words
+        options = [word for at, word in enumerate(words[1:], 1) if word not in ("-c", "-o") and words[at - 1] not in ("-c", "-o")]
+        command = [words[0], *options, "-w", "-fmax-errors=0", "-fsyntax-only", "-x", "c++", str(OVERLAY / name)]
+        done = subprocess.run(command, cwd=one["directory"], capture_output=True, text=True)
+        return name, done.returncode, done.stderr
+
+    bad, files = set(), set()
+    with concurrent.futures.ThreadPoolExecutor(jobs) as workers:
+        for name, code, output in workers.map(read, sorted(names if names is not None else written)):
+            if code != 0:
+                bad |= blame(output, written)
+                files.add(name)
+    return bad, files if bad else set()
 
 
 def blame(output, written):

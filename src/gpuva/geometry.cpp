@@ -57,7 +57,8 @@ std::optional<GeometryFault> check_geometry(const Geometry& geometry,
         return fault("VA-03", fmt::format("level {}: table segment {} of {} segments", i,
                                           segment.value, segment_count));
       }
-      if (segment == kSystemMemory && level.table_bytes > kPageBytes) {
+      if (segment == kSystemMemory && level.table_bytes > kPageBytes &&
+          !level.large_in_system_memory) {
         return fault("VA-03", fmt::format("level {}: tables of {} bytes in system memory, where "
                                           "they are at most 4096",
                                           i, level.table_bytes));

@@ -19,6 +19,8 @@ struct TableLevel {
   SegmentId paging_process_segment = kSystemMemory;
   uint32_t table_bytes = 0;
   uint32_t alignment_bytes = 0;
+  /// Tables in system memory may be larger than a page: the driver named it as a segment.
+  bool large_in_system_memory = false;
 };
 
 /// The facts about the page tables of one adapter.

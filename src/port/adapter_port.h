@@ -17,6 +17,7 @@
 #include "port/ddi/gpu_va.h"
 #include "port/ddi/hw_queue.h"
 #include "port/ddi/hw_scheduling.h"
+#include "port/ddi/interfaces.h"
 #include "port/ddi/life.h"
 #include "port/ddi/native_fence.h"
 #include "port/ddi/objects.h"
@@ -56,6 +57,7 @@ class AdapterPort {
 
   // One class of the folder ddi for each family. They live as long as the adapter.
   LifePort& life() { return life_; }
+  InterfacesPort& interfaces() { return interfaces_; }
   CapsPort& caps() { return caps_; }
   PowerPort& power() { return power_; }
   ObjectsPort& objects() { return objects_; }
@@ -103,6 +105,7 @@ class AdapterPort {
  private:
   std::unique_ptr<PortCore> core_;
   LifePort life_{*core_};
+  InterfacesPort interfaces_{*core_};
   CapsPort caps_{*core_};
   PowerPort power_{*core_};
   ObjectsPort objects_{*core_};

@@ -324,6 +324,16 @@ TEST(AdapterWork, ComparesPatchedWordsAsFarAsTheyGo) {
       SCOPED_TRACE(c.what);
       PortWorld world;
       world.start();
+      // The driver writes addresses, so each word is judged.
+      Packet first;
+      first.list[1].set(false, SegmentId{2}, kLow);
+      first.patches[2] = {.allocation_index = 1, .patch_offset = 512};
+      first.patch.patch_length = 1;
+      world.miniport.hooks.patch = [&](const DXGKARG_PATCH*) {
+        std::memcpy(reinterpret_cast<std::byte*>(first.storage.data()) + 512, &kLow, 4);
+        return kOk;
+      };
+      EXPECT_EQ(world.adapter->submission().patch(first.patch), Status::kSuccess);
       Packet packet;
       packet.list[1].set(false, c.has_segment ? SegmentId{2} : SegmentId{0}, c.address);
       if (!c.has_handle) packet.list[1].device_handle = nullptr;

@@ -537,6 +537,8 @@ inline std::vector<Row> display_rows() {
        }},
       {"DxgkDdiQueryVidPnHWCapability", kPassive, Level::kZero,
        [](World& w) { return status_of(port(w).vidpn().query_vidpn_hw_capability(kSome, 1, 2)); }},
+      {"DxgkDdiQueryInterface", kPassive, Level::kTwo,
+       [](World& w) { return status_of(port(w).interfaces().ask_panel(0x41)); }},
       {"DxgkDdiRecommendFunctionalVidPn", kPassive, Level::kTwo,
        [](World& w) {
          const std::array<uint32_t, 1> targets = {2};

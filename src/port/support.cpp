@@ -66,6 +66,8 @@ constexpr Used kUsed[] = {
      "caps, segments 1/3/4, early caps, GPU MMU, UMD private"},
     {"DxgkDdiQueryChildRelations", Support::kPartial, "video outputs and integrated displays"},
     {"DxgkDdiQueryCurrentFence", Support::kSupported, ""},
+    {"DxgkDdiQueryInterface", Support::kPartial,
+     "at start: I2C, output protection, brightness; none is used"},
     {"DxgkDdiQueryDependentEngineGroup", Support::kSupported, ""},
     {"DxgkDdiQueryEngineStatus", Support::kSupported, ""},
     {"DxgkDdiResetEngine", Support::kSupported, ""},

@@ -257,6 +257,24 @@ TEST_F(DisplayTest, AFailedProgressIsTheDriversFailure) {
       [](DisplayStack& stack) { stack.display.config.asynchronous = true; });
 }
 
+TEST_F(DisplayTest, APresentMayFailForWantOfMemoryOnly) {
+  DXGKIT_COVERS("DOD-03");
+  const std::pair<NTSTATUS, bool> rows[] = {{STATUS_NO_MEMORY, true},
+                                            {STATUS_INSUFFICIENT_RESOURCES, true},
+                                            {STATUS_INVALID_PARAMETER, false}};
+  for (const auto& [answer, may] : rows) {
+    SCOPED_TRACE(answer);
+    running([&, answer = answer, may = may](DisplayStack& stack) {
+      ASSERT_EQ(stack.present(1), Status::kSuccess);
+      stack.display.answers["DxgkDdiPresentDisplayOnly"] = answer;
+      EXPECT_EQ(nt_status(stack.present(2)), answer);
+      EXPECT_EQ(stack.rules(),
+                may ? std::vector<std::string>{} : std::vector<std::string>{"DOD-03"});
+      EXPECT_EQ(stack.display.screen().pixel(3, 2), 1U << 16 | 0x0203U) << "what was there before";
+    });
+  }
+}
+
 TEST_F(DisplayTest, APendingPresentWithoutProgressStopsTheAdapter) {
   DXGKIT_COVERS("DOD-01");
   running(
@@ -377,8 +395,8 @@ TEST_F(DisplayTest, WhatHasNoOpinionDoesNoHarm) {
 TEST_F(DisplayTest, AFailingPresentIsToldAndTheNextOneWorks) {
   DXGKIT_COVERS("DOD-03");
   running([](DisplayStack& stack) {
-    stack.display.answers["DxgkDdiPresentDisplayOnly"] = STATUS_NO_MEMORY;
-    EXPECT_EQ(stack.present(1), Status::kNoMemory);
+    stack.display.answers["DxgkDdiPresentDisplayOnly"] = STATUS_UNSUCCESSFUL;
+    EXPECT_EQ(stack.present(1), Status::kUnsuccessful);
     EXPECT_EQ(stack.only_finding().rule, "DOD-03");
     stack.display.answers.clear();
     EXPECT_EQ(stack.present(2), Status::kSuccess);

@@ -43,7 +43,7 @@ constexpr NTSTATUS nt_status(Status status) { return to_ntstatus(status); }
 /// and checks that the driver got all its objects back and the machine all its pages.
 class Stack {
  public:
-  Stack();
+  explicit Stack(const nt::KernelConfig& config = {});
   ~Stack();
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;

@@ -69,6 +69,22 @@ TEST_F(LifeTest, TheSystemProcessExistsFirstAndAClientsComesBeforeItsFirstDevice
       });
 }
 
+TEST_F(LifeTest, ADriverOfAnOlderModelIsNotToldOfProcesses) {
+  DXGKIT_COVERS("LIFE-16");
+  running(
+      [](Stack& stack) {
+        { Client(stack).make_device(); }
+        EXPECT_EQ(stack.miniport.count("DxgkDdiCreateProcess"), 0U);
+        EXPECT_EQ(stack.miniport.count("DxgkDdiDestroyProcess"), 0U);
+        EXPECT_EQ(stack.miniport.calls().create_devices.back().hKmdProcess, nullptr);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+        miniport.config.caps = [](DXGK_DRIVERCAPS& caps) { caps.WDDMVersion = DXGKDDI_WDDMv1_3; };
+      });
+}
+
 TEST_F(LifeTest, DriverEntryCallsDxgkInitializeOnceAndReturnsItsStatus) {
   DXGKIT_COVERS("LIFE-01");
   bare([](Stack& stack) {  // not at all
@@ -263,18 +279,6 @@ const Refused kRefused[] = {
      [](auto& m) {
        m.config.multi_engine_aware = false;
        m.config.preemption_aware = false;
-     }},
-    {"NoGranularityOfGraphicsPreemption", "PREEMPT-02", kConfiguration,
-     [](auto& m) {
-       m.config.caps = [](DXGK_DRIVERCAPS& c) {
-         c.PreemptionCaps.GraphicsPreemptionGranularity = D3DKMDT_GRAPHICS_PREEMPTION_NONE;
-       };
-     }},
-    {"NoGranularityOfComputePreemption", "PREEMPT-02", kConfiguration,
-     [](auto& m) {
-       m.config.caps = [](DXGK_DRIVERCAPS& c) {
-         c.PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_NONE;
-       };
      }},
     {"NoDmaPatchingWithoutPreemption", "PREEMPT-01", kConfiguration,
      [](auto& m) {

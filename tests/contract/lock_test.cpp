@@ -598,6 +598,26 @@ TEST_F(LockTest, CachedContentIsLookedAtOutsideMemorySegmentsOnly) {
   });
 }
 
+TEST_F(LockTest, CachedContentIsLookedAtInACoherentSegment) {
+  DXGKIT_COVERS("ALLOC-42");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        const D3DKMT_HANDLE handle =
+            client.make_allocation(described(kVisible, kCpuVisible | kCached));
+        ASSERT_EQ(client.render(context, work_on({handle})), 0);
+        stack.drive();
+        const uint64_t out = stack.statistics().page_outs;
+        D3DKMT_LOCK args = lock_args(handle);
+        EXPECT_EQ(lock(client, args), 0);
+        EXPECT_EQ(unlock(client, {handle}), 0);
+        EXPECT_EQ(stack.statistics().page_outs, out) << "it is seen where it is";
+      },
+      [](ScriptedMiniport& miniport) {
+        for (auto& segment : miniport.config.segments) segment.flags.CacheCoherent = 1;
+      });
+}
+
 // What the CPU writes while an aperture shows it is content wherever it goes then.
 TEST_F(LockTest, WhatIsWrittenThroughAnApertureIsContent) {
   DXGKIT_COVERS("ALLOC-41", "PAGE-24");

@@ -346,6 +346,60 @@ TEST_F(PreemptTest, WithoutPreemptionAwareNothingIsAskedFor) {
       [](ScriptedMiniport& miniport) { miniport.config.preemption_aware = false; });
 }
 
+TEST_F(PreemptTest, ADriverMayDeclareThatItCannotPreempt) {
+  DXGKIT_COVERS("PREEMPT-02");
+  for (const bool graphics : {true, false}) {
+    for (const bool aware : {true, false}) {
+      SCOPED_TRACE(::testing::PrintToString(std::pair(graphics, aware)));
+      with_client(
+          [&](Stack& stack, Client& client) {
+            ContextBuffers context = client.make_context();
+            ASSERT_EQ(client.render(context, work_on({})), 0);
+            stack.drive();
+            EXPECT_EQ(stack.miniport.calls().submits.size(), 1U);
+            EXPECT_EQ(stack.rules(),
+                      aware ? std::vector<std::string>{"PREEMPT-02"} : std::vector<std::string>{});
+            for (const verifier::Finding& finding : stack.findings.all())
+              EXPECT_EQ(finding.severity, verifier::Severity::kWarning);
+          },
+          [&](ScriptedMiniport& miniport) {
+            miniport.config.preemption_aware = aware;
+            miniport.config.caps = [graphics](DXGK_DRIVERCAPS& caps) {
+              if (graphics)
+                caps.PreemptionCaps.GraphicsPreemptionGranularity =
+                    D3DKMDT_GRAPHICS_PREEMPTION_NONE;
+              else
+                caps.PreemptionCaps.ComputePreemptionGranularity = D3DKMDT_COMPUTE_PREEMPTION_NONE;
+            };
+          });
+    }
+  }
+}
+
+TEST_F(PreemptTest, NothingIsAskedForWhileTheRegistryForbidsIt) {
+  DXGKIT_COVERS("PREEMPT-18");
+  for (const std::optional<uint32_t> value : {std::optional<uint32_t>(), {0U}, {1U}}) {
+    SCOPED_TRACE(value.has_value() ? std::to_string(*value) : "no value");
+    runtime::make_sim_runtime(1)->run_main([&] {
+      nt::KernelConfig config;
+      if (value.has_value()) {
+        config.registry
+            ["\\registry\\machine\\System\\CurrentControlSet\\Control\\"
+             "GraphicsDrivers\\scheduler"]["enablepreemption"] = nt::RegistryValue::dword(*value);
+      }
+      Stack stack(config);
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      Client client(stack);
+      ContextBuffers low = client.make_context(), high = client.make_context();
+      ASSERT_EQ(set_priority(client, low, -1), 0);
+      ASSERT_EQ(client.render(low, work_on({})), 0);
+      ASSERT_EQ(client.render(high, work_on({})), 0);
+      stack.drive();
+      EXPECT_EQ(stack.miniport.count("DxgkDdiPreemptCommand"), value == 0U ? 0U : 1U);
+    });
+  }
+}
+
 TEST_F(PreemptTest, TheHighestPriorityReadyContextGoesFirst) {
   DXGKIT_COVERS("SCHED-08");
   with_client(

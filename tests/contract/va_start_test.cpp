@@ -122,7 +122,7 @@ TEST_F(VaStartTest, TablesAreWhereAndAsLargeAsTheyMayBe) {
        "level 2: tables of 8192 bytes in system memory"},
       {[](GpuVaConfig& config) { config.levels[0].table_bytes = 8192; },
        "level 0: tables of 8192 bytes in system memory"},
-      {[](GpuVaConfig& config) { config.levels[0].segment = 4; }, "segment 4 of 3"},
+      {[](GpuVaConfig& config) { config.levels[0].segment = 5; }, "segment 5 of 3"},
       {[](GpuVaConfig& config) { config.levels[0].table_alignment_bytes = 12288; }, "power of two"},
       {[](GpuVaConfig& config) { config.update_mode = port::PageTableUpdateMode::kCpuVirtual; },
        "live in local memory segment 2"},
@@ -143,6 +143,26 @@ TEST_F(VaStartTest, TablesAreWhereAndAsLargeAsTheyMayBe) {
   legacy.caps = [](DXGK_GPUMMUCAPS& caps) { caps.LegacyBehaviors.SourcePageTableVaInTransfer = 1; };
   bare(legacy, [&](GpuVaStack& stack) {
     expect_refused(stack, "PAGE-32", "SourcePageTableVaInTransfer", Status::kNotSupported);
+  });
+}
+
+// The id behind the driver's own segments is system memory, with tables of any size.
+TEST_F(VaStartTest, TheSegmentBehindTheDriversIsSystemMemory) {
+  DXGKIT_COVERS("VA-03");
+  GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
+  for (port::PageTableLevelDesc& level : config.levels) {
+    level.segment = level.paging_process_segment = 4;
+    level.table_bytes = 8192;
+  }
+  running(config, [](GpuVaStack& stack) {
+    const dxgk::GpuVaModel* model = stack.adapter().gpu_va_model();
+    ASSERT_NE(model, nullptr);
+    for (uint32_t level = 0; level < 4; ++level) {
+      EXPECT_EQ(model->geometry.levels[level].segment, kSystemMemory);
+      EXPECT_EQ(model->geometry.levels[level].paging_process_segment, kSystemMemory);
+      EXPECT_EQ(model->geometry.levels[level].table_bytes, 8192U);
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }
 

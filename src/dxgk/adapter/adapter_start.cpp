@@ -6,6 +6,7 @@
 #include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/adapter/post_display.h"
+#include "dxgk/core/graphics_registry.h"
 #include "dxgk/display/display.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
@@ -93,6 +94,9 @@ Status Adapter::start_device() {
                          fmt::format("At most {}; 0 for a render-only adapter.", kMaxVidPnSources),
                          "Write the number of video present sources the hardware has.");
   }
+  core_.port().levels().enter_level_two();
+  static_cast<void>(core_.port().interfaces().ask_adapter());
+  core_.port().levels().leave_level_two();
   return Status::kSuccess;
 }
 
@@ -105,6 +109,13 @@ Status Adapter::describe_display(const char** step) {
   std::vector<port::ChildInfo> children;
   DXGKIT_RETURN_IF_FAILED(
       core_.port().children().query_child_relations(core_.facts().start.children, &children));
+  const auto panel = std::ranges::find(children, port::ChildInfo::Kind::kIntegratedDisplay,
+                                       &port::ChildInfo::kind);
+  if (panel != children.end()) {
+    core_.port().levels().enter_level_two();
+    static_cast<void>(core_.port().interfaces().ask_panel(panel->uid));
+    core_.port().levels().leave_level_two();
+  }
   if (core_.facts().start.video_present_sources == 0) return Status::kSuccess;  // DISP-21
   display_ =
       std::make_unique<Display>(floor_, static_cast<Primaries::Owner&>(*this), std::move(children),
@@ -183,6 +194,8 @@ Status Adapter::start_full(const char** step) {
 Status Adapter::query_nodes(std::vector<port::NodeMetadata>* metadata,
                             std::vector<vidsch::NodeDesc>* nodes) {
   const port::DriverCaps& caps = core_.caps();
+  const bool may_preempt =  // PREEMPT-18
+      graphics_dword(core_.kernel().config(), "Scheduler", "EnablePreemption").value_or(1) != 0;
   metadata->resize(caps.node_count);
   for (uint32_t i = 0; i < caps.node_count; ++i) {
     if (core_.interface_version() >= kInterfaceWddm13)
@@ -191,7 +204,7 @@ Status Adapter::query_nodes(std::vector<port::NodeMetadata>* metadata,
     vidsch::NodeDesc node;
     node.node = NodeOrdinal{i};
     if (caps.hw_queue_packet_cap != 0) node.hardware_queue_depth = caps.hw_queue_packet_cap;
-    node.preemptible = caps.preemption_aware;
+    node.preemptible = caps.preemption_aware && may_preempt;
     nodes->push_back(node);
   }
   return Status::kSuccess;

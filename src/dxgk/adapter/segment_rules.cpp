@@ -342,8 +342,11 @@ std::optional<SegmentRefusal> check_segment_rules(const port::SegmentsInfo& info
           .severity = verifier::Severity::kWarning,
           .ddi = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)",
           .actual = fmt::format("Segment {} sets CacheCoherent without Aperture.", id),
-          .expected = "CacheCoherent goes with Aperture only; it is ignored here.",
-          .fix = "Clear CacheCoherent, or make it an aperture segment."});
+          .expected =
+              "CacheCoherent is documented for aperture segments. Here the CPU looks at cached "
+              "allocations of the segment as if it were coherent.",
+          .fix = "Clear CacheCoherent unless the CPU's cache is coherent with that memory.",
+          .confidence = verifier::Confidence::kInferred});
     }
     aperture_count += aperture ? 1 : 0;
     desc.kind = aperture ? vidmm::SegmentKind::kAperture : vidmm::SegmentKind::kMemory;

@@ -128,13 +128,20 @@ Status StartRules::check_caps() {
   }
   if (core_.interface_version() >= kInterfaceWin8 && core_.interface_version() < kInterfaceWddm20) {
     const port::FlipCaps flips = port::flip_caps_of(core_.caps(), core_.interface_version());
-    if (!flips.reports_preemption) {
-      return refuse("PREEMPT-02", "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
-                    "PreemptionCaps leaves a granularity at 0 (NONE).",
-                    "From WDDM 1.2 on a driver says how finely graphics and compute work "
-                    "can be preempted.",
-                    "Set GraphicsPreemptionGranularity and ComputePreemptionGranularity, at "
-                    "least to the DMA buffer boundary.");
+    // A granularity of NONE is a value of its own: the driver cannot preempt. What it says of the
+    // scheduler must agree.
+    if (!flips.reports_preemption && core_.caps().preemption_aware) {
+      core_.findings().report(
+          {.rule = "PREEMPT-02",
+           .severity = verifier::Severity::kWarning,
+           .ddi = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+           .actual = "SchedulingCaps.PreemptionAware is set, and PreemptionCaps leaves a "
+                     "granularity at 0 (NONE).",
+           .expected = "A driver that answers DxgkDdiPreemptCommand says how finely graphics and "
+                       "compute work can be preempted.",
+           .fix = "Set GraphicsPreemptionGranularity and ComputePreemptionGranularity, at least to "
+                  "the DMA buffer boundary, or clear PreemptionAware.",
+           .confidence = verifier::Confidence::kInferred});
     }
     if (core_.facts().start.video_present_sources != 0 && !flips.on_vsync_mmio) {
       core_.findings().report(

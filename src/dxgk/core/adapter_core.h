@@ -32,6 +32,9 @@ struct AdapterFacts {
   bool explicit_residency = false;
   /// The adapter has GPU virtual addresses. Else it patches.
   bool virtual_addresses = false;
+  /// DxgkDdiCreateProcess is an entry of the WDDM 2.0 model. A driver whose caps name an older
+  /// model is not asked, whatever the version of its table (LIFE-16).
+  bool told_of_processes() const { return explicit_residency || virtual_addresses; }
 };
 
 /// Where an adapter is, and what it works with. The parts above share one and own none of it.

@@ -126,6 +126,8 @@ Status DisplayOnlyPresents::present(const DisplayPresent& request, Occluded occl
         .expected = "A present ends once: by STATUS_SUCCESS, or by a report after STATUS_PENDING.",
         .fix = "Return STATUS_PENDING when an interrupt reports the end."});
   }
+  // DOD-03: of all display calls this one may fail for want of memory.
+  if (status == Status::kNoMemory || status == Status::kInsufficientResources) return status;
   if (!is_success(status)) return display_.failed_call("DxgkDdiPresentDisplayOnly", status);
   return Status::kSuccess;
 }

@@ -6,6 +6,7 @@
 
 #include "base/arithmetic.h"
 #include "base/interface_versions.h"
+#include "dxgk/core/segment_flags.h"
 #include "dxgk/memory/device_memory.h"
 #include "dxgk/memory/paging_executor.h"
 
@@ -66,7 +67,8 @@ Result<CpuWindows::Windows> CpuWindows::in_memory(OpenedAllocation& opened, cons
   const Allocation& allocation = *opened.allocation;
   const vidmm::SegmentDesc& segment = core_.memory().segments()[place.segment.value - 1];
   const port::SegmentInfo& info = core_.segment_infos().segments[place.segment.value - 1];
-  if (allocation.cached) return Error(Status::kRetry);  // ALLOC-42
+  // ALLOC-42
+  if (allocation.cached && (info.flags & kSegmentCacheCoherent) == 0) return Error(Status::kRetry);
   if (look.may_leave && !look.acquire_aperture &&
       core_.strikes(VerifierSwitch::kForceComplexLock)) {
     return Error(Status::kRetry);

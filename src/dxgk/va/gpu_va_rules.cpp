@@ -56,6 +56,18 @@ gpuva::Geometry geometry_of(const port::GpuMmuCaps& caps) {
   return geometry;
 }
 
+/// The segment behind the driver's own is system memory, too. The page of the level descriptions
+/// limits the size of tables for 0 only.
+void name_system_segment(uint32_t segment_count, gpuva::Geometry* geometry) {
+  for (gpuva::TableLevel& level : geometry->levels) {
+    for (SegmentId* const segment : {&level.segment, &level.paging_process_segment}) {
+      if (segment->value != segment_count + 1) continue;
+      *segment = kSystemMemory;
+      level.large_in_system_memory = true;
+    }
+  }
+}
+
 }  // namespace
 
 std::optional<GpuVaRefusal> check_addressing_model(const port::DriverCaps& caps) {
@@ -114,7 +126,8 @@ std::optional<GpuVaRefusal> check_gpu_mmu(const port::GpuMmuCaps& caps,
         .fix = "Read the addresses through the paging process's tables, and clear the bit.",
         .why = "The bit is for drivers from before transfers had their own address space."};
   }
-  const gpuva::Geometry described = geometry_of(caps);
+  gpuva::Geometry described = geometry_of(caps);
+  name_system_segment(static_cast<uint32_t>(segments.segments.size()), &described);
   if (const std::optional<gpuva::GeometryFault> fault = gpuva::check_geometry(
           described, local_memory(segments), static_cast<uint32_t>(segments.segments.size()))) {
     const bool sizes = std::string_view(fault->rule) == "VA-03";

@@ -16,7 +16,9 @@ Status DriverProcesses::enter(Process& process) {
   Process::OnAdapter& here = process.on_adapters[core_.luid().low];
   if (here.devices++ != 0) return Status::kSuccess;
   if (spaces_) spaces_->process_begins(process.number());
-  Result<void*> handle = core_.port().objects().create_process(process.number(), /*system=*/false);
+  Result<void*> handle = nullptr;
+  if (core_.facts().told_of_processes())
+    handle = core_.port().objects().create_process(process.number(), /*system=*/false);
   if (!handle.has_value()) {
     --here.devices;
     if (spaces_) spaces_->process_ends(process.number());
@@ -33,7 +35,8 @@ void DriverProcesses::leave(Process& process) {
   DXGKIT_CHECK(here.devices > 0);
   if (--here.devices != 0) return;
   if (spaces_) spaces_->process_ends(process.number());
-  static_cast<void>(core_.port().objects().destroy_process(here.driver_process));
+  if (core_.facts().told_of_processes())
+    static_cast<void>(core_.port().objects().destroy_process(here.driver_process));
   here.driver_process = nullptr;
 }
 

@@ -10,10 +10,11 @@ namespace dxgkit::dxgk {
 
 Status SystemObjects::make() {
   if (spaces_) spaces_->process_begins(0);
-  Result<void*> process = core_.port().objects().create_process(0, /*system=*/true);
-  if (!process.has_value()) return process.error();
-  process_ = *process;
-  has_process_ = true;
+  if (core_.facts().told_of_processes()) {
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(process_,
+                                   core_.port().objects().create_process(0, /*system=*/true));
+    has_process_ = true;
+  }
   const Result<port::DeviceInfo> device =
       core_.port().objects().create_device(0, /*system=*/true, process_);
   if (!device.has_value()) return device.error();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "dxgk/core/graphics_registry.h"
 #include "dxgk/core/process.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
@@ -18,33 +19,9 @@
 namespace dxgkit::dxgk {
 namespace {
 
-constexpr const char* kPolicyKey =
-    "\\Registry\\Machine\\System\\CurrentControlSet\\Control\\GraphicsDrivers";
-constexpr uint32_t kRegDword = 4;
 /// So many preemptions without a completion, and so many times TdrDelay on hardware, make a packet
 /// hung although the engine answers each time (TDR-34).
 constexpr uint32_t kGivenBackMost = 5;
-
-bool same_name(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char one, char other) {
-    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-    return lower(one) == lower(other);
-  });
-}
-
-std::optional<uint32_t> dword(const nt::KernelConfig& config, std::string_view name) {
-  for (const auto& [path, values] : config.registry) {
-    if (!same_name(path, kPolicyKey)) continue;
-    for (const auto& [value_name, value] : values) {
-      if (!same_name(value_name, name) || value.type != kRegDword || value.data.size() < 4)
-        continue;
-      uint32_t number = 0;
-      for (size_t i = 0; i < 4; ++i) number |= std::to_integer<uint32_t>(value.data[i]) << (8 * i);
-      return number;
-    }
-  }
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -52,10 +29,10 @@ TimeoutPolicy read_timeout_policy(const nt::KernelConfig& config, int64_t delay_
   TimeoutPolicy policy;
   policy.delay_ns = delay_ns;
   const auto number = [&](const char* name, uint32_t* out) {
-    *out = dword(config, name).value_or(*out);
+    *out = graphics_dword(config, "", name).value_or(*out);
   };
   const auto seconds = [&](const char* name, int64_t* out) {
-    if (const std::optional<uint32_t> value = dword(config, name))
+    if (const std::optional<uint32_t> value = graphics_dword(config, "", name))
       *out = int64_t{*value} * runtime::kSecond;
   };
   number("TdrLevel", &policy.level);

@@ -59,6 +59,8 @@ struct PortCore {
   void* context = nullptr;  // from AddDevice: hAdapter of every DDI
   bool added = false, started = false;
   bool reference_checks = true;
+  bool patches_addresses = false;          // lane: DxgkDdiPatch has written what PATCH-27 expects
+  bool has_own_words = false;              // lane: it has written something else before; reported
   FaultInjector* faults = nullptr;         // set before the adapter runs
   std::unique_ptr<Situations> situations;  // likewise; null: nobody wants to know
   std::optional<Status> callback_fails(const char* callback) const {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <optional>
+#include <span>
 
 #include "nt/paged.h"
 #include "port/core/ddi_call.h"
@@ -74,31 +76,97 @@ bool report_cpu_address(PortCore& core, uint32_t index, const PatchLocation& pat
   return true;
 }
 
-/// PATCH-27: each element of the range got its allocation's address. 32 and 64 bit words are
-/// recognised; an element whose entry is empty unbinds a slot and is skipped.
+/// What an element should have written, and what is there.
+struct PatchedWord {
+  uint64_t expected = 0, found = 0;
+  bool is_right() const { return found == expected; }
+};
+
+/// Nothing for an element that needs no look: 32 and 64 bit words are recognised; an element whose
+/// entry is empty unbinds a slot.
+std::optional<PatchedWord> patched_word(const PatchArgs& arguments, const PatchLocation& patch) {
+  if (patch.allocation_index >= arguments.allocation_count) return {};
+  const AllocationListEntry& entry = arguments.allocations[patch.allocation_index];
+  if (entry.device_handle == nullptr || entry.segment() == 0) return {};
+  if (patch.patch_offset < arguments.slice.start ||
+      !range_within(patch.patch_offset, 4, arguments.slice.end))
+    return {};
+  PatchedWord word{.expected = entry.physical_address + patch.allocation_offset};
+  const bool wide =
+      word.expected >> 32 != 0 && range_within(patch.patch_offset, 8, arguments.slice.end);
+  std::memcpy(&word.found, arguments.buffer.cpu + patch.patch_offset, wide ? 8 : 4);
+  if (!wide) word.expected &= UINT32_MAX;
+  return word;
+}
+
+/// A driver with page tables or object numbers of its own writes words that have nothing to do with
+/// addresses of segments. A wrong address can be told from them: it is nothing at all, a part of
+/// the sum, or lies where the engine or the CPU sees segments.
+bool looks_like_an_address(const PortCore& core, const PatchLocation& patch,
+                           const AllocationListEntry& entry, uint64_t found) {
+  const uint64_t sum = entry.physical_address + patch.allocation_offset;
+  if (found == 0 || found == entry.physical_address || found == (sum & UINT32_MAX)) return true;
+  if (patch.allocation_offset != 0 && found == patch.allocation_offset) return true;
+  for (const SegmentInfo& segment : core.segments) {
+    if (segment.base_address != 0 && found - segment.base_address < segment.size) return true;
+    if (segment.cpu_translated_address != 0 &&
+        found - segment.cpu_translated_address < segment.size)
+      return true;
+  }
+  const uint32_t id = entry.segment();
+  return id <= core.segments.size() && found == sum - core.segments[id - 1].base_address;
+}
+
+/// Once for an adapter: nobody can tell such a driver from one that never patches.
+void report_own_words(PortCore& core, uint32_t index, const PatchLocation& patch,
+                      const PatchedWord& word) {
+  if (core.has_own_words) return;
+  core.has_own_words = true;
+  core.findings.report(
+      {.rule = "PATCH-27",
+       .severity = verifier::Severity::kWarning,
+       .ddi = kPatch.name,
+       .actual = fmt::format("Patch element {}: the word at offset {:#x} is {:#x}, and none before "
+                             "it was the address of its allocation.",
+                             index, patch.patch_offset, word.found),
+       .expected = fmt::format("{:#x}: PhysicalAddress + AllocationOffset, unless the driver "
+                               "translates addresses itself.",
+                               word.expected),
+       .fix = "Write the address at PatchOffset in DxgkDdiPatch. If the words are numbers or "
+              "addresses of the driver's own, nothing is wrong.",
+       .confidence = verifier::Confidence::kInferred});
+}
+
+/// PATCH-27: each element of the range got its allocation's address, if the driver writes such
+/// addresses at all.
 void check_patched_words(PortCore& core, const PatchArgs& arguments) {
-  for (uint32_t i = 0; i < arguments.patch_length; ++i) {
-    const PatchLocation& patch = arguments.patches[arguments.patch_start + i];
-    if (patch.allocation_index >= arguments.allocation_count) continue;
+  const std::span patches(arguments.patches + arguments.patch_start, arguments.patch_length);
+  bool any_wrong = false;
+  for (const PatchLocation& patch : patches) {
+    const std::optional<PatchedWord> word = patched_word(arguments, patch);
+    if (!word.has_value()) continue;
+    core.patches_addresses |= word->is_right();
+    any_wrong |= !word->is_right();
+  }
+  if (!any_wrong) return;
+  for (uint32_t i = 0; i < patches.size(); ++i) {
+    const PatchLocation& patch = patches[i];
+    const std::optional<PatchedWord> word = patched_word(arguments, patch);
+    if (!word.has_value() || word->is_right()) continue;
     const AllocationListEntry& entry = arguments.allocations[patch.allocation_index];
-    if (entry.device_handle == nullptr || entry.segment() == 0) continue;
-    if (patch.patch_offset < arguments.slice.start ||
-        !range_within(patch.patch_offset, 4, arguments.slice.end))
+    if (report_cpu_address(core, arguments.patch_start + i, patch, entry, word->found)) return;
+    if (!core.patches_addresses && !looks_like_an_address(core, patch, entry, word->found)) {
+      report_own_words(core, arguments.patch_start + i, patch, *word);
       continue;
-    const uint64_t expected = entry.physical_address + patch.allocation_offset;
-    uint64_t found = 0;
-    const bool wide =
-        expected >> 32 != 0 && range_within(patch.patch_offset, 8, arguments.slice.end);
-    std::memcpy(&found, arguments.buffer.cpu + patch.patch_offset, wide ? 8 : 4);
-    if (found == (wide ? expected : expected & UINT32_MAX)) continue;
-    if (report_cpu_address(core, arguments.patch_start + i, patch, entry, found)) return;
+    }
     (void)core.violation(
         "PATCH-27", kPatch.name,
         fmt::format("Patch element {}: the word at offset {:#x} is {:#x}.",
-                    arguments.patch_start + i, patch.patch_offset, found),
+                    arguments.patch_start + i, patch.patch_offset, word->found),
         fmt::format(
             "{:#x}: PhysicalAddress {:#x} of allocation list entry {} + AllocationOffset {:#x}.",
-            expected, entry.physical_address, patch.allocation_index, patch.allocation_offset),
+            word->expected, entry.physical_address, patch.allocation_index,
+            patch.allocation_offset),
         "Write PhysicalAddress + AllocationOffset at PatchOffset, for each element of the "
         "submission's range.",
         Status::kSuccess);

@@ -175,6 +175,61 @@ TEST(SubmissionPort, WrongWordsAreFoundByTheirElement) {
   }
 }
 
+// A driver that translates addresses itself writes words of its own, and is not judged by ours
+// until one of its words was the engine's address.
+TEST(SubmissionPort, WordsOfADriverWithPageTablesOfItsOwnAreLeftAlone) {
+  DXGKIT_COVERS("PATCH-27");
+  constexpr uint64_t kBase = uint64_t{1} << 36, kSize = 1 << 20, kCpu = 0x8'0000'0000;
+  struct Row {
+    const char* what;
+    uint64_t word;
+    bool is_wrong;
+  };
+  const Row rows[] = {{"a virtual address", 0x7F00'1234'0000, false},
+                      {"the number of an object", 17, false},
+                      {"the last byte before the segment", kBase - 1, false},
+                      {"the first byte behind the segment", kBase + kSize, false},
+                      {"nothing", 0, true},
+                      {"the allocation without the offset", kBase + 0x8000, true},
+                      {"the offset alone", 0x30, true},
+                      {"an offset in the segment", 0x8030, true},
+                      {"another place of the segment", kBase + kSize - 1, true},
+                      {"another place that the CPU sees", kCpu + 0x40, true}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    with_driver([&](SubmissionPort& submission, CoreWorld& world) {
+      SegmentInfo segment;
+      segment.base_address = kBase;
+      segment.size = kSize;
+      segment.cpu_translated_address = kCpu;
+      world.core().segments = {segment};
+      Part part;
+      for (uint32_t i = 0; i < 2; ++i)
+        part.list[i].set(false, SegmentId{1}, kBase + 0x5000 + 0x3000 * i);
+      part.args.patch_start = 3;
+      part.args.patch_length = 1;
+      const auto patch = [&](uint64_t word) {
+        g_driver = [&, word](const char*, const void*) {
+          part.put(3, word);
+          return NTSTATUS{0};
+        };
+        EXPECT_EQ(submission.patch(part.args), Status::kSuccess);
+      };
+      for (int i = 0; i < 2; ++i) patch(row.word);
+      ASSERT_EQ(world.rules(), "PATCH-27 ") << "once";
+      EXPECT_EQ(world.findings.total(), row.is_wrong ? 2U : 1U);
+      EXPECT_EQ(world.findings.all()[0].severity,
+                row.is_wrong ? verifier::Severity::kViolation : verifier::Severity::kWarning);
+      const uint64_t before = world.findings.total();
+      patch(part.expected(3));
+      EXPECT_EQ(world.findings.total(), before);
+      patch(row.word);
+      EXPECT_EQ(world.findings.total(), before + 1) << "it writes addresses";
+      EXPECT_EQ(world.findings.all().back().severity, verifier::Severity::kViolation);
+    });
+  }
+}
+
 // Bytes that change outside the part are found wherever they are, and told as before or behind it.
 TEST(SubmissionPort, BytesOutsideThePartStay) {
   DXGKIT_COVERS("PATCH-13");
