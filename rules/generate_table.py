@@ -7,7 +7,7 @@ import sys
 
 # Areas whose rules may still lack the texts of `dxgkit explain`.
 TEXTS_PENDING = set(
-    "ALLOC CANCEL DISP FIELD INT LIFE NT PAGE PATCH PREEMPT PWR REND RES SCHED SEG SUB SYNC TDR THUNK VA VIDPN".split())
+    "ALLOC CANCEL DISP INT LIFE NT PAGE PATCH PREEMPT PWR REND RES SCHED SEG SUB SYNC TDR THUNK VA VIDPN".split())
 TEXTS = ("why", "fix", "wrong", "right")
 
 
