@@ -150,6 +150,8 @@ using Names = std::vector<std::string_view>;
 TEST(Explanation, OffersTheNearestNames) {
   EXPECT_EQ(nearest_names("patch08"), Names{"PATCH-08"});
   EXPECT_EQ(nearest_names("pathc-08"), Names{"PATCH-08"});
+  // Two neighbours changed places, twice.
+  EXPECT_EQ(nearest_names("ptach0-8"), Names{"PATCH-08"});
   EXPECT_EQ(nearest_names("VIDEO_TDR_FAILUR"), Names{"VIDEO_TDR_FAILURE"});
   EXPECT_EQ(nearest_names("irql-2"), (Names{"IRQL-02", "IRQL-12"}));
   EXPECT_EQ(nearest_names("patch-").size(), 3U);
