@@ -5,9 +5,6 @@ import pathlib
 import re
 import sys
 
-# Areas whose rules may still lack the texts of `dxgkit explain`.
-TEXTS_PENDING = set(
-    "ALLOC CANCEL DISP INT LIFE NT PAGE PATCH PREEMPT PWR REND RES SCHED SEG SUB SYNC TDR THUNK VA VIDPN".split())
 TEXTS = ("why", "fix", "wrong", "right")
 
 
@@ -31,7 +28,7 @@ def load_areas(rules_dir):
 
 
 def load_texts(rules_dir, areas):
-    """The texts of each rule, which are all there, or none where the area may lack them."""
+    """The texts of each rule."""
     texts = {}
     for path in sorted((rules_dir / "explain").glob("*.json")):
         if path.stem not in {area["area"] for area in areas}:
@@ -47,9 +44,7 @@ def load_texts(rules_dir, areas):
     for area in areas:
         ids = {rule["id"] for rule in area["rules"]}
         for rule in sorted(ids - set(texts)):
-            if area["area"] not in TEXTS_PENDING:
-                sys.exit(f"explain/{area['area']}.json: {rule} has no texts")
-            texts[rule] = dict.fromkeys(TEXTS, "")
+            sys.exit(f"explain/{area['area']}.json: {rule} has no texts")
         for rule in sorted(rule for rule in texts if rule.startswith(area["area"] + "-") and rule not in ids):
             sys.exit(f"explain/{area['area']}.json: {rule} is no rule")
     return texts

@@ -26,7 +26,7 @@ struct Rule {
                                     // BC(code,parameter), a status name ...
   std::string_view sources;         // titles of the public pages it comes from, separated by "; "
   std::span<const RulePage> pages;  // the same, one by one
-  // What `dxgkit explain` says: all four are empty where an area may still lack them.
+  // What `dxgkit explain` says beside the rest:
   std::string_view why;           // what it is for, and what goes wrong
   std::string_view fix;           // what to look at and to change
   std::string_view wrong;         // an example that breaks it, in lines

@@ -93,14 +93,12 @@ std::string duty_of(const verifier::Rule& rule) {
 std::string rule_text(const verifier::Rule& rule) {
   std::string out = fmt::format("{}: {} keep this rule.\n", rule.id, duty_of(rule));
   out += wrapped(rule.statement, "  ");
-  if (!rule.why.empty()) out += heading("Why") + wrapped(rule.why, "  ");
+  out += heading("Why") + wrapped(rule.why, "  ");
   out += heading("When it is broken");
   for (const std::string& sentence : consequences_of(rule)) out += point(sentence);
-  if (!rule.fix.empty()) {
-    out += heading("How to fix it") + wrapped(rule.fix, "  ");
-    out += heading("Wrong") + example(rule.wrong);
-    out += heading("Right") + example(rule.right);
-  }
+  out += heading("How to fix it") + wrapped(rule.fix, "  ");
+  out += heading("Wrong") + example(rule.wrong);
+  out += heading("Right") + example(rule.right);
   out += heading("Situations that show it");
   const auto situations = situations_of(rule);
   for (const verifier::SituationInfo* info : situations)
