@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/dxgkit/options.h"
 
@@ -44,7 +45,9 @@ int new_client_command(const std::string& folder);
 /// The rules of one area, or the list of areas when `area` is empty. Unknown area: kExitBadInput.
 int rules_command(const std::string& area);
 
-/// One rule in full. Unknown id: kExitBadInput.
-int explain_command(const std::string& id);
+/// One rule in full, or a bug check with what is known of its parameters. Unknown words:
+/// kExitBadInput.
+/// @param words  an id, or a code or name of a bug check and up to four parameters; not empty.
+int explain_command(const std::vector<std::string>& words, bool json);
 
 }  // namespace dxgkit::tool

@@ -336,9 +336,15 @@ int main(int argc, char** argv) {
   std::string area;
   CLI::App* rules = app.add_subcommand("rules", "the rulebook: its areas, or the rules of one");
   rules->add_option("AREA", area, "like PATCH");
-  std::string rule_id;
-  CLI::App* explain = app.add_subcommand("explain", "one rule in full");
-  explain->add_option("RULE", rule_id, "like PATCH-08")->required();
+  std::vector<std::string> explain_words;
+  bool explain_json = false;
+  CLI::App* explain =
+      app.add_subcommand("explain", "a rule in full, or what a bug check and its parameters say");
+  explain
+      ->add_option("RULE|CODE", explain_words,
+                   "like PATCH-08; or like 0x119 0x1: a bug check and its parameters, hexadecimal")
+      ->required();
+  explain->add_flag("--json", explain_json, "print JSON");
 
   try {
     app.parse(argc, argv);
@@ -360,6 +366,6 @@ int main(int argc, char** argv) {
   if (situations->parsed()) return dxgkit::tool::situations_command(situations_json);
   if (new_client->parsed()) return dxgkit::tool::new_client_command(client_folder);
   if (rules->parsed()) return dxgkit::tool::rules_command(area);
-  if (explain->parsed()) return dxgkit::tool::explain_command(rule_id);
+  if (explain->parsed()) return dxgkit::tool::explain_command(explain_words, explain_json);
   return dxgkit::tool::run_command(run_options);
 }
