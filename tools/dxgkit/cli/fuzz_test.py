@@ -19,8 +19,8 @@ class Fuzz(Cli):
 
     def test_a_mutant_is_found_made_small_and_replayed(self):
         fault = self.choose_fault("render_trusts")
-        done = self.run_tool("fuzz", MUTANT, *fault, "--seeds", "1..20", "--steps", "120", "--out", "found", "--junit", "junit.xml",
-                             "--sarif", "findings.sarif")
+        done = self.run_tool("fuzz", MUTANT, *fault, "--seeds", "1..20", "--steps", "120", "--out", "found", "--junit=junit.xml",
+                             "--sarif=findings.sarif")
         self.assertIn(done.returncode, (1, 3), done.stdout + done.stderr)
         files = sorted((self.folder / "found").glob("*.fuzz"))
         self.assertTrue(files, done.stdout)
@@ -63,8 +63,7 @@ class Fuzz(Cli):
                                  (("fuzz", "softgpu", "--replay", "missing"), "missing"),
                                  (("fuzz", "softgpu", "--replay", "bad.fuzz"), "line 3"),
                                  (("fuzz", "softgpu", "--device", "none"), "softgpu"),
-                                 (("fuzz", "softgpu", "--sarif", "no/such/file"), "no/such"),
-                                 (("fuzz", "softgpu", "--sarif", "-", "--junit", "-"), "stdout")):
+                                 (("fuzz", "softgpu", "--sarif", "--junit"), "stdout")):
             with self.subTest(arguments=arguments):
                 before = self.files()
                 done = self.run_tool(*arguments)
