@@ -45,13 +45,13 @@ class Fuzz(Cli):
                  for jobs in ("1", "3")]
         # Seeds end in another order with several processes; what comes of them all does not.
         self.assertEqual(*([line for line in text.splitlines() if not line.startswith("seed ")] for text in lines))
-        self.assertRegex(lines[0], r"problems$")
+        self.assertRegex(lines[0], r"problems?$")
 
     def test_a_driver_that_does_not_come_back(self):
         done = self.run_tool("fuzz", MUTANT, *self.choose_fault("render_spins"), "--seeds", "1..3", "--steps", "60", "--timeout", "2", "--tries",
                              "4", "--out", "found")
         self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"(?m)^hang in DxgkDdiRender: \d seeds")
+        self.assertRegex(done.stdout, r"(?m)^hang in DxgkDdiRender: \d seeds?")
 
     def test_bad_input(self):
         (self.folder / "text.sys").write_text("not a driver")
