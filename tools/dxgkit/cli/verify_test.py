@@ -232,8 +232,7 @@ class Verify(Cli):
         driver = os.path.join(MUTANTS, "framebuffer.sys")
         done = self.run_tool("verify", driver, "--device", "framebuffer", "--blind-spots", "--json", "--jobs", "2")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)  # of one mode, not all that enumeration does can be seen
-        text = done.stdout[:done.stdout.index("\n[") + 1]
-        told = {trial["situation"]: trial for trial in json.loads(done.stdout[len(text):])}
+        told = {trial["situation"]: trial for trial in json.loads(done.stdout)}
         for situation, step, rule in (("present-display-only.part", "presents", "DOD-10"), ("present-display-only.moves", "presents", "DOD-10"),
                                       ("vidpn.hidden", "visibility", "DOD-11"), ("query.unknown-type", "odd-queries", "LIFE-30"),
                                       ("start.failed", "failing-starts", "LIFE-09"), ("monitor.descriptor", "start", "CAPS-08"),
@@ -245,7 +244,7 @@ class Verify(Cli):
                          {"vidpn.pivot-source", "vidpn.pivot-target", "vidpn.commit-second"})
         self.assertEqual([name for name, trial in told.items() if trial["outcome"] == "failed"], [])
         self.assertEqual(told["power.sleep"]["outcome"], "idle")
-        counts = [int(number) for number in re.findall(r"\d+", text.splitlines()[-1])]
+        counts = [int(number) for number in re.findall(r"\d+", done.stderr.splitlines()[-1])]
         self.assertEqual(counts[0], len(told))
         self.assertEqual(sum(counts[1:]), counts[0])
         done = self.run_tool("verify", driver, "--device", "framebuffer", "--blind-spots", "--situation", "present-display-only.p")

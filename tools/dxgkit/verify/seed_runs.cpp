@@ -217,7 +217,7 @@ std::expected<VerifyReport, std::string> SeedRuns::run() {
     for (const verifier::Finding& finding : step.findings)
       fmt::print(out_, "{}", verifier::to_text(finding));
   }
-  fmt::print(out_, "\n{}, {} not clean\n", counted(seeds_, "run"), bad_);
+  fmt::print(out_, "\n{}, {} of them not clean\n", counted(seeds_, "run"), bad_);
   return all;
 }
 
