@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/spelling.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/paragraph.h"
 #include "verifier/rule_catalogue.h"
@@ -24,9 +25,10 @@ int rules_command(const std::string& area_name) {
     }
     return kExitDone;
   }
-  fmt::print(stderr, "dxgkit: '{}' is not an area of the rulebook; `dxgkit rules` lists them\n",
-             area_name);
-  return kExitBadInput;
+  const auto name_of = [](const verifier::RuleArea& area) { return std::string_view(area.name); };
+  const std::string meant = did_you_mean(wanted, verifier::rule_areas(), name_of);
+  return bad_input(fmt::format("'{}' is not an area of the rulebook{}", area_name,
+                               meant.empty() ? "; `dxgkit rules` lists them" : meant));
 }
 
 }  // namespace dxgkit::tool

@@ -107,9 +107,9 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
     report_.steps.push_back(std::move(result));
     return;
   }
-  fmt::print(out_, "{}", step_line(result));
+  say(out_, "{}", step_line(result));
   for (const verifier::Finding& finding : result.findings)
-    fmt::print(out_, "{}", verifier::to_text(finding));
+    say(out_, "{}", verifier::to_text(finding));
   std::fflush(out_);
   board_.steps.add(result);
   report_.steps.push_back(std::move(result));
@@ -153,7 +153,7 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
         // A bug check ends the machine, not the verification: the other steps get a new machine.
         if (was_running && !bench.running() && step.needs != Step::Needs::kDriver &&
             bench.start_over())
-          fmt::print(out_, "{:<20}{}\n", "", "the machine was started again");
+          say(out_, "{:<20}{}\n", "", "the machine was started again");
         if (bench.not_a_driver()) {
           is_driver = false;
           *message = report_.steps.back().outcome.text;
@@ -171,6 +171,7 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
     }
     trace::set_current(nullptr);
   });
+  if (heartbeat_ != nullptr) heartbeat_->finishing();
   if (!is_driver) return std::nullopt;
   const std::vector<verifier::Finding> all = findings_.all();
   for (size_t i = 0; i < all.size(); ++i) {
@@ -181,9 +182,7 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
                                      .names = recorder.names(),
                                      .threads = runtime->thread_names(),
                                      .dropped = recorder.dropped()};
-    if (const auto written = write_file(*options_.trace, trace_file(*options_.trace, recording));
-        !written)
-      fmt::print(stderr, "dxgkit: {}\n", written.error());
+    report_.written = write_output(options_.trace, trace_file(*options_.trace, recording));
   }
   return std::move(report_);
 }
