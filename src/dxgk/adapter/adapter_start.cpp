@@ -94,9 +94,11 @@ Status Adapter::start_device() {
                          fmt::format("At most {}; 0 for a render-only adapter.", kMaxVidPnSources),
                          "Write the number of video present sources the hardware has.");
   }
-  core_.port().levels().enter_level_two();
-  static_cast<void>(core_.port().interfaces().ask_adapter());
-  core_.port().levels().leave_level_two();
+  if (core_.port().interfaces().offered()) {
+    core_.port().levels().enter_level_two();
+    static_cast<void>(core_.port().interfaces().ask_adapter());
+    core_.port().levels().leave_level_two();
+  }
   return Status::kSuccess;
 }
 
@@ -111,7 +113,7 @@ Status Adapter::describe_display(const char** step) {
       core_.port().children().query_child_relations(core_.facts().start.children, &children));
   const auto panel = std::ranges::find(children, port::ChildInfo::Kind::kIntegratedDisplay,
                                        &port::ChildInfo::kind);
-  if (panel != children.end()) {
+  if (panel != children.end() && core_.port().interfaces().offered()) {
     core_.port().levels().enter_level_two();
     static_cast<void>(core_.port().interfaces().ask_panel(panel->uid));
     core_.port().levels().leave_level_two();
