@@ -46,16 +46,13 @@ size_t count(const VerifyReport& report, Outcome::Kind kind) {
 
 }  // namespace
 
-bool is_mistake(const verifier::Finding& finding) {
-  return finding.severity != verifier::Severity::kWarning;
-}
-
 int exit_code(const VerifyReport& report) {
   bool bad = std::ranges::any_of(report.findings, is_mistake);
   bool bug_check = false;
   for (const verifier::Finding& finding : report.findings) {
     if (finding.rule == kHangRule && is_mistake(finding)) return kExitHang;
-    bug_check = bug_check || finding.severity == verifier::Severity::kBugCheck;
+    bug_check =
+        bug_check || (finding.severity == verifier::Severity::kBugCheck && is_mistake(finding));
   }
   if (bug_check) return kExitBugCheck;
   bad = bad || count(report, Outcome::Kind::kFailed) != 0;
@@ -65,10 +62,14 @@ int exit_code(const VerifyReport& report) {
 std::string verdict(const VerifyReport& report) {
   const size_t failed = count(report, Outcome::Kind::kFailed);
   const auto violations = static_cast<size_t>(std::ranges::count_if(report.findings, is_mistake));
-  const std::string sums =
+  const auto consequences = static_cast<size_t>(std::ranges::count_if(
+      report.findings,
+      [](const verifier::Finding& finding) { return !finding.because_of.empty(); }));
+  std::string sums =
       fmt::format("{} steps done, {} skipped, {} failed; {} findings, {} warnings",
                   count(report, Outcome::Kind::kOk), count(report, Outcome::Kind::kSkipped), failed,
-                  violations, report.findings.size() - violations);
+                  violations, report.findings.size() - violations - consequences);
+  if (consequences != 0) sums += fmt::format(", {} consequences", consequences);
   switch (exit_code(report)) {
     case kExitDone:
       return "clean: " + sums;
