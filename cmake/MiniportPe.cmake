@@ -32,8 +32,9 @@ function(dxgkit_kernel_libraries lister)
     DEPENDS ${definition}
     COMMENT "Making ntoskrnl.lib"
     VERBATIM)
+  # Without DWARF: where an image has some, nobody looks into the PDB of the driver that links this.
   dxgkit_miniport_objects(objects kmlib obj SOURCES ${ARG_SOURCES}
-    FLAGS ${DXGKIT_MINIPORT_PE_FLAGS} -fno-stack-protector -O2 -ffreestanding -fms-extensions -fasynchronous-unwind-tables
+    FLAGS ${DXGKIT_MINIPORT_PE_FLAGS} -g0 -fno-stack-protector -O2 -ffreestanding -fms-extensions -fasynchronous-unwind-tables
           -Wall -Wextra -Werror -isystem ${DXGKIT_MINIPORT_INCLUDE})
   add_custom_command(OUTPUT ${DXGKIT_KERNEL_STATIC_LIB}
     COMMAND ${DXGKIT_MINIPORT_LIB} /nologo /out:${DXGKIT_KERNEL_STATIC_LIB} ${objects}

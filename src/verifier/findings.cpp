@@ -220,7 +220,7 @@ std::string to_text(const Finding& finding) {
   line("Windows:", consequence_text(finding));
   line("sure:", confidence_text(finding.confidence));
   if (place.entry) {
-    line("in:", source.empty() ? place_text(place, source) : to_text(source.back()));
+    line("in:", source.empty() ? place_text(place, source) : to_text(source[0]));
   } else {
     line("at:", place_text(place, source));
     for (size_t i = 1; i < source.size(); ++i) line("", "inlined into " + to_text(source[i]));

@@ -106,7 +106,8 @@ std::vector<SourceFrame> parse_symbols(std::string_view answer) {
     for (const auto& symbol : all[0].at("Symbol")) {
       SourceFrame frame{.function = symbol.at("FunctionName"),
                         .file = symbol.at("FileName"),
-                        .line = symbol.at("Line")};
+                        .line = symbol.at("Line"),
+                        .begins = symbol.value("StartLine", 0U)};
       // Without debugging information there is the name of a symbol at most, which is known.
       if (frame.file.empty() || frame.file == "??") continue;
       if (frame.function == "??") frame.function.clear();
@@ -121,7 +122,14 @@ std::vector<SourceFrame> parse_symbols(std::string_view answer) {
 
 std::vector<SourceFrame> source_of(const Place& place) {
   if (place.path.empty()) return {};
-  return symbols().at(place.path, place.after_call && place.rva != 0 ? place.rva - 1 : place.rva);
+  std::vector<SourceFrame> frames =
+      symbols().at(place.path, place.after_call && place.rva != 0 ? place.rva - 1 : place.rva);
+  if (place.entry && !frames.empty()) {
+    // The function, and not what its first instruction does.
+    frames.erase(frames.begin(), frames.end() - 1);
+    if (frames[0].begins != 0) frames[0].line = frames[0].begins;
+  }
+  return frames;
 }
 
 std::vector<SourceFrame> source_of_frame(const Place& place, const std::string& frame) {

@@ -15,6 +15,7 @@ struct SourceFrame {
   std::string function;  // "FirstPatch"
   std::string file;      // relative to the working folder if it lies below it
   uint32_t line = 0;     // 0: unknown
+  uint32_t begins = 0;   // the line where the function begins; 0: unknown
 };
 
 /// The functions at a place, innermost first: what was inlined, and the function that the code

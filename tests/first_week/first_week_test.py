@@ -4,8 +4,8 @@
 `dxgkit verify` names each one's cause first, with the file and line, and accuses the driver of nothing that only follows from it.
 """
 import json
-import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -13,7 +13,9 @@ import time
 import unittest
 
 ROOT, BUILD = (pathlib.Path(sys.argv.pop(1)).resolve() for _ in range(2))
-SECONDS_MOST = 15
+# An idle machine needs 15 s at most. Others may be at work here, so that is asked of the processor time, and the clock only catches a driver whose
+# every step waits for TdrDelay.
+PROCESSOR_SECONDS_MOST, SECONDS_MOST = 15, 60
 FLAGS = ("-std=c11 -O2 -gdwarf -ffreestanding -fms-extensions -fasynchronous-unwind-tables -Wall -Wextra -Werror -isystem "
          f"{ROOT}/abi/include").split()
 
@@ -55,6 +57,12 @@ class FirstWeek(unittest.TestCase):
         cls.holder.cleanup()
 
     @staticmethod
+    def processor_seconds():
+        """Of all processes that were waited for."""
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    @staticmethod
     def blocks(name):
         """The code blocks of that file on the tutorial's page."""
         page = (ROOT / "docs/your-first-miniport.md").read_text()
@@ -64,13 +72,13 @@ class FirstWeek(unittest.TestCase):
     def run_tool(cls, *command):
         subprocess.run(command, cwd=cls.folder, check=True)
 
-    def driver(self, form, before, after):
+    def driver(self, form, before, after, flags=FLAGS, debug="/debug:dwarf,symtab"):
         source = (ROOT / "examples/miniport/first.c").read_text()
         self.assertEqual(source.count(before), 1, "the tutorial's driver has changed; change the mistake with it")
         (self.folder / "first.c").write_text(source.replace(before, after))
         if form == "sys":
-            self.run_tool("clang-19", "--target=x86_64-pc-windows-msvc", *FLAGS, "-fasync-exceptions", "-c", "first.c", "-o", "first.obj")
-            self.run_tool("lld-link-19", "/nologo", "/driver", "/subsystem:native", "/entry:DriverEntry", "/nodefaultlib", "/debug:dwarf,symtab",
+            self.run_tool("clang-19", "--target=x86_64-pc-windows-msvc", *flags, "-fasync-exceptions", "-c", "first.c", "-o", "first.obj")
+            self.run_tool("lld-link-19", "/nologo", "/driver", "/subsystem:native", "/entry:DriverEntry", "/nodefaultlib", debug,
                           "/out:first.sys", "first.obj", f"{BUILD}/miniports/kmlib.lib", f"{BUILD}/miniports/ntoskrnl.lib")
         else:
             self.run_tool("clang-19", "--target=x86_64-pc-windows-msvc-elf", *FLAGS, "-fno-stack-protector", "-c", "first.c", "-o", "first.o")
@@ -79,12 +87,13 @@ class FirstWeek(unittest.TestCase):
     def check(self, mistake, form):
         before, after, rule, function, code = MISTAKES[mistake]
         self.driver(form, before, after)
-        began = time.monotonic()
+        used, began = self.processor_seconds(), time.monotonic()
         done = subprocess.run([f"{BUILD}/tools/dxgkit/dxgkit", "verify", f"first.{form}", "--device", "none", "--client", "./client.so",
                                "--json", "report.json", "--sarif", "report.sarif"], cwd=self.folder, capture_output=True, text=True)
-        seconds = time.monotonic() - began
-        print(f"{mistake}, {form}: {seconds:.1f} s, exit code {done.returncode}", file=sys.stderr)
+        used, seconds = self.processor_seconds() - used, time.monotonic() - began
+        print(f"{mistake}, {form}: {seconds:.1f} s, {used:.1f} s of processor time, exit code {done.returncode}", file=sys.stderr)
         self.assertLess(seconds, SECONDS_MOST, done.stdout)
+        self.assertLess(used, PROCESSOR_SECONDS_MOST, done.stdout)
         self.assertIn(done.returncode, (1, 3), done.stdout + done.stderr)
         report = json.loads((self.folder / "report.json").read_text())
         found = [finding for step in report["steps"] for finding in step["findings"]]
@@ -103,6 +112,13 @@ class FirstWeek(unittest.TestCase):
         location = sarif[0]["locations"][0]["physicalLocation"]
         self.assertEqual((location["artifactLocation"]["uri"], location["region"]["startLine"]), ("first.c", source["line"]))
         self.assertEqual({one["level"] for one in sarif[1:]} - {"note"}, {"error"} if len(own) > 1 else set())
+
+
+    def test_lines_out_of_a_pdb(self):
+        self.driver("sys", *MISTAKES["a null pointer"][:2], flags=["-g", "-gcodeview", *(flag for flag in FLAGS if flag != "-gdwarf")],
+                    debug="/debug")
+        done = subprocess.run([f"{BUILD}/tools/dxgkit/dxgkit", "verify", "first.sys", "--device", "none"], cwd=self.folder, capture_output=True, text=True)
+        self.assertRegex(done.stdout, r"at: +first.sys.0x[0-9a-f]+ QuerySegments .first.c:\d+.\n +inlined into FirstQueryAdapterInfo .first.c:\d+.")
 
 
 def add(mistake, form):

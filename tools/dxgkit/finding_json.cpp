@@ -9,11 +9,11 @@ struct TextMember {
   const char* name;
   std::string Finding::*text;
 };
-constexpr TextMember kTexts[] = {{"rule", &Finding::rule},      {"ddi", &Finding::ddi},
-                                 {"actual", &Finding::actual},  {"expected", &Finding::expected},
-                                 {"fix", &Finding::fix},        {"why", &Finding::why},
-                                 {"windows", &Finding::windows},
-                                 {"because_of", &Finding::because_of}};
+constexpr TextMember kTexts[] = {
+    {"rule", &Finding::rule},       {"ddi", &Finding::ddi},
+    {"actual", &Finding::actual},   {"expected", &Finding::expected},
+    {"fix", &Finding::fix},         {"why", &Finding::why},
+    {"windows", &Finding::windows}, {"because_of", &Finding::because_of}};
 
 /// The member, or `otherwise` if it is missing or of another type.
 template <typename T>

@@ -39,7 +39,7 @@ struct Note {
   char import[64] = {};
   CodePlace driver = {};
   char driver_path[512] = {};  // of the file with that code
-  char plugin[512] = {};  // not empty: code of a device plug-in stopped, and this says so
+  char plugin[512] = {};       // not empty: code of a device plug-in stopped, and this says so
   int frame_count = 0;
   CodePlace frames[kFramesMost] = {};
 
