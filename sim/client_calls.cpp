@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/spelling.h"
 #include "base/status.h"
 #include "sim/client_call.h"
 #include "thunks/call.h"
@@ -18,7 +19,8 @@ constexpr uint64_t kHeaderBytes = sizeof(SgpuUmdBufferHeader);
 
 void Client::fail(std::string_view what) {
   throw_if_lost();
-  world_.fail(fmt::format("client {} after {} calls: {}", options_.number, calls_, what));
+  world_.fail(
+      fmt::format("client {} after {}: {}", options_.number, counted(calls_, "call"), what));
   throw Ended{};
 }
 
@@ -539,7 +541,8 @@ void Client::hostile_call() {
       fail(fmt::format("{} accepts nonsense with {}", name, text_of(status)));
     ++world_.counters.refused_calls;
     if (process_->handles().size() != handles_before)
-      fail(fmt::format("{} refused nonsense, and {} handles became {}", name, handles_before,
+      fail(fmt::format("{} refused nonsense, and {} became {}", name,
+                       counted(handles_before, "handle"),
                        process_->handles().size()));  // P10
   };
   if (has_addresses() && random_.percent(50)) return hostile_address_call();

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/arithmetic.h"
+#include "base/spelling.h"
 
 namespace dxgkit::sim {
 namespace {
@@ -137,7 +138,7 @@ std::optional<std::string> FaultPlan::change(std::string_view text) {
     if (found == kFaultNames.end()) {
       std::string message = fmt::format("there is no kind of fault '{}'; there are:", name);
       for (const std::string_view kind : kFaultNames) message += fmt::format(" '{}'", kind);
-      return message;
+      return message + did_you_mean(name, kFaultNames);
     }
     const auto kind = static_cast<size_t>(found - kFaultNames.begin());
     uint32_t value = without ? 0 : drawn[kind];

@@ -18,6 +18,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "runtime/interrupt.h"
 #include "runtime/runtime.h"
 
 namespace dxgkit::sim {
@@ -67,6 +68,8 @@ class Pool {
   [[noreturn]] void be_worker(uint32_t worker);
   void read_answers();
   void bury(pid_t child, int status);
+  /// The user wants an end: numbers that are begun are given up.
+  void end_workers();
   /// Kills workers that have been at one number for too long.
   void look_at_the_clock();
 
@@ -86,6 +89,7 @@ class Pool {
   std::string unread_;
   std::map<uint32_t, uint64_t> answered_;  // by worker: the last number
   bool forked_ = true;
+  bool interrupted_ = runtime::interrupted();
 };
 
 void Pool::be_worker(uint32_t worker) {
@@ -106,8 +110,12 @@ void Pool::be_worker(uint32_t worker) {
 
 void Pool::start(uint32_t worker) {
   board_->working_on[worker].store(kNothing);
+  const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child == 0) be_worker(worker);
+  if (child == 0) {
+    runtime::leave_interrupts_to_parent(parent);
+    be_worker(worker);
+  }
   if (child < 0) {
     forked_ = false;
     return;
@@ -147,6 +155,7 @@ void Pool::bury(pid_t child, int status) {
   const auto last = answered_.find(worker);
   const bool in_the_middle =
       index != kNothing && (last == answered_.end() || last->second != index);
+  if (interrupted_) return;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !in_the_middle) return;
   if (in_the_middle) {
     const std::string how =
@@ -156,6 +165,12 @@ void Pool::bury(pid_t child, int status) {
     if (!job_.died(index, how)) board_->stop.store(true);
   }
   if (board_->taken.load() < job_.count && !board_->stop.load()) start(worker);
+}
+
+void Pool::end_workers() {
+  interrupted_ = true;
+  board_->stop.store(true);
+  for (const auto& [child, worker] : workers_) kill(child, SIGKILL);
 }
 
 void Pool::look_at_the_clock() {
@@ -175,10 +190,13 @@ void Pool::look_at_the_clock() {
 bool Pool::run() {
   std::fflush(nullptr);  // otherwise children would print buffered text again
   const uint64_t wanted = std::clamp<uint64_t>(job_.workers, 1, kWorkersMost);
-  for (uint32_t i = 0; i < std::min(wanted, job_.count); ++i) start(i);
+  for (uint32_t i = 0; i < std::min(wanted, job_.count) && !interrupted_; ++i) start(i);
   while (!workers_.empty()) {
-    pollfd entry{.fd = pipe_[0], .events = POLLIN, .revents = 0};
-    static_cast<void>(poll(&entry, 1, kTickMs));
+    pollfd entries[2] = {
+        {.fd = pipe_[0], .events = POLLIN, .revents = 0},
+        {.fd = interrupted_ ? -1 : runtime::interrupt_fd(), .events = POLLIN, .revents = 0}};
+    static_cast<void>(poll(entries, 2, kTickMs));
+    if (entries[1].revents != 0) end_workers();
     read_answers();
     int status = 0;
     for (pid_t child = 0; (child = waitpid(-1, &status, WNOHANG)) > 0;) bury(child, status);

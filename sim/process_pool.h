@@ -34,7 +34,8 @@ struct PoolJob {
   uint32_t seconds_most = 0;
 };
 /// Forks: call it outside any runtime, with no other thread running. False: a worker could not be
-/// started, and some numbers were not done.
+/// started, and some numbers were not done. After an interrupt (runtime/interrupt.h) numbers that
+/// were begun or not begun have neither `done` nor `died`.
 bool run_pool(const PoolJob& job);
 
 }  // namespace dxgkit::sim

@@ -11,6 +11,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/spelling.h"
 #include "devices/softgpu/softgpu.h"
 #include "devices/softgpu/softgpu_hw.h"
 #include "dxgk/exercise.h"
@@ -150,7 +151,8 @@ void Life::check_pages(const char* when, uint64_t expected) {
   ++outcome_.counters.property_checks;
   const uint64_t now = machine_.free_page_count();
   if (now == expected) return;
-  fail(fmt::format("{}: {} system pages are free, it were {} before", when, now, expected));  // P11
+  fail(fmt::format("{}: {} system pages are free, there were {} before", when, now,
+                   expected));  // P11
 }
 
 void Life::check_findings(const char* when) {
@@ -281,8 +283,8 @@ void Life::ask_the_driver(dxgk::System& system, dxgk::Luid adapter, uint64_t wil
     const SgpuUmdNodeState& node = escape.node[i];
     faults += node.faults;
     if (faults <= wild) continue;  // P3, P4: the device saw an address that led nowhere
-    fail(fmt::format("{} packets of node {} faulted on the device, the last for reason {}",
-                     node.faults, i, node.last_fault_reason));
+    fail(fmt::format("{} of node {} faulted on the device, the last for reason {}",
+                     counted(node.faults, "packet"), i, node.last_fault_reason));
   }
 }
 
@@ -439,7 +441,8 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
                                  return finding.ddi == std::ranges::find_if(fresh, bug_check)->ddi;
                                });
     if (!one) {
-      fail(fmt::format("a driver entry failed, and {} findings came of it: {}", fresh.size(),
+      fail(fmt::format("a driver entry failed, and {} came of it: {}",
+                       counted(fresh.size(), "finding"),
                        fresh.empty() ? "" : verifier::to_text(fresh.back())));
     }
     findings_explained_ = findings_.all().size();
@@ -452,8 +455,8 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
   check_pages("after the last client", free_running);
   ++outcome_.counters.property_checks;
   if (const uint32_t writes = register_value(SGPU_REG_DUMMY_WRITES); writes != 0)  // P4
-    fail(
-        fmt::format("the device wrote {} times through aperture pages that were unmapped", writes));
+    fail(fmt::format("the device wrote {} through aperture pages that were unmapped",
+                     counted(writes, "time")));
 }
 
 void Life::check_packets() {
@@ -528,8 +531,8 @@ void Life::check_limits() {
     });
     // The running one may not be recorded yet.
     if (hangs + 1 + 1 < static_cast<ptrdiff_t>(most))
-      fail(fmt::format("{} was kept from the GPU at {} ns after {} timeouts within {} ms",
-                       blocked.process, blocked.detected_ns, hangs,
+      fail(fmt::format("{} was kept from the GPU at {} ns after {} within {} ms", blocked.process,
+                       blocked.detected_ns, counted(hangs, "timeout"),
                        window / runtime::kMillisecond));
   }
   const bool stopped = std::ranges::any_of(findings_.all(), [](const verifier::Finding& finding) {
@@ -544,7 +547,7 @@ void Life::check_limits() {
     return reset(report) && last->detected_ns - report.detected_ns < window;
   });
   if (resets < static_cast<ptrdiff_t>(most))
-    fail(fmt::format("the adapter was stopped after {} resets within {} ms", resets,
+    fail(fmt::format("the adapter was stopped after {} within {} ms", counted(resets, "reset"),
                      window / runtime::kMillisecond));
 }
 

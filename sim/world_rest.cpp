@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/spelling.h"
 #include "runtime/sim_time.h"
 #include "sim/client.h"
 #include "sim/thunk_names.h"
@@ -174,8 +175,8 @@ void World::check_idle(int64_t duration_ns, uint64_t steps) {
   counters.idle_steps += steps;
   ++counters.property_checks;
   if (steps <= kStepsMost) return;
-  fail(fmt::format("all clients rested for {} s, and something was due {} times meanwhile",
-                   duration_ns / runtime::kSecond, steps));
+  fail(fmt::format("all clients rested for {} s, and something was due {} meanwhile",
+                   duration_ns / runtime::kSecond, counted(steps, "time")));
 }
 
 }  // namespace dxgkit::sim

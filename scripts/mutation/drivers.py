@@ -131,7 +131,7 @@ class Driver:
                 "--ddi-timeout", str(DDI_TIMEOUT_S)]
 
     def verify(self, tool, clients, model, values, patience_s, *more):
-        """(exit code or None after `patience_s`, stdout, stderr); the report is on stdout with --json -."""
+        """(exit code or None after `patience_s`, stdout, stderr); the report is on stdout with --json."""
         with tempfile.TemporaryDirectory(prefix="verify") as folder:
             registry = pathlib.Path(folder) / "registry.json"
             registry.write_text(json.dumps({"service": {**self.models[model][0], **values}}))

@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/spelling.h"
 #include "bus/machine.h"
 
 namespace dxgkit::bus {
@@ -237,8 +238,10 @@ std::expected<DeviceChoice, std::string> DeviceRegistry::parse(std::string_view 
     std::string known;
     for (const auto& type : types_) known += (known.empty() ? "" : ", ") + type->name;
     for (const DeviceSpelling& spelling : spellings_) known += ", " + spelling.text;
+    const auto name_of = [](const auto& type) -> std::string_view { return type->name; };
     return refused("there is no device of that name; there are " + known +
-                   (loader_ ? ", and plug-ins (FILE.so)" : ""));
+                   (loader_ ? ", and plug-ins (FILE.so)" : "") +
+                   did_you_mean(name, types_, name_of));
   }
   if (whole.ends_with(',')) return refused("it ends with a comma");
   while (!rest.empty()) {
@@ -249,8 +252,10 @@ std::expected<DeviceChoice, std::string> DeviceRegistry::parse(std::string_view 
       std::string known;
       for (const DeviceOption& one : choice.type->options)
         known += (known.empty() ? "" : ", ") + one.name;
+      const auto name_of = [](const DeviceOption& one) -> std::string_view { return one.name; };
       return refused(name + " has no option " + quoted(option) +
-                     (known.empty() ? "; it has none" : "; it has " + known));
+                     (known.empty() ? "; it has none" : "; it has " + known) +
+                     did_you_mean(option, choice.type->options, name_of));
     }
     if (equals == std::string_view::npos)
       return refused(option + " needs a value: " + option + "=" +

@@ -241,6 +241,15 @@ DXGKIT_NT_ABI void write_port(const void* port, T value) {
   bus::Machine& machine = CallFrame::current().kernel().machine();
   machine.write_port(reinterpret_cast<uint64_t>(port), sizeof(T), value);
 }
+/// All of the data goes through one port, a value at a time.
+template <typename T>
+DXGKIT_NT_ABI void read_port_buffer(const void* port, T* out, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) out[i] = read_port<T>(port);
+}
+template <typename T>
+DXGKIT_NT_ABI void write_port_buffer(const void* port, const T* in, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) write_port<T>(port, in[i]);
+}
 template <typename T>
 DXGKIT_NT_ABI void read_buffer(const volatile T* address, T* out, uint32_t count) {
   bus::Machine& machine = CallFrame::current().kernel().machine();
@@ -301,11 +310,17 @@ std::span<const Export> page_exports() {
       DXGKIT_EXPORT("MmUnlockPagableImageSection", unlock_section, kPartial,
                     "lets all pageable sections go"),
       DXGKIT_EXPORT("MmUnmapViewInSystemSpace", refuse_status, kRefused, "no sections"),
+      DXGKIT_EXPORT("READ_PORT_BUFFER_UCHAR", read_port_buffer<uint8_t>, kSupported, ""),
+      DXGKIT_EXPORT("READ_PORT_BUFFER_ULONG", read_port_buffer<uint32_t>, kSupported, ""),
+      DXGKIT_EXPORT("READ_PORT_BUFFER_USHORT", read_port_buffer<uint16_t>, kSupported, ""),
       DXGKIT_EXPORT("READ_PORT_UCHAR", read_port<uint8_t>, kSupported, ""),
       DXGKIT_EXPORT("READ_PORT_ULONG", read_port<uint32_t>, kSupported, ""),
       DXGKIT_EXPORT("READ_PORT_USHORT", read_port<uint16_t>, kSupported, ""),
       DXGKIT_EXPORT("READ_REGISTER_BUFFER_UCHAR", read_buffer<uint8_t>, kSupported, ""),
       DXGKIT_EXPORT("READ_REGISTER_BUFFER_USHORT", read_buffer<uint16_t>, kSupported, ""),
+      DXGKIT_EXPORT("WRITE_PORT_BUFFER_UCHAR", write_port_buffer<uint8_t>, kSupported, ""),
+      DXGKIT_EXPORT("WRITE_PORT_BUFFER_ULONG", write_port_buffer<uint32_t>, kSupported, ""),
+      DXGKIT_EXPORT("WRITE_PORT_BUFFER_USHORT", write_port_buffer<uint16_t>, kSupported, ""),
       DXGKIT_EXPORT("WRITE_PORT_UCHAR", write_port<uint8_t>, kSupported, ""),
       DXGKIT_EXPORT("WRITE_PORT_ULONG", write_port<uint32_t>, kSupported, ""),
       DXGKIT_EXPORT("WRITE_PORT_USHORT", write_port<uint16_t>, kSupported, ""),

@@ -10,6 +10,10 @@ std::string_view told(uint32_t code) { return no_ntstatus(static_cast<int32_t>(c
 TEST(Answers, NtstatusCodesPass) {
   for (const uint32_t code : {
            0x00000000U,  // STATUS_SUCCESS
+           0x00000080U,  // STATUS_ABANDONED
+           0x000000BFU,  // STATUS_ABANDONED_WAIT_63
+           0x000000C0U,  // STATUS_USER_APC
+           0x00000100U,  // STATUS_KERNEL_APC
            0x00000102U,  // STATUS_TIMEOUT
            0x00000103U,  // STATUS_PENDING
            0x001E0307U,  // a graphics success code
@@ -31,6 +35,9 @@ TEST(Answers, OtherKindsOfCodesAreNamed) {
   EXPECT_EQ(told(1), "TRUE, or a Win32 error code");
   EXPECT_EQ(told(5), "a Win32 error code");
   EXPECT_EQ(told(87), "a Win32 error code");
+  EXPECT_EQ(told(0x7F), "a Win32 error code");
+  EXPECT_EQ(told(0xEA), "a Win32 error code");
+  EXPECT_EQ(told(0x12F), "a Win32 error code");
   EXPECT_EQ(told(1223), "a Win32 error code");
   EXPECT_EQ(told(0x80070057), "an HRESULT made of a Win32 error code");
   EXPECT_EQ(told(0x80004001), "an HRESULT");

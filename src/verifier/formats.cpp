@@ -177,6 +177,13 @@ std::string to_sarif(std::span<const Finding> findings, const ReportedRun& run) 
       results);
 }
 
+JunitCase interrupted_case(const std::string& how_far) {
+  return {.name = "interrupted",
+          .outcome = JunitCase::Outcome::kFailed,
+          .message = "interrupted by the user " + how_far,
+          .text = {}};
+}
+
 std::string to_junit(const std::string& suite, std::span<const JunitCase> cases) {
   using Outcome = JunitCase::Outcome;
   const auto count = [&](Outcome outcome) {

@@ -31,6 +31,9 @@ struct JunitCase {
   std::string message;  // one line: why the case was skipped or failed
   std::string text;     // the findings of the case
 };
+/// The case that says that the user ended the run. It failed: what is missing was not tested.
+/// @param how_far  "after 3 steps"
+JunitCase interrupted_case(const std::string& how_far);
 /// A JUnit XML file with one suite. Characters that XML cannot hold become '?'.
 std::string to_junit(const std::string& suite, std::span<const JunitCase> cases);
 

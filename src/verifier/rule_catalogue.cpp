@@ -22,6 +22,8 @@ std::span<const Rule> all_rules() { return {table::kRules, table::kRuleCount}; }
 
 std::span<const RuleArea> rule_areas() { return {table::kAreas, table::kAreaCount}; }
 
+std::span<const RuleGap> rule_gaps() { return {table::kGaps, table::kGapCount}; }
+
 std::string_view to_string(Who who) {
   switch (who) {
     case Who::kKernel:

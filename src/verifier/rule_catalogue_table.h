@@ -9,5 +9,7 @@ extern const RuleArea kAreas[];
 extern const size_t kAreaCount;
 extern const Rule kRules[];
 extern const size_t kRuleCount;
+extern const RuleGap kGaps[];
+extern const size_t kGapCount;
 
 }  // namespace dxgkit::verifier::table

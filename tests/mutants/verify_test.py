@@ -23,7 +23,7 @@ class Verify(unittest.TestCase):
             if registry is not None:
                 (pathlib.Path(folder) / "registry.json").write_text(json.dumps({"service": registry}))
                 arguments += ("--registry", "registry.json")
-            done = subprocess.run([TOOL, "verify", os.path.join(MINIPORTS, driver), "--json", "-", *arguments], cwd=folder, capture_output=True, text=True)
+            done = subprocess.run([TOOL, "verify", os.path.join(MINIPORTS, driver), "--json", *arguments], cwd=folder, capture_output=True, text=True)
         self.assertIn(done.returncode, (0, 1, 3), done.stdout + done.stderr)
         report = json.loads(done.stdout)
         steps = {step["name"]: step for step in report["steps"]}

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/dxgkit/options.h"
 
@@ -14,7 +15,7 @@ int run_command(const RunOptions& options);
 /// Facts about a driver, and whether it can be started. Runs its DriverEntry. kExitBadInput if the
 /// file is not a driver.
 int doctor_command(const std::string& driver, const std::optional<std::string>& registry,
-                   bool json);
+                   const Reports& reports);
 
 /// Starts a driver, calls every entry that its kind must support, and unloads it. Exit codes 3 and
 /// 4 beside the usual ones: see verify/report.h.
@@ -29,13 +30,14 @@ int evict_bench_command(const EvictBenchOptions& options);
 int va_command(const VaOptions& options);
 
 /// The devices that --device names, with their options.
-int devices_command(bool json);
+int devices_command(const Reports& reports);
 
-/// Every DDI, callback, NT export and D3DKMT function with its support state.
-int support_command(bool json);
+/// Every DDI, callback, NT export and D3DKMT function with its support state, as far as they are
+/// asked for. kExitBadInput if there is none.
+int support_command(const SupportOptions& options);
 
 /// What a driver may be confronted with: DDI, condition, the rules that a wrong answer breaks.
-int situations_command(bool json);
+int situations_command(const Reports& reports);
 
 /// Writes the skeleton of a client plug-in into a folder, which names it. kExitBadInput, and
 /// nothing is written: the name is none, or a file exists already.
@@ -44,7 +46,9 @@ int new_client_command(const std::string& folder);
 /// The rules of one area, or the list of areas when `area` is empty. Unknown area: kExitBadInput.
 int rules_command(const std::string& area);
 
-/// One rule in full. Unknown id: kExitBadInput.
-int explain_command(const std::string& id);
+/// One rule in full, or a bug check with what is known of its parameters. Unknown words:
+/// kExitBadInput.
+/// @param words  an id, or a code or name of a bug check and up to four parameters; not empty.
+int explain_command(const std::vector<std::string>& words, bool json);
 
 }  // namespace dxgkit::tool

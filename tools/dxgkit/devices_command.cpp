@@ -5,12 +5,14 @@
 
 #include "devices/catalog/catalog.h"
 #include "tools/dxgkit/commands.h"
+#include "tools/dxgkit/files.h"
 
 namespace dxgkit::tool {
 
-int devices_command(bool json) {
+int devices_command(const Reports& reports) {
+  if (const int code = reports.check(); code != kExitDone) return code;
   const bus::DeviceRegistry& catalog = devices::catalog();
-  if (json) {
+  if (reports.json.has_value()) {
     nlohmann::ordered_json all;
     all["devices"] = nlohmann::ordered_json::array();
     for (const auto& type : catalog.types()) {
@@ -25,8 +27,8 @@ int devices_command(bool json) {
     all["spellings"] = nlohmann::ordered_json::array();
     for (const bus::DeviceSpelling& spelling : catalog.spellings())
       all["spellings"].push_back({{"name", spelling.text}, {"summary", spelling.help}});
-    fmt::print("{}\n", all.dump(2));
-    return kExitDone;
+    if (!write_output(reports.json, all.dump(2) + "\n")) return kExitNotWritten;
+    if (reports.on_stdout()) return kExitDone;
   }
   for (const auto& type : catalog.types()) {
     fmt::print("{:<14}{}\n", type->name, type->summary);

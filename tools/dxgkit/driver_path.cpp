@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <span>
 
+#include "tools/dxgkit/doctor/image_facts.h"
 #include "tools/dxgkit/files.h"
 
 namespace dxgkit::tool {
@@ -47,6 +49,21 @@ std::expected<std::string, std::string> find_driver(const std::string& driver) {
     return std::unexpected(fmt::format(
         "{}: not a driver: neither a PE file (.sys) nor the ELF form of a driver (.so)", path));
   }
+  return path;
+}
+
+std::expected<std::string, std::string> find_loadable_driver(const std::string& driver) {
+  std::expected<std::string, std::string> path = find_driver(driver);
+  if (!path.has_value()) return path;
+  const std::expected<std::string, std::string> image = read_file(*path);
+  if (!image.has_value()) return std::unexpected(image.error());
+  const auto facts = read_image_facts(std::as_bytes(std::span(image->data(), image->size())));
+  if (!facts.has_value())
+    return std::unexpected(fmt::format("{}: not a driver: {}", *path, facts.error()));
+  if (const auto why = no_driver(*facts))
+    return std::unexpected(fmt::format("{}: not a driver: {}", *path, *why));
+  if (!facts->runs_here)
+    return std::unexpected(fmt::format("{}: {}", *path, built_for_another_machine(*facts)));
   return path;
 }
 

@@ -21,5 +21,8 @@ inline bool is_built_in(const std::string& driver) {
 /// build left it), or the path itself. The error is one sentence: missing, not a regular file,
 /// neither a PE nor an ELF image by its first bytes.
 std::expected<std::string, std::string> find_driver(const std::string& driver);
+/// The same, with an error for a file that no kernel can load on this host, as far as its headers
+/// tell.
+std::expected<std::string, std::string> find_loadable_driver(const std::string& driver);
 
 }  // namespace dxgkit::tool

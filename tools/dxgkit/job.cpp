@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "runtime/interrupt.h"
 #include "runtime/sync.h"
 #include "thunks/client.h"
 #include "tools/dxgkit/client.h"
@@ -90,6 +91,12 @@ class ProcessJob {
   ClientDevice device_;
   std::vector<TileWork> work_;
 };
+
+/// An error if the user wants an end. The job is left where it is, as by a client that dies.
+ClientResult<void> go_on() {
+  if (runtime::interrupted()) return std::unexpected(ClientError{"interrupted"});
+  return {};
+}
 
 // The early return of every step that can be refused.
 #define DXGKIT_CLIENT_TRY(expression)                            \
@@ -254,6 +261,7 @@ ClientResult<void> ProcessJob::run_passes(Objects& objects) {
   const uint64_t count = work_.size();
   uint64_t rendered = 0;
   for (uint64_t i = 0; i < count; ++i) {
+    DXGKIT_CLIENT_TRY(go_on());
     DXGKIT_CLIENT_TRY(upload(objects, work_[i], i + 1));
     DXGKIT_CLIENT_TRY(blur(objects, work_[i], i + 1));
     step_done_();
@@ -264,13 +272,17 @@ ClientResult<void> ProcessJob::run_passes(Objects& objects) {
   DXGKIT_CLIENT_TRY(device_.wait(objects.rendered, rendered));
   end_stage(Stage::kBlur);
 
-  for (const TileWork& work : work_) DXGKIT_CLIENT_TRY(find_edges(objects, work));
+  for (const TileWork& work : work_) {
+    DXGKIT_CLIENT_TRY(go_on());
+    DXGKIT_CLIENT_TRY(find_edges(objects, work));
+  }
   DXGKIT_CLIENT_TRY(objects.render.signal(objects.rendered, ++rendered));
   DXGKIT_CLIENT_TRY(device_.wait(objects.rendered, rendered));
   for (uint64_t i = 0; i < count; ++i) step_done_();
   end_stage(Stage::kEdges);
 
   for (uint64_t i = 0; i < count; ++i) {
+    DXGKIT_CLIENT_TRY(go_on());
     if (i >= kStagingBuffers)
       DXGKIT_CLIENT_TRY(fetch(objects, work_[i - kStagingBuffers], i - kStagingBuffers));
     DXGKIT_CLIENT_TRY(finish_tile(objects, work_[i], i, ++rendered));
@@ -293,7 +305,10 @@ ClientResult<void> ProcessJob::run() {
   device_ = std::move(*device);
   ClientResult<Objects> objects = create_objects();
   if (!objects) return std::unexpected(objects.error());
-  for (TileWork& work : work_) DXGKIT_CLIENT_TRY(create_surfaces(work));
+  for (TileWork& work : work_) {
+    DXGKIT_CLIENT_TRY(go_on());
+    DXGKIT_CLIENT_TRY(create_surfaces(work));
+  }
   DXGKIT_CLIENT_TRY(run_passes(*objects));
   DXGKIT_CLIENT_TRY(device_.wait_idle());
   return device_.close();

@@ -1,20 +1,30 @@
 // dxgkit: runs display miniports in an ordinary process, on its own version of the Windows graphics
 // kernel.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "dxgkit/version.h"
+#include "tools/dxgkit/command_line.h"
 #include "tools/dxgkit/commands.h"
+#include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/sim/arguments.h"
 
 namespace {
 
+using dxgkit::tool::add_reports;
 using dxgkit::tool::EvictBenchOptions;
+using dxgkit::tool::Reports;
 using dxgkit::tool::RunOptions;
+using dxgkit::tool::say;
 using dxgkit::tool::VaOptions;
 using dxgkit::tool::VerifyOptions;
 
@@ -125,7 +135,7 @@ void add_run(CLI::App& app, RunOptions& options) {
   run->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   run->add_option("--report", options.report, "write the report page (HTML)");
   run->add_option("--output", options.output, "write the resulting picture (PNG)");
-  run->add_flag("--json", options.json, "print the summary as JSON");
+  add_reports(run, options.reports, "the summary as JSON");
 }
 
 void add_verify(CLI::App& app, VerifyOptions& options) {
@@ -133,8 +143,7 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
       "verify", "start a driver, exercise what its kind must support, unload it");
   verify->footer(
       "Exit codes: 0 clean, 1 findings, 2 bad input, 3 Windows would have stopped, 4 the driver "
-      "did "
-      "not come back.");
+      "did not come back, 5 an output could not be written, 130 interrupted.");
   CLI::Option* driver = verify->add_option("DRIVER", options.driver,
                                            "softgpu, or the path of a driver (.sys or .so)");
   verify
@@ -171,9 +180,8 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
   verify->add_flag("--until-finding", options.until_finding,
                    "leave out the steps behind the first one that finds a mistake");
   CLI::Option* list = verify->add_flag("--list-steps", options.list_steps, "name the steps");
-  verify->add_option("--json", options.json, "write the report as JSON (- for stdout)");
-  verify->add_option("--sarif", options.sarif, "write the findings as SARIF 2.1.0 (- for stdout)");
-  verify->add_option("--junit", options.junit, "write the steps as JUnit XML (- for stdout)");
+  add_reports(verify, options.reports, "the report as JSON", "the findings as SARIF 2.1.0",
+              "the steps as JUnit XML");
   CLI::Option* trace =
       verify->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   verify
@@ -238,7 +246,7 @@ void add_evict_bench(CLI::App& app, EvictBenchOptions& options) {
                    "all allocations together are so many times what fits")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
-  bench->add_flag("--json", options.json, "print JSON");
+  add_reports(bench, options.reports, "the numbers as JSON");
   CLI::Option* generate =
       bench->add_option("--generate", options.generate, "print a trace: frame, training, zipf, ...")
           ->excludes(trace);
@@ -273,15 +281,13 @@ void add_va(CLI::App& app, VaOptions& options) {
   va->add_option("--address", options.address,
                  "walk this address through the page tables, and tell what happened to it")
       ->type_name("ADDRESS");
-  va->add_flag("--json", options.json, "print JSON");
+  add_reports(va, options.reports, "the addresses as JSON");
   va->footer(
       "Page tables are shown as the driver was told to write them, in that order; the hardware is "
       "behind by what is queued. Times count from the start of the run's clock.");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command_line(std::vector<std::string> arguments) {
   CLI::App app("dxgkit: the WDDM graphics kernel in a Linux process", "dxgkit");
   app.require_subcommand(1);
   const dxgkit::Version own = dxgkit::version();
@@ -299,14 +305,14 @@ int main(int argc, char** argv) {
   dxgkit::tool::add_fuzz(app, fuzz_options);
 
   std::string doctor_driver;
-  bool doctor_json = false;
+  Reports doctor_reports;
   CLI::App* doctor =
       app.add_subcommand("doctor", "what a driver is, and whether it can be started");
   doctor->add_option("DRIVER", doctor_driver, "softgpu, or the path of a driver (.sys or .so)")
       ->required();
   std::optional<std::string> doctor_registry;
   doctor->add_option("--registry", doctor_registry, "values the driver reads (TOML or JSON)");
-  doctor->add_flag("--json", doctor_json, "print JSON");
+  add_reports(doctor, doctor_reports, "the diagnosis as JSON");
 
   EvictBenchOptions evict_options;
   add_evict_bench(app, evict_options);
@@ -317,18 +323,21 @@ int main(int argc, char** argv) {
   dxgkit::tool::SimArguments simulation;
   dxgkit::tool::add_simulation(app, simulation);
 
-  bool situations_json = false;
+  Reports situations_reports;
   CLI::App* situations = app.add_subcommand(
       "situations", "what a driver may be confronted with, and the rules that each one tries");
-  situations->add_flag("--json", situations_json, "print JSON");
+  add_reports(situations, situations_reports, "the situations as JSON");
 
-  bool support_json = false;
+  dxgkit::tool::SupportOptions support_options;
   CLI::App* support = app.add_subcommand(
       "support", "what is supported: DDIs, callbacks, NT exports, D3DKMT functions");
-  support->add_flag("--json", support_json, "print JSON");
-  bool devices_json = false;
+  support->add_option("NAME", support_options.name, "only names with this text in them");
+  support->add_flag("--refused", support_options.refused, "only what is refused");
+  support->add_flag("--ddi", support_options.ddis, "only driver entries (DxgkDdi*)");
+  add_reports(support, support_options.reports, "the tables as JSON");
+  Reports devices_reports;
   CLI::App* devices = app.add_subcommand("devices", "the devices there are, with their options");
-  devices->add_flag("--json", devices_json, "print JSON");
+  add_reports(devices, devices_reports, "the devices as JSON");
   std::string client_folder;
   CLI::App* new_client = app.add_subcommand(
       "new-client", "write the skeleton of a client plug-in, for --client of verify and fuzz");
@@ -336,16 +345,32 @@ int main(int argc, char** argv) {
   std::string area;
   CLI::App* rules = app.add_subcommand("rules", "the rulebook: its areas, or the rules of one");
   rules->add_option("AREA", area, "like PATCH");
-  std::string rule_id;
-  CLI::App* explain = app.add_subcommand("explain", "one rule in full");
-  explain->add_option("RULE", rule_id, "like PATCH-08")->required();
+  std::vector<std::string> explain_words;
+  bool explain_json = false;
+  CLI::App* explain =
+      app.add_subcommand("explain", "a rule in full, or what a bug check and its parameters say");
+  explain
+      ->add_option("RULE|CODE", explain_words,
+                   "like PATCH-08; or like 0x119 0x1: a bug check and its parameters, hexadecimal")
+      ->required();
+  explain->add_flag("--json", explain_json, "print JSON");
+  std::string topic;
+  app.add_subcommand("help", "this list, or how a command is used")
+      ->add_option("COMMAND", topic, "as `dxgkit COMMAND --help`");
 
+  if (arguments.empty()) {
+    say(stdout, "{}", app.help());
+    return dxgkit::tool::kExitBadInput;
+  }
+  arguments = dxgkit::tool::prepared(std::move(arguments));
+  if (const auto unknown = dxgkit::tool::unknown_command(app, arguments))
+    return dxgkit::tool::bad_input(*unknown);
   try {
-    app.parse(argc, argv);
+    std::ranges::reverse(arguments);  // as CLI11 wants it
+    app.parse(arguments);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    fmt::print(stderr, "dxgkit: {}\n", error.what());
-    return dxgkit::tool::kExitBadInput;
+    return dxgkit::tool::bad_input(dxgkit::tool::explain(app, error));
   }
 
   if (const auto code = dxgkit::tool::run_simulation(app, simulation)) return *code;
@@ -354,12 +379,38 @@ int main(int argc, char** argv) {
   if (app.got_subcommand("fuzz")) return dxgkit::tool::fuzz_command(fuzz_options);
   if (app.got_subcommand("va")) return dxgkit::tool::va_command(va_options);
   if (doctor->parsed())
-    return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_json);
-  if (devices->parsed()) return dxgkit::tool::devices_command(devices_json);
-  if (support->parsed()) return dxgkit::tool::support_command(support_json);
-  if (situations->parsed()) return dxgkit::tool::situations_command(situations_json);
+    return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_reports);
+  if (devices->parsed()) return dxgkit::tool::devices_command(devices_reports);
+  if (support->parsed()) return dxgkit::tool::support_command(support_options);
+  if (situations->parsed()) return dxgkit::tool::situations_command(situations_reports);
   if (new_client->parsed()) return dxgkit::tool::new_client_command(client_folder);
   if (rules->parsed()) return dxgkit::tool::rules_command(area);
-  if (explain->parsed()) return dxgkit::tool::explain_command(rule_id);
+  if (explain->parsed()) return dxgkit::tool::explain_command(explain_words, explain_json);
   return dxgkit::tool::run_command(run_options);
+}
+
+/// Files that are opened later must not take the numbers of streams that the caller closed. Returns
+/// false if stdout is closed.
+bool open_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    if (stream == STDOUT_FILENO) return false;
+    static_cast<void>(!open("/dev/null", O_RDWR));  // the lowest free number: this one
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using dxgkit::tool::not_written;
+  if (!open_streams()) return not_written("stdout: it is closed");
+  try {
+    return dxgkit::tool::exit_code_of_output(
+        run_command_line(std::vector<std::string>(argv + 1, argv + argc)));
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) return not_written("stdout: " + error.code().message());
+    if (std::ferror(stderr) != 0) return dxgkit::tool::kExitNotWritten;
+    throw;
+  }
 }

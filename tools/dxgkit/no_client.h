@@ -20,6 +20,7 @@ SoftGpuTraits softgpu_traits(dxgk::System& system, dxgk::Luid adapter);
 struct NoClientOutcome {
   std::string error;              // empty, or the problem in a sentence without a full stop
   std::string text;               // a description of the run
+  bool compared = false;          // it showed a picture, which was compared
   std::optional<Picture> screen;  // the first source that shows a picture
 };
 

@@ -7,9 +7,11 @@
 #include <charconv>
 #include <cstdio>
 
+#include "base/spelling.h"
 #include "devices/catalog/catalog.h"
 #include "devices/plugin/plugin.h"
 #include "dxgk/core/verifier_switches.h"
+#include "tools/dxgkit/files.h"
 #include "tools/dxgkit/picture.h"
 
 namespace dxgkit::tool {
@@ -28,6 +30,30 @@ std::optional<uint64_t> parse_number(std::string_view text) {
 int bad_input(const std::string& text) {
   fmt::print(stderr, "dxgkit: {}\n", text);
   return kExitBadInput;
+}
+
+int not_written(const std::string& text) {
+  fmt::print(stderr, "dxgkit: {}\n", text);
+  return kExitNotWritten;
+}
+
+std::FILE* Reports::text_stream() const {
+  return json == kToStdout || sarif == kToStdout || junit == kToStdout ? stderr : stdout;
+}
+
+int Reports::check() const {
+  if ((json == kToStdout) + (sarif == kToStdout) + (junit == kToStdout) > 1)
+    return bad_input("only one of --json, --sarif and --junit can go to stdout");
+  return check_outputs({&json, &sarif, &junit});
+}
+
+int check_outputs(std::initializer_list<const std::optional<std::string>*> paths) {
+  for (const std::optional<std::string>* path : paths) {
+    if (!path->has_value() || *path == kToStdout) continue;
+    if (const auto writable = check_writable(**path); !writable)
+      return not_written(writable.error());
+  }
+  return kExitDone;
 }
 
 std::expected<uint64_t, std::string> parse_bytes(std::string_view text) {
@@ -55,7 +81,9 @@ std::expected<void, std::string> check_mode(const DeviceChoice& device, Mode mod
 std::expected<Mode, std::string> parse_mode(std::string_view text) {
   if (text == "os") return Mode::kOs;
   if (text == "sim") return Mode::kSim;
-  return std::unexpected(fmt::format("'{}' is not a mode: os or sim", text));
+  constexpr std::array<std::string_view, 2> kModes = {"os", "sim"};
+  return std::unexpected(
+      fmt::format("'{}' is not a mode: os or sim{}", text, did_you_mean(text, kModes)));
 }
 
 std::expected<MemoryModel, std::string> parse_model(std::string_view text) {
@@ -64,10 +92,12 @@ std::expected<MemoryModel, std::string> parse_model(std::string_view text) {
                                   MemoryModel::kFourLevels, MemoryModel::kLargePages}) {
     if (text == model_name(model)) return model;
   }
+  constexpr std::array<std::string_view, 5> kModels = {"patch", "gpuva", "gpuva:1", "gpuva:2",
+                                                       "gpuva:3"};
   return std::unexpected(fmt::format(
       "'{}' is not a memory model: patch, gpuva, gpuva:1 (two levels of page tables), gpuva:2 "
-      "(four) or gpuva:3 (64 KiB pages)",
-      text));
+      "(four) or gpuva:3 (64 KiB pages){}",
+      text, did_you_mean(text, kModels)));
 }
 
 std::expected<HangChoice, std::string> parse_hang(std::string_view text) {
@@ -77,10 +107,10 @@ std::expected<HangChoice, std::string> parse_hang(std::string_view text) {
   const uint64_t packet =
       colon == text.size() ? 0 : parse_number(text.substr(colon + 1)).value_or(0);
   if (engine == kEngines.end() || packet == 0 || packet > UINT32_MAX) {
-    return std::unexpected(
-        fmt::format("'{}' is not a hang: ENGINE:PACKET, where ENGINE is 3d or copy and PACKET a "
-                    "whole number from 1 to 4294967295",
-                    text));
+    return std::unexpected(fmt::format(
+        "'{}' is not a hang: ENGINE:PACKET, where ENGINE is 3d or copy and PACKET a "
+        "whole number from 1 to 4294967295{}",
+        text, engine == kEngines.end() ? did_you_mean(text.substr(0, colon), kEngines) : ""));
   }
   return HangChoice{static_cast<uint32_t>(engine - kEngines.begin()), static_cast<uint32_t>(packet),
                     std::string(text)};
@@ -116,7 +146,12 @@ std::expected<SwitchChoice, std::string> parse_switches(std::string_view text) {
       on.set(named.which);
       found = true;
     }
-    if (!found) return unknown(fmt::format("'{}' is not a switch of the verifier", name));
+    if (!found) {
+      const auto of_switch = [](const auto& named) -> std::string_view { return named.name; };
+      return std::unexpected(fmt::format("'{}' is not a switch of the verifier; known are {}{}",
+                                         name, known,
+                                         did_you_mean(name, kVerifierSwitchNames, of_switch)));
+    }
     at = comma + 1;
   }
   return SwitchChoice{on.on, std::string(text)};

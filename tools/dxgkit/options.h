@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <expected>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,9 +19,26 @@ namespace dxgkit::tool {
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed =
     1;  // the work was done and something is wrong: a difference, a finding, a failed start
-inline constexpr int kExitBadInput = 2;  // one line on stderr, nothing written
+inline constexpr int kExitBadInput = 2;       // one line on stderr, nothing written
+inline constexpr int kExitNotWritten = 5;     // an output cannot be written: one line on stderr
+inline constexpr int kExitInterrupted = 130;  // Ctrl-C or SIGTERM; reports are complete and say so
 /// Prints that line, and returns kExitBadInput.
 int bad_input(const std::string& text);
+/// Prints that line, and returns kExitNotWritten.
+int not_written(const std::string& text);
+
+/// The reports of a command: paths, or kToStdout. At most one goes to stdout.
+struct Reports {
+  std::optional<std::string> json, sarif, junit;
+
+  /// The stream for people: stdout, or stderr if a report goes to stdout.
+  std::FILE* text_stream() const;
+  bool on_stdout() const { return text_stream() != stdout; }
+  /// Before the work: 0, or the exit code, and a line on stderr, if they cannot all be written.
+  int check() const;
+};
+/// The same for other outputs: nothing, or paths.
+int check_outputs(std::initializer_list<const std::optional<std::string>*> paths);
 
 enum class Mode { kOs, kSim };
 
@@ -64,8 +83,9 @@ struct VerifyOptions {
   std::optional<std::string> registry, client;
   Mode mode = Mode::kOs;
   uint64_t seed = 1;
-  std::optional<std::string> json, sarif, junit, trace;  // a path, or "-" for stdout
-  std::vector<std::string> only;                         // names of steps; empty: all
+  Reports reports;
+  std::optional<std::string> trace;
+  std::vector<std::string> only;  // names of steps; empty: all
   uint32_t ddi_timeout_s = 20;
   bool special_pool = false, trace_imports = false;
   bool list_steps = false, in_process = false;
@@ -84,7 +104,13 @@ struct EvictBenchOptions {
   std::string generate;           // a family; then nothing is replayed
   double oversubscription = 1.5;  // 1 to 1e6
   uint64_t seed = 1;
-  bool json = false;
+  Reports reports;
+};
+
+struct SupportOptions {
+  std::string name;  // text in the name, in upper or lower case; empty: any
+  bool refused = false, ddis = false;
+  Reports reports;
 };
 
 struct VaOptions {
@@ -92,7 +118,7 @@ struct VaOptions {
   std::optional<std::string> process;  // a number, or a name
   std::optional<std::string> at;       // parse_time; else the end
   std::optional<std::string> address;  // parse_address; else the map
-  bool json = false;
+  Reports reports;
 };
 
 struct RunOptions {
@@ -114,7 +140,7 @@ struct RunOptions {
   // PNG of the picture on the screen; or a folder, for all pictures.
   std::optional<std::string> scanout;
   bool special_pool = false, trace_imports = false;
-  bool json = false;
+  Reports reports;
 };
 
 /// "64M", "1GiB", "4096": bytes with an optional binary suffix. The error is one sentence.

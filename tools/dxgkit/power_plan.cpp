@@ -6,6 +6,8 @@
 #include <charconv>
 #include <utility>
 
+#include "base/spelling.h"
+
 namespace dxgkit::tool {
 namespace {
 
@@ -102,7 +104,12 @@ std::expected<PowerPlan, std::string> parse_power_plan(std::string_view text) {
       one.step = step;
       known = true;
     }
-    if (!known) return wrong(word, "one of standby, hibernate, hybrid, d1, d2, d3, remove");
+    if (!known) {
+      const auto name_of = [](const auto& step) -> std::string_view { return step.first; };
+      return std::unexpected(
+          wrong(word, "one of standby, hibernate, hybrid, d1, d2, d3, remove").error() +
+          did_you_mean(word, kSteps, name_of));
+    }
     plan.push_back(one);
     word = words.next();
     if (!word.empty() && word != ";") return wrong(word, "';'");

@@ -7,6 +7,8 @@
 #include <memory>
 
 #include "base/arithmetic.h"
+#include "base/spelling.h"
+#include "runtime/interrupt.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
@@ -87,8 +89,8 @@ class ProgressLine {
     const runtime::TimeNs now = clock_->now();
     if (now - last_ < (on_terminal_ ? runtime::kSecond / 10 : runtime::kSecond)) return;
     last_ = now;
-    fmt::print(stderr, "{}{} of {} tile steps done{}", on_terminal_ ? "\r" : "", done, of,
-               on_terminal_ ? "" : "\n");
+    say(stderr, "{}{} of {} tile steps done{}", on_terminal_ ? "\r" : "", done, of,
+        on_terminal_ ? "" : "\n");
     shown_ = true;
   }
   /// Prints the present activity, even right after another line.
@@ -129,62 +131,96 @@ bool ended_by_removal(const SessionOutcome& outcome) {
          outcome.message.ends_with("STATUS_DEVICE_REMOVED");
 }
 
-/// Reports every mistake that can be found before anything runs.
-std::expected<void, std::string> check_outputs(const RunOptions& options) {
-  for (const std::optional<std::string>& path :
-       {options.trace, options.report, options.output, options.scanout}) {
-    if (!path.has_value()) continue;
-    const bool folder = path == options.scanout && std::filesystem::is_directory(*path);
-    if (auto writable = check_writable(folder ? *path + "/frame" : *path); !writable)
-      return writable;
-  }
-  return {};
+/// 0, or the exit code if an output cannot be written.
+int check_outputs(const RunOptions& options) {
+  std::optional<std::string> scanout = options.scanout;
+  if (scanout.has_value() && std::filesystem::is_directory(*scanout)) *scanout += "/frame";
+  if (const int code = options.reports.check(); code != kExitDone) return code;
+  return tool::check_outputs({&options.trace, &options.report, &options.output, &scanout});
 }
 
-int write_outputs(const RunOptions& options, const Summary& summary) {
+/// The files of a run: what was written, and what to do with it.
+struct Written {
+  int code = kExitDone;
+  std::string text;  // a line for each file
+
+  void add(const std::string& path, const std::expected<void, std::string>& result,
+           std::string_view what) {
+    if (result.has_value()) {
+      text += fmt::format("wrote {}: {}\n", path, what);
+      return;
+    }
+    code = not_written(result.error());
+  }
+};
+
+std::string_view use_of_trace(const std::string& path) {
+  return path.ends_with(".txt") ? "text, for `dxgkit diff` and `dxgkit va`"
+                                : "open it at https://ui.perfetto.dev";
+}
+
+Written write_outputs(const RunOptions& options, const Summary& summary) {
   const SessionOutcome& outcome = summary.outcome;
-  std::vector<std::expected<void, std::string>> written;
+  Written written;
   if (options.output.has_value() && outcome.kind == SessionOutcome::Kind::kRan) {
-    written.push_back(write_png(*options.output, outcome.job.picture));
+    written.add(*options.output, write_png(*options.output, outcome.job.picture),
+                "the resulting picture");
   }
   if (options.scanout.has_value()) {
     const bool folder = std::filesystem::is_directory(*options.scanout);
+    const std::string_view what = "a picture of the screen";
     for (size_t i = 0; folder && i < outcome.frames.size(); ++i) {
-      written.push_back(
-          write_png(fmt::format("{}/frame-{:04}.png", *options.scanout, i + 1), outcome.frames[i]));
+      const std::string path = fmt::format("{}/frame-{:04}.png", *options.scanout, i + 1);
+      written.add(path, write_png(path, outcome.frames[i]), what);
     }
     if (!outcome.screen.has_value()) {
       const std::string& why = outcome.show_error;
-      written.push_back(
-          std::unexpected(why.empty() ? "--scanout: the adapter shows nothing that could be read"
-                                      : fmt::format("--scanout: {}", why)));
+      fmt::print(stderr, "dxgkit: --scanout: {}\n",
+                 why.empty() ? "the adapter shows nothing that could be read" : why);
+      written.code = std::max(written.code, kExitFailed);
     } else if (!folder) {
-      written.push_back(write_png(*options.scanout, *outcome.screen));
+      written.add(*options.scanout, write_png(*options.scanout, *outcome.screen), what);
     } else if (outcome.frames.empty()) {
-      written.push_back(write_png(*options.scanout + "/frame-0001.png", *outcome.screen));
+      const std::string path = *options.scanout + "/frame-0001.png";
+      written.add(path, write_png(path, *outcome.screen), what);
     }
   }
-  if (options.trace.has_value())
-    written.push_back(write_file(*options.trace, trace_file(*options.trace, outcome.recording)));
+  if (options.trace.has_value()) {
+    written.add(*options.trace,
+                write_file(*options.trace, trace_file(*options.trace, outcome.recording)),
+                use_of_trace(*options.trace));
+  }
   if (options.report.has_value()) {
-    written.push_back(
-        write_file(*options.report, make_report(outcome.recording, to_report_run(summary))));
+    written.add(*options.report,
+                write_file(*options.report, make_report(outcome.recording, to_report_run(summary))),
+                "open it in a browser");
   }
-  int code = kExitDone;
-  for (const std::expected<void, std::string>& file : written) {
-    if (file.has_value()) continue;
-    fmt::print(stderr, "dxgkit: {}\n", file.error());
-    code = kExitFailed;
-  }
-  return code;
+  return written;
+}
+
+/// Writes the files and prints the summary. Returns the exit code.
+int conclude(const RunOptions& options, const Summary& summary, const std::string& how_far,
+             const std::string& text, int code) {
+  const Written written = write_outputs(options, summary);
+  nlohmann::ordered_json json = to_json(summary);
+  json["interrupted"] = how_far;
+  bool all =
+      write_output(options.reports.json,
+                   json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (!options.reports.on_stdout()) fmt::print("{}{}", text, written.text);
+  all = all && written.code != kExitNotWritten;
+  return !all               ? kExitNotWritten
+         : !how_far.empty() ? kExitInterrupted
+                            : std::max(code, written.code);
 }
 
 }  // namespace
 
 int run_command(const RunOptions& options) {
+  runtime::catch_interrupts();
   const std::string driver = driver_of(options);
   const MemoryModel model = options.model.value_or(MemoryModel::kPatch);
-  const std::expected<std::string, std::string> driver_path = find_driver(driver);
+  const std::expected<std::string, std::string> driver_path = find_loadable_driver(driver);
   if (!driver_path.has_value()) return bad_input(driver_path.error());
 
   Picture source;
@@ -265,7 +301,7 @@ int run_command(const RunOptions& options) {
     }
     config.vram_bytes = align_down(*options.vram_bytes, kPageBytes);
   }
-  if (auto writable = check_outputs(options); !writable) return bad_input(writable.error());
+  if (const int code = check_outputs(options); code != kExitDone) return code;
   if (options.seeds.has_value()) {
     if (options.trace.has_value() || options.report.has_value() || options.output.has_value() ||
         options.scanout.has_value()) {
@@ -276,14 +312,24 @@ int run_command(const RunOptions& options) {
     return run_seeds(options, config, plan, source);
   }
 
-  ProgressLine progress(options.json);
-  const SessionOutcome outcome = run_session(
-      config, plan, source, [&](uint64_t done, uint64_t of) { progress.show(done, of); });
+  ProgressLine progress(options.reports.on_stdout());
+  uint64_t steps = 0, all_steps = 0;
+  const SessionOutcome outcome = run_session(config, plan, source, [&](uint64_t done, uint64_t of) {
+    progress.show(done, of);
+    steps = done;
+    all_steps = of;
+  });
   progress.end();
+  std::string how_far;  // if the user ended it
+  if (runtime::interrupted() && all_steps == 0) {
+    how_far = "before the first tile";
+  } else if (runtime::interrupted()) {
+    how_far = fmt::format("after {} of {}", steps, counted(all_steps, "tile step"));
+  }
 
   using Kind = SessionOutcome::Kind;
   std::optional<Picture> expected;
-  if (outcome.kind == Kind::kRan) {
+  if (outcome.kind == Kind::kRan && how_far.empty()) {
     progress.note("computing the CPU reference");
     expected = reference_result(source);
   }
@@ -298,18 +344,24 @@ int run_command(const RunOptions& options) {
   if (outcome.kind == Kind::kNoClient) {
     summary.result = outcome.message.empty() ? outcome.no_client.text : outcome.message;
     if (outcome.message.empty() && !any_violation(outcome.findings)) code = kExitDone;
-    const int written = write_outputs(options, summary);
-    if (options.json) {
-      fmt::print("{}\n",
-                 to_json(summary).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-    } else {
-      fmt::print("{} has no client here: {}\n", config.driver_name, summary.result);
-      fmt::print(
-          "`dxgkit verify` exercises it; a plug-in (dxgkit/client_plugin.h) gives it work.\n");
+    const bool idle = outcome.message.empty() && !outcome.no_client.compared;
+    if (code == kExitDone && idle && how_far.empty()) {
+      return bad_input(
+          fmt::format("{0}: only its user mode knows its commands, so it got no work here; "
+                      "`dxgkit verify {0} --client PLUGIN.so` gives it some, and `dxgkit "
+                      "new-client FOLDER` writes a plug-in",
+                      options.driver));
     }
-    return std::max(code, written);
+    return conclude(
+        options, summary, how_far,
+        fmt::format("{} has no client here: {}\n`dxgkit verify` exercises it; a plug-in "
+                    "(`dxgkit new-client`) gives it work.\n",
+                    config.driver_name, summary.result),
+        code);
   }
-  if (expected.has_value() && !outcome.adapters.empty()) {
+  if (!how_far.empty() && (outcome.kind == Kind::kRan || outcome.kind == Kind::kJobFailed)) {
+    summary.result = "interrupted " + how_far;
+  } else if (expected.has_value() && !outcome.adapters.empty()) {
     summary.results = compare_adapters(plan, outcome, *expected);
     summary.result = sum_up(outcome, summary.results);
     if (all_went_well(outcome, summary.results) && !any_violation(outcome.findings))
@@ -332,7 +384,7 @@ int run_command(const RunOptions& options) {
     if (outcome.kind == Kind::kLoadRefused || outcome.kind == Kind::kStartFailed) {
       // There was no run, so there is nothing to sum up. But the trace shows how far the start
       // came.
-      return std::max(write_outputs(options, summary), kExitFailed);
+      return std::max(write_outputs(options, summary).code, kExitFailed);
     }
   }
   if (expected.has_value() && outcome.screen.has_value()) {
@@ -340,14 +392,7 @@ int run_command(const RunOptions& options) {
     summary.result += right ? "; the screen shows it" : "; the screen shows SOMETHING ELSE";
     if (!right) code = kExitFailed;
   }
-  const int written = write_outputs(options, summary);
-  if (options.json) {
-    fmt::print("{}\n",
-               to_json(summary).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  } else {
-    fmt::print("{}", to_text(summary));
-  }
-  return std::max(code, written);
+  return conclude(options, summary, how_far, to_text(summary), code);
 }
 
 }  // namespace dxgkit::tool

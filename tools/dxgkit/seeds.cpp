@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "base/spelling.h"
+#include "runtime/interrupt.h"
 #include "sim/process_pool.h"
+#include "tools/dxgkit/files.h"
 #include "tools/dxgkit/summary.h"
 
 namespace dxgkit::tool {
@@ -73,9 +77,12 @@ int run_seeds(const RunOptions& options, const SessionConfig& config, const Plan
   const Picture expected = reference_result(source);
 
   uint64_t passed = 0, failed = 0;
+  nlohmann::ordered_json failures = nlohmann::ordered_json::array();
   const auto report = [&](uint64_t index, std::string_view why) {
     const uint64_t seed = range.first + index;
     ++failed;
+    failures.push_back(
+        {{"seed", seed}, {"text", why}, {"replay", replay_command(options, plan, seed)}});
     fmt::print(stderr, "seed {} failed: {}\n  replay: {}\n", seed, why,
                replay_command(options, plan, seed));
     return true;
@@ -94,8 +101,19 @@ int run_seeds(const RunOptions& options, const SessionConfig& config, const Plan
   job.died = report;
   const bool forked = sim::run_pool(job);
   if (!forked) fmt::print(stderr, "dxgkit: a child process could not be started\n");
-  fmt::print("seeds {}..{}: {} passed, {} failed ({:.1f} s)\n", range.first, range.last, passed,
-             failed, static_cast<double>(clock->now() - began) / 1e9);
+  const bool interrupted = runtime::interrupted();
+  const std::string how_far =
+      interrupted ? fmt::format("after {} of {}", passed + failed, counted(count, "seed")) : "";
+  std::FILE* const out = options.reports.text_stream();
+  if (interrupted) fmt::print(out, "interrupted {}\n", how_far);
+  fmt::print(out, "seeds {}..{}: {} passed, {} failed ({:.1f} s)\n", range.first, range.last,
+             passed, failed, static_cast<double>(clock->now() - began) / 1e9);
+  const nlohmann::ordered_json all{{"first_seed", range.first}, {"last_seed", range.last},
+                                   {"interrupted", how_far},    {"passed", passed},
+                                   {"failed", failed},          {"failures", failures}};
+  const std::string json = all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (!write_output(options.reports.json, json + "\n")) return kExitNotWritten;
+  if (interrupted) return kExitInterrupted;
   return passed == count ? kExitDone : kExitFailed;
 }
 

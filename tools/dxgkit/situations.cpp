@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/spelling.h"
 #include "tools/dxgkit/commands.h"
+#include "tools/dxgkit/files.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -65,7 +67,7 @@ std::vector<verifier::JunitCase> situation_cases(const verifier::SituationReport
     const bool reached = one.count != 0;
     cases.push_back({.name = fmt::format("situation {}", one.info->id),
                      .outcome = reached ? Outcome::kPassed : Outcome::kSkipped,
-                     .message = reached               ? fmt::format("{} times", one.count)
+                     .message = reached               ? counted(one.count, "time")
                                 : one.why_not.empty() ? std::string("not reached")
                                                       : one.why_not,
                      .text = {}});
@@ -73,27 +75,25 @@ std::vector<verifier::JunitCase> situation_cases(const verifier::SituationReport
   return cases;
 }
 
-int situations_command(bool json) {
+int situations_command(const Reports& reports) {
+  if (const int code = reports.check(); code != kExitDone) return code;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   std::string_view ddi;
   size_t width = 0;
   for (const verifier::SituationInfo& info : verifier::situation_catalogue())
     width = std::max(width, info.id.size());
   for (const verifier::SituationInfo& info : verifier::situation_catalogue()) {
-    if (json) {
-      all.push_back({{"id", info.id},
-                     {"ddi", info.ddi},
-                     {"when", info.when},
-                     {"rules", info.rules},
-                     {"needs", needs_text(info.needs)}});
-      continue;
-    }
+    all.push_back({{"id", info.id},
+                   {"ddi", info.ddi},
+                   {"when", info.when},
+                   {"rules", info.rules},
+                   {"needs", needs_text(info.needs)}});
+    if (reports.on_stdout()) continue;
     if (std::exchange(ddi, info.ddi) != info.ddi) fmt::print("{}\n", info.ddi);
     fmt::print("  {:<{}}  {} [{}]\n", info.id, width, info.when, info.rules);
     if (info.needs != 0) fmt::print("  {:<{}}  only if {}\n", "", width, needs_text(info.needs));
   }
-  if (json) fmt::print("{}\n", all.dump(1));
-  return kExitDone;
+  return write_output(reports.json, all.dump(1) + "\n") ? kExitDone : kExitNotWritten;
 }
 
 }  // namespace dxgkit::tool

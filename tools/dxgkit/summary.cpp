@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/spelling.h"
 #include "tools/dxgkit/hang.h"
 
 namespace dxgkit::tool {
@@ -84,7 +85,8 @@ std::vector<Section> sections(const Summary& summary) {
       if ((summary.config.verifier->on >> static_cast<uint32_t>(named.which) & 1U) == 0) continue;
       verifier.rows.emplace_back(
           named.name,
-          fmt::format("struck {} times", s.verifier_strikes[static_cast<size_t>(named.which)]));
+          fmt::format("struck {}",
+                      counted(s.verifier_strikes[static_cast<size_t>(named.which)], "time")));
     }
     all.push_back(std::move(verifier));
   }
@@ -96,9 +98,11 @@ std::vector<Section> sections(const Summary& summary) {
       const AdapterOutcome& one = summary.outcome.adapters[i];
       adapters.rows.emplace_back(
           fmt::format("{}: {}", i + 1, one.device),
-          fmt::format("{} packets, {} evictions, {}; {}",
-                      one.statistics.packets_submitted - one.statistics.packets_resubmitted,
-                      one.statistics.evictions, time_text(one.job.total_ns), summary.results[i]));
+          fmt::format("{}, {}, {}; {}",
+                      counted(one.statistics.packets_submitted - one.statistics.packets_resubmitted,
+                              "packet"),
+                      counted(one.statistics.evictions, "eviction"), time_text(one.job.total_ns),
+                      summary.results[i]));
     }
     all.push_back(std::move(adapters));
   }
@@ -142,7 +146,7 @@ std::vector<std::string> compare_adapters(const Plan& plan, const SessionOutcome
 std::string sum_up(const SessionOutcome& outcome, const std::vector<std::string>& results) {
   const auto same = [&](const std::string& result) { return result == results.front(); };
   if (std::ranges::all_of(results, same))
-    return fmt::format("{} on all {} adapters", results.front(), results.size());
+    return fmt::format("{} on all {}", results.front(), counted(results.size(), "adapter"));
   std::string text;
   for (size_t i = 0; i < results.size(); ++i)
     text += fmt::format("{}adapter {} ({}): {}", i == 0 ? "" : "; ", i + 1,

@@ -165,7 +165,7 @@ class SeveralDevices(Cli):
         """Both results equal the reference, and clients of one submit between submissions of the other, again and again."""
         done = self.run_tool("run", "--size", "384x256", "--mode", "sim", *self.TWO, "--trace", "t.txt")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(done.stdout.splitlines()[-1], "result: identical to CPU reference on all 2 adapters")
+        self.assertIn("result: identical to CPU reference on all 2 adapters", done.stdout.splitlines())
         self.assertRegex(done.stdout, r"(?m)^ +1: softgpu +\d+ packets, \d+ evictions, .*; identical to CPU reference$")
         text = (self.folder / "t.txt").read_text()
         adapter_of = dict(re.findall(r'object_name id=(\d+) name="adapter (\d) client \d+" class=2', text))

@@ -19,8 +19,8 @@ class Fuzz(Cli):
 
     def test_a_mutant_is_found_made_small_and_replayed(self):
         fault = self.choose_fault("render_trusts")
-        done = self.run_tool("fuzz", MUTANT, *fault, "--seeds", "1..20", "--steps", "120", "--out", "found", "--junit", "junit.xml",
-                             "--sarif", "findings.sarif")
+        done = self.run_tool("fuzz", MUTANT, *fault, "--seeds", "1..20", "--steps", "120", "--out", "found", "--junit=junit.xml",
+                             "--sarif=findings.sarif")
         self.assertIn(done.returncode, (1, 3), done.stdout + done.stderr)
         files = sorted((self.folder / "found").glob("*.fuzz"))
         self.assertTrue(files, done.stdout)
@@ -45,13 +45,13 @@ class Fuzz(Cli):
                  for jobs in ("1", "3")]
         # Seeds end in another order with several processes; what comes of them all does not.
         self.assertEqual(*([line for line in text.splitlines() if not line.startswith("seed ")] for text in lines))
-        self.assertRegex(lines[0], r"problems$")
+        self.assertRegex(lines[0], r"problems?$")
 
     def test_a_driver_that_does_not_come_back(self):
         done = self.run_tool("fuzz", MUTANT, *self.choose_fault("render_spins"), "--seeds", "1..3", "--steps", "60", "--timeout", "2", "--tries",
                              "4", "--out", "found")
         self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"(?m)^hang in DxgkDdiRender: \d seeds")
+        self.assertRegex(done.stdout, r"(?m)^hang in DxgkDdiRender: \d seeds?")
 
     def test_bad_input(self):
         (self.folder / "text.sys").write_text("not a driver")
@@ -63,8 +63,7 @@ class Fuzz(Cli):
                                  (("fuzz", "softgpu", "--replay", "missing"), "missing"),
                                  (("fuzz", "softgpu", "--replay", "bad.fuzz"), "line 3"),
                                  (("fuzz", "softgpu", "--device", "none"), "softgpu"),
-                                 (("fuzz", "softgpu", "--sarif", "no/such/file"), "no/such"),
-                                 (("fuzz", "softgpu", "--sarif", "-", "--junit", "-"), "stdout")):
+                                 (("fuzz", "softgpu", "--sarif", "--junit"), "stdout")):
             with self.subTest(arguments=arguments):
                 before = self.files()
                 done = self.run_tool(*arguments)

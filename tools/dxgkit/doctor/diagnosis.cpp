@@ -162,6 +162,8 @@ void run_entry(const nt::KernelConfig& config, Diagnosis& out) {
     std::string message;
     const auto driver = port::Driver::load(kernel, findings, source, &message);
     out.accepted = driver.has_value();
+    out.unloadable =
+        !out.accepted && driver.error() == Status::kInvalidImageFormat && findings.total() == 0;
     if (!out.accepted) {
       out.refusal = message.empty()
                         ? fmt::format("loading failed with {}", status_name(driver.error()))
@@ -195,16 +197,8 @@ std::expected<Diagnosis, std::string> diagnose(const std::string& path,
       read_image_facts(std::as_bytes(std::span(file->data(), file->size())));
   if (!facts.has_value())
     return std::unexpected(fmt::format("{}: not a driver: {}", path, facts.error()));
-  if (!facts->native) {
-    return std::unexpected(
-        fmt::format("{}: not a driver: it is made for the {} subsystem, drivers for native", path,
-                    facts->subsystem));
-  }
-  if (facts->entry == 0) {
-    return std::unexpected(
-        fmt::format("{}: not a driver: it has no {}", path,
-                    facts->form == ImageFacts::Form::kElf ? "DriverEntry" : "entry point"));
-  }
+  if (const auto why = no_driver(*facts))
+    return std::unexpected(fmt::format("{}: not a driver: {}", path, *why));
   Diagnosis out;
   out.path = path;
   out.kind = "none";
@@ -212,7 +206,8 @@ std::expected<Diagnosis, std::string> diagnose(const std::string& path,
   for (const ImageImport& import : out.image.imports)
     out.imports.push_back(diagnose_import(import));
   if (!out.image.runs_here) {
-    out.refusal = fmt::format("It is built for {}; this host runs x64 drivers.", out.image.machine);
+    out.unloadable = true;
+    out.refusal = built_for_another_machine(out.image);
     return out;
   }
   run_entry(config, out);

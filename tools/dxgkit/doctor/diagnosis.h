@@ -37,6 +37,7 @@ struct Diagnosis {
   ImageFacts image;
   std::vector<ImportDiagnosis> imports;
   bool entered = false;                 // DriverEntry was called
+  bool unloadable = false;              // no kernel can load the file: bad input
   bool accepted = false;                // DriverEntry and DxgkInitialize succeeded
   std::string refusal;                  // one sentence, unless accepted
   std::string kind;                     // "full", "render-only", "display-only", "none"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/spelling.h"
 #include "tools/dxgkit/doctor/diagnosis.h"
 
 namespace dxgkit::tool {
@@ -49,14 +50,14 @@ std::string to_text(const Diagnosis& d) {
     add("  exceptions  {}\n",
         image.exception_entries == 0
             ? "no unwind data: __try would not work"
-            : fmt::format("unwind data of {} functions", image.exception_entries));
+            : fmt::format("unwind data of {}", counted(image.exception_entries, "function")));
     add("  signature   {}; control-flow guard {}\n",
         image.is_signed ? "present, not checked" : "none",
         image.guarded ? "asked for" : "not asked for");
   }
   add("  relocations {}\n", image.relocatable ? fmt::format("{}", image.relocations) : "stripped");
   if (image.delay_imports != 0)
-    add("  late        {} libraries loaded late\n", image.delay_imports);
+    add("  late        {} loaded late\n", counted(image.delay_imports, "library", "libraries"));
   for (const std::string& oddity : image.oddities) add("  odd         {}\n", oddity);
 
   add("\nkind: {}", d.kind);
@@ -106,9 +107,11 @@ std::string to_text(const Diagnosis& d) {
     add("\nfindings: {}\n", d.findings.size());
     for (const verifier::Finding& finding : d.findings) add("{}", verifier::to_text(finding));
   }
-  add("\n{}\n", d.can_start() ? "It can be started: `dxgkit verify` does so and exercises it."
-                : d.accepted  ? "It was accepted, but broke a rule on the way: see the findings."
-                              : "It cannot be started: " + d.refusal);
+  add("\nverdict: {}\n",
+      d.can_start()  ? "it can be started; `dxgkit verify` does so and exercises it"
+      : d.accepted   ? "it was accepted, but broke a rule on the way: see the findings"
+      : d.unloadable ? "it cannot be loaded: " + d.refusal
+                     : "it cannot be started: " + d.refusal);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/doctor/diagnosis.h"
 #include "tools/dxgkit/driver_path.h"
+#include "tools/dxgkit/files.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/last_words.h"
 
@@ -19,18 +20,13 @@ constexpr int kEntryMsMax = 30'000;
 }  // namespace
 
 int doctor_command(const std::string& driver, const std::optional<std::string>& registry,
-                   bool json) {
+                   const Reports& reports) {
   const std::expected<std::string, std::string> path = find_driver(driver);
-  if (!path.has_value()) {
-    fmt::print(stderr, "dxgkit: {}\n", path.error());
-    return kExitBadInput;
-  }
+  if (!path.has_value()) return bad_input(path.error());
+  if (const int code = reports.check(); code != kExitDone) return code;
   const std::expected<nt::KernelConfig, std::string> config =
       read_kernel_config(registry, /*special_pool=*/false, /*trace_imports=*/false);
-  if (!config.has_value()) {
-    fmt::print(stderr, "dxgkit: {}\n", config.error());
-    return kExitBadInput;
-  }
+  if (!config.has_value()) return bad_input(config.error());
   LastWords words;
   const auto cut_short = [&](const std::string& how) {
     const Problem problem = words.of(0, fmt::format("dxgkit: {}: The driver", *path), how);
@@ -41,17 +37,14 @@ int doctor_command(const std::string& driver, const std::optional<std::string>& 
       [&](Heartbeat&) {
         words.listen(0, 0);
         const std::expected<Diagnosis, std::string> diagnosis = diagnose(*path, *config);
-        if (!diagnosis.has_value()) {
-          fmt::print(stderr, "dxgkit: {}\n", diagnosis.error());
-          return kExitBadInput;
-        }
-        if (json) {
-          fmt::print(
-              "{}\n",
-              to_json(*diagnosis).dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
-        } else {
-          fmt::print("{}", to_text(*diagnosis));
-        }
+        if (!diagnosis.has_value()) return bad_input(diagnosis.error());
+        const std::string json =
+            to_json(*diagnosis).dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+        if (!write_output(reports.json, json + "\n")) return kExitNotWritten;
+        if (!reports.on_stdout()) say(stdout, "{}", to_text(*diagnosis));
+        // As every other command says it.
+        if (diagnosis->unloadable)
+          return bad_input(fmt::format("{}: {}", *path, diagnosis->refusal));
         return diagnosis->can_start() ? kExitDone : kExitFailed;
       },
       kEntryMsMax);
@@ -63,13 +56,14 @@ int doctor_command(const std::string& driver, const std::optional<std::string>& 
                  kEntryMsMax / 1000);
       return kExitFailed;
     case ChildEnd::Kind::kKilled:
-      if (end.code == SIGPIPE) return kExitFailed;  // the reader of the output has ended
+      if (end.code == SIGPIPE) return kExitNotWritten;  // the reader of the output has ended
       return cut_short(fmt::format("it ended by signal {}", end.code));
     case ChildEnd::Kind::kLeft:
       return cut_short(fmt::format("it ended itself with exit code {}", end.code));
+    case ChildEnd::Kind::kInterrupted:  // doctor does not catch interrupts
+      return kExitInterrupted;
     case ChildEnd::Kind::kNotStarted:
-      fmt::print(stderr, "dxgkit: a child process could not be started\n");
-      return kExitFailed;
+      return bad_input("a child process could not be started");
   }
   return kExitFailed;
 }

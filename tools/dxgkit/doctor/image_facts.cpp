@@ -346,4 +346,19 @@ std::expected<ImageFacts, std::string> read_image_facts(std::span<const std::byt
   return std::unexpected(file.empty() ? "it is empty" : "it is neither a PE nor an ELF file");
 }
 
+std::optional<std::string> no_driver(const ImageFacts& facts) {
+  if (!facts.native) {
+    return fmt::format("it is made for the {} subsystem, drivers for native", facts.subsystem);
+  }
+  if (facts.entry == 0) {
+    return fmt::format("it has no {}",
+                       facts.form == ImageFacts::Form::kElf ? "DriverEntry" : "entry point");
+  }
+  return std::nullopt;
+}
+
+std::string built_for_another_machine(const ImageFacts& facts) {
+  return fmt::format("it is built for {}; this host runs x64 drivers", facts.machine);
+}
+
 }  // namespace dxgkit::tool

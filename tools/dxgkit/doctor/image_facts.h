@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,5 +46,10 @@ struct ImageFacts {
 /// Reads the facts. Pure; it never reads outside `file`. The error is one sentence without a path:
 /// not a PE or ELF image at all, or headers that end early.
 std::expected<ImageFacts, std::string> read_image_facts(std::span<const std::byte> file);
+
+/// Why an image is no driver at all, as a clause: made for another subsystem, or without an entry.
+std::optional<std::string> no_driver(const ImageFacts& facts);
+/// The clause for an image that is not for this host (runs_here is false).
+std::string built_for_another_machine(const ImageFacts& facts);
 
 }  // namespace dxgkit::tool

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/spelling.h"
 #include "runtime/runtime.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/evict/generate.h"
@@ -29,14 +30,13 @@ int print_trace(const std::string& family, uint64_t seed) {
       names += names.empty() ? "" : ", ";
       names += known.name;
     }
-    fmt::print(stderr, "dxgkit: '{}' is no family of traces; there are {}\n", family, names);
-    return kExitBadInput;
+    const auto name_of = [](const evict::Family& known) -> std::string_view { return known.name; };
+    return bad_input(fmt::format("'{}' is no family of traces; there are {}{}", family, names,
+                                 did_you_mean(family, evict::families(), name_of)));
   }
   const std::string text = evict::to_text(*trace, fmt::format("{}, seed {}", family, seed));
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (written && std::fflush(stdout) == 0) return kExitDone;
-  fmt::print(stderr, "dxgkit: cannot write the trace\n");
-  return kExitFailed;
+  say(stdout, "{}", text);
+  return kExitDone;
 }
 
 PolicyRun timed_run(const Trace& trace, uint64_t capacity_bytes) {
@@ -56,24 +56,19 @@ double ratio(uint64_t a, uint64_t b) {
 }  // namespace
 
 int evict_bench_command(const EvictBenchOptions& options) {
+  if (const int code = options.reports.check(); code != kExitDone) return code;
   if (!options.generate.empty()) return print_trace(options.generate, options.seed);
   const auto text = read_file(options.trace);
-  if (!text.has_value()) {
-    fmt::print(stderr, "dxgkit: {}\n", text.error());
-    return kExitBadInput;
-  }
+  if (!text.has_value()) return bad_input(text.error());
   const auto trace = evict::parse_trace(*text);
-  if (!trace.has_value()) {
-    fmt::print(stderr, "dxgkit: {}: {}\n", options.trace, trace.error());
-    return kExitBadInput;
-  }
+  if (!trace.has_value()) return bad_input(fmt::format("{}: {}", options.trace, trace.error()));
   const uint64_t capacity = evict::capacity_of(*trace, options.oversubscription);
   const uint64_t bound = evict::bound_bytes(*trace, capacity);
   const uint64_t lru = evict::lru_bytes(*trace, capacity);
   const uint64_t foreseen = evict::foreseen_bytes(*trace, capacity);
   const uint64_t popular = evict::popular_bytes(*trace, capacity);
   const PolicyRun run = timed_run(*trace, capacity);
-  if (options.json) {
+  if (options.reports.json.has_value()) {
     nlohmann::ordered_json out;
     out["page_in_bytes"] = run.page_in_bytes;
     out["lru_bytes"] = lru;
@@ -91,12 +86,13 @@ int evict_bench_command(const EvictBenchOptions& options) {
     out["submissions"] = trace->submissions.size();
     out["uses"] = run.uses;
     out["decisions"] = run.decisions;
-    fmt::print("{}\n", out.dump(2));
-    return kExitDone;
+    if (!write_output(options.reports.json, out.dump(2) + "\n")) return kExitNotWritten;
+    if (options.reports.on_stdout()) return kExitDone;
   }
-  fmt::print("{} allocations, {} bytes; {} submissions of {} processes; {} bytes of memory\n",
-             trace->bytes.size(), trace->total_bytes(), trace->submissions.size(), trace->processes,
-             capacity);
+  fmt::print("{}, {} bytes; {} of {}; {} bytes of memory\n",
+             counted(trace->bytes.size(), "allocation"), trace->total_bytes(),
+             counted(trace->submissions.size(), "submission"),
+             counted(trace->processes, "process", "processes"), capacity);
   const auto line = [&](const char* name, uint64_t bytes) {
     fmt::print("{:<8} {:>20} bytes paged in", name, bytes);
     if (bound != 0) fmt::print("  {:.3f} of the bound", ratio(bytes, bound));
@@ -107,8 +103,9 @@ int evict_bench_command(const EvictBenchOptions& options) {
   line("popular", popular);
   line("foreseen", foreseen);
   line("bound", bound);
-  fmt::print("{} victims at {:.0f} ns, {} uses at {:.0f} ns\n", run.decisions,
-             ratio(run.decision_ns, run.decisions), run.uses, ratio(run.use_ns, run.uses));
+  fmt::print("{} at {:.0f} ns, {} at {:.0f} ns\n", counted(run.decisions, "victim"),
+             ratio(run.decision_ns, run.decisions), counted(run.uses, "use"),
+             ratio(run.use_ns, run.uses));
   return kExitDone;
 }
 

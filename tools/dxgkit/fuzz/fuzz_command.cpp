@@ -8,11 +8,15 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 #include <utility>
 
+#include "base/spelling.h"
+#include "runtime/interrupt.h"
 #include "sim/process_pool.h"
+#include "tools/dxgkit/command_line.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
@@ -85,6 +89,10 @@ class Fuzzer {
   void make_small(Group& group);
   bool write_reproducer(Group& group);
   int finish();
+  bool write_reports() const;
+  int code() const;
+  /// Empty, or how far it had got when the user ended it.
+  std::string interrupted() const;
   std::string options_text() const;
   uint64_t first_seed() const { return options_.seconds.has_value() ? 1 : options_.seeds.first; }
 
@@ -97,6 +105,8 @@ class Fuzzer {
   std::map<std::string, Group> groups_;
   uint64_t ended_ = 0, bad_ = 0;
   hostile::Counts counts_;
+  bool interrupted_ = false;  // as it was when the outputs were begun
+  std::FILE* const out_ = options_.reports.text_stream();
 };
 
 std::string Fuzzer::options_text() const {
@@ -170,8 +180,8 @@ void Fuzzer::take(uint64_t seed, const FuzzOutcome& outcome) {
     if (!std::exchange(seen[problem.key], true)) {
       Group& group = groups_[problem.key];
       if (group.seeds++ == 0) {
-        fmt::print("seed {}: {}\n", seed, problem.key);
-        std::fflush(stdout);
+        fmt::print(out_, "seed {}: {}\n", seed, problem.key);
+        std::fflush(out_);
       }
       // The lowest, whatever order workers end in.
       if (group.seeds == 1 || seed < group.first_seed) {
@@ -223,7 +233,8 @@ void Fuzzer::make_small(Group& group) {
   };
   const FuzzPlan whole = FuzzPlan::draw(group.first_seed, options_.steps);
   group.least = whole;
-  if (!still(whole)) return;  // it does not repeat alone, so the whole seed is the reproducer
+  if (runtime::interrupted() || !still(whole))
+    return;  // it does not repeat alone, so the whole seed is the reproducer
   const fuzz::Minimised least = fuzz::minimise(whole, still, options_.tries);
   group.least = least.plan;
   group.tries = least.tries + 1;
@@ -242,7 +253,7 @@ bool Fuzzer::write_reproducer(Group& group) {
     group.file = fmt::format("{}-{}.fuzz", stem, more);
   }
   const std::string log_path = group.file + ".calls";
-  run_apart(group.least, log_path);
+  run_apart(group.least, log_path);  // after an interrupt: nothing, so the calls are left out
   std::string text = fmt::format("# {}\n# dxgkit fuzz {} --replay {}\n", group.problem.key,
                                  options_text(), shell_quoted(group.file));
   text += fuzz::to_text(group.least);
@@ -251,6 +262,7 @@ bool Fuzzer::write_reproducer(Group& group) {
   std::filesystem::remove(log_path, error);
   size_t lines = 0;
   for (const std::string* part : {&finding, &calls}) {
+    if (part == &calls && calls.empty()) break;
     text +=
         part == &calls ? "#\n# The calls, before they are made and as they came back:\n" : "#\n";
     for (size_t at = 0; at < part->size() && lines < kCallsShown; ++lines) {
@@ -274,37 +286,88 @@ int worst(const std::map<std::string, Group>& groups) {
   return code;
 }
 
-int Fuzzer::finish() {
-  fmt::print("{} seeds, {} of them not clean; {} calls of {} processes, {} succeeded, {} blocked\n",
-             ended_, bad_, counts_.calls, counts_.processes, counts_.succeeded, counts_.blocked);
+std::string Fuzzer::interrupted() const {
+  if (!interrupted_) return {};
+  const std::string done = counted(ended_, "seed");
+  return options_.seconds.has_value()
+             ? fmt::format("after {}", done)
+             : fmt::format("after {} of {}", ended_,
+                           counted(options_.seeds.last - options_.seeds.first + 1, "seed"));
+}
+
+/// False: one could not be written.
+bool Fuzzer::write_reports() const {
   std::vector<verifier::Finding> findings;
   std::vector<verifier::JunitCase> cases;
-  verifier::ReportedRun run{
-      .driver = options_.driver, .command = "dxgkit fuzz " + options_text(), .notes = {}};
+  verifier::ReportedRun run{.driver = options_.driver,
+                            .command = "dxgkit fuzz " + options_text(),
+                            .ended = !interrupted_,
+                            .notes = {}};
+  nlohmann::ordered_json problems = nlohmann::ordered_json::array();
   for (const auto& [key, group] : groups_) {
-    fmt::print("{}: {} seeds, the first {}; {} steps in {}\n", key, group.seeds, group.first_seed,
-               group.least.steps.size(), group.file);
     findings.push_back(group.problem.finding);
-    cases.push_back(
-        {.name = key,
-         .outcome = verifier::JunitCase::Outcome::kFailed,
-         .message = group.problem.finding.actual,
-         .text = verifier::to_text(group.problem.finding) + "reproducer: " + group.file});
+    const std::string from = group.file.empty() ? "" : "reproducer: " + group.file;
+    cases.push_back({.name = key,
+                     .outcome = verifier::JunitCase::Outcome::kFailed,
+                     .message = group.problem.finding.actual,
+                     .text = verifier::to_text(group.problem.finding) + from});
+    problems.push_back(
+        {{"key", key},
+         {"seeds", group.seeds},
+         {"first_seed", group.first_seed},
+         {"steps", group.least.steps.size()},
+         {"reproducer", group.file},
+         {"finding", nlohmann::ordered_json::parse(verifier::to_json(group.problem.finding),
+                                                   nullptr, false)}});
   }
   cases.push_back({.name = "seeds",
                    .outcome = ended_ == 0 ? verifier::JunitCase::Outcome::kSkipped
                                           : verifier::JunitCase::Outcome::kPassed,
-                   .message = fmt::format("{} seeds", ended_),
+                   .message = counted(ended_, "seed"),
                    .text = {}});
+  if (const std::string how_far = interrupted(); !how_far.empty()) {
+    run.notes.push_back(fmt::format("Interrupted by the user {}.", how_far));
+    cases.push_back(verifier::interrupted_case(how_far));
+  }
   const verifier::SituationReport reached(*situations_);
   std::ranges::move(situation_cases(reached), std::back_inserter(cases));
-  fmt::print("{}\n{}\n", situations_text(reached),
-             groups_.empty() ? "clean" : fmt::format("{} problems", groups_.size()));
-  bool written = write_output(options_.sarif, verifier::to_sarif(findings, run));
-  written =
-      write_output(options_.junit, verifier::to_junit("dxgkit fuzz " + options_.driver, cases)) &&
-      written;
-  return written ? worst(groups_) : std::max(kExitFailed, worst(groups_));
+  const nlohmann::ordered_json all{{"driver", options_.driver},
+                                   {"command", run.command},
+                                   {"interrupted", interrupted()},
+                                   {"exit_code", code()},
+                                   {"seeds", ended_},
+                                   {"seeds_not_clean", bad_},
+                                   {"problems", problems},
+                                   {"situations", situations_json(reached)}};
+  const Reports& reports = options_.reports;
+  bool written = write_output(
+      reports.json, all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  written = write_output(reports.sarif, verifier::to_sarif(findings, run)) && written;
+  return write_output(reports.junit, verifier::to_junit("dxgkit fuzz " + options_.driver, cases)) &&
+         written;
+}
+
+int Fuzzer::code() const { return interrupted_ ? kExitInterrupted : worst(groups_); }
+
+int Fuzzer::finish() {
+  interrupted_ = runtime::interrupted();
+  fmt::print(out_, "{}, {} of them not clean; {} of {}, {} succeeded, {} blocked\n",
+             counted(ended_, "seed"), bad_, counted(counts_.calls, "call"),
+             counted(counts_.processes, "process", "processes"), counts_.succeeded,
+             counts_.blocked);
+  for (const auto& [key, group] : groups_) {
+    fmt::print(out_, "{}: {}, the first {}; {} in {}\n", key, counted(group.seeds, "seed"),
+               group.first_seed, counted(group.least.steps.size(), "step"), group.file);
+  }
+  const std::string sums = groups_.empty() ? "clean" : counted(groups_.size(), "problem");
+  fmt::print(out_, "{}\n", situations_text(verifier::SituationReport(*situations_)));
+  if (interrupted_) {
+    fmt::print(out_, "interrupted {}: {}\n", interrupted(),
+               groups_.empty() ? "no problem so far" : sums);
+  } else {
+    fmt::print(out_, "{}\n", sums);
+  }
+  return write_reports() ? code() : kExitNotWritten;
 }
 
 int Fuzzer::run() {
@@ -316,27 +379,33 @@ int Fuzzer::run() {
     written = write_reproducer(group) && written;
   }
   const int code = finish();
-  return written ? code : std::max(code, kExitFailed);
+  return written ? code : kExitNotWritten;
 }
 
 int Fuzzer::replay(const FuzzPlan& plan) {
   FuzzOutcome outcome;
   if (options_.in_process) {
-    outcome = fuzz::run_plan(setting_, plan, [](const std::string& line) {
-      fmt::print("{}\n", line);
-      std::fflush(stdout);
+    outcome = fuzz::run_plan(setting_, plan, [this](const std::string& line) {
+      say(out_, "{}\n", line);
+      std::fflush(out_);
     });
   } else {
-    outcome = run_apart(plan, "/dev/stdout");
+    outcome = run_apart(plan, out_ == stdout ? "/dev/stdout" : "/dev/stderr");
     if (!broken_around_it_.empty()) return bad_input(broken_around_it_);
   }
   for (const Problem& problem : outcome.problems) {
-    fmt::print("{}\n{}", problem.key, verifier::to_text(problem.finding));
+    fmt::print(out_, "{}\n{}", problem.key, verifier::to_text(problem.finding));
     Group& group = groups_[problem.key];
     group.problem = problem;
+    group.least = plan;
+    group.file = *options_.replay;
   }
-  fmt::print("{}\n", groups_.empty() ? "clean" : fmt::format("{} problems", groups_.size()));
-  return worst(groups_);
+  interrupted_ = runtime::interrupted();
+  fmt::print(out_, "{}\n",
+             interrupted_      ? "interrupted"
+             : groups_.empty() ? "clean"
+                               : counted(groups_.size(), "problem"));
+  return write_reports() ? code() : kExitNotWritten;
 }
 
 }  // namespace
@@ -346,7 +415,8 @@ void add_fuzz(CLI::App& app, FuzzOptions& options) {
       "fuzz", "hostile processes and a failing device around a driver, seed by seed");
   fuzz->footer(
       "Each seed is one to three processes that make any D3DKMT call in any order, in simulation. "
-      "Exit codes: 0 clean, 1 findings, 2 bad input, 3 Windows would have stopped, 4 a hang.");
+      "Exit codes: 0 clean, 1 findings, 2 bad input, 3 Windows would have stopped, 4 a hang, "
+      "5 an output could not be written, 130 interrupted.");
   fuzz->add_option("DRIVER", options.driver, "softgpu, or the path of a driver (.sys or .so)")
       ->required();
   const auto parsed = [](auto parse, auto store) {
@@ -395,19 +465,14 @@ void add_fuzz(CLI::App& app, FuzzOptions& options) {
       ->type_name("FILE");
   fuzz->add_flag("--in-process", options.in_process,
                  "with --replay: run the driver in this process, for a debugger");
-  fuzz->add_option("--sarif", options.sarif, "write the findings as SARIF 2.1.0 (- for stdout)");
-  fuzz->add_option("--junit", options.junit, "write what was found as JUnit XML (- for stdout)");
+  add_reports(fuzz, options.reports, "the problems as JSON", "the findings as SARIF 2.1.0",
+              "the problems as JUnit XML");
 }
 
 int fuzz_command(const FuzzOptions& options) {
-  const auto driver_path = find_driver(options.driver);
+  const auto driver_path = find_loadable_driver(options.driver);
   if (!driver_path.has_value()) return bad_input(driver_path.error());
-  for (const auto& path : {options.sarif, options.junit}) {
-    if (!path.has_value() || *path == "-") continue;
-    if (const auto writable = check_writable(*path); !writable) return bad_input(writable.error());
-  }
-  if (options.sarif == "-" && options.junit == "-")
-    return bad_input("only one of --sarif and --junit can go to stdout");
+  if (const int code = options.reports.check(); code != kExitDone) return code;
   FuzzSetting setting;
   setting.driver_path = *driver_path;
   setting.device = options.device;
@@ -432,6 +497,7 @@ int fuzz_command(const FuzzOptions& options) {
       return bad_input(fmt::format("{}: {}", *options.replay, parsed.error()));
     plan = std::move(*parsed);
   }
+  if (!options.in_process) runtime::catch_interrupts();
   Fuzzer fuzzer(options, std::move(setting));
   if (const auto why = fuzzer.probe()) return bad_input(*why);
   return options.replay.has_value() ? fuzzer.replay(plan) : fuzzer.run();

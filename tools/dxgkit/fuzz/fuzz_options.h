@@ -22,7 +22,7 @@ struct FuzzOptions {
   uint32_t tries = 400;             // to make a reproducer smaller, at most
   std::string out = "dxgkit-fuzz";  // made when there is a file to put there
   std::optional<std::string> replay;
-  std::optional<std::string> sarif, junit;  // a path, or "-" for stdout
+  Reports reports;
   bool special_pool = false, in_process = false;
 };
 

@@ -1,9 +1,13 @@
 #include "tools/dxgkit/sim/arguments.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
+#include "base/spelling.h"
 #include "sim/fault_plan.h"
+#include "tools/dxgkit/command_line.h"
 #include "tools/dxgkit/options.h"
 
 namespace dxgkit::tool {
@@ -55,8 +59,14 @@ void add_worlds(CLI::App* command, Worlds& worlds) {
             worlds.canary = static_cast<sim::Canary>(found - sim::kCanaryNames.begin());
           },
           "a bug on purpose, to see the checks find it")
-      ->check(CLI::IsMember(
-          std::vector<std::string>(sim::kCanaryNames.begin(), sim::kCanaryNames.end())));
+      ->check([](const std::string& name) -> std::string {
+        if (std::ranges::find(sim::kCanaryNames, name) != sim::kCanaryNames.end()) return {};
+        std::string known;
+        for (const std::string_view one : sim::kCanaryNames)
+          known += fmt::format("{}{}", known.empty() ? "" : ", ", one);
+        return fmt::format("'{}' is no such bug; there are {}{}", name, known,
+                           did_you_mean(name, sim::kCanaryNames));
+      });
 }
 
 /// "2/8".
@@ -105,6 +115,7 @@ void add_simulation(CLI::App& app, SimArguments& arguments) {
       ->capture_default_str();
   run->add_option("--db", options.db, "keep what came of each seed (SQLite)")->type_name("FILE");
   run->add_flag("--quiet", options.quiet, "no progress");
+  add_reports(run, options.reports, "numbers and failures as JSON");
 
   CLI::App* replay = app.add_subcommand("replay", "one seed of sim again, byte for byte");
   replay->add_option("SEED", arguments.replay.seed)->required();

@@ -11,6 +11,7 @@
 #include "runtime/runtime.h"
 #include "tools/dxgkit/child.h"
 #include "tools/dxgkit/driver_path.h"
+#include "tools/dxgkit/shared.h"
 #include "verifier/findings.h"
 
 namespace dxgkit::tool {
@@ -19,7 +20,12 @@ namespace {
 constexpr int kEntryMsMost = 30'000;
 enum Answer { kFirst = 0, kSecond = 1, kNotLoaded = 2 };
 
-int look_at(const std::string& path) {
+/// Of the process that looks.
+struct Refusal {
+  char text[1024] = {};
+};
+
+int look_at(const std::string& path, Refusal& refusal) {
   int answer = kNotLoaded;
   const std::unique_ptr<runtime::Runtime> runtime = runtime::make_sim_runtime({});
   runtime->run_main([&] {
@@ -30,7 +36,7 @@ int look_at(const std::string& path) {
     const auto driver = port::Driver::load(
         kernel, findings, {.name = "driver", .path = path, .entry = nullptr}, &message);
     if (!driver.has_value()) {
-      fmt::print(stderr, "dxgkit: {}: {}\n", path, message);
+      message.copy(refusal.text, sizeof refusal.text - 1);
       return;
     }
     answer = (*driver)->interface_version() >= DXGKDDI_INTERFACE_VERSION_WDDM2_0 ? kSecond : kFirst;
@@ -42,11 +48,16 @@ int look_at(const std::string& path) {
 
 std::expected<DriverOfWorlds, std::string> driver_of(const std::string& driver) {
   if (driver.empty() || driver == kBuiltInDriver) return DriverOfWorlds{};
-  auto path = find_driver(driver);
+  auto path = find_loadable_driver(driver);
   if (!path.has_value()) return std::unexpected(path.error());
-  const ChildEnd end = run_in_child([&](Heartbeat&) { return look_at(*path); }, kEntryMsMost);
-  if (end.kind != ChildEnd::Kind::kExited || end.code == kNotLoaded)
-    return std::unexpected(fmt::format("{}: it cannot be loaded", *path));
+  const Shared<Refusal> refusal;
+  const ChildEnd end =
+      run_in_child([&](Heartbeat&) { return look_at(*path, *refusal); }, kEntryMsMost);
+  if (end.kind != ChildEnd::Kind::kExited || end.code == kNotLoaded) {
+    const std::string why = refusal->text;
+    return std::unexpected(
+        fmt::format("{}: {}", *path, why.empty() ? "its process ended while it was loaded" : why));
+  }
   return DriverOfWorlds{*path,
                         end.code == kSecond ? sim::DriverFace::kSecond : sim::DriverFace::kFirst};
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/spelling.h"
 #include "tools/dxgkit/child.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/options.h"
@@ -114,10 +115,7 @@ int run_gdb(const ReplayOptions& options, uint64_t event) {
 
 int replay_command(const ReplayOptions& options) {
   const auto driver = driver_of(options.worlds.driver);
-  if (!driver.has_value()) {
-    fmt::print(stderr, "dxgkit: {}\n", driver.error());
-    return kExitBadInput;
-  }
+  if (!driver.has_value()) return bad_input(driver.error());
   sim::SeedOptions one = options_of(options.worlds, *driver, options.seed);
   uint64_t event = 0;
   if (options.until.has_value()) {
@@ -146,10 +144,7 @@ int replay_command(const ReplayOptions& options) {
   }
   if (options.db.has_value()) {
     const auto results = Results::open(*options.db);
-    if (!results.has_value()) {
-      fmt::print(stderr, "dxgkit: {}\n", results.error());
-      return kExitBadInput;
-    }
+    if (!results.has_value()) return bad_input(results.error());
     bool found = false, same = false;
     static_cast<void>(results->each([&](const sim::SeedResult& kept) {
       if (kept.seed != options.seed) return;
@@ -166,10 +161,7 @@ int replay_command(const ReplayOptions& options) {
 
 int shrink_command(const ShrinkOptions& options) {
   const auto driver = driver_of(options.worlds.driver);
-  if (!driver.has_value()) {
-    fmt::print(stderr, "dxgkit: {}\n", driver.error());
-    return kExitBadInput;
-  }
+  if (!driver.has_value()) return bad_input(driver.error());
   // Each try runs in a process of its own; its failure comes back in shared memory.
   constexpr size_t kTextMost = 4096;
   void* const shared =
@@ -212,19 +204,19 @@ int shrink_command(const ShrinkOptions& options) {
   Worlds smaller = options.worlds;
   smaller.changes = shrunk.changes;
   sim::SeedOptions one = options_of(smaller, *driver, options.seed);
-  fmt::print("{} tries; it still says: {}\n  the world: {}\n  replay: dxgkit replay {}{}\n",
-             shrunk.tries, failure_of(shrunk.changes), sim::WorldPlan::draw(one).describe(),
-             options.seed, smaller.as_options());
+  fmt::print("{}; it still says: {}\n  the world: {}\n  replay: dxgkit replay {}{}\n",
+             counted(shrunk.tries, "try", "tries"), failure_of(shrunk.changes),
+             sim::WorldPlan::draw(one).describe(), options.seed, smaller.as_options());
   munmap(shared, kTextMost);
   return kExitFailed;
 }
 
 int diff_command(const std::string& a, const std::string& b) {
   const auto one = read_file(a), other = read_file(b);
-  for (const auto* const each : {&one, &other}) {
-    if (each->has_value()) continue;
-    fmt::print(stderr, "dxgkit: {}\n", each->error());
-    return kExitBadInput;
+  for (const auto& [path, text] : {std::pair(&a, &one), std::pair(&b, &other)}) {
+    if (!text->has_value()) return bad_input(text->error());
+    if (const auto why = not_text(**text))
+      return bad_input(fmt::format("{}: {} (write one with --trace FILE.txt)", *path, *why));
   }
   const std::optional<Divergence> found = diverge(*one, *other);
   if (!found.has_value()) {

@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/spelling.h"
+#include "runtime/interrupt.h"
 #include "sim/process_pool.h"
+#include "tools/dxgkit/files.h"
 #include "tools/dxgkit/options.h"
 #include "tools/dxgkit/sim/driver_face.h"
 #include "tools/dxgkit/sim/results.h"
@@ -41,8 +45,8 @@ class Progress {
     const size_t full = count_ == 0 ? kBar : kBar * report.ended / count_;
     std::string line(full, '#');
     line.resize(kBar, '.');
-    line = fmt::format("[{}] {} of {} seeds, {} failed, {:.0f}/s", line, report.ended, count_,
-                       report.failures.size(), rate);
+    line = fmt::format("[{}] {} of {}, {} failed, {:.0f}/s", line, report.ended,
+                       counted(count_, "seed"), report.failures.size(), rate);
     if (report.ended != 0 && report.ended < count_)
       line +=
           fmt::format(", {} left", time_text(static_cast<double>(count_ - report.ended) / rate));
@@ -64,9 +68,28 @@ class Progress {
   size_t wide_ = 0;
 };
 
-void print_failure(const sim::SeedFailure& failure) {
-  fmt::print("seed {}: {}\n  replay: {}\n", failure.seed, failure.what, failure.replay);
-  std::fflush(stdout);
+void print_failure(std::FILE* out, const sim::SeedFailure& failure) {
+  fmt::print(out, "seed {}: {}\n  replay: {}\n", failure.seed, failure.what, failure.replay);
+  std::fflush(out);
+}
+
+std::string json_text(const sim::SeedsReport& report, const SimOptions& options, uint64_t count,
+                      const std::string& how_far) {
+  nlohmann::ordered_json failures = nlohmann::ordered_json::array();
+  for (const sim::SeedFailure& failure : report.failures)
+    failures.push_back(
+        {{"seed", failure.seed}, {"text", failure.what}, {"replay", failure.replay}});
+  const nlohmann::ordered_json all{{"worlds", options.worlds.as_options()},
+                                   {"first_seed", options.seeds.first},
+                                   {"last_seed", options.seeds.last},
+                                   {"shard", options.shard + 1},
+                                   {"shards", options.shards},
+                                   {"interrupted", how_far},
+                                   {"seeds", count},
+                                   {"seeds_ended", report.ended},
+                                   {"seconds", report.seconds},
+                                   {"failures", failures}};
+  return all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
@@ -82,18 +105,14 @@ std::string Worlds::as_options() const {
 
 int sim_command(const SimOptions& options) {
   const auto driver = driver_of(options.worlds.driver);
-  if (!driver.has_value()) {
-    fmt::print(stderr, "dxgkit: {}\n", driver.error());
-    return kExitBadInput;
-  }
+  if (!driver.has_value()) return bad_input(driver.error());
+  if (const int code = options.reports.check(); code != kExitDone) return code;
+  runtime::catch_interrupts();
   const std::string worlds = options.worlds.as_options();
   std::optional<Results> results;
   if (options.db.has_value()) {
     auto opened = Results::open(*options.db, worlds);
-    if (!opened.has_value()) {
-      fmt::print(stderr, "dxgkit: {}\n", opened.error());
-      return kExitBadInput;
-    }
+    if (!opened.has_value()) return bad_input(opened.error());
     results.emplace(std::move(*opened));
   }
   sim::RunSeeds run;
@@ -108,13 +127,14 @@ int sim_command(const SimOptions& options) {
   run.replay_every = options.twice_every;
   run.failures_most = options.failures_most;
   run.replay = [&](uint64_t seed) { return fmt::format("dxgkit replay {}{}", seed, worlds); };
+  std::FILE* const out = options.reports.text_stream();
   Progress progress(sim::count_of(run), !options.quiet && isatty(STDERR_FILENO) != 0);
   std::optional<std::string> trouble;
   run.on_seed = [&](const sim::SeedResult& result) {
     if (results.has_value() && !trouble.has_value()) trouble = results->put(result);
     if (result.failure.empty()) return;
     progress.wipe();
-    print_failure({result.seed, result.failure, run.replay(result.seed)});
+    print_failure(out, {result.seed, result.failure, run.replay(result.seed)});
   };
   double flushed = 0;
   run.on_tick = [&](const sim::SeedsReport& report) {
@@ -128,10 +148,19 @@ int sim_command(const SimOptions& options) {
   if (results.has_value() && !trouble.has_value()) trouble = results->flush();
   std::string seeds = fmt::format("{}..{}", options.seeds.first, options.seeds.last);
   if (options.shards != 1) seeds += fmt::format(" ({}/{})", options.shard + 1, options.shards);
-  fmt::print("{}", sim::summary(report, seeds));
+  fmt::print(out, "{}", sim::summary(report, seeds));
+  const uint64_t count = sim::count_of(run);
+  std::string how_far;
+  if (runtime::interrupted()) {
+    how_far = fmt::format("after {} of {}", report.ended, counted(count, "seed"));
+    fmt::print(out, "interrupted {}\n", how_far);
+  }
   if (trouble.has_value())
     fmt::print(stderr, "dxgkit: {}: results were not kept: {}\n", *options.db, *trouble);
-  const bool all = report.failures.empty() && report.ended == sim::count_of(run);
+  if (!write_output(options.reports.json, json_text(report, options, count, how_far)))
+    return kExitNotWritten;
+  if (!how_far.empty()) return kExitInterrupted;
+  const bool all = report.failures.empty() && report.ended == count;
   return all && !trouble.has_value() ? kExitDone : kExitFailed;
 }
 
@@ -144,19 +173,13 @@ int merge_command(const std::string& out, const std::vector<std::string>& in) {
     auto from = Results::open(path);
     if (from.has_value() && !into.has_value()) {
       auto made = Results::open(out, from->worlds());
-      if (!made.has_value()) {
-        fmt::print(stderr, "dxgkit: {}\n", made.error());
-        return kExitBadInput;
-      }
+      if (!made.has_value()) return bad_input(made.error());
       into.emplace(std::move(*made));
     }
     if (from.has_value() && from->worlds() != into->worlds())
       from = std::unexpected(fmt::format("{}: its worlds are '{}', and those of {} '{}'", path,
                                          from->worlds(), out, into->worlds()));
-    if (!from.has_value()) {
-      fmt::print(stderr, "dxgkit: {}\n", from.error());
-      return kExitBadInput;
-    }
+    if (!from.has_value()) return bad_input(from.error());
     std::optional<std::string> trouble;
     const auto broken = from->each([&](const sim::SeedResult& result) {
       const auto [seen, fresh] = hashes.try_emplace(result.seed, result.trace_hash);
@@ -184,7 +207,7 @@ int merge_command(const std::string& out, const std::vector<std::string>& in) {
       report.failures.push_back({result.seed, result.failure,
                                  fmt::format("dxgkit replay {}{}", result.seed, into->worlds())});
   }));
-  for (const sim::SeedFailure& failure : report.failures) print_failure(failure);
+  for (const sim::SeedFailure& failure : report.failures) print_failure(stdout, failure);
   fmt::print("{}",
              sim::summary(report, fmt::format("{}..{}", report.ended == 0 ? 0 : first, last)));
   return report.failures.empty() && differ == 0 ? kExitDone : kExitFailed;

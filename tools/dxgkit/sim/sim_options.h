@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/seeds.h"
+#include "tools/dxgkit/options.h"
 
 namespace dxgkit::tool {
 
@@ -29,6 +30,7 @@ struct SimOptions {
   uint32_t failures_most = 10;
   std::optional<std::string> db;
   bool quiet = false;  // no progress
+  Reports reports;
 };
 
 struct ReplayOptions {

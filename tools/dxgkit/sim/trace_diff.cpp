@@ -1,5 +1,8 @@
 #include "tools/dxgkit/sim/trace_diff.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <deque>
 
 namespace dxgkit::tool {
@@ -33,6 +36,14 @@ void append_side(std::string* out, char mark, std::optional<std::string_view> li
 }
 
 }  // namespace
+
+std::optional<std::string> not_text(std::string_view bytes) {
+  const auto control = std::ranges::find_if(bytes, [](char c) {
+    return (c >= 0 && c < ' ' && c != '\n' && c != '\t' && c != '\r') || c == '\x7f';
+  });
+  if (control == bytes.end()) return std::nullopt;
+  return fmt::format("not text: byte {} is {:#04x}", control - bytes.begin(), *control);
+}
 
 std::optional<Divergence> diverge(std::string_view a, std::string_view b) {
   std::deque<std::string_view> before;

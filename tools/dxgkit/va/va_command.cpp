@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/arithmetic.h"
+#include "base/spelling.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/va/address_story.h"
@@ -19,9 +20,11 @@ using va::Range;
 using va::Walk;
 using va::WalkStep;
 
-void print(const ordered_json& json) {
+/// False: stderr says why.
+bool print(const Reports& reports, const ordered_json& json) {
   // Names may hold any bytes.
-  fmt::print("{}\n", json.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+  return write_output(reports.json,
+                      json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
 std::string hex(uint64_t value) { return fmt::format("{:#x}", value); }
@@ -88,7 +91,8 @@ ordered_json to_json(const Range& range) {
 }
 
 int list_processes(const AddressStory& story, const VaOptions& options) {
-  if (options.json) {
+  const Reports& reports = options.reports;
+  if (reports.json.has_value()) {
     ordered_json list = ordered_json::array();
     for (const Process& process : story.processes()) {
       list.push_back({{"process", process.number},
@@ -98,31 +102,39 @@ int list_processes(const AddressStory& story, const VaOptions& options) {
                       {"calls", process.calls},
                       {"faults", process.faults}});
     }
-    print({{"begin_ns", story.begin_ns()}, {"end_ns", story.end_ns()}, {"processes", list}});
-    return kExitDone;
+    if (!print(reports,
+               {{"begin_ns", story.begin_ns()}, {"end_ns", story.end_ns()}, {"processes", list}}))
+      return kExitNotWritten;
+    if (reports.on_stdout()) return kExitDone;
   }
-  fmt::print("Addresses of {} processes, from {} to {} ns; --process P shows one:\n",
-             story.processes().size(), story.begin_ns(), story.end_ns());
+  fmt::print("Addresses of {}, from {} to {} ns; --process P shows one:\n",
+             counted(story.processes().size(), "process", "processes"), story.begin_ns(),
+             story.end_ns());
   for (const Process& process : story.processes()) {
-    fmt::print("  {}: {} bits in {} levels, {} changes, {} faults\n", named(process),
-               process.address_bits, process.levels, process.calls, process.faults);
+    fmt::print("  {}: {} in {}, {}, {}\n", named(process), counted(process.address_bits, "bit"),
+               counted(process.levels, "level"), counted(process.calls, "change"),
+               counted(process.faults, "fault"));
   }
   return kExitDone;
 }
 
-int show_map(const AddressStory& story, const Process& process, int64_t at_ns, bool as_json) {
+int show_map(const AddressStory& story, const Process& process, int64_t at_ns,
+             const Reports& reports) {
   const std::vector<Range> ranges = story.map_at(process.number, at_ns);
-  if (as_json) {
+  if (reports.json.has_value()) {
     ordered_json list = ordered_json::array();
     for (const Range& range : ranges) list.push_back(to_json(range));
-    print(
-        {{"process", process.number}, {"name", process.name}, {"at_ns", at_ns}, {"ranges", list}});
-    return kExitDone;
+    if (!print(reports, {{"process", process.number},
+                         {"name", process.name},
+                         {"at_ns", at_ns},
+                         {"ranges", list}}))
+      return kExitNotWritten;
+    if (reports.on_stdout()) return kExitDone;
   }
   uint64_t mapped = 0;
   for (const Range& range : ranges)
     if (range.kind == Range::Kind::kMapped) mapped += range.size;
-  fmt::print("{} at {} ns: {} ranges, {} mapped\n", named(process), at_ns, ranges.size(),
+  fmt::print("{} at {} ns: {}, {} mapped\n", named(process), at_ns, counted(ranges.size(), "range"),
              size_text(mapped));
   for (const Range& range : ranges) {
     fmt::print("  {:#014x} {:>12}  {}\n", range.address, size_text(range.size),
@@ -149,12 +161,12 @@ std::string difference(const AddressStory& story, const std::optional<Range>& ra
 }
 
 int show_address(const AddressStory& story, const Process& process, uint64_t address, int64_t at_ns,
-                 bool as_json) {
+                 const Reports& reports) {
   const std::optional<Range> range = story.range_at(process.number, address, at_ns);
   const Walk walk = story.walk_at(process.number, address, at_ns);
   const std::vector<va::Happening> history = story.history_of(process.number, address);
   const std::string wrong = difference(story, range, walk, address, at_ns);
-  if (as_json) {
+  if (reports.json.has_value()) {
     ordered_json steps = ordered_json::array();
     for (const WalkStep& step : walk.steps) {
       ordered_json one{{"level", step.level}, {"index", step.index}, {"valid", step.valid()}};
@@ -180,8 +192,8 @@ int show_address(const AddressStory& story, const Process& process, uint64_t add
           {"segment", walk.segment}, {"offset", hex(walk.offset)}, {"zero", walk.zero}};
     if (!wrong.empty()) out["difference"] = wrong;
     out["history"] = events;
-    print(out);
-    return kExitDone;
+    if (!print(reports, out)) return kExitNotWritten;
+    if (reports.on_stdout()) return kExitDone;
   }
   fmt::print("{}, address {:#x} at {} ns\n", named(process), address, at_ns);
   if (range.has_value()) {
@@ -227,6 +239,7 @@ int show_address(const AddressStory& story, const Process& process, uint64_t add
 }  // namespace
 
 int va_command(const VaOptions& options) {
+  if (const int code = options.reports.check(); code != kExitDone) return code;
   std::optional<uint64_t> address;
   if (options.address.has_value()) {
     address = va::parse_address(*options.address);
@@ -255,8 +268,8 @@ int va_command(const VaOptions& options) {
         fmt::format("{}: nobody has GPU virtual addresses in it; the driver's model may be another",
                     options.trace));
   if (recording->dropped != 0)
-    fmt::print(stderr, "dxgkit: {} events at the beginning are missing: what they set is unknown\n",
-               recording->dropped);
+    fmt::print(stderr, "dxgkit: {} at the beginning are missing: what they set is unknown\n",
+               counted(recording->dropped, "event"));
   const Process* process = nullptr;
   if (options.process.has_value()) {
     if (const auto number = va::parse_address(*options.process); number.has_value())
@@ -280,8 +293,8 @@ int va_command(const VaOptions& options) {
                                      [](const Process& one) { return one.number != 0; });
   }
   const int64_t when = at.value_or(story.end_ns());
-  if (address.has_value()) return show_address(story, *process, *address, when, options.json);
-  return show_map(story, *process, when, options.json);
+  if (address.has_value()) return show_address(story, *process, *address, when, options.reports);
+  return show_map(story, *process, when, options.reports);
 }
 
 }  // namespace dxgkit::tool

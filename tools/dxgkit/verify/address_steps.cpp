@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/arithmetic.h"
+#include "base/spelling.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/page_fault.h"
 
@@ -154,11 +155,11 @@ Outcome addresses(Bench& bench) {
   };
   if (const Answer<void> done = run(); !done) return Outcome::failed(done.error());
   if (!zeros) {
-    return Outcome::ok(
-        fmt::format("{} updates of reservations; its page tables cannot show zeros", updates));
+    return Outcome::ok(fmt::format("{} of reservations; its page tables cannot show zeros",
+                                   counted(updates, "update")));
   }
-  return Outcome::ok(fmt::format("{} ranges mapped, freed in 3 orders; {} updates of reservations",
-                                 mapped, updates));
+  return Outcome::ok(fmt::format("{} mapped, freed in 3 orders; {} of reservations",
+                                 counted(mapped, "range"), counted(updates, "update")));
 }
 
 std::string compare_own(std::span<const std::byte> back, std::span<const std::byte> wanted) {
@@ -190,8 +191,8 @@ Outcome own_content(Bench& bench) {
         const Result<std::vector<std::byte>> back = bench.exercise().memory().through_segment(
             SegmentId{i + 1}, content, pages * kPageBytes);
         if (!back.has_value())
-          return Outcome::failed(
-              fmt::format("{} pages to segment {}: {}", pages, i + 1, status_text(back.error())));
+          return Outcome::failed(fmt::format("{} to segment {}: {}", counted(pages, "page"), i + 1,
+                                             status_text(back.error())));
         ++moved;
         const std::string difference = compare_own(*back, content);
         if (difference.empty()) continue;
@@ -200,9 +201,9 @@ Outcome own_content(Bench& bench) {
             {.rule = fill ? "PAGE-51" : "PAGE-50",
              .severity = verifier::Severity::kViolation,
              .ddi = "DxgkDdiBuildPagingBuffer",
-             .actual =
-                 fmt::format("{} pages that {} in segment {} came back changed: {}.", pages,
-                             fill ? "were filled with zeros" : "had content", i + 1, difference),
+             .actual = fmt::format(
+                 "{} that {} in segment {} came back changed: {}.", counted(pages, "page"),
+                 fill ? "were filled with zeros" : "had content", i + 1, difference),
              .expected = fill ? "Zeros." : "The bytes that went in.",
              .fix = "Follow one DXGK_OPERATION_VIRTUAL_TRANSFER or VIRTUAL_FILL: both virtual "
                     "addresses, the size in every pass, the UpdatePageTable before it, and the "
@@ -215,9 +216,10 @@ Outcome own_content(Bench& bench) {
     }
   }
   if (wrong != 0)
-    return Outcome::failed(fmt::format("content of {} of {} trips is wrong", wrong, moved));
+    return Outcome::failed(
+        fmt::format("content of {} of {} is wrong", wrong, counted(moved, "trip")));
   if (moved == 0) return Outcome::skipped("there is no memory segment");
-  return Outcome::ok(fmt::format("{} trips through memory segments", moved));
+  return Outcome::ok(fmt::format("{} through memory segments", counted(moved, "trip")));
 }
 
 /// PAGE-35: what such bits mean only the driver's user mode knows, so nobody goes there. The
@@ -284,7 +286,8 @@ Outcome mappings(Bench& bench) {
     report_result(bench, wrong);
     return Outcome::failed(wrong);
   }
-  return Outcome::ok(fmt::format("{} jobs at addresses that led elsewhere before", jobs));
+  return Outcome::ok(
+      fmt::format("{} at addresses that led elsewhere before", counted(jobs, "job")));
 }
 
 /// Two processes with the same addresses, in turns.
@@ -337,7 +340,7 @@ Outcome same_addresses(Bench& bench) {
          .windows = "One application's pictures in another one's windows, or lost devices."});
     return Outcome::failed(wrong);
   }
-  return Outcome::ok(fmt::format("{} jobs of two processes in turns", jobs));
+  return Outcome::ok(fmt::format("{} of two processes in turns", counted(jobs, "job")));
 }
 
 /// Everything but execution: the fence is reported, and nothing is written.
@@ -404,7 +407,7 @@ Outcome hostile(Bench& bench) {
                     refused, accepted));
   }
   return Outcome::ok(
-      fmt::format("{} refused, {} accepted, {} devices lost", refused, accepted, lost));
+      fmt::format("{} refused, {} accepted, {} lost", refused, accepted, counted(lost, "device")));
 }
 
 /// Work at freed addresses costs its own device, and no other one.
@@ -475,7 +478,8 @@ Outcome faults(Bench& bench) {
          .windows = "Memory of other applications is overwritten."});
     return Outcome::failed(wrong);
   }
-  return Outcome::ok(fmt::format("{} jobs at freed addresses lost their devices only", jobs));
+  return Outcome::ok(
+      fmt::format("{} at freed addresses lost their devices only", counted(jobs, "job")));
 }
 
 constexpr Step kSteps[] = {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/spelling.h"
 #include "nt/leaks.h"
 #include "tools/dxgkit/verify/bench.h"
 
@@ -47,9 +48,9 @@ void Balance::report(const std::string& what) {
         {.rule = "LIFE-20",
          .severity = verifier::Severity::kViolation,
          .ddi = ddi.empty() ? "DxgkDdiUnload" : ddi,
-         .actual =
-             fmt::format("{} bytes of {} are left of each of {} rounds that made {}{}.", leak.bytes,
-                         kept, rounds, what, leak.first.empty() ? "" : "; taken by " + leak.first),
+         .actual = fmt::format("{} bytes of {} are left of each of {} that made {}{}.", leak.bytes,
+                               kept, counted(rounds, "round"), what,
+                               leak.first.empty() ? "" : "; taken by " + leak.first),
          .expected = "What is made for an object goes with the object, or when making it fails.",
          .fix = "Free it in the DDI that destroys the object, and on the way out of the DDI that "
                 "makes it once something after it has failed.",

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "base/spelling.h"
 #include "dxgk/core/segment_flags.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/facts.h"
@@ -42,7 +43,7 @@ Outcome ask_again(Bench& bench) {
       return Outcome::failed(
           fmt::format("a query that succeeded at start answers {}", status_text(status)));
   }
-  return Outcome::ok(fmt::format("caps, segments and nodes {} times more", kRepeats));
+  return Outcome::ok(fmt::format("caps, segments and nodes {} more", counted(kRepeats, "time")));
 }
 
 /// UMDRIVERPRIVATE with buffers of unexpected sizes. The driver refuses or answers.
@@ -57,7 +58,7 @@ Outcome ask_privately(Bench& bench) {
     if (!is_success(from_ntstatus(client.query_umd_private(data)))) ++refused;
     if (!bench.running()) return Outcome::failed(fmt::format("it ended at {} bytes", size));
   }
-  return Outcome::ok(fmt::format("{} sizes, {} refused", kSizes.size(), refused));
+  return Outcome::ok(fmt::format("{}, {} refused", counted(kSizes.size(), "size"), refused));
 }
 
 /// SEG-19: without a lock by the CPU nothing else looks there.

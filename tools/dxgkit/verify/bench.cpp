@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/spelling.h"
 #include "dxgk/inspection.h"
 #include "dxgkit/abi_versions.h"
 #include "nt/registry_store.h"
@@ -117,8 +118,8 @@ Outcome Bench::load(const nt::KernelConfig& kernel_config, const DeviceChoice& d
   driver_ = std::move(*driver);
   system_ =
       std::make_unique<dxgk::System>(runtime_, world_->machine(), world_->kernel(), findings_);
-  return Outcome::ok(fmt::format("interface version {:#06x}, {} entries", interface_version_,
-                                 filled_entries_.size()));
+  return Outcome::ok(fmt::format("interface version {:#06x}, {}", interface_version_,
+                                 counted(filled_entries_.size(), "entry", "entries")));
 }
 
 bool Bench::is_configured(std::string_view name) const {
@@ -157,8 +158,9 @@ Outcome Bench::start(const StartChanges& changes) {
   has_run_ = true;
   supports_removal_ = exercise_->caps().support_surprise_removal;
   supports_removal_asleep_ = exercise_->caps().support_surprise_removal_in_hibernation;
-  return Outcome::ok(fmt::format("{} nodes, {} segments, {} video present sources", node_count(),
-                                 exercise_->segments().size(), exercise_->video_present_sources()));
+  return Outcome::ok(fmt::format("{}, {}, {} video present sources", counted(node_count(), "node"),
+                                 counted(exercise_->segments().size(), "segment"),
+                                 exercise_->video_present_sources()));
 }
 
 uint64_t Bench::late_reports() const {

@@ -9,6 +9,8 @@
 #include <set>
 #include <vector>
 
+#include "base/spelling.h"
+#include "runtime/interrupt.h"
 #include "sim/process_pool.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/finding_json.h"
@@ -121,7 +123,9 @@ class BlindSpots {
   LastWords words_;
   std::set<std::string> known_;  // mistakes that the driver makes anyway: rule and DDI
   std::vector<Trial> trials_;
+  std::string how_far_;  // after an interrupt
   std::string error_;
+  std::FILE* const out_ = options_.reports.text_stream();
 };
 
 std::string_view id_of(Situation situation) {
@@ -191,7 +195,8 @@ void BlindSpots::judge(const nlohmann::json& answer, Trial* trial) const {
     trial->text = "it came up no more, or what answers there is not the driver";
   } else {
     trial->outcome = Trial::Outcome::kUnnoticed;
-    trial->text = fmt::format("{} calls did nothing", answer.value("neglected", uint64_t{0}));
+    trial->text =
+        fmt::format("{} did nothing", counted(answer.value("neglected", uint64_t{0}), "call"));
     const auto idle = std::ranges::find(kMayBeIdle, id_of(trial->situation), &MayBeIdle::situation);
     if (idle == std::end(kMayBeIdle)) return;
     trial->outcome = Trial::Outcome::kIdle;
@@ -237,9 +242,9 @@ bool BlindSpots::begin() {
 
 void BlindSpots::say(const Trial& trial) const {
   constexpr size_t kTextShown = 200;
-  fmt::print("{:<10}{:<32}{}{}{}\n", word_of(trial.outcome), id_of(trial.situation), trial.rule,
-             trial.rule.empty() ? "" : " ", trial.text.substr(0, kTextShown));
-  std::fflush(stdout);
+  fmt::print(out_, "{:<10}{:<32}{}{}{}\n", word_of(trial.outcome), id_of(trial.situation),
+             trial.rule, trial.rule.empty() ? "" : " ", trial.text.substr(0, kTextShown));
+  std::fflush(out_);
 }
 
 bool BlindSpots::write_outputs() const {
@@ -262,9 +267,15 @@ bool BlindSpots::write_outputs() const {
                     {"text", trial.text},
                     {"steps", trial.steps}});
   }
-  const bool written = write_output(
-      options_.junit, verifier::to_junit("dxgkit verify --blind-spots " + options_.driver, cases));
-  return write_output(options_.json,
+  if (!how_far_.empty()) {
+    cases.push_back(verifier::interrupted_case(how_far_));
+    list.emplace_back();
+    list.back()["interrupted"] = how_far_;
+  }
+  const bool written =
+      write_output(options_.reports.junit,
+                   verifier::to_junit("dxgkit verify --blind-spots " + options_.driver, cases));
+  return write_output(options_.reports.json,
                       list.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n") &&
          written;
 }
@@ -285,7 +296,11 @@ int BlindSpots::run() {
     words_.listen(index, kRunSecondsMost);
     return line_of(live(trials_[tried[index]]));
   };
+  size_t ended = 0;
+  std::vector<bool> there(tried.size());
   job.done = [&](uint64_t index, std::string_view text) {
+    ++ended;
+    there[index] = true;
     Trial& trial = trials_[tried[index]];
     judge(nlohmann::json::parse(text, nullptr, false), &trial);
     return true;
@@ -293,6 +308,8 @@ int BlindSpots::run() {
   job.died = [&](uint64_t index, std::string_view how) {
     const Problem problem = words_.of(index, "A run", how);
     if (!problem.broken_around_it.empty()) error_ = problem.broken_around_it;
+    ++ended;
+    there[index] = true;
     Trial& trial = trials_[tried[index]];
     trial.outcome = Trial::Outcome::kFound;
     trial.rule = problem.finding.rule;
@@ -304,20 +321,28 @@ int BlindSpots::run() {
     fmt::print(stderr, "dxgkit: {}\n", error_);
     return kExitBadInput;
   }
+  if (runtime::interrupted()) {
+    how_far_ = fmt::format("after {} of {}", ended, counted(tried.size(), "trial"));
+    for (size_t i = 0; i < tried.size(); ++i) {
+      if (!there[i]) trials_[tried[i]].text = "interrupted";
+    }
+  }
   std::map<Trial::Outcome, size_t> counts;
   for (const Trial& trial : trials_) {
     say(trial);
     ++counts[trial.outcome];
   }
   fmt::print(
-      "\n{} situations came up: {} found, {} failed without a rule, {} unnoticed, {} where a "
-      "driver "
-      "may do nothing, {} not tried\n",
-      trials_.size(), counts[Trial::Outcome::kFound], counts[Trial::Outcome::kFailed],
-      counts[Trial::Outcome::kUnnoticed], counts[Trial::Outcome::kIdle],
-      counts[Trial::Outcome::kNotTried]);
+      out_,
+      "\n{} came up: {} found, {} failed without a rule, {} unnoticed, {} where a driver may do "
+      "nothing, {} not tried\n",
+      counted(trials_.size(), "situation"), counts[Trial::Outcome::kFound],
+      counts[Trial::Outcome::kFailed], counts[Trial::Outcome::kUnnoticed],
+      counts[Trial::Outcome::kIdle], counts[Trial::Outcome::kNotTried]);
   const bool all = counts[Trial::Outcome::kFailed] + counts[Trial::Outcome::kUnnoticed] == 0;
-  return write_outputs() && all ? kExitDone : kExitFailed;
+  if (!how_far_.empty()) fmt::print(out_, "interrupted {}\n", how_far_);
+  if (!write_outputs()) return kExitNotWritten;
+  return !how_far_.empty() ? kExitInterrupted : all ? kExitDone : kExitFailed;
 }
 
 }  // namespace

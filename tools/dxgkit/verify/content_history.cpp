@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/spelling.h"
 #include "vidmm/types.h"
 #include "vidsch/scheduler.h"
 
@@ -111,9 +112,10 @@ class History {
 
   std::string packet_text() const {
     if (packets_.empty()) return {};
-    std::string text = packets_.size() == 1 ? fmt::format("its packet {}", packets_.front())
-                                            : fmt::format("it was {} packets, the last, {},",
-                                                          packets_.size(), packets_.back());
+    std::string text = packets_.size() == 1
+                           ? fmt::format("its packet {}", packets_.front())
+                           : fmt::format("it was {}, the last, {},",
+                                         counted(packets_.size(), "packet"), packets_.back());
     if (!node_.has_value()) return text + " was never submitted";
     text += fmt::format(" ran as fence {} of node {}", fence_, *node_);
     if (preempted_ != 0) text += ", after preemption";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/spelling.h"
 #include "dxgk/inspection.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/facts.h"
@@ -152,7 +153,8 @@ Outcome other_devices(Bench& bench) {
     }
     return Outcome::failed(fmt::format("{}: {}", device.text, used.error()));
   }
-  return Outcome::ok(fmt::format("{} devices, {} times asleep", devices.size(), naps));
+  return Outcome::ok(
+      fmt::format("{}, {} asleep", counted(devices.size(), "device"), counted(naps, "time")));
 }
 
 /// One machine with a setting in the driver's key. What is wrong; empty: nothing.
@@ -213,7 +215,7 @@ Outcome other_settings(Bench& bench) {
                 "table, caps, and what relies on them."});
     return Outcome::failed(fmt::format("with {} it {}", with, done.error()));
   }
-  return Outcome::ok(fmt::format("{} settings", settings.size()));
+  return Outcome::ok(fmt::format("{}", counted(settings.size(), "setting")));
 }
 
 constexpr Step kSteps[] = {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/spelling.h"
 #include "bus/device.h"
 #include "dxgk/display_exercise.h"
 #include "tools/dxgkit/verify/canvas.h"
@@ -40,7 +41,8 @@ Outcome modes(Bench& bench) {
         !is_success(back))
       return Outcome::failed("back to the first mode: " + status_text(back));
   }
-  return Outcome::ok(fmt::format("{} modes on {} sources", tried, sources->size()));
+  return Outcome::ok(
+      fmt::format("{} on {}", counted(tried, "mode"), counted(sources->size(), "source")));
 }
 
 /// Some rectangles inside the mode, one of them a single pixel.
@@ -117,7 +119,8 @@ Outcome presents(Bench& bench) {
     done += canvas.presents();
     compared += canvas.compared();
   }
-  return Outcome::ok(fmt::format("{} presents, {} compared with the screen", done, compared));
+  return Outcome::ok(
+      fmt::format("{}, {} compared with the screen", counted(done, "present"), compared));
 }
 
 Answer<void> look_dark(Bench& bench, const char* ddi, const char* when) {
@@ -265,7 +268,7 @@ Outcome visibility(Bench& bench) {
       return Outcome::failed(right.error());
   }
   return Outcome::ok(
-      fmt::format("{} sources hidden and shown, {}", sources->size(),
+      fmt::format("{} hidden and shown, {}", counted(sources->size(), "source"),
                   is_dark(bench.screen()->image()) ? "all of them black" : "with a picture"));
 }
 
@@ -302,15 +305,16 @@ Answer<size_t> follow_beam(Bench& bench, dxgk::DisplayExercise& exercise, uint32
     }
     const uint32_t most = in_blank && !total_open ? signal.total.height : signal.active.height;
     if ((!in_blank || !total_open) && line >= std::max(most, signal.active.height)) {
-      report_line(bench, fmt::format("ScanLine is {}{}, and the mode has {} lines, {} in all.",
-                                     line, in_blank ? " in the blank" : "", signal.active.height,
-                                     total_open ? 0 : signal.total.height));
+      report_line(
+          bench, fmt::format("ScanLine is {}{}, and the mode has {}, {} in all.", line,
+                             in_blank ? " in the blank" : "", counted(signal.active.height, "line"),
+                             total_open ? 0 : signal.total.height));
       return std::unexpected("a scan line outside the mode");
     }
     bench.runtime().sleep_for(period / kLooks);
   }
   if (!drawn || (lines.size() < 2 && signal.active.height > 1)) {
-    report_line(bench, fmt::format("In {} looks at one period it was {}.", kLooks,
+    report_line(bench, fmt::format("In {} at one period it was {}.", counted(kLooks, "look"),
                                    drawn   ? fmt::format("always at line {}", *lines.begin())
                                    : blank ? "always in the vertical blank"
                                            : "nowhere"));
@@ -414,7 +418,7 @@ Outcome pointer(Bench& bench) {
     }
   }
   if (shapes == 0) return Outcome::skipped("its caps name no color pointer of 32x32");
-  return Outcome::ok(fmt::format("{} pointers moved, also half outside", shapes));
+  return Outcome::ok(fmt::format("{} moved, also half outside", counted(shapes, "pointer")));
 }
 
 /// A full driver's screen is what it was after each sleep, and its vertical syncs come.
@@ -435,7 +439,7 @@ Outcome sleep_and_show(Bench& bench) {
       if (after.kind == Outcome::Kind::kFailed) return after;
     }
   }
-  return Outcome::ok(fmt::format("{} times asleep, and shown again", naps));
+  return Outcome::ok(fmt::format("{} asleep, and shown again", counted(naps, "time")));
 }
 
 /// To sleep and to hibernate, and meanwhile a client asks the driver (PWR-15).

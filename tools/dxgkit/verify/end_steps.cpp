@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/spelling.h"
 #include "dxgk/display_exercise.h"
 #include "port/fault_injector.h"
 #include "tools/dxgkit/verify/bench.h"
@@ -41,7 +42,7 @@ Outcome shared_line(Bench& bench) {
   }
   for (int i = 0; i < kTimes && bench.running(); ++i)
     bench.exercise().interrupt_of_another_device();
-  return Outcome::ok(fmt::format("{} interrupts of another device on its line", kTimes));
+  return Outcome::ok(fmt::format("{} of another device on its line", counted(kTimes, "interrupt")));
 }
 
 /// INT-22: what was completed before a reset or a sleep is completed behind it.
@@ -256,8 +257,8 @@ Outcome write_pictures(Bench& bench, dxgk::DisplayExercise& exercise,
         fmt::format("After a picture of {}x{} at ({}, {}) the pixel at ({}, {}) is wrong", wide,
                     high, x, y, at % screen.width, at / screen.width));
   }
-  return Outcome::ok(fmt::format("{}x{} pixels, {} pictures, {} compared with the screen",
-                                 screen.width, screen.height, std::size(places), compared));
+  return Outcome::ok(fmt::format("{}x{} pixels, {}, {} compared with the screen", screen.width,
+                                 screen.height, counted(std::size(places), "picture"), compared));
 }
 
 Outcome bug_check_screen(Bench& bench) {

@@ -1,6 +1,7 @@
 // Objects that cannot be made: the driver is refused memory, or a callback fails.
 #include <fmt/format.h>
 
+#include "base/spelling.h"
 #include "tools/dxgkit/verify/balance.h"
 #include "tools/dxgkit/verify/bench.h"
 
@@ -191,7 +192,7 @@ Answer<void> run_allocations(Bench& bench, Shortages& shortages) {
                                          return client.destroy_allocations(*device, {&handle, 1});
                                        }}));
   DXGKIT_VERIFY_TRY(
-      shortages.run({.name = fmt::format("a resource of {} allocations", several.size()),
+      shortages.run({.name = fmt::format("a resource of {}", counted(several.size(), "allocation")),
                      .make = [&] { return make(several.size(), Client::Grouping::kResource); },
                      .unmake = unmake}));
   // Another process opens what this one shares.
@@ -204,13 +205,13 @@ Answer<void> run_allocations(Bench& bench, Shortages& shortages) {
   const Answer<D3DKMT_HANDLE> other_device = other.create_device();
   if (!other_device) return std::unexpected(other_device.error());
   D3DKMT_HANDLE opened = 0;
-  return shortages.run({.name = fmt::format("an opened resource of {} allocations", several.size()),
-                        .make =
-                            [&] {
-                              return other.try_open_resource(*other_device, resource,
-                                                             several.size(), &opened);
-                            },
-                        .unmake = [&] { return other.destroy_resource(*other_device, opened); }});
+  return shortages.run(
+      {.name = fmt::format("an opened resource of {}", counted(several.size(), "allocation")),
+       .make =
+           [&] {
+             return other.try_open_resource(*other_device, resource, several.size(), &opened);
+           },
+       .unmake = [&] { return other.destroy_resource(*other_device, opened); }});
 }
 
 Outcome no_memory(Bench& bench) {
@@ -220,10 +221,10 @@ Outcome no_memory(Bench& bench) {
     if (const Answer<void> done = run(bench, shortages); !done)
       return Outcome::failed(done.error());
   }
-  return Outcome::ok(
-      fmt::format("{} kinds of objects; {} requests refused, {} coped with, {} callbacks failed{}",
-                  tally.kinds, tally.refused, tally.coped, tally.callbacks,
-                  bench.plugin() == nullptr ? "; allocations take --client" : ""));
+  return Outcome::ok(fmt::format("{} of objects; {} refused, {} coped with, {} failed{}",
+                                 counted(tally.kinds, "kind"), counted(tally.refused, "request"),
+                                 tally.coped, counted(tally.callbacks, "callback"),
+                                 bench.plugin() == nullptr ? "; allocations take --client" : ""));
 }
 
 constexpr Step kSteps[] = {

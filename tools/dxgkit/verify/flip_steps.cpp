@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/spelling.h"
 #include "thunks/client.h"
 #include "tools/dxgkit/verify/canvas.h"
 #include "tools/dxgkit/verify/worker.h"
@@ -277,9 +278,9 @@ Outcome flips(Bench& bench) {
   if (!skipped) return Outcome::failed(skipped.error());
   if (!skipped->empty()) return Outcome::skipped(*skipped);
   if (!shows.wrong.empty()) return Outcome::failed(shows.wrong);
-  return Outcome::ok(
-      fmt::format("{} flips, {} fills and copies, all seen on the screen; {} refused", shows.flips,
-                  shows.draws, shows.refused));
+  return Outcome::ok(fmt::format("{}, {} and copies, all seen on the screen; {} refused",
+                                 counted(shows.flips, "flip"), counted(shows.draws, "fill"),
+                                 shows.refused));
 }
 
 constexpr Step kSteps[] = {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/arithmetic.h"
+#include "base/spelling.h"
 #include "tools/dxgkit/verify/balance.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/pattern.h"
@@ -115,7 +116,7 @@ Outcome orders(Bench& bench) {
   const Answer<void> done = run();
   if (!done) return Outcome::failed(done.error());
   return Outcome::ok(
-      fmt::format("{} allocations, by handle, by resource, with their device", count));
+      fmt::format("{}, by handle, by resource, with their device", counted(count, "allocation")));
 }
 
 /// Private data is user-mode input: the driver refuses data that it does not understand.
@@ -240,10 +241,10 @@ Outcome round_trip(Bench& bench) {
   if (!done) return Outcome::failed(done.error());
   if (wrong != 0)
     return Outcome::failed(
-        fmt::format("content of {} of {} trips is wrong", wrong, moved + mapped));
-  return Outcome::ok(fmt::format(
-      "{} trips through memory segments, {} through apertures; {} mappings of pages failed once",
-      moved, mapped, again));
+        fmt::format("content of {} of {} is wrong", wrong, counted(moved + mapped, "trip")));
+  return Outcome::ok(
+      fmt::format("{} through memory segments, {} through apertures; {} of pages failed once",
+                  counted(moved, "trip"), mapped, counted(again, "mapping")));
 }
 
 /// FillPattern has four bytes, none of them like another. False: reported.
@@ -348,7 +349,7 @@ Outcome fills(Bench& bench) {
   if (wrong != 0) return Outcome::failed(fmt::format("{} of {} fills are wrong", wrong, filled));
   if (filled == 0)
     return Outcome::skipped("none of the client's allocations goes to a memory segment");
-  return Outcome::ok(fmt::format("{} fills checked", filled));
+  return Outcome::ok(fmt::format("{} checked", counted(filled, "fill")));
 }
 
 /// More than fits, each allocation with bytes of its own: eviction by pressure.
@@ -430,8 +431,9 @@ Outcome pressure(Bench& bench) {
   const Answer<void> done = run();
   if (!done) return Outcome::failed(done.error());
   if (wrong != 0)
-    return Outcome::failed(fmt::format("content of {} of {} allocations is wrong", wrong, count));
-  return Outcome::ok(fmt::format("{} allocations of {} KiB in {} MiB", count,
+    return Outcome::failed(
+        fmt::format("content of {} of {} is wrong", wrong, counted(count, "allocation")));
+  return Outcome::ok(fmt::format("{} of {} KiB in {} MiB", counted(count, "allocation"),
                                  largest->size_bytes >> 10, room >> 20));
 }
 
@@ -525,7 +527,8 @@ Outcome plain_copies(Bench& bench) {
     }
   }
   if (copies == 0) return Outcome::skipped("no memory segment has room for it");
-  return Outcome::ok(fmt::format("{} copies of pages of no allocation", copies));
+  return Outcome::ok(
+      fmt::format("{} of pages of no allocation", counted(copies, "copy", "copies")));
 }
 
 /// What a client has in an aperture segment, as the engines see it.
@@ -617,7 +620,8 @@ Outcome unmapped_pages(Bench& bench) {
   if (const Answer<void> done = run(); !done) return Outcome::failed(done.error());
   if (looks == 0)
     return Outcome::skipped("none of the client's allocations goes to an aperture segment");
-  if (wrong.empty()) return Outcome::ok(fmt::format("{} places looked at, results right", looks));
+  if (wrong.empty())
+    return Outcome::ok(fmt::format("{} looked at, results right", counted(looks, "place")));
   bench.findings().report(
       {.rule = "PAGE-29",
        .severity = verifier::Severity::kViolation,

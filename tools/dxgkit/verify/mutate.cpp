@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "base/spelling.h"
+#include "runtime/interrupt.h"
 #include "sim/process_pool.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/finding_json.h"
@@ -27,6 +29,7 @@ constexpr uint32_t kLostRates[] = {100'000, 1'000'000};  // per million
 /// The rules that report leaks.
 constexpr std::string_view kLeakRules[] = {"LIFE-20", "NT-12", "NT-13", "NT-14"};
 constexpr std::string_view kHungRule = "NT-20";
+constexpr std::string_view kNotRun = "not run";  // after an interrupt
 
 /// The outcome of a run.
 struct MutantResult {
@@ -91,6 +94,8 @@ class Mutations {
   std::string broken_around_it_;  // not empty: that ends everything
   std::vector<Mutation> mutations_;
   std::vector<MutantResult> results_;
+  std::string how_far_;  // empty, or where it was when the user ended it
+  std::FILE* const out_ = options_.reports.text_stream();
 };
 
 nlohmann::json Mutations::live(const Mutation& mutation) {
@@ -170,6 +175,7 @@ bool Mutations::begin() {
     return false;
   }
   if (baseline.is_discarded() || !baseline.is_object() || baseline.contains("unusable")) {
+    if (runtime::interrupted()) return true;  // before it could say anything
     fmt::print(stderr, "dxgkit: {}: {}\n", driver_path_,
                baseline.is_object() ? baseline.value("unusable", "") : "it cannot be verified");
     return false;
@@ -177,7 +183,7 @@ bool Mutations::begin() {
   for (const auto& text : baseline["findings"]) {
     const verifier::Finding finding = finding_of(text);
     known_.insert(key_of(finding));
-    fmt::print("with nothing wrong around it: {}: {}\n", finding.rule,
+    fmt::print(out_, "with nothing wrong around it: {}: {}\n", finding.rule,
                finding.actual.substr(0, kTextShown));
   }
   plan(baseline);
@@ -241,8 +247,8 @@ void Mutations::say(size_t index) {
   } else if (!result.text.empty()) {
     line += fmt::format("\n{:<12}step {}", "", result.text);
   }
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+  fmt::print(out_, "{}\n", line);
+  std::fflush(out_);
 }
 
 bool Mutations::write_outputs() const {
@@ -252,9 +258,9 @@ bool Mutations::write_outputs() const {
   for (size_t i = 0; i < results_.size(); ++i) {
     using Case = verifier::JunitCase::Outcome;
     const MutantResult& result = results_[i];
-    const Case outcome = result.word == "survived"      ? Case::kPassed
-                         : result.word == "not reached" ? Case::kSkipped
-                                                        : Case::kFailed;
+    const Case outcome = result.word == "survived"                                ? Case::kPassed
+                         : result.word == "not reached" || result.word == kNotRun ? Case::kSkipped
+                                                                                  : Case::kFailed;
     const std::string& rule = result.finding.rule;
     cases.push_back({.name = mutations_[i].text(),
                      .outcome = outcome,
@@ -268,22 +274,28 @@ bool Mutations::write_outputs() const {
     findings.push_back(result.finding);
     findings.back().actual += fmt::format(" It was after: {}.", mutations_[i].text());
   }
-  const verifier::ReportedRun run{.driver = options_.driver,
-                                  .command = command_line(options_) + " --mutate",
-                                  .ended = true,
-                                  .notes = {}};
-  bool written = write_output(options_.sarif, verifier::to_sarif(findings, run));
-  written = write_output(options_.junit,
+  verifier::ReportedRun run{.driver = options_.driver,
+                            .command = command_line(options_) + " --mutate",
+                            .ended = how_far_.empty(),
+                            .notes = {}};
+  if (!how_far_.empty()) {
+    run.notes.push_back(fmt::format("Interrupted by the user {}.", how_far_));
+    cases.push_back(verifier::interrupted_case(how_far_));
+    list.emplace_back();
+    list.back()["interrupted"] = how_far_;
+  }
+  bool written = write_output(options_.reports.sarif, verifier::to_sarif(findings, run));
+  written = write_output(options_.reports.junit,
                          verifier::to_junit("dxgkit verify --mutate " + options_.driver, cases)) &&
             written;
-  return write_output(options_.json,
+  return write_output(options_.reports.json,
                       list.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n") &&
          written;
 }
 
 int Mutations::run() {
   if (!begin()) return kExitBadInput;
-  results_.resize(mutations_.size());
+  results_.resize(mutations_.size(), {.word = std::string(kNotRun), .text = {}});
   std::vector<bool> there(mutations_.size());
   size_t said = 0;
   const auto ended = [&](uint64_t index, MutantResult result) {
@@ -322,16 +334,24 @@ int Mutations::run() {
   int worst = 0;
   for (const MutantResult& result : results_) {
     ++counts[result.word];
-    if (result.word != "not reached") worst = std::max(worst, gravity(result.word));
+    if (result.word != "not reached" && result.word != kNotRun)
+      worst = std::max(worst, gravity(result.word));
   }
   std::string sums;
   for (const auto& [word, count] : counts)
     sums += fmt::format("{}{} {}", sums.empty() ? "" : ", ", count, word);
-  fmt::print("\n{}: {}\n", worst == 0 ? "clean" : "not clean", sums);
+  if (runtime::interrupted())
+    how_far_ = fmt::format("after {} of {}", results_.size() - counts[std::string(kNotRun)],
+                           counted(results_.size(), "mutation"));
+  fmt::print(out_, "\n{}: {}\n",
+             !how_far_.empty() ? "interrupted " + how_far_
+             : worst == 0      ? "clean"
+                               : "not clean",
+             sums);
   const bool written = write_outputs();
   constexpr int kCodes[] = {kExitDone, kExitFailed, kExitFailed, kExitBugCheck, kExitHang};
   const int code = worst < static_cast<int>(std::size(kCodes)) ? kCodes[worst] : kExitFailed;
-  return written ? code : std::max(code, kExitFailed);
+  return !written ? kExitNotWritten : how_far_.empty() ? code : kExitInterrupted;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Processes, devices and contexts: made and destroyed in every order, and side by side.
 #include <fmt/format.h>
 
+#include "base/spelling.h"
 #include "tools/dxgkit/verify/balance.h"
 #include "tools/dxgkit/verify/bench.h"
 
@@ -41,7 +42,8 @@ Outcome processes(Bench& bench) {
   };
   const Answer<void> done = run();
   balance.report("processes");
-  return outcome(done, fmt::format("{} processes, exits in 3 orders", count));
+  return outcome(done,
+                 fmt::format("{}, exits in 3 orders", counted(count, "process", "processes")));
 }
 
 Outcome devices(Bench& bench) {
@@ -62,7 +64,7 @@ Outcome devices(Bench& bench) {
     balance.report("devices");
     return client.close_adapter();
   };
-  return outcome(run(), fmt::format("{} devices, destroyed in 3 orders", kDevices * 3));
+  return outcome(run(), fmt::format("{}, destroyed in 3 orders", counted(kDevices * 3, "device")));
 }
 
 Outcome contexts(Bench& bench) {
@@ -103,7 +105,8 @@ Outcome contexts(Bench& bench) {
     return {};
   };
   const Answer<void> done = run();
-  return outcome(done, fmt::format("{} contexts on {} nodes", count, bench.node_count()));
+  return outcome(done, fmt::format("{} on {}", counted(count, "context"),
+                                   counted(bench.node_count(), "node")));
 }
 
 Outcome side_by_side(Bench& bench) {
@@ -134,7 +137,8 @@ Outcome side_by_side(Bench& bench) {
     }
     return {};
   });
-  return outcome(done, fmt::format("{} threads, {} devices each", kThreads, kRounds));
+  return outcome(
+      done, fmt::format("{}, {} each", counted(kThreads, "thread"), counted(kRounds, "device")));
 }
 
 constexpr Step kSteps[] = {

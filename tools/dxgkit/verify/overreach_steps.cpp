@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/spelling.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/page_fault.h"
 
@@ -312,12 +313,12 @@ Outcome overreach(Bench& bench) {
       tally.harmed.size() + tally.accepted.size() + tally.not_refused.size() + tally.denied.size();
   if (wrong != 0)
     return Outcome::failed(
-        fmt::format("{} mistakes, in what is accepted or in what it does", wrong));
+        fmt::format("{}, in what is accepted or in what it does", counted(wrong, "mistake")));
   if (tally.right == 0 && tally.refused == 0 && tally.lost == 0)
     return Outcome::skipped("the client plug-in has no variants");
-  return Outcome::ok(fmt::format(
-      "{} refused, {} devices lost, {} right ones accepted; guards around {} allocations",
-      tally.refused, tally.lost, tally.right, tally.around));
+  return Outcome::ok(fmt::format("{} refused, {} lost, {} right ones accepted; guards around {}",
+                                 tally.refused, counted(tally.lost, "device"), tally.right,
+                                 counted(tally.around, "allocation")));
 }
 
 constexpr Step kSteps[] = {

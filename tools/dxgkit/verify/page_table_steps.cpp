@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/arithmetic.h"
+#include "base/spelling.h"
 #include "tools/dxgkit/verify/tenant.h"
 
 namespace dxgkit::tool::verify {
@@ -289,7 +290,8 @@ Answer<void> run_zeros(Bench& bench, uint32_t node, Tally& tally) {
     if (!got) return std::unexpected(got.error());
     std::string wrong = *said;
     if (wrong.empty() && *got != *expected)
-      wrong = fmt::format("{} pieces mapped as zeros are read as something else", pieces.size());
+      wrong = fmt::format("{} mapped as zeros are read as something else",
+                          counted(pieces.size(), "piece"));
     if (!tally.right(wrong, "with pages that are mapped as zeros")) return {};
     tally.zeros += pieces.size();
     DXGKIT_VERIFY_TRY(tenant.map_all());
@@ -409,9 +411,9 @@ Outcome page_tables(Bench& bench) {
   }
   if (!done) return Outcome::failed(done.error());
   if (tally.jobs == 0) return Outcome::skipped("the address space has no room for two jobs");
-  return Outcome::ok(fmt::format(
-      "{} jobs: at {} places, with {} pieces that led elsewhere, {} of zeros, {} copied",
-      tally.jobs, tally.places, tally.exchanged, tally.zeros, tally.copies));
+  return Outcome::ok(fmt::format("{}: at {}, with {} that led elsewhere, {} of zeros, {} copied",
+                                 counted(tally.jobs, "job"), counted(tally.places, "place"),
+                                 counted(tally.exchanged, "piece"), tally.zeros, tally.copies));
 }
 
 /// Takes a right away, runs into the fault, and gives it back.
@@ -515,8 +517,8 @@ Outcome protections(Bench& bench) {
   }
   if (!done) return Outcome::failed(done.error());
   if (tally.jobs == 0) return Outcome::skipped("the plug-in's jobs have no results");
-  return Outcome::ok(
-      fmt::format("{} jobs, {} of them into faults and no further", tally.jobs, tally.faults));
+  return Outcome::ok(fmt::format("{}, {} of them into faults and no further",
+                                 counted(tally.jobs, "job"), tally.faults));
 }
 
 constexpr Step kSteps[] = {

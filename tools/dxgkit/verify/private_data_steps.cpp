@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/spelling.h"
 #include "nt/leaks.h"
 #include "tools/dxgkit/verify/balance.h"
 #include "tools/dxgkit/verify/bench.h"
@@ -382,7 +383,7 @@ Outcome sizes(Bench& bench) {
     }
   }
   if (wrong != 0) return Outcome::failed(fmt::format("{} answers are wrong", wrong));
-  return Outcome::ok(fmt::format("{} times, {} refused", asked, refused));
+  return Outcome::ok(fmt::format("{}, {} refused", counted(asked, "time"), refused));
 }
 
 constexpr Step kSteps[] = {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <set>
 
+#include "base/spelling.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/worker.h"
 
@@ -117,7 +118,7 @@ Outcome registry_values(Bench& bench) {
     }
   }
   if (wrong != 0) return Outcome::failed("values of the registry are used unchecked");
-  return Outcome::ok(fmt::format("{} values with wrong types and sizes", names.size()));
+  return Outcome::ok(fmt::format("{} with wrong types and sizes", counted(names.size(), "value")));
 }
 
 // --- the device leaves
@@ -185,7 +186,8 @@ Outcome removal(Bench& bench) {
     return Outcome::skipped(
         "the driver sets neither SupportSurpriseRemoval nor "
         "SupportSurpriseRemovalInHibernation");
-  return Outcome::ok(fmt::format("the device left the machine {}, with {} jobs on it", how, jobs));
+  return Outcome::ok(
+      fmt::format("the device left the machine {}, with {} on it", how, counted(jobs, "job")));
 }
 
 /// Notes whether the driver is asked to stop: then its own start has succeeded, whatever the kernel

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/spelling.h"
 #include "dxgk/core/verifier_switches.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/worker.h"
@@ -114,8 +115,8 @@ Outcome passes(Bench& bench) {
     return Outcome::failed(wrong);
   }
   if (!done) return Outcome::failed(done.error());
-  return Outcome::ok(
-      fmt::format("{} jobs, {} more DMA buffers, {} split points taken", jobs, passes, parts));
+  return Outcome::ok(fmt::format("{}, {} more DMA buffers, {} split points taken",
+                                 counted(jobs, "job"), passes, parts));
 }
 
 /// Many contexts of a device, on one node each time. The first, the last and one between work; then
@@ -140,7 +141,8 @@ Answer<void> run_many(Bench& bench, uint32_t node, size_t* jobs, std::string* wr
     if (!kept || !*kept) return kept;
     ++*jobs;
     if (const Answer<void> right = (*job)->check(); !right) {
-      *wrong = fmt::format("{}, on the {} of {} contexts", right.error(), which, kContexts);
+      *wrong =
+          fmt::format("{}, on the {} of {}", right.error(), which, counted(kContexts, "context"));
       return false;
     }
     DXGKIT_VERIFY_TRY((*job)->destroy());
@@ -174,7 +176,8 @@ Outcome many_contexts(Bench& bench) {
     return Outcome::failed(wrong);
   }
   if (!done) return Outcome::failed(done.error());
-  return Outcome::ok(fmt::format("{} jobs between {} contexts on each node", jobs, kContexts));
+  return Outcome::ok(fmt::format("{} between {} on each node", counted(jobs, "job"),
+                                 counted(kContexts, "context")));
 }
 
 constexpr Step kSteps[] = {

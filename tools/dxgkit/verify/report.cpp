@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/spelling.h"
 #include "tools/dxgkit/situations.h"
 #include "verifier/formats.h"
 
@@ -47,6 +48,7 @@ size_t count(const VerifyReport& report, Outcome::Kind kind) {
 }  // namespace
 
 int exit_code(const VerifyReport& report) {
+  if (!report.interrupted.empty()) return kExitInterrupted;
   bool bad = std::ranges::any_of(report.findings, is_mistake);
   bool bug_check = false;
   for (const verifier::Finding& finding : report.findings) {
@@ -65,12 +67,14 @@ std::string verdict(const VerifyReport& report) {
   const auto consequences = static_cast<size_t>(std::ranges::count_if(
       report.findings,
       [](const verifier::Finding& finding) { return !finding.because_of.empty(); }));
-  std::string sums =
-      fmt::format("{} steps done, {} skipped, {} failed; {} findings, {} warnings",
-                  count(report, Outcome::Kind::kOk), count(report, Outcome::Kind::kSkipped), failed,
-                  violations, report.findings.size() - violations - consequences);
-  if (consequences != 0) sums += fmt::format(", {} consequences", consequences);
+  std::string sums = fmt::format(
+      "{} done, {} skipped, {} failed; {}, {}", counted(count(report, Outcome::Kind::kOk), "step"),
+      count(report, Outcome::Kind::kSkipped), failed, counted(violations, "finding"),
+      counted(report.findings.size() - violations - consequences, "warning"));
+  if (consequences != 0) sums += ", " + counted(consequences, "consequence");
   switch (exit_code(report)) {
+    case kExitInterrupted:
+      return fmt::format("interrupted {}: {}", report.interrupted, sums);
     case kExitDone:
       return "clean: " + sums;
     case kExitBugCheck:
@@ -99,6 +103,7 @@ std::string to_json_text(const VerifyReport& report) {
   out["interface_version"] = report.interface_version;
   out["display_only"] = report.display_only;
   out["ended"] = report.ended;
+  out["interrupted"] = report.interrupted;
   out["exit_code"] = exit_code(report);
   out["verdict"] = verdict(report);
   out["steps"] = nlohmann::ordered_json::array();
@@ -125,6 +130,8 @@ std::string to_json_text(const VerifyReport& report) {
 std::string to_sarif_text(const VerifyReport& report) {
   verifier::ReportedRun run{
       .driver = report.driver, .command = report.command, .ended = report.ended, .notes = {}};
+  if (!report.interrupted.empty())
+    run.notes.push_back(fmt::format("Interrupted by the user {}.", report.interrupted));
   for (const StepResult& step : report.steps) {
     if (step.outcome.kind == Outcome::Kind::kFailed)
       run.notes.push_back(fmt::format("Step {} failed: {}.", step.name, step.outcome.text));
@@ -148,6 +155,7 @@ std::string to_junit_text(const VerifyReport& report) {
       one.message = step.findings.front().rule + ": " + step.findings.front().actual;
     cases.push_back(std::move(one));
   }
+  if (!report.interrupted.empty()) cases.push_back(verifier::interrupted_case(report.interrupted));
   std::ranges::move(situation_cases(report.situations), std::back_inserter(cases));
   return verifier::to_junit("dxgkit verify " + report.driver, cases);
 }

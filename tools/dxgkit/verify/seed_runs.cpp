@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "base/spelling.h"
+#include "runtime/interrupt.h"
 #include "sim/process_pool.h"
 #include "tools/dxgkit/verify/lost_run.h"
 #include "tools/dxgkit/verify/verification.h"
@@ -152,10 +154,12 @@ bool SeedRuns::run_some(uint64_t first, uint64_t count) {
   std::map<uint64_t, StepLog::Content> found = board_.steps.read();
   board_.steps.clear();
   for (uint64_t seed = first; seed - first < count && error_.empty(); ++seed) {
+    // After an interrupt some runs have not begun, and some have done only part of their steps.
+    if (runtime::interrupted() && found[seed].steps.empty()) continue;
     take(seed, std::move(found[seed]));
   }
   std::fflush(out_);
-  return error_.empty();
+  return error_.empty() && !runtime::interrupted();
 }
 
 uint64_t SeedRuns::wanted() const {
@@ -171,6 +175,10 @@ VerifyReport SeedRuns::report() const {
   report.driver = options_.driver;
   report.command = command_line(options_);
   report.situations = verifier::SituationReport(*board_.situations);
+  if (runtime::interrupted()) {
+    report.ended = false;
+    report.interrupted = fmt::format("after {} with some steps or all", counted(seeds_, "run"));
+  }
   for (const Step& step : all_steps()) {
     const auto found = steps_.find(step.name);
     if (found == steps_.end()) continue;
@@ -178,7 +186,7 @@ VerifyReport SeedRuns::report() const {
     if (const auto failed = failed_.find(step.name); failed != failed_.end()) {
       const auto [first, seeds] = failed->second;
       report.steps.back().outcome.text +=
-          fmt::format(" (seed {}; {} of {} runs)", first, seeds, seeds_);
+          fmt::format(" (seed {}; {} of {})", first, seeds, counted(seeds_, "run"));
     }
     const auto& findings = report.steps.back().findings;
     report.findings.insert(report.findings.end(), findings.begin(), findings.end());
@@ -209,7 +217,7 @@ std::expected<VerifyReport, std::string> SeedRuns::run() {
     for (const verifier::Finding& finding : step.findings)
       fmt::print(out_, "{}", verifier::to_text(finding));
   }
-  fmt::print(out_, "\n{} runs, {} of them not clean\n", seeds_, bad_);
+  fmt::print(out_, "\n{}, {} of them not clean\n", counted(seeds_, "run"), bad_);
   return all;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/spelling.h"
 #include "dxgk/display_exercise.h"
 #include "tools/dxgkit/verify/balance.h"
 #include "tools/dxgkit/verify/bench.h"
@@ -162,8 +163,9 @@ Outcome failing_starts(Bench& bench) {
     return Outcome::failed(done.error());
   }
   if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk) return started;
-  return Outcome::ok(fmt::format("{} requests of a start were refused one by one, {} starts failed",
-                                 tally.refused, tally.failed));
+  return Outcome::ok(fmt::format("{} of a start were refused one by one, {} failed",
+                                 counted(tally.refused, "request"),
+                                 counted(tally.failed, "start")));
 }
 
 // --- resources
@@ -277,7 +279,8 @@ Outcome odd_resources(Bench& bench) {
   }
   if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk) return started;
   if (!failure.empty()) return Outcome::failed(failure);
-  return Outcome::ok(fmt::format("{} lists of resources, {} refused", all.size(), refused));
+  return Outcome::ok(
+      fmt::format("{} of resources, {} refused", counted(all.size(), "list"), refused));
 }
 
 // --- outputs
@@ -341,10 +344,9 @@ Outcome stale_outputs(Bench& bench) {
       return Outcome::failed(fmt::format("{} {}", work.error(), with));
     }
   }
-  return Outcome::ok(
-      fmt::format("queries, new objects and work with {} kinds of bytes in their "
-                  "outputs and on the stack",
-                  std::size(kFills)));
+  return Outcome::ok(fmt::format(
+      "queries, new objects and work with {} of bytes in their outputs and on the stack",
+      counted(std::size(kFills), "kind")));
 }
 
 // --- queries
@@ -380,9 +382,8 @@ Outcome odd_queries(Bench& bench) {
   if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
   if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk) return started;
   return Outcome::ok(
-      fmt::format("{} queries of a start with smaller buffers and without a type, "
-                  "{} sizes of debug information",
-                  queries, std::size(kDebugBytes)));
+      fmt::format("{} of a start with smaller buffers and without a type, {} of debug information",
+                  counted(queries, "query", "queries"), counted(std::size(kDebugBytes), "size")));
 }
 
 constexpr Step kSteps[] = {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/spelling.h"
 #include "tools/dxgkit/verify/crew.h"
 
 namespace dxgkit::tool::verify {
@@ -266,9 +267,9 @@ Outcome run_hangs(Bench& bench, std::span<const Hang> hangs) {
   if (tally.engine_resets + tally.adapter_resets == 0)
     return Outcome::failed("no engine reached the packet at which it was to stop");
   outcome.text = fmt::format(
-      "{} hangs under {} jobs of 2 clients: {} engines and {} times the adapter were reset, what "
-      "was not hit came out right",
-      tally.rounds - tally.unreached, tally.jobs, tally.engine_resets, tally.adapter_resets);
+      "{} under {} of 2 clients: {} and {} the adapter were reset, what was not hit came out right",
+      counted(tally.rounds - tally.unreached, "hang"), counted(tally.jobs, "job"),
+      counted(tally.engine_resets, "engine"), counted(tally.adapter_resets, "time"));
   return outcome;
 }
 
@@ -441,9 +442,9 @@ Outcome memory_errors(Bench& bench) {
     if (!wrong || !wrong->empty() || !bench.running()) return finish(bench, wrong);
   }
   if (tally.faults == 0) return Outcome::skipped("the device has no memory that could fail");
-  return Outcome::ok(fmt::format(
-      "{} packets met memory errors under {} jobs of 2 clients, what was not hit came out right",
-      tally.faults, tally.jobs));
+  return Outcome::ok(
+      fmt::format("{} met memory errors under {} of 2 clients, what was not hit came out right",
+                  counted(tally.faults, "packet"), counted(tally.jobs, "job")));
 }
 
 // --- interrupts ---
@@ -619,7 +620,7 @@ Outcome interrupts(Bench& bench) {
   if (lose) wrong = ask_instead(bench, tally);
   if (!wrong || !wrong->empty()) return finish(bench, wrong);
   return Outcome::ok(
-      fmt::format("{} jobs with completions late, doubled{}, results right", tally.jobs,
+      fmt::format("{} with completions late, doubled{}, results right", counted(tally.jobs, "job"),
                   lose ? " and lost" : "; none lost, because each would take TdrDelay"));
 }
 

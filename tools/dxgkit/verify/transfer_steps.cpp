@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/arithmetic.h"
+#include "base/spelling.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/pattern.h"
 #include "tools/dxgkit/verify/scarcity.h"
@@ -143,17 +144,19 @@ Outcome transfers(Bench& bench) {
     const Outcome stopped = bench.stop();  // before the injector goes
     if (!running) {
       return Outcome::failed(
-          fmt::format("the adapter stopped in transfers of at most {} pages", pages));
+          fmt::format("the adapter stopped in transfers of at most {}", counted(pages, "page")));
     }
     if (stopped.kind != Outcome::Kind::kOk) return stopped;
     if (!done || wrong != 0) break;
   }
   if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk) return started;
   if (!done) return Outcome::failed(done.error());
-  if (wrong != 0) return Outcome::failed(fmt::format("content of {} allocations is wrong", wrong));
+  if (wrong != 0)
+    return Outcome::failed(fmt::format("content of {} is wrong", counted(wrong, "allocation")));
   if (moved == 0)
     return Outcome::skipped("none of the client's plain allocations goes to a memory segment");
-  return Outcome::ok(fmt::format("{} trips in parts, {} paging buffers cut short", moved, cuts));
+  return Outcome::ok(
+      fmt::format("{} in parts, {} paging buffers cut short", counted(moved, "trip"), cuts));
 }
 
 constexpr Step kSteps[] = {

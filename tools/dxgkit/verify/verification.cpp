@@ -118,9 +118,9 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
     report_.steps.push_back(std::move(result));
     return;
   }
-  fmt::print(out_, "{}", step_line(result));
+  say(out_, "{}", step_line(result));
   for (const verifier::Finding& finding : result.findings)
-    fmt::print(out_, "{}", verifier::to_text(finding));
+    say(out_, "{}", verifier::to_text(finding));
   std::fflush(out_);
   board_.steps.add(result);
   report_.steps.push_back(std::move(result));
@@ -166,10 +166,10 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
         if (was_running && !bench.running() && step.needs != Step::Needs::kDriver) {
           over = why_over(report_.steps.back());
           if (!over.empty()) {
-            fmt::print(out_, "{:<20}{}\n", "", over);
+            say(out_, "{:<20}{}\n", "", over);
             bench.lose_patience();
           } else if (bench.start_over()) {
-            fmt::print(out_, "{:<20}{}\n", "", "the machine was started again");
+            say(out_, "{:<20}{}\n", "", "the machine was started again");
           }
         }
         if (bench.not_a_driver()) {
@@ -189,6 +189,7 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
     }
     trace::set_current(nullptr);
   });
+  if (heartbeat_ != nullptr) heartbeat_->finishing();
   if (!is_driver) return std::nullopt;
   const std::vector<verifier::Finding> all = findings_.all();
   for (size_t i = 0; i < all.size(); ++i) {
@@ -199,9 +200,7 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
                                      .names = recorder.names(),
                                      .threads = runtime->thread_names(),
                                      .dropped = recorder.dropped()};
-    if (const auto written = write_file(*options_.trace, trace_file(*options_.trace, recording));
-        !written)
-      fmt::print(stderr, "dxgkit: {}\n", written.error());
+    report_.written = write_output(options_.trace, trace_file(*options_.trace, recording));
   }
   return std::move(report_);
 }

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <optional>
 
+#include "base/spelling.h"
+#include "runtime/interrupt.h"
 #include "tools/dxgkit/child.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
@@ -23,6 +25,7 @@ namespace {
 
 using verify::Board;
 using verify::command_line;
+using verify::Outcome;
 using verify::RunEnd;
 using verify::Step;
 using verify::StepLog;
@@ -34,20 +37,48 @@ int finish(const VerifyOptions& options, const VerifyReport& report, std::FILE* 
   if (!report.never_called.empty()) {
     std::string names;
     for (const std::string& name : report.never_called) names += (names.empty() ? "" : ", ") + name;
-    fmt::print(out, "\nnot called here, though the driver has them: {}\n", names);
+    say(out, "\nnot called here, though the driver has them: {}\n", names);
   }
-  fmt::print(out, "{}", situations_text(report.situations));
-  fmt::print(out, "\n{}\n", verify::verdict(report));
+  say(out, "{}", situations_text(report.situations));
+  say(out, "\n{}\n", verify::verdict(report));
   std::fflush(out);
-  bool written = write_output(options.json, verify::to_json_text(report));
-  written = write_output(options.sarif, verify::to_sarif_text(report)) && written;
-  written = write_output(options.junit, verify::to_junit_text(report)) && written;
-  return written ? verify::exit_code(report) : std::max(kExitFailed, verify::exit_code(report));
+  bool written = report.written;
+  written = write_output(options.reports.json, verify::to_json_text(report)) && written;
+  written = write_output(options.reports.sarif, verify::to_sarif_text(report)) && written;
+  written = write_output(options.reports.junit, verify::to_junit_text(report)) && written;
+  return written ? verify::exit_code(report) : kExitNotWritten;
 }
 
 int list_steps() {
   for (const Step& step : verify::all_steps()) fmt::print("{:<20}{}\n", step.name, step.title);
   return kExitDone;
+}
+
+/// The report of a run that the user ended: the steps so far, and what the present one has found.
+int interrupted(const VerifyOptions& options, const Board& board, std::FILE* out) {
+  StepLog::Content found = board.steps.read()[options.seed];
+  VerifyReport report;
+  report.driver = options.driver;
+  report.command = command_line(options);
+  report.ended = false;
+  report.steps = std::move(found.steps);
+  report.interrupted = fmt::format("after {}", counted(report.steps.size(), "step"));
+  if (!found.running.empty()) {
+    report.interrupted += fmt::format(", in step {}", found.running);
+    report.steps.push_back({.name = found.running,
+                            .title = {},
+                            .outcome = Outcome::skipped("interrupted"),
+                            .calls = {},
+                            .findings = std::move(found.of_running)});
+    say(out, "{}", verify::step_line(report.steps.back()));
+    for (const verifier::Finding& finding : report.steps.back().findings)
+      say(out, "{}", verifier::to_text(finding));
+  }
+  report.situations = verifier::SituationReport(*board.situations);
+  for (const StepResult& step : report.steps)
+    report.findings.insert(report.findings.end(), step.findings.begin(), step.findings.end());
+  if (options.trace.has_value()) say(stderr, "dxgkit: {}: not written\n", *options.trace);
+  return finish(options, report, out);
 }
 
 /// The report of a run that did not end by itself: the outputs are written all the same.
@@ -69,9 +100,9 @@ int cut_short(const VerifyOptions& options, const Board& board, const LastWords&
   report.situations = verifier::SituationReport(*board.situations);
   for (const StepResult& step : report.steps)
     report.findings.insert(report.findings.end(), step.findings.begin(), step.findings.end());
-  fmt::print(out, "{}", verify::step_line(report.steps.back()));
+  say(out, "{}", verify::step_line(report.steps.back()));
   for (const verifier::Finding& finding : report.steps.back().findings)
-    fmt::print(out, "{}", verifier::to_text(finding));
+    say(out, "{}", verifier::to_text(finding));
   return finish(options, report, out);
 }
 
@@ -79,7 +110,7 @@ int cut_short(const VerifyOptions& options, const Board& board, const LastWords&
 
 int verify_command(const VerifyOptions& options) {
   if (options.list_steps) return list_steps();
-  const std::expected<std::string, std::string> driver_path = find_driver(options.driver);
+  const std::expected<std::string, std::string> driver_path = find_loadable_driver(options.driver);
   if (!driver_path.has_value()) return bad_input(driver_path.error());
   const bool is_series = options.seeds.has_value() || options.thorough;
   const Mode mode = options.mutate || options.blind_spots || is_series ? Mode::kSim : options.mode;
@@ -87,22 +118,25 @@ int verify_command(const VerifyOptions& options) {
   const std::vector<Step> steps = verify::all_steps();
   for (const std::string& name : options.only) {
     if (std::ranges::any_of(steps, [&](const Step& step) { return name == step.name; })) continue;
-    return bad_input(fmt::format("'{}' is not a step; --list-steps names them", name));
+    const auto name_of = [](const Step& step) -> std::string_view { return step.name; };
+    const std::string meant = did_you_mean(name, steps, name_of);
+    return bad_input(fmt::format("'{}' is not a step{}", name,
+                                 meant.empty() ? "; --list-steps names them" : meant));
   }
-  size_t on_stdout = 0;
-  for (const std::optional<std::string>& path : {options.json, options.sarif, options.junit}) {
-    if (!path.has_value()) continue;
-    if (*path == "-") {
-      ++on_stdout;
-    } else if (const auto writable = check_writable(*path); !writable) {
-      return bad_input(writable.error());
-    }
+  const auto& catalogue = verifier::situation_catalogue();
+  const bool known = std::ranges::any_of(catalogue, [&](const verifier::SituationInfo& info) {
+    return info.id.starts_with(options.situation);
+  });
+  if (!known) {
+    const auto id_of = [](const verifier::SituationInfo& info) {
+      return std::string_view(info.id);
+    };
+    const std::string meant = did_you_mean(options.situation, catalogue, id_of);
+    return bad_input(fmt::format("no situation begins with '{}'{}", options.situation,
+                                 meant.empty() ? "; `dxgkit situations` lists them" : meant));
   }
-  if (on_stdout > 1) return bad_input("only one of --json, --sarif and --junit can go to stdout");
-  if (options.trace.has_value()) {
-    if (const auto writable = check_writable(*options.trace); !writable)
-      return bad_input(writable.error());
-  }
+  if (const int code = options.reports.check(); code != kExitDone) return code;
+  if (const int code = check_outputs({&options.trace}); code != kExitDone) return code;
   std::expected<nt::KernelConfig, std::string> kernel_config =
       read_kernel_config(options.registry, options.special_pool, options.trace_imports);
   if (!kernel_config.has_value()) return bad_input(kernel_config.error());
@@ -114,7 +148,8 @@ int verify_command(const VerifyOptions& options) {
     plugin = std::move(*loaded);
   }
 
-  std::FILE* const out = on_stdout == 0 ? stdout : stderr;
+  if (!options.in_process) runtime::catch_interrupts();
+  std::FILE* const out = options.reports.text_stream();
   if (is_series) {
     const auto report = verify::run_seeds(options, *driver_path, *kernel_config, plugin.get(), out);
     if (!report.has_value()) return bad_input(fmt::format("{}: {}", *driver_path, report.error()));
@@ -153,7 +188,10 @@ int verify_command(const VerifyOptions& options) {
         code = bad_input("a child process could not be started");
         break;
       case ChildEnd::Kind::kKilled:
-        code = end.code == SIGPIPE ? kExitFailed : cut_short(options, board, words, end, out);
+        code = end.code == SIGPIPE ? kExitNotWritten : cut_short(options, board, words, end, out);
+        break;
+      case ChildEnd::Kind::kInterrupted:
+        code = interrupted(options, board, out);
         break;
       case ChildEnd::Kind::kHung:
       case ChildEnd::Kind::kLeft:

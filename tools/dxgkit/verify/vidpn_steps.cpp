@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/spelling.h"
 #include "dxgk/display_exercise.h"
 #include "tools/dxgkit/verify/canvas.h"
 #include "vidpn/judge.h"
@@ -174,10 +175,10 @@ class Inquiry {
 };
 
 std::string Inquiry::text() const {
-  return fmt::format(
-      "{} topologies, {} of them not supported, {} questions, {} enumerations, {} "
-      "failing functions",
-      networks_ + refused_, refused_, questions_, enumerations_, failures_);
+  return fmt::format("{}, {} of them not supported, {}, {}, {} failing functions",
+                     counted(networks_ + refused_, "topology", "topologies"), refused_,
+                     counted(questions_, "question"), counted(enumerations_, "enumeration"),
+                     failures_);
 }
 
 size_t Inquiry::told() const {

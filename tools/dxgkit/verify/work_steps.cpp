@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/spelling.h"
 #include "nt/seh.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/worker.h"
@@ -50,7 +51,8 @@ Outcome render(Bench& bench) {
     report_result(bench, wrong);
     return Outcome::failed(wrong);
   }
-  return Outcome::ok(fmt::format("{} jobs on {} nodes, results right", jobs, bench.node_count()));
+  return Outcome::ok(fmt::format("{} on {}, results right", counted(jobs, "job"),
+                                 counted(bench.node_count(), "node")));
 }
 
 /// Several processes, several jobs in flight each; some clients leave with work queued.
@@ -88,8 +90,9 @@ Outcome render_together(Bench& bench) {
     report_result(bench, text);
     return Outcome::failed(text);
   }
-  return Outcome::ok(
-      fmt::format("{} processes with {} jobs in flight each", kThreads, kJobsAtOnce));
+  return Outcome::ok(fmt::format("{} with {} in flight each",
+                                 counted(kThreads, "process", "processes"),
+                                 counted(kJobsAtOnce, "job")));
 }
 
 /// Command buffers that no user-mode driver would write. Each is refused, or does no harm.
@@ -177,7 +180,7 @@ Outcome hostile(Bench& bench) {
         refused, accepted));
   }
   return Outcome::ok(
-      fmt::format("{} refused, {} accepted, {} devices lost", refused, accepted, lost));
+      fmt::format("{} refused, {} accepted, {} lost", refused, accepted, counted(lost, "device")));
 }
 
 /// REND-07: everything is where DxgkDdiRender was told that it is, and DxgkDdiPatch never comes.
@@ -222,8 +225,8 @@ Outcome prepatched(Bench& bench) {
   const uint32_t spared = bench.shortage().spared() - before;
   if (wrong.empty()) {
     if (spared == 0) return Outcome::skipped("no job's memory was all in segments");
-    return Outcome::ok(
-        fmt::format("{} jobs, {} submissions not patched, results right", jobs, spared));
+    return Outcome::ok(fmt::format("{}, {} not patched, results right", counted(jobs, "job"),
+                                   counted(spared, "submission")));
   }
   bench.findings().report(
       {.rule = "REND-07",
@@ -347,7 +350,7 @@ Outcome preempt_idle(Bench& bench) {
     }
   }
   if (answered == 0) return Outcome::skipped("its caps do not say PreemptionAware");
-  return Outcome::ok(fmt::format("{} requests answered", answered));
+  return Outcome::ok(fmt::format("{} answered", counted(answered, "request")));
 }
 
 /// Long work of low priority, then short work of normal priority, on each node.
@@ -447,7 +450,7 @@ Outcome null_rendering(Bench& bench) {
     return worker.client.destroy_device(worker.device);
   };
   if (const Answer<void> done = run(); !done) return Outcome::failed(done.error());
-  if (wrong.empty()) return Outcome::ok(fmt::format("{} jobs without execution", jobs));
+  if (wrong.empty()) return Outcome::ok(fmt::format("{} without execution", counted(jobs, "job")));
   bench.findings().report(
       {.rule = "SUB-22",
        .severity = verifier::Severity::kViolation,

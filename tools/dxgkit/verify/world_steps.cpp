@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/arithmetic.h"
+#include "base/spelling.h"
 #include "dxgk/core/verifier_switches.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/late_report.h"
@@ -330,9 +331,10 @@ Outcome worlds(Bench& bench) {
   const size_t count = bench.simulated() ? kSimulatedWorlds : kRealWorlds;
   Outcome outcome = run_worlds(bench, count, /*storms=*/false, &tally);
   if (outcome.kind != Outcome::Kind::kOk) return outcome;
-  return Outcome::ok(
-      fmt::format("{} jobs in {} worlds of {} processes, {} evictions, {} paging buffers cut short",
-                  tally.jobs, count, kProcesses, tally.evictions, tally.cuts));
+  return Outcome::ok(fmt::format("{} in {} of {}, {}, {} paging buffers cut short",
+                                 counted(tally.jobs, "job"), counted(count, "world"),
+                                 counted(kProcesses, "process", "processes"),
+                                 counted(tally.evictions, "eviction"), tally.cuts));
 }
 
 Outcome storms(Bench& bench) {
@@ -342,10 +344,10 @@ Outcome storms(Bench& bench) {
   Tally tally;
   Outcome outcome = run_worlds(bench, kStorms, /*storms=*/true, &tally);
   if (outcome.kind != Outcome::Kind::kOk) return outcome;
-  return Outcome::ok(
-      fmt::format("{} jobs in {} worlds of {} processes, {} troubles, asleep {} "
-                  "times",
-                  tally.jobs, kStorms, kProcesses, tally.troubles, tally.naps));
+  return Outcome::ok(fmt::format("{} in {} of {}, {}, asleep {}", counted(tally.jobs, "job"),
+                                 counted(kStorms, "world"),
+                                 counted(kProcesses, "process", "processes"),
+                                 counted(tally.troubles, "trouble"), counted(tally.naps, "time")));
 }
 
 constexpr Step kSteps[] = {

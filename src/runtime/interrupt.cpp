@@ -1,0 +1,57 @@
+#include "runtime/interrupt.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "base/check.h"
+
+namespace dxgkit::runtime {
+namespace {
+
+std::atomic<bool> asked{false};
+std::atomic<int> write_end{-1};
+int read_end = -1;
+constexpr int kSignals[] = {SIGINT, SIGTERM};
+
+void on_signal(int) {
+  const int error = errno;
+  asked.store(true);
+  static_cast<void>(!write(write_end.load(), "", 1));
+  errno = error;
+}
+
+}  // namespace
+
+void catch_interrupts() {
+  if (read_end >= 0) return;
+  int ends[2];
+  DXGKIT_CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+  read_end = ends[0];
+  write_end.store(ends[1]);
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  // Calls go on, so that no write of a report is torn. poll returns all the same.
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+}
+
+bool interrupted() { return asked.load(std::memory_order_relaxed); }
+
+int interrupt_fd() { return read_end; }
+
+void leave_interrupts_to_parent(int parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(0);  // it ended before that
+  if (read_end < 0) return;
+  struct sigaction action {};
+  action.sa_handler = SIG_IGN;
+  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+  asked.store(false);
+}
+
+}  // namespace dxgkit::runtime

@@ -1,0 +1,31 @@
+// The words of the command line, before and after CLI11 has read them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/dxgkit/options.h"
+
+namespace dxgkit::tool {
+
+/// The command line as CLI11 shall read it: `help COMMAND` is `COMMAND --help`, and a report
+/// without
+/// `=FILE` goes to stdout.
+std::vector<std::string> prepared(std::vector<std::string> arguments);
+
+/// The error of a first word that is no command of `app`.
+std::optional<std::string> unknown_command(const CLI::App& app,
+                                           const std::vector<std::string>& arguments);
+
+/// One line for an error of app.parse. An option that the command does not have comes first,
+/// whatever else is wrong.
+std::string explain(const CLI::App& app, const CLI::ParseError& error);
+
+/// Adds --json, --sarif and --junit, as far as there are texts for them. They mean the same in all
+/// commands: alone they print to stdout, with `=FILE` they write a file.
+void add_reports(CLI::App* command, Reports& reports, const char* json, const char* sarif = nullptr,
+                 const char* junit = nullptr);
+
+}  // namespace dxgkit::tool
