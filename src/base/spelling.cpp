@@ -7,7 +7,6 @@
 #include <numeric>
 
 namespace dxgkit {
-namespace {
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -15,8 +14,6 @@ std::string lower(std::string_view text) {
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return out;
 }
-
-}  // namespace
 
 size_t spelling_distance(std::string_view typed, std::string_view name) {
   const std::string a = lower(typed), b = lower(name);

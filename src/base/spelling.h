@@ -9,6 +9,9 @@
 
 namespace dxgkit {
 
+/// ASCII letters in lower case.
+std::string lower(std::string_view text);
+
 /// The number of single changes that make `typed` of `name`: a character too many, too few or
 /// wrong, or two neighbours exchanged. Upper and lower case are the same.
 size_t spelling_distance(std::string_view typed, std::string_view name);

@@ -248,12 +248,14 @@ TEST(DeviceRegistry, RefusesWithOneSentence) {
        "(FILE.so)"},
       {"Plain",
        "'Plain': there is no device of that name; there are plain, witness, pair, and plug-ins "
-       "(FILE.so)"},
+       "(FILE.so); did you mean plain?"},
       {"plain,x=1", "'plain,x=1': plain has no option 'x'; it has none"},
       {"witness,x=1", "'witness,x=1': witness has no option 'x'; it has functions, bar#"},
-      {"witness,barx=1", "'witness,barx=1': witness has no option 'barx'; it has functions, bar#"},
+      {"witness,barx=1",
+       "'witness,barx=1': witness has no option 'barx'; it has functions, bar#; did you mean bar#?"},
       {"witness,bar10=1",
-       "'witness,bar10=1': witness has no option 'bar10'; it has functions, bar#"},
+       "'witness,bar10=1': witness has no option 'bar10'; it has functions, bar#; did you mean "
+       "bar#?"},
       {"witness,,functions=1",
        "'witness,,functions=1': witness has no option ''; it has functions, bar#"},
       {"witness,functions", "'witness,functions': functions needs a value: functions=N"},

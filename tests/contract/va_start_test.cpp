@@ -122,6 +122,12 @@ TEST_F(VaStartTest, TablesAreWhereAndAsLargeAsTheyMayBe) {
        "level 2: tables of 8192 bytes in system memory"},
       {[](GpuVaConfig& config) { config.levels[0].table_bytes = 8192; },
        "level 0: tables of 8192 bytes in system memory"},
+      {[](GpuVaConfig& config) {
+         config.levels[0].table_bytes = 8192;
+         config.levels[0].segment = 4;
+         config.levels[0].paging_process_segment = 0;
+       },
+       "level 0: tables of 8192 bytes in system memory"},
       {[](GpuVaConfig& config) { config.levels[0].segment = 5; }, "segment 5 of 3"},
       {[](GpuVaConfig& config) { config.levels[0].table_alignment_bytes = 12288; }, "power of two"},
       {[](GpuVaConfig& config) { config.update_mode = port::PageTableUpdateMode::kCpuVirtual; },

@@ -200,7 +200,7 @@ class Display(Verify):
                 self.assertEqual((code, rules), (0, {}), steps)
                 self.assertEqual({step["outcome"] for step in steps.values()}, {"ok"}, steps)
         # Of two modes of source and target each, one pair in two goes together.
-        self.assertRegex(steps["vidpns"]["text"], r"^1 topologies, 0 of them not supported")
+        self.assertRegex(steps["vidpns"]["text"], r"^1 topology, 0 of them not supported")
 
 
 class Screen(Verify):

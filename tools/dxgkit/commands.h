@@ -49,6 +49,6 @@ int rules_command(const std::string& area);
 /// One rule in full, or a bug check with what is known of its parameters. Unknown words:
 /// kExitBadInput.
 /// @param words  an id, or a code or name of a bug check and up to four parameters; not empty.
-int explain_command(const std::vector<std::string>& words, bool json);
+int explain_command(const std::vector<std::string>& words, const Reports& reports);
 
 }  // namespace dxgkit::tool

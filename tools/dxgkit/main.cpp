@@ -346,14 +346,14 @@ int run_command_line(std::vector<std::string> arguments) {
   CLI::App* rules = app.add_subcommand("rules", "the rulebook: its areas, or the rules of one");
   rules->add_option("AREA", area, "like PATCH");
   std::vector<std::string> explain_words;
-  bool explain_json = false;
+  Reports explain_reports;
   CLI::App* explain =
       app.add_subcommand("explain", "a rule in full, or what a bug check and its parameters say");
   explain
       ->add_option("RULE|CODE", explain_words,
                    "like PATCH-08; or like 0x119 0x1: a bug check and its parameters, hexadecimal")
       ->required();
-  explain->add_flag("--json", explain_json, "print JSON");
+  add_reports(explain, explain_reports, "the answer as JSON");
   std::string topic;
   app.add_subcommand("help", "this list, or how a command is used")
       ->add_option("COMMAND", topic, "as `dxgkit COMMAND --help`");
@@ -385,7 +385,7 @@ int run_command_line(std::vector<std::string> arguments) {
   if (situations->parsed()) return dxgkit::tool::situations_command(situations_reports);
   if (new_client->parsed()) return dxgkit::tool::new_client_command(client_folder);
   if (rules->parsed()) return dxgkit::tool::rules_command(area);
-  if (explain->parsed()) return dxgkit::tool::explain_command(explain_words, explain_json);
+  if (explain->parsed()) return dxgkit::tool::explain_command(explain_words, explain_reports);
   return dxgkit::tool::run_command(run_options);
 }
 

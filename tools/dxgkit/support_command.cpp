@@ -24,12 +24,6 @@ struct Table {
   std::vector<Row> rows;
 };
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 /// Each module has an enum of its own, with the same three names in the same order.
 template <typename Support>
 std::string word(Support support) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/interface_versions.h"
 #include "dxgk/adapter/adapter.h"
@@ -25,6 +26,16 @@ namespace dxgkit::dxgk {
 namespace {
 
 constexpr uint32_t kMaxVidPnSources = 16;  // D3DKMDT_MAX_VIDPN_SOURCES
+
+/// LIFE-34. `panel`: ChildUid of an integrated panel; none: for the adapter's own interfaces. What
+/// the driver answers is judged by the port, and changes nothing here.
+void ask_for_interfaces(port::AdapterPort& port, std::optional<uint32_t> panel) {
+  if (!port.interfaces().offered()) return;
+  port.levels().enter_level_two();
+  static_cast<void>(panel.has_value() ? port.interfaces().ask_panel(*panel)
+                                      : port.interfaces().ask_adapter());
+  port.levels().leave_level_two();
+}
 
 }  // namespace
 
@@ -94,9 +105,7 @@ Status Adapter::start_device() {
                          fmt::format("At most {}; 0 for a render-only adapter.", kMaxVidPnSources),
                          "Write the number of video present sources the hardware has.");
   }
-  core_.port().levels().enter_level_two();
-  static_cast<void>(core_.port().interfaces().ask_adapter());
-  core_.port().levels().leave_level_two();
+  ask_for_interfaces(core_.port(), std::nullopt);
   return Status::kSuccess;
 }
 
@@ -111,11 +120,7 @@ Status Adapter::describe_display(const char** step) {
       core_.port().children().query_child_relations(core_.facts().start.children, &children));
   const auto panel = std::ranges::find(children, port::ChildInfo::Kind::kIntegratedDisplay,
                                        &port::ChildInfo::kind);
-  if (panel != children.end()) {
-    core_.port().levels().enter_level_two();
-    static_cast<void>(core_.port().interfaces().ask_panel(panel->uid));
-    core_.port().levels().leave_level_two();
-  }
+  if (panel != children.end()) ask_for_interfaces(core_.port(), panel->uid);
   if (core_.facts().start.video_present_sources == 0) return Status::kSuccess;  // DISP-21
   display_ =
       std::make_unique<Display>(floor_, static_cast<Primaries::Owner&>(*this), std::move(children),

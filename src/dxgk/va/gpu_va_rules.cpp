@@ -60,10 +60,12 @@ gpuva::Geometry geometry_of(const port::GpuMmuCaps& caps) {
 /// limits the size of tables for 0 only.
 void name_system_segment(uint32_t segment_count, gpuva::Geometry* geometry) {
   for (gpuva::TableLevel& level : geometry->levels) {
+    const bool named_zero =
+        level.segment == kSystemMemory || level.paging_process_segment == kSystemMemory;
     for (SegmentId* const segment : {&level.segment, &level.paging_process_segment}) {
       if (segment->value != segment_count + 1) continue;
       *segment = kSystemMemory;
-      level.large_in_system_memory = true;
+      level.large_in_system_memory = !named_zero;
     }
   }
 }

@@ -110,16 +110,18 @@ Status ask(PortCore& core, const Interface& asked, uint32_t uid) {
 
 }  // namespace
 
+bool InterfacesPort::offered() const { return core_.ddi.DxgkDdiQueryInterface != nullptr; }
+
 Status InterfacesPort::ask_adapter() {
   Status last = Status::kNotSupported;
-  if (core_.ddi.DxgkDdiQueryInterface == nullptr) return last;
+  if (!offered()) return last;
   for (const Interface& one : kOfAdapter) last = ask(core_, one, DISPLAY_ADAPTER_HW_ID);
   return last;
 }
 
 Status InterfacesPort::ask_panel(uint32_t uid) {
   Status last = Status::kNotSupported;
-  if (core_.ddi.DxgkDdiQueryInterface == nullptr) return last;
+  if (!offered()) return last;
   for (const Interface& one : kOfPanel) {
     if (core_.version < one.since) continue;
     last = ask(core_, one, uid);

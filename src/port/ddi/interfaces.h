@@ -18,6 +18,8 @@ class InterfacesPort {
   /// The core must outlive it.
   explicit InterfacesPort(PortCore& core) : core_(core) {}
 
+  /// The driver has DxgkDdiQueryInterface.
+  bool offered() const;
   /// Those of the adapter: I2C, output protection. LIFE-34.
   Status ask_adapter();
   /// Those of an integrated panel: brightness, from the newest that the driver's version knows.

@@ -33,7 +33,7 @@ COMMANDS = {
     "verify": (("verify", "softgpu", "--client", CLIENT, *FILES), FILES),
     "verify simulated": (("verify", "softgpu", "--client", CLIENT, "--mode", "sim", *FILES), FILES),
     "verify --seeds": (("verify", "softgpu", "--seeds", "1..5000", *FILES), FILES),
-    "verify --mutate": (("verify", "softgpu", "--mutate", *FILES), FILES),
+    "verify --mutate": (("verify", "softgpu", "--client", CLIENT, "--mutate", *FILES), FILES),
     "verify --blind-spots": (("verify", "softgpu", "--blind-spots", "--json=out.json", "--junit=out.xml"), (FILES[0], FILES[2])),
     "fuzz": (("fuzz", MUTANT, "--registry", "mutant.json", "--seeds", "1..90000", "--out", "found", *FILES), FILES),
     "sim": (("sim", "--seeds", "1..900000", "--db", "out.db", "--json=out.json"), FILES[:1]),

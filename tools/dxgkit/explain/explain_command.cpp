@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/spelling.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/explain/explanation.h"
+#include "tools/dxgkit/files.h"
 #include "tools/dxgkit/paragraph.h"
 
 namespace dxgkit::tool {
@@ -25,23 +27,18 @@ std::optional<uint64_t> parse_hex(std::string_view text) {
   return value;
 }
 
-int refuse(const std::string& problem) {
-  fmt::print(stderr, "dxgkit: {}\n", problem);
-  return kExitBadInput;
-}
-
 int refuse_unknown(const std::string& what) {
   const std::string area_name = upper(what.substr(0, what.find('-')));
   for (const verifier::RuleArea& area : verifier::rule_areas()) {
     if (area.name == area_name)
-      return refuse(fmt::format("'{}' is not a rule; {} has {} rules: `dxgkit rules {}`", what,
-                                area.name, area.count, area.name));
+      return bad_input(fmt::format("'{}' is not a rule; {} has {}: `dxgkit rules {}`", what,
+                                   area.name, counted(area.count, "rule"), area.name));
   }
   const std::vector<std::string_view> near = nearest_names(what);
-  return refuse(fmt::format("'{}' is neither a rule nor a bug check; {}", what,
-                            near.empty()
-                                ? std::string("`dxgkit rules` lists the areas of rules")
-                                : fmt::format("did you mean {}?", fmt::join(near, " or "))));
+  return bad_input(fmt::format("'{}' is neither a rule nor a bug check; {}", what,
+                               near.empty()
+                                   ? std::string("`dxgkit rules` lists the areas of rules")
+                                   : fmt::format("did you mean {}?", fmt::join(near, " or "))));
 }
 
 const verifier::BugCheck* bug_check_named(const std::string& name) {
@@ -50,38 +47,45 @@ const verifier::BugCheck* bug_check_named(const std::string& name) {
   return found == verifier::all_bug_checks().end() ? nullptr : &*found;
 }
 
+int answer(const Reports& reports, const std::string& json, const std::string& text) {
+  if (reports.json.has_value() && !write_output(reports.json, json)) return kExitNotWritten;
+  if (!reports.on_stdout()) fmt::print("{}", text);
+  return kExitDone;
+}
+
 }  // namespace
 
-int explain_command(const std::vector<std::string>& words, bool json) {
+int explain_command(const std::vector<std::string>& words, const Reports& reports) {
+  if (const int code = reports.check(); code != kExitDone) return code;
   const std::string& what = words.at(0);
   if (const verifier::Rule* rule = verifier::find_rule(upper(what)); rule != nullptr) {
     if (words.size() > 1)
-      return refuse(
+      return bad_input(
           fmt::format("'{}' is too much: {} is a rule, and only bug checks have parameters",
                       words[1], rule->id));
-    fmt::print("{}", json ? rule_json(*rule).dump(1) + "\n" : rule_text(*rule));
-    return kExitDone;
+    return answer(reports, rule_json(*rule).dump(1) + "\n", rule_text(*rule));
   }
   const std::optional<uint64_t> code = parse_hex(what);
   const verifier::BugCheck* const check =
       code.has_value() ? verifier::find_bug_check(*code) : bug_check_named(what);
   if (check == nullptr) {
     if (!code.has_value()) return refuse_unknown(what);
-    return refuse(fmt::format("no rule of the rulebook has to do with bug check 0x{:X}", *code));
+    return bad_input(fmt::format("no rule of the rulebook has to do with bug check 0x{:X}", *code));
   }
   BugCheckParameters parameters;
   for (size_t i = 1; i < words.size(); ++i) {
     const std::optional<uint64_t> parameter = parse_hex(words[i]);
     if (!parameter.has_value())
-      return refuse(fmt::format("'{}' is not a hexadecimal number of at most 64 bits", words[i]));
+      return bad_input(
+          fmt::format("'{}' is not a hexadecimal number of at most 64 bits", words[i]));
     parameters.push_back(*parameter);
   }
   if (parameters.size() > check->parameters.size())
-    return refuse(fmt::format("a bug check has {} parameters, not {}", check->parameters.size(),
-                              parameters.size()));
-  fmt::print("{}", json ? bug_check_json(*check, parameters).dump(1) + "\n"
-                        : bug_check_text(*check, parameters));
-  return kExitDone;
+    return bad_input(fmt::format("a bug check has {}, not {}",
+                                 counted(check->parameters.size(), "parameter"),
+                                 parameters.size()));
+  return answer(reports, bug_check_json(*check, parameters).dump(1) + "\n",
+                bug_check_text(*check, parameters));
 }
 
 }  // namespace dxgkit::tool
