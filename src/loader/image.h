@@ -60,8 +60,7 @@ class Image {
   virtual std::vector<std::string> imports() const = 0;
   /// The sorted exception directory (.pdata); empty if there is none.
   virtual std::span<const RuntimeFunction> functions() const = 0;
-  /// "SgpuPatch+0x14", with " (adapter.cpp:120)" if the file has line data; empty if no symbol is
-  /// known. The first call may read debug data. Not in a signal handler.
+  /// "SgpuPatch+0x14"; empty if the file names no function there. Not in a signal handler.
   virtual std::string symbol(uint64_t rva) const = 0;
 };
 

@@ -257,7 +257,25 @@ verifier::Place Kernel::place_of(const void* address) const {
     place.image = image.name;
     place.rva = rva;
     // Most addresses here are return addresses: the call is the instruction before.
+    place.path = image.path;
+    place.after_call = true;
+    // The call is the instruction before, which may be the last of its function.
     if (image.symbol) place.symbol = image.symbol(rva == 0 ? 0 : rva - 1);
+    break;
+  }
+  return place;
+}
+
+verifier::Place Kernel::entry_place_of(const void* function) const {
+  verifier::Place place;
+  for (const DriverImage& image : impl_->images) {
+    const auto rva = static_cast<uint64_t>(static_cast<const std::byte*>(function) - image.base);
+    if (rva >= image.size) continue;
+    place.image = image.name;
+    place.path = image.path;
+    place.rva = rva;
+    place.entry = true;
+    if (image.symbol) place.symbol = image.symbol(rva);
     break;
   }
   return place;

@@ -122,7 +122,8 @@ void CallFrame::report_held_locks() {
          .expected = "A driver releases each spin lock before the call ends in which it took it.",
          .fix = "Release the lock on every path, error paths too.",
          .windows = "The next acquire of the lock spins for ever: a hang, or bug check 0x133.",
-         .place = kernel_.place_of(held.caller)});
+         .place = kernel_.place_of(held.caller),
+         .dooms = true});
   }
 }
 
@@ -203,6 +204,7 @@ Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findi
       findings_(findings),
       config_(std::move(config)),
       impl_(std::make_unique<Impl>()) {
+  findings.begin_machine();
   impl_->executive = make_executive(config_);
   set_hang_limit(config_.hang_limit);
   if (config_.special_pool) impl_->arena = make_special_arena();

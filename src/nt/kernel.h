@@ -84,8 +84,9 @@ struct DriverImage {
   /// The x64 exception directory as it lies in the image (12-byte RUNTIME_FUNCTION entries,
   /// sorted). Empty: no handlers and no unwinding.
   std::span<const std::byte> functions = {};
-  /// "SgpuPatch+0x14 (adapter.cpp:120)" or empty. Not called in a signal handler.
+  /// "SgpuPatch+0x14" or empty. Not called in a signal handler.
   std::function<std::string(uint64_t rva)> symbol = {};
+  std::string path = {};  // of its file, for the debugging information; empty: unknown
 };
 
 /// A range of addresses. A driver's access to it becomes a finding; see Kernel::add_fault_range.
@@ -413,9 +414,11 @@ class Kernel {
   }
   /// True if `address` lies in special pool; a fault there is NT-10 or NT-11. Signal-safe.
   bool is_special_pool(const void* address) const;
-  /// Image, offset and symbol of an address in a driver image; empty elsewhere. Not in a signal
-  /// handler.
+  /// Image, offset and symbol of a return address in a driver image; empty elsewhere. Not in a
+  /// signal handler.
   verifier::Place place_of(const void* address) const;
+  /// The same for a function that the driver put into its table.
+  verifier::Place entry_place_of(const void* function) const;
 
   /// Adds driver code. A fault of this code becomes an exception of the driver. An unhandled
   /// exception becomes a bug check finding (NT-01) and an abandoned call, and does not end the
@@ -522,6 +525,7 @@ struct StoppedCall {
   // The driver's code that ran last: it was interrupted, it called `import`, or it is a return
   // address that was found on the stack. "": unknown.
   const char* image = "";
+  const char* path = "";  // of the image's file
   uint64_t rva = 0;
 };
 

@@ -71,6 +71,7 @@ verifier::Place describe_place(const Kernel::Impl& state, const Context& context
     if (first) {
       place.image = image->name;
       place.rva = pc - reinterpret_cast<uint64_t>(image->base);
+      place.path = image->path;
       if (image->symbol) place.symbol = image->symbol(place.rva);
       first = false;
     }
@@ -95,6 +96,7 @@ StoppedCall stopped_call(const void* context) {
     const DriverImage* image = find_image(state, address);
     if (image == nullptr) return false;
     stopped.image = image->name.c_str();
+    stopped.path = image->path.c_str();
     stopped.rva = address - reinterpret_cast<uint64_t>(image->base);
     return true;
   };

@@ -25,13 +25,18 @@ enum class Confidence {
   kInferred,    // our reading of the above, or our choice
 };
 
-/// The place of an event in a driver. Empty parts are unknown.
+/// The place of an event in a driver. Empty parts are unknown. File and line are looked up when a
+/// finding is written (source_lines.h).
 struct Place {
-  std::string image;   // "softgpu.sys"
-  uint64_t rva = 0;    // of the instruction, relative to the image
-  std::string symbol;  // "SgpuPatch+0x14", with "adapter.cpp:120" behind it when line data is there
-  std::string registers;           // one line, "rax=... rbx=..."
-  std::vector<std::string> stack;  // innermost first: "softgpu.sys+0x1a2c SgpuPatch+0x14"
+  std::string image = {};      // "softgpu.sys"
+  uint64_t rva = 0;            // of the instruction, relative to the image
+  std::string symbol = {};     // "SgpuPatch+0x14"
+  std::string registers = {};  // one line, "rax=... rbx=..."
+  // Innermost first: "softgpu.sys+0x1a2c SgpuPatch+0x14".
+  std::vector<std::string> stack = {};
+  std::string path = {};    // the image's file on this machine
+  bool after_call = false;  // `rva` is a return address: the call is the instruction before
+  bool entry = false;       // no instruction is known; this is the function in the driver's table
 };
 
 /// One mistake of a driver, described so that its author can act on it. Every text is a full
@@ -51,10 +56,22 @@ struct Finding {
   std::string windows = {};  // what a Windows user sees: "Code 43, no event."
   Confidence confidence = Confidence::kDocumented;
   Place place = {};
+  /// Nothing that comes after it on the same machine says anything new of the driver, though the
+  /// machine goes on: a lock that stays held, a completion that never comes. A bug check always is
+  /// such a finding.
+  bool dooms = false;
+  /// The rule whose finding made this one happen. Not empty: this is no mistake of its own.
+  std::string because_of = {};
 };
 
+/// True if the author has something to mend here: more than a warning, and no consequence.
+inline bool is_mistake(const Finding& finding) {
+  return finding.severity != Severity::kWarning && finding.because_of.empty();
+}
+
 /// Collects findings of one run, in order. Thread-safe. A repeat of the same rule, ddi and actual,
-/// whatever numbers the text names, is counted and not stored: one mistake, one finding.
+/// whatever numbers the text names, is counted and not stored: one mistake, one finding. What comes
+/// after a finding that dooms its machine is marked as that finding's consequence (`because_of`).
 class Findings {
  public:
   Findings();
@@ -64,6 +81,13 @@ class Findings {
   /// Findings of one rule so far (repeats counted).
   size_t count(std::string_view rule) const;
   size_t total() const;
+  /// From here on findings are of another machine: nothing has happened to it yet.
+  void begin_machine();
+  /// The rule of the finding that doomed the machine; empty: none did.
+  std::string doomed_by() const;
+  /// Where the functions in a driver's table are, by the name of the DDI: the place of a finding
+  /// that has none. Called with a lock held: it only looks. Null takes it away.
+  void set_entry_places(std::function<Place(std::string_view ddi)> entry_place);
   /// Called for each stored finding, on the reporting thread. For the tool's live output.
   void set_listener(std::function<void(const Finding&)> listener);
 
@@ -79,6 +103,8 @@ std::string to_text(const Finding& finding);
 std::string to_json(const Finding& finding);
 /// "warning", "violation", "start-failure", "bug-check".
 std::string_view severity_text(Severity severity);
+/// The same, and "note" for a consequence.
+std::string_view severity_text(const Finding& finding);
 /// "documented", "event text", "measured", "inferred".
 std::string_view confidence_text(Confidence confidence);
 /// The effect for a Windows user: the finding's own words, or those of its severity.

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 
 #include "verifier/json_text.h"
 #include "verifier/rule_catalogue.h"
+#include "verifier/source_lines.h"
 
 namespace dxgkit::verifier {
 namespace {
@@ -27,29 +26,9 @@ std::string join(std::initializer_list<std::string> parts) {
   return out;
 }
 
-const char* level_name(Severity severity) {
-  return severity == Severity::kWarning ? "warning" : "error";
-}
-
-struct SourceLine {
-  std::string file;
-  uint32_t line = 0;
-};
-
-/// "SgpuPatch+0x14 (adapter.cpp:120)": the part in parentheses.
-std::optional<SourceLine> source_line(const std::string& symbol) {
-  const size_t open = symbol.rfind(" (");
-  const size_t colon = symbol.rfind(':');
-  if (open == std::string::npos || colon == std::string::npos || colon < open ||
-      !symbol.ends_with(')'))
-    return std::nullopt;
-  SourceLine out;
-  out.file = symbol.substr(open + 2, colon - open - 2);
-  const char* const begin = symbol.data() + colon + 1;
-  const char* const end = symbol.data() + symbol.size() - 1;
-  const auto [stop, error] = std::from_chars(begin, end, out.line);
-  if (error != std::errc() || stop != end || out.line == 0 || out.file.empty()) return std::nullopt;
-  return out;
+const char* level_name(const Finding& finding) {
+  if (!finding.because_of.empty()) return "note";
+  return finding.severity == Severity::kWarning ? "warning" : "error";
 }
 
 /// A path as the URI reference SARIF wants: '/' between parts, other special bytes escaped.
@@ -77,10 +56,11 @@ std::string physical_location(const Finding& finding, const ReportedRun& run) {
     return fmt::format(R"("physicalLocation":{{"artifactLocation":{{{}}}}})",
                        field("uri", uri(run.driver)));
   }
-  if (const std::optional<SourceLine> line = source_line(place.symbol)) {
+  if (const std::vector<SourceFrame> source = source_of(place);
+      !source.empty() && source[0].line != 0) {
     return fmt::format(
         R"("physicalLocation":{{"artifactLocation":{{{}}},"region":{{"startLine":{}}}}})",
-        field("uri", uri(line->file)), line->line);
+        field("uri", uri(source[0].file)), source[0].line);
   }
   return fmt::format(
       R"("physicalLocation":{{"artifactLocation":{{{}}},"address":{{"relativeAddress":{},{}}}}})",
@@ -101,7 +81,9 @@ std::string stack_of(const Finding& finding) {
 }
 
 std::string result_of(const Finding& finding, size_t rule_index, const ReportedRun& run) {
-  std::string text = finding.actual + " Expected: " + finding.expected;
+  std::string text =
+      finding.because_of.empty() ? "" : fmt::format("Because of {}: ", finding.because_of);
+  text += finding.actual + " Expected: " + finding.expected;
   if (!finding.why.empty()) text += " Why: " + finding.why;
   text += " Fix: " + finding.fix + " On Windows: " + consequence_text(finding);
   const std::string bug_check = finding.severity == Severity::kBugCheck
@@ -109,17 +91,18 @@ std::string result_of(const Finding& finding, size_t rule_index, const ReportedR
                                                   finding.bugcheck_code, finding.bugcheck_parameter)
                                     : std::string();
   const std::string properties =
-      join({field("severity", severity_text(finding.severity)), field("actual", finding.actual),
+      join({field("severity", severity_text(finding)), field("actual", finding.actual),
             field("expected", finding.expected), field("fix", finding.fix),
             field("windows", consequence_text(finding)),
-            field("confidence", confidence_text(finding.confidence)), bug_check});
+            field("confidence", confidence_text(finding.confidence)), bug_check,
+            finding.because_of.empty() ? "" : field("becauseOf", finding.because_of)});
   const std::string location = join({physical_location(finding, run),
                                      fmt::format(R"("logicalLocations":[{{{},"kind":"function"}}])",
                                                  field("fullyQualifiedName", finding.ddi))});
   return fmt::format(
       R"({{{},"ruleIndex":{},"level":"{}","message":{{{}}},"locations":[{{{}}}]{}{},"properties":{{{}}}}})",
-      field("ruleId", finding.rule), rule_index, level_name(finding.severity), field("text", text),
-      location, finding.place.stack.empty() ? "" : ",", stack_of(finding), properties);
+      field("ruleId", finding.rule), rule_index, level_name(finding), field("text", text), location,
+      finding.place.stack.empty() ? "" : ",", stack_of(finding), properties);
 }
 
 std::string rule_of(const std::string& id) {

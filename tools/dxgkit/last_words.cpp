@@ -38,7 +38,8 @@ struct Note {
   char ddi[64] = {};                            // the call that was running; "": none
   char import[64] = {};
   CodePlace driver = {};
-  char plugin[512] = {};  // not empty: code of a device plug-in stopped, and this says so
+  char driver_path[512] = {};  // of the file with that code
+  char plugin[512] = {};       // not empty: code of a device plug-in stopped, and this says so
   int frame_count = 0;
   CodePlace frames[kFramesMost] = {};
 
@@ -76,6 +77,7 @@ void write_note(int signal, const void* context) {
   copy_name(stopped.ddi, note.ddi);
   copy_name(stopped.import, note.import);
   copy_name(stopped.image, note.driver.image);
+  copy_name(stopped.path, note.driver_path);
   void* addresses[kFramesMost];
   const int count = backtrace(addresses, kFramesMost);
   // The first frames are this function, the handler, and the frames that the kernel puts below it.
@@ -132,7 +134,7 @@ void LastWords::listen(uint64_t index, uint32_t seconds) {
   note.seconds = seconds;
   note.last_call.store(nullptr);
   nt::g_call_note = &note.last_call;
-  note.ddi[0] = note.import[0] = note.driver.image[0] = note.plugin[0] = 0;
+  note.ddi[0] = note.import[0] = note.driver.image[0] = note.driver_path[0] = note.plugin[0] = 0;
   note.index.store(index);
   alarm(seconds);
 }
@@ -158,7 +160,8 @@ Problem LastWords::of(uint64_t index, std::string_view what, std::string_view ho
   finding.severity = verifier::Severity::kBugCheck;
   finding.confidence = verifier::Confidence::kInferred;
   finding.expected =
-      "Every DDI returns, and a fault of the driver becomes a finding with its place.";
+      "Every DDI returns, what was submitted is reported complete, and a fault of the driver "
+      "becomes a finding with its place.";
   if (found == nullptr || found->signal == 0) {
     problem.key = std::string(how);
     finding.rule = "NT-01";
@@ -171,6 +174,8 @@ Problem LastWords::of(uint64_t index, std::string_view what, std::string_view ho
   finding.ddi = found->ddi;
   finding.place.image = found->driver.image;
   finding.place.rva = found->driver.offset;
+  finding.place.path = found->driver_path;
+  finding.place.after_call = found->import[0] != 0;
   for (int i = 0; i < found->frame_count; ++i) {
     const CodePlace& frame = found->frames[i];
     finding.place.stack.push_back(

@@ -74,9 +74,7 @@ void print_findings(const std::vector<verifier::Finding>& findings) {
 }
 
 bool any_violation(const std::vector<verifier::Finding>& findings) {
-  return std::ranges::any_of(findings, [](const verifier::Finding& f) {
-    return f.severity != verifier::Severity::kWarning;
-  });
+  return std::ranges::any_of(findings, verifier::is_mistake);
 }
 
 /// The progress line: rewritten in place on a terminal, otherwise a line each second.

@@ -60,7 +60,7 @@ std::string run_seed(SessionConfig config, uint64_t seed, const Plan& plan, cons
   const std::string result = compared ? "identical" : compare(plan, outcome.job, expected);
   if (!result.starts_with("identical")) return "result: " + result;
   for (const verifier::Finding& finding : outcome.findings) {
-    if (finding.severity == verifier::Severity::kWarning) continue;
+    if (!verifier::is_mistake(finding)) continue;
     return fmt::format("finding {} in {}: {}", finding.rule, finding.ddi, finding.actual);
   }
   return {};

@@ -186,9 +186,7 @@ size_t Diagnosis::count_imports(std::string_view support) const {
 }
 
 bool Diagnosis::can_start() const {
-  return accepted && std::ranges::none_of(findings, [](const verifier::Finding& finding) {
-           return finding.severity != verifier::Severity::kWarning;
-         });
+  return accepted && std::ranges::none_of(findings, verifier::is_mistake);
 }
 
 std::expected<Diagnosis, std::string> diagnose(const std::string& path,

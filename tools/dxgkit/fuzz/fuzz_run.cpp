@@ -191,7 +191,7 @@ FuzzOutcome run_plan(const FuzzSetting& setting, const FuzzPlan& plan,
   runtime->run_main([&] { run_inside(*runtime, setting, plan, log, findings, outcome); });
   for (const verifier::Finding& finding : findings.all()) {
     const bool clients = std::ranges::find(kClientsFault, finding.rule) != std::end(kClientsFault);
-    if (finding.severity == verifier::Severity::kWarning || clients) continue;
+    if (!verifier::is_mistake(finding) || clients) continue;
     outcome.problems.push_back(problem_of(finding));
   }
   return outcome;

@@ -140,6 +140,7 @@ Outcome Bench::start(const StartChanges& changes) {
     negligence_->set_inner(options.faults);
     options.faults = negligence_;
   }
+  options.silence_ends_it = !mutated();
   options.situations = &situations_;
   if (plugin() != nullptr) situations_.add(verifier::SituationFact::kPlugIn);
   if (device_faults() != nullptr && simulated())

@@ -35,7 +35,8 @@ StepResult lost_step(const VerifyOptions& options, StepLog::Content found, const
                                step)
                  : fmt::format("Step {} made no progress for {} s; the process was ended.", step,
                                options.ddi_timeout_s),
-         .expected = "DriverEntry and every DDI return.",
+         .expected = "DriverEntry and every DDI return, and what the kernel waits for comes: "
+                     "completions, answers to preemptions, objects that the driver signals.",
          .fix = fmt::format("Run it under a debugger: {} --step {} --in-process; interrupt it and "
                             "look at the stacks.",
                             command_line(options), step),

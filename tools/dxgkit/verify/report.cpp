@@ -47,17 +47,14 @@ size_t count(const VerifyReport& report, Outcome::Kind kind) {
 
 }  // namespace
 
-bool is_mistake(const verifier::Finding& finding) {
-  return finding.severity != verifier::Severity::kWarning;
-}
-
 int exit_code(const VerifyReport& report) {
   if (!report.interrupted.empty()) return kExitInterrupted;
   bool bad = std::ranges::any_of(report.findings, is_mistake);
   bool bug_check = false;
   for (const verifier::Finding& finding : report.findings) {
     if (finding.rule == kHangRule && is_mistake(finding)) return kExitHang;
-    bug_check = bug_check || finding.severity == verifier::Severity::kBugCheck;
+    bug_check =
+        bug_check || (finding.severity == verifier::Severity::kBugCheck && is_mistake(finding));
   }
   if (bug_check) return kExitBugCheck;
   bad = bad || count(report, Outcome::Kind::kFailed) != 0;
@@ -67,10 +64,14 @@ int exit_code(const VerifyReport& report) {
 std::string verdict(const VerifyReport& report) {
   const size_t failed = count(report, Outcome::Kind::kFailed);
   const auto violations = static_cast<size_t>(std::ranges::count_if(report.findings, is_mistake));
-  const std::string sums = fmt::format(
+  const auto consequences = static_cast<size_t>(std::ranges::count_if(
+      report.findings,
+      [](const verifier::Finding& finding) { return !finding.because_of.empty(); }));
+  std::string sums = fmt::format(
       "{} done, {} skipped, {} failed; {}, {}", counted(count(report, Outcome::Kind::kOk), "step"),
       count(report, Outcome::Kind::kSkipped), failed, counted(violations, "finding"),
-      counted(report.findings.size() - violations, "warning"));
+      counted(report.findings.size() - violations - consequences, "warning"));
+  if (consequences != 0) sums += ", " + counted(consequences, "consequence");
   switch (exit_code(report)) {
     case kExitInterrupted:
       return fmt::format("interrupted {}: {}", report.interrupted, sums);

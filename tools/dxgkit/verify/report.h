@@ -43,8 +43,7 @@ inline constexpr int kExitHang = 4;      // the driver did not come back
 inline std::string key_of(const verifier::Finding& finding) {
   return finding.rule + " " + finding.ddi;
 }
-/// More than a warning.
-bool is_mistake(const verifier::Finding& finding);
+using verifier::is_mistake;
 int exit_code(const VerifyReport& report);
 /// The last line: the overall outcome.
 std::string verdict(const VerifyReport& report);

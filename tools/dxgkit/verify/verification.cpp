@@ -59,6 +59,17 @@ std::optional<std::string> Verification::why_not(Bench& bench, const Step& step)
   return std::nullopt;
 }
 
+std::string Verification::why_over(const StepResult& step) const {
+  const std::string cause = findings_.doomed_by();
+  if (cause.empty()) return {};
+  const std::vector<verifier::Finding> all = findings_.all();
+  const bool waits = std::ranges::any_of(all, [&](const verifier::Finding& finding) {
+    return finding.rule == cause && (finding.dooms || finding.rule == "NT-20");
+  });
+  if (!waits && std::ranges::any_of(step.findings, is_mistake)) return {};
+  return fmt::format("the other steps are left out: {} would end them, too", cause);
+}
+
 void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& runtime,
                             trace::Recorder& recorder) {
   board_.steps.begin(step.name);
@@ -140,10 +151,11 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
                   *board_.situations, heartbeat_, mutator_);
       bench.set_negligence(negligence_);
       bool found = false;
+      std::string over;
       for (const Step& step : all_steps()) {
         const bool always = step.needs == Step::Needs::kNothing ||
                             step.needs == Step::Needs::kDriver;  // the frame of every run
-        if (!always && found && options_.until_finding) continue;
+        if (!always && ((found && options_.until_finding) || !over.empty())) continue;
         if (!always && !options_.only.empty() &&
             std::ranges::find(options_.only, step.name) == options_.only.end())
           continue;
@@ -151,9 +163,15 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
         run_step(bench, step, *runtime, recorder);
         found = found || std::ranges::any_of(report_.steps.back().findings, is_mistake);
         // A bug check ends the machine, not the verification: the other steps get a new machine.
-        if (was_running && !bench.running() && step.needs != Step::Needs::kDriver &&
-            bench.start_over())
-          say(out_, "{:<20}{}\n", "", "the machine was started again");
+        if (was_running && !bench.running() && step.needs != Step::Needs::kDriver) {
+          over = why_over(report_.steps.back());
+          if (!over.empty()) {
+            say(out_, "{:<20}{}\n", "", over);
+            bench.lose_patience();
+          } else if (bench.start_over()) {
+            say(out_, "{:<20}{}\n", "", "the machine was started again");
+          }
+        }
         if (bench.not_a_driver()) {
           is_driver = false;
           *message = report_.steps.back().outcome.text;
