@@ -17,6 +17,10 @@ constexpr uint64_t kCommandBytes = 64 * 1024;
 constexpr uint32_t kPrivateBytesMax = 4096;
 constexpr uint64_t kPiecesMax = 3;  // a mapping is made in so many
 
+// How texts of jobs begin that do not tell of wrong content.
+constexpr std::string_view kLostDevice = "the device was lost to ";
+constexpr std::string_view kNoLock = "D3DKMTLock2: ";
+
 uint64_t pages_of(const ClientAllocation& allocation) {
   return align_up(allocation.size_bytes, kPageBytes) / kPageBytes;
 }
@@ -25,6 +29,34 @@ uint64_t pages_of(const ClientAllocation& allocation) {
 
 void report_result(Bench& bench, const std::string& actual) {
   const bool addresses = bench.gpu_addresses();
+  if (actual.contains(kLostDevice)) {
+    bench.findings().report(
+        {.rule = addresses ? "VA-47" : "REND-29",
+         .severity = verifier::Severity::kViolation,
+         .ddi = addresses ? "DxgkDdiSubmitCommandVirtual" : "DxgkDdiSubmitCommand",
+         .actual = "A job of the client plug-in did not come to its end: " + actual + ".",
+         .expected = "Work that is right is completed, and its device is kept.",
+         .fix = "Look at the warnings and findings before this one: they say whether the driver "
+                "reported a fault (DMA_FAULTED, PAGE_FAULTED), or whether an engine was reset.",
+         .why = "The kernel marks a device as lost after a reported fault, or after a reset that "
+                "its work was blamed for.",
+         .windows = "The application loses its device, and the desktop flickers."});
+    return;
+  }
+  if (actual.contains(kNoLock)) {
+    bench.findings().report(
+        {.rule = addresses ? "VA-47" : "REND-29",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiBuildPagingBuffer",
+         .actual = "The result of a job of the client plug-in could not be read: " + actual + ".",
+         .expected = "An allocation that the CPU may read can be locked when the work is done.",
+         .fix =
+             "Look at what a lock asks of the driver: paging out of memory that the CPU does not "
+             "see, and DxgkDdiAcquireSwizzlingRange for allocations with a swizzling range.",
+         .why = "Nothing is said of the content: nobody has seen it.",
+         .windows = "The application gets an error where it reads the result."});
+    return;
+  }
   bench.findings().report(
       {.rule = addresses ? "VA-47" : "REND-29",
        .severity = verifier::Severity::kViolation,
@@ -62,9 +94,10 @@ void report_refusal(Bench& bench, Status status) {
 }
 
 std::string lost_text(Client& client, D3DKMT_HANDLE device) {
-  return client.page_faulted(device) ? "the device was lost to a page fault, though all its "
-                                       "addresses were mapped and its memory resident"
-                                     : "the device was lost to work that is right";
+  return std::string(kLostDevice) +
+         (client.page_faulted(device)
+              ? "a page fault, though all its addresses were mapped and its memory resident"
+              : "work that is right");
 }
 
 Answer<std::unique_ptr<Job>> Job::create(Bench& bench, Client& client, D3DKMT_HANDLE device,
