@@ -78,7 +78,7 @@ std::expected<void, std::string> Waivers::add(std::string_view text) {
     return std::unexpected(fmt::format("{}: its reason has a control character", rule));
   if (std::ranges::find(all_, rule, &Waiver::rule) != all_.end())
     return std::unexpected(fmt::format("{} is waived twice", rule));
-  if (all_.size() == kMost) return std::unexpected(fmt::format("more than {} waivers", kMost));
+  if (all_.size() == kMost) return std::unexpected("more than " + counted(kMost, "waiver"));
   if (uses_ == nullptr) uses_ = Uses::make();
   all_.push_back({std::string(rule), std::string(reason)});
   return {};

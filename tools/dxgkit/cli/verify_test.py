@@ -313,6 +313,13 @@ class Verify(Cli):
             self.assertEqual((step["outcome"], step["text"].startswith("not reached: ")), (outcome, not enabled), step)
             self.assertEqual("DxgkDdiPreemptCommand" in step["ddis"], bool(enabled))
 
+    def test_a_lost_device_is_not_blamed_on_patching(self):
+        steps, rules = self.mutant("later_pass_unlisted", "--step", "passes", code=1)
+        found = next(finding for finding in steps["passes"]["findings"] if finding["rule"] == "REND-29")
+        self.assertEqual(found["ddi"], "DxgkDdiSubmitCommand")
+        self.assertIn("the device was lost to work that is right", found["actual"])
+        self.assertNotIn("DxgkDdiPatch", found["fix"])
+
     def test_a_timeout_is_told_before_patience_ends(self):
         # With real threads each of the two requests that this driver ignores takes TdrDelay.
         steps, rules = self.mutant("preempt_silent", "--step", "preempt-busy", code=1, mode="os")

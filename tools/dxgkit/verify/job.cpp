@@ -8,6 +8,7 @@
 #include "dxgk/core/process.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/content_history.h"
+#include "tools/dxgkit/verify/wrong_result.h"
 #include "trace/trace.h"
 
 namespace dxgkit::tool::verify {
@@ -17,10 +18,6 @@ constexpr uint64_t kCommandBytes = 64 * 1024;
 constexpr uint32_t kPrivateBytesMax = 4096;
 constexpr uint64_t kPiecesMax = 3;  // a mapping is made in so many
 
-// How texts of jobs begin that do not tell of wrong content.
-constexpr std::string_view kLostDevice = "the device was lost to ";
-constexpr std::string_view kNoLock = "D3DKMTLock2: ";
-
 uint64_t pages_of(const ClientAllocation& allocation) {
   return align_up(allocation.size_bytes, kPageBytes) / kPageBytes;
 }
@@ -28,50 +25,7 @@ uint64_t pages_of(const ClientAllocation& allocation) {
 }  // namespace
 
 void report_result(Bench& bench, const std::string& actual) {
-  const bool addresses = bench.gpu_addresses();
-  if (actual.contains(kLostDevice)) {
-    bench.findings().report(
-        {.rule = addresses ? "VA-47" : "REND-29",
-         .severity = verifier::Severity::kViolation,
-         .ddi = addresses ? "DxgkDdiSubmitCommandVirtual" : "DxgkDdiSubmitCommand",
-         .actual = "A job of the client plug-in did not come to its end: " + actual + ".",
-         .expected = "Work that is right is completed, and its device is kept.",
-         .fix = "Look at the warnings and findings before this one: they say whether the driver "
-                "reported a fault (DMA_FAULTED, PAGE_FAULTED), or whether an engine was reset.",
-         .why = "The kernel marks a device as lost after a reported fault, or after a reset that "
-                "its work was blamed for.",
-         .windows = "The application loses its device, and the desktop flickers."});
-    return;
-  }
-  if (actual.contains(kNoLock)) {
-    bench.findings().report(
-        {.rule = addresses ? "VA-47" : "REND-29",
-         .severity = verifier::Severity::kViolation,
-         .ddi = "DxgkDdiBuildPagingBuffer",
-         .actual = "The result of a job of the client plug-in could not be read: " + actual + ".",
-         .expected = "An allocation that the CPU may read can be locked when the work is done.",
-         .fix =
-             "Look at what a lock asks of the driver: paging out of memory that the CPU does not "
-             "see, and DxgkDdiAcquireSwizzlingRange for allocations with a swizzling range.",
-         .why = "Nothing is said of the content: nobody has seen it.",
-         .windows = "The application gets an error where it reads the result."});
-    return;
-  }
-  bench.findings().report(
-      {.rule = addresses ? "VA-47" : "REND-29",
-       .severity = verifier::Severity::kViolation,
-       .ddi = addresses ? "DxgkDdiBuildPagingBuffer" : "DxgkDdiRender",
-       .actual = "A job of the client plug-in came out wrong: " + actual + ".",
-       .expected = "The client plug-in finds the bytes its job must have made.",
-       .fix = addresses
-                  ? "Compare the entries DXGK_OPERATION_UPDATE_PAGE_TABLE asks for with those in "
-                    "memory, each level, then the root the engine has, then what FlushTlb flushes; "
-                    "VA-28 tells of a fault what was mapped there."
-                  : "If the same job alone is right, compare the addresses DxgkDdiPatch writes "
-                    "with where the allocations are; else compare the translated commands with the "
-                    "client's.",
-       .why = "The plug-in checked the content of the allocations after the job was complete.",
-       .windows = addresses ? "Wrong pictures, or lost devices." : "Wrong pictures."});
+  bench.findings().report(wrong_result(actual, bench.gpu_addresses()));
 }
 
 void report_refusal(Bench& bench, Status status) {
