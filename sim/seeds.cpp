@@ -104,6 +104,7 @@ SeedsReport run_seeds(const RunSeeds& options) {
     one.changes = options.changes;
     one.driver = options.driver;
     one.face = options.face;
+    one.waivers = options.waivers;
     one.trace = true;
     one.trace_path = options.trace_path;
     return one;

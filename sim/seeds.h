@@ -50,6 +50,7 @@ struct RunSeeds {
   Changes changes = {};
   std::string driver = {};
   DriverFace face = DriverFace::kEither;
+  verifier::Waivers waivers = {};
   uint32_t workers = 1;
   /// Called for each seed, in the order in which they end, and regularly with the number of ended
   /// seeds.

@@ -78,6 +78,7 @@ class Life {
         machine_(plan.system_bytes),
         gpu_(runtime, machine_, {.vram_bytes = plan.vram_bytes, .timing = {}, .faults = {}}),
         kernel_(runtime, machine_, findings_, kernel_config(plan)) {
+    findings_.set_waivers(&options.waivers);
     // Its clients know the driver's private data, and its device fails as the plan says.
     situations_.add(verifier::SituationFact::kPlugIn);
     situations_.add(verifier::SituationFact::kDeviceFaults);
@@ -181,6 +182,7 @@ std::vector<verifier::Finding> Life::unexplained() const {
       --i;
       continue;
     }
+    if (!finding.waived.empty() && finding.severity != verifier::Severity::kBugCheck) continue;
     const auto found = explained.find(finding.rule);
     if (found == explained.end() || found->second == 0 ||
         finding.severity == verifier::Severity::kBugCheck ||

@@ -21,6 +21,7 @@
 #include "sim/packet_life.h"
 #include "trace/trace.h"
 #include "verifier/findings.h"
+#include "verifier/waivers.h"
 
 namespace dxgkit::sim {
 
@@ -85,6 +86,8 @@ struct SeedOptions {
   /// Path of a driver for softgpu in place of the built-in ones, with the interface named here.
   std::string driver = {};
   DriverFace face = DriverFace::kEither;
+  /// Their findings fail no world, unless they stop its adapter.
+  verifier::Waivers waivers = {};
   /// Called with the trace so far when so many events have happened. 0: never.
   uint64_t stop_at_event = 0;
   std::function<void(const trace::Recorder&)> at_stop = {};

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "nt/context.h"
+#include "nt/executable.h"
 #include "nt/kernel.h"
 #include "nt/pool.h"
 #include "nt/system_time.h"
@@ -84,6 +85,7 @@ struct HandleEntry {
   std::shared_ptr<NamedEventObject> event;
   std::shared_ptr<OpenFile> file = {};
   uint64_t sequence = 0;
+  Origin taken = {};
 };
 
 struct MdlEntry {
@@ -174,6 +176,7 @@ struct Kernel::Impl {
   // Changed only while the driver does not run; the fault handler reads it.
   std::vector<FaultRange> fault_ranges;
   std::vector<DriverImage> images;
+  ExecutableBlocks executable;  // the fault handler reads it, too
   // Places where threads that ran out of stack were reported. A list through the first word of
   // each.
   std::atomic<void*> emergency_stacks{nullptr};
@@ -224,6 +227,9 @@ void free_emergency_stacks(Kernel::Impl& state);
                                    const Context& context);
 /// The place of driver code: image, symbol, registers, frames.
 verifier::Place describe_place(const Kernel::Impl& state, const Context& context);
+/// Makes `context` that of the driver's call that led there, if the stack begins with an address to
+/// return to. False: it does not, and nothing has changed.
+bool step_back(const Kernel::Impl& state, Context* context);
 /// Cancels the driver's armed timers, and waits for running callbacks.
 void cancel_all_timers(Kernel& kernel);
 /// Frees leaked pool, contiguous memory and mappings.

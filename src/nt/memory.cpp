@@ -8,6 +8,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "nt/executable.h"
 #include "nt/kernel_impl.h"
 #include "nt/seh.h"
 
@@ -101,6 +102,7 @@ void free_contiguous(const char* function, void* memory, const FreedAs* as = nul
                      "Keep both beside the address, or use MmFreeContiguousMemory, which asks for "
                      "neither.");
   }
+  end_execution(kernel, memory, block.page_count * kPageBytes);
   kernel.machine().free_contiguous(block.first, block.page_count);
 }
 
@@ -415,8 +417,10 @@ void free_leaked_memory(Kernel& kernel) {
   Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.memory_lock);
   // This only frees, so the order has no visible effect, and address order is harmless.
-  for (auto& [address, block] : state.contiguous)
+  for (auto& [address, block] : state.contiguous) {
+    end_execution(kernel, address, block.page_count * kPageBytes);
     kernel.machine().free_contiguous(block.first, block.page_count);
+  }
   for (auto& [address, mdl] : state.mdls) std::free(const_cast<void*>(address));
   for (auto& [address, mapping] : state.mappings) {
     if (mapping.kind == Mapping::Kind::kIoSpace)

@@ -58,10 +58,24 @@ void guess_frames(const Kernel::Impl& state, const Context& start,
 
 }  // namespace
 
+bool step_back(const Kernel::Impl& state, Context* context) {
+  uint64_t back = 0;
+  if (!guarded_copy(&back, reinterpret_cast<const void*>(context->rsp), sizeof(back)) ||
+      find_image(state, back) == nullptr || !follows_call(back))
+    return false;
+  context->rip = back;
+  context->rsp += sizeof(back);
+  return true;
+}
+
 verifier::Place describe_place(const Kernel::Impl& state, const Context& context) {
   verifier::Place place;
   place.registers = describe_registers(context);
-  FrameWalker walker(state, context, nullptr);
+  Context start = context;
+  if (find_image(state, context.rip) == nullptr && !in_lent_code(context.rip) &&
+      !in_stack_probe(context.rip))
+    place.after_call = step_back(state, &start);
+  FrameWalker walker(state, start, nullptr);
   bool first = true;
   for (size_t frames = 0; frames < kFramesShown; ++frames) {
     const bool driver_frame = walker.settle();

@@ -10,6 +10,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "nt/executable.h"
 #include "nt/kernel_impl.h"
 #include "nt/paged.h"
 
@@ -17,10 +18,7 @@ namespace dxgkit::nt {
 namespace {
 
 // POOL_TYPE values with a meaning here.
-constexpr uint32_t kNonPagedPool = 0;
 constexpr uint32_t kPagedPoolBit = 1;
-constexpr uint32_t kMustSucceedBit = 2;
-constexpr uint32_t kCacheAlignedBit = 4;
 constexpr uint32_t kNonPagedPoolNx = 512;
 // POOL_FLAG_* of ExAllocatePool2.
 constexpr uint64_t kFlagUninitialized = 0x2, kFlagNonPaged = 0x40, kFlagNonPagedExecute = 0x80,
@@ -48,18 +46,9 @@ uint64_t pages_of(uint64_t bytes) { return align_up(bytes, kPageBytes) / kPageBy
 std::byte* place(Kernel& kernel, PoolKind kind, PoolBlock& block) {
   Kernel::Impl& state = kernel.impl();
   const uint64_t rounded = align_up(block.bytes, kPageBytes);
-  if (kind == PoolKind::kNonPagedExecutable) {
-    void* memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE | PROT_EXEC,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
-    block.home = PoolBlock::Home::kExecutable;
-    block.base = static_cast<std::byte*>(memory);
-    block.base_bytes = rounded;
-    return block.base;
-  }
   // Non-paged pool of a page or more comes from system pages, so that it has a physical address as
   // on Windows.
-  if (kind == PoolKind::kNonPaged && block.bytes >= kPageBytes) {
+  if (kind != PoolKind::kPaged && block.bytes >= kPageBytes) {
     if (const auto first = kernel.machine().allocate_contiguous(rounded / kPageBytes);
         first.has_value()) {
       block.home = PoolBlock::Home::kSystem;
@@ -125,6 +114,7 @@ void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_
   block.bytes = bytes;
   block.tag = tag;
   block.paged = kind == PoolKind::kPaged;
+  block.executable = kind == PoolKind::kNonPagedExecutable;
   block.allocated = origin_of(frame);
   std::byte* const memory = place(kernel, kind, block);
   if (memory != nullptr) {
@@ -146,6 +136,7 @@ void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_
 /// Frees the memory of a block; special pool only becomes inaccessible. memory_lock is held for
 /// special and paged blocks.
 void release_memory(Kernel& kernel, const PoolBlock& block) {
+  if (block.executable) end_execution(kernel, block.base, block.base_bytes);
   switch (block.home) {
     case PoolBlock::Home::kHeap:
       std::free(block.base);
@@ -154,9 +145,6 @@ void release_memory(Kernel& kernel, const PoolBlock& block) {
       kernel.machine().free_contiguous(
           bus::PageFrame(kernel.machine().physical_of(block.base).value / kPageBytes),
           block.base_bytes / kPageBytes);
-      break;
-    case PoolBlock::Home::kExecutable:
-      munmap(block.base, block.base_bytes);
       break;
     case PoolBlock::Home::kSpecial:
       kernel.impl().arena->close(block.base, block.base_bytes / kPageBytes);
@@ -344,20 +332,15 @@ void free_pool(const char* function, void* pointer, uint32_t tag) {
   }
 }
 
+/// Paged pool is not executable on x64 (NT-36). Neither of the other bits that a type may have
+/// makes a difference.
 PoolKind kind_of(uint32_t pool_type) {
   if ((pool_type & kPagedPoolBit) != 0) return PoolKind::kPaged;
-  return pool_type == kNonPagedPool || (pool_type & kNonPagedPoolNx) == 0
-             ? PoolKind::kNonPagedExecutable
-             : PoolKind::kNonPaged;
+  return (pool_type & kNonPagedPoolNx) == 0 ? PoolKind::kNonPagedExecutable : PoolKind::kNonPaged;
 }
 
 DXGKIT_NT_ABI void* ex_allocate_pool_with_tag(uint32_t pool_type, uint64_t bytes, uint32_t tag) {
-  PoolKind kind = kind_of(pool_type & ~(kMustSucceedBit | kCacheAlignedBit));
-  // NonPagedPool (0) is executable on Windows too, but nearly no driver runs code there and such
-  // memory has no physical address here; only the explicit NonPagedPoolExecute of ExAllocatePool2
-  // gives executable memory.
-  if (kind == PoolKind::kNonPagedExecutable) kind = PoolKind::kNonPaged;
-  return allocate_pool("ExAllocatePoolWithTag", kind, bytes, tag, false);
+  return allocate_pool("ExAllocatePoolWithTag", kind_of(pool_type), bytes, tag, false);
 }
 
 DXGKIT_NT_ABI void* ex_allocate_pool(uint32_t pool_type, uint64_t bytes) {
@@ -365,8 +348,7 @@ DXGKIT_NT_ABI void* ex_allocate_pool(uint32_t pool_type, uint64_t bytes) {
 }
 
 DXGKIT_NT_ABI void* ex_allocate_pool_zero(uint32_t pool_type, uint64_t bytes, uint32_t tag) {
-  const PoolKind kind = (pool_type & kPagedPoolBit) != 0 ? PoolKind::kPaged : PoolKind::kNonPaged;
-  return allocate_pool("ExAllocatePoolZero", kind, bytes, tag, true);
+  return allocate_pool("ExAllocatePoolZero", kind_of(pool_type), bytes, tag, true);
 }
 
 DXGKIT_NT_ABI void* ex_allocate_pool2(uint64_t flags, uint64_t bytes, uint32_t tag) {
@@ -509,7 +491,7 @@ std::optional<PoolFault> describe_pool_fault(const Kernel& kernel, const CallFra
                    "A block is not touched after it was freed.", "Find who keeps the pointer."};
 }
 
-std::string paged_block_text(const Kernel& kernel, uint64_t address) {
+std::string block_text_at(const Kernel& kernel, uint64_t address) {
   const Kernel::Impl& state = kernel.impl();
   const auto* const at = reinterpret_cast<const std::byte*>(address);
   runtime::MutexLock lock(state.memory_lock);
@@ -517,7 +499,7 @@ std::string paged_block_text(const Kernel& kernel, uint64_t address) {
   if (next == state.pool.begin()) return {};
   --next;
   const PoolBlock& block = next->second;
-  if (block.home != PoolBlock::Home::kPaged || at >= block.base + block.base_bytes) return {};
+  if (at >= block.base + block.base_bytes) return {};
   return block_text(kernel, static_cast<const std::byte*>(next->first), block);
 }
 
@@ -565,8 +547,7 @@ std::span<const Export> pool_exports() {
   static const Export kTable[] = {
       DXGKIT_EXPORT("ExAllocatePool", ex_allocate_pool, kSupported, ""),
       DXGKIT_EXPORT("ExAllocatePool2", ex_allocate_pool2, kSupported, ""),
-      DXGKIT_EXPORT("ExAllocatePoolWithTag", ex_allocate_pool_with_tag, kPartial,
-                    "NonPagedPool is not executable"),
+      DXGKIT_EXPORT("ExAllocatePoolWithTag", ex_allocate_pool_with_tag, kSupported, ""),
       DXGKIT_EXPORT("ExAllocatePoolZero", ex_allocate_pool_zero, kSupported, ""),
       DXGKIT_EXPORT("ExFreePool", ex_free_pool, kSupported, ""),
       DXGKIT_EXPORT("ExFreePoolWithTag", ex_free_pool_with_tag, kSupported, ""),

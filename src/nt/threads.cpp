@@ -49,7 +49,8 @@ DXGKIT_NT_ABI int32_t ps_create_system_thread(void** handle, uint32_t, ObjectAtt
                                              .thread = object,
                                              .key = {},
                                              .event = {},
-                                             .sequence = value});
+                                             .sequence = value,
+                                             .taken = origin_of(frame)});
     *handle = reinterpret_cast<void*>(value);
   }
   // The new thread may end before this assignment: only joins read it, after the driver is done.
@@ -110,7 +111,8 @@ DXGKIT_NT_ABI Kevent* io_create_event(bool notification, void** handle) {
                                            .thread = {},
                                            .key = {},
                                            .event = object,
-                                           .sequence = value});
+                                           .sequence = value,
+                                           .taken = origin_of(CallFrame::current())});
   *handle = reinterpret_cast<void*>(value);
   return &object->event;
 }

@@ -15,6 +15,7 @@
 #include "verifier/json_text.h"
 #include "verifier/rule_catalogue.h"
 #include "verifier/source_lines.h"
+#include "verifier/waivers.h"
 
 namespace dxgkit::verifier {
 
@@ -48,6 +49,14 @@ std::string_view confidence_text(Confidence confidence) {
       return "inferred";
   }
   return "";
+}
+
+std::string_view confidence_text(const Finding& finding) {
+  const Rule* const rule = find_rule(finding.rule);
+  if (finding.confidence != Confidence::kDocumented || rule == nullptr)
+    return confidence_text(finding.confidence);
+  if (!rule->documented) return confidence_text(Confidence::kInferred);
+  return rule->our_choice ? "documented in part" : confidence_text(Confidence::kDocumented);
 }
 
 namespace {
@@ -125,6 +134,7 @@ struct Findings::Impl {
   size_t total = 0;
   std::string doomed_by;         // a rule
   bool content_is_lost = false;  // by paging, on any machine
+  const Waivers* waivers = nullptr;
   std::function<Place(std::string_view)> entry_place;
   std::function<void(const Finding&)> listener;
 };
@@ -154,6 +164,7 @@ void Findings::report(Finding finding) {
     // "DxgkDdiQueryAdapterInfo(UMDRIVERPRIVATE)" is a call of the entry, too.
     if (finding.place.image.empty() && impl_->entry_place)
       finding.place = impl_->entry_place(finding.ddi.substr(0, finding.ddi.find('(')));
+    if (impl_->waivers != nullptr) finding.waived = impl_->waivers->use(finding.rule);
     impl_->stored.push_back(finding);
     listener = impl_->listener;
   }
@@ -180,6 +191,8 @@ size_t Findings::total() const {
   return impl_->total;
 }
 
+void Findings::set_waivers(const Waivers* waivers) { impl_->waivers = waivers; }
+
 void Findings::begin_machine() {
   runtime::MutexLock lock(impl_->lock);
   impl_->doomed_by.clear();
@@ -205,10 +218,12 @@ std::string to_text(const Finding& finding) {
   const std::vector<SourceFrame> source = source_of(place);
   std::string text = fmt::format("{}: {} in {}", finding.rule, severity_text(finding), finding.ddi);
   if (!finding.because_of.empty()) text += fmt::format(", because of {}", finding.because_of);
+  if (!finding.waived.empty()) text += ", waived";
   text += '\n';
   const auto line = [&](const char* label, std::string_view value) {
     if (!value.empty()) text += fmt::format("  {:<10}{}\n", label, value);
   };
+  line("waived:", finding.waived);
   line("actual:", finding.actual);
   line("expected:", finding.expected);
   if (const Rule* rule = find_rule(finding.rule); rule != nullptr) {
@@ -218,7 +233,7 @@ std::string to_text(const Finding& finding) {
   line("why:", finding.why);
   line("fix:", finding.fix);
   line("Windows:", consequence_text(finding));
-  line("sure:", confidence_text(finding.confidence));
+  line("sure:", confidence_text(finding));
   if (place.entry) {
     line("in:", source.empty() ? place_text(place, source) : to_text(source[0]));
   } else {
@@ -243,10 +258,11 @@ std::string to_json(const Finding& finding) {
                         finding.bugcheck_parameter);
   }
   json += fmt::format(R"(,"windows":{},"confidence":"{}")", quoted(consequence_text(finding)),
-                      confidence_text(finding.confidence));
+                      confidence_text(finding));
   if (!finding.why.empty()) json += fmt::format(R"(,"why":{})", quoted(finding.why));
   if (!finding.because_of.empty())
     json += fmt::format(R"(,"because_of":{})", quoted(finding.because_of));
+  if (!finding.waived.empty()) json += fmt::format(R"(,"waived":{})", quoted(finding.waived));
   if (const Place& place = finding.place; !place.image.empty()) {
     json += fmt::format(
         R"(,"place":{{"image":{},"rva":{},"symbol":{},"entry":{},"registers":{},"stack":[)",

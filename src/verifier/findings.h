@@ -62,12 +62,22 @@ struct Finding {
   bool dooms = false;
   /// The rule whose finding made this one happen. Not empty: this is no mistake of its own.
   std::string because_of = {};
+  /// Why the author breaks the rule on purpose. Not empty: the finding is listed and does not
+  /// count.
+  std::string waived = {};
 };
 
-/// True if the author has something to mend here: more than a warning, and no consequence.
-inline bool is_mistake(const Finding& finding) {
+/// True if a rule was broken here, waived or not: more than a warning, and no consequence.
+inline bool breaks_rule(const Finding& finding) {
   return finding.severity != Severity::kWarning && finding.because_of.empty();
 }
+
+/// True if the author has something to mend here: a broken rule that is not waived.
+inline bool is_mistake(const Finding& finding) {
+  return breaks_rule(finding) && finding.waived.empty();
+}
+
+class Waivers;
 
 /// Collects findings of one run, in order. Thread-safe. A repeat of the same rule, ddi and actual,
 /// whatever numbers the text names, is counted and not stored: one mistake, one finding. What comes
@@ -81,6 +91,8 @@ class Findings {
   /// Findings of one rule so far (repeats counted).
   size_t count(std::string_view rule) const;
   size_t total() const;
+  /// The rules that the author breaks on purpose. Before the first report; they live longer.
+  void set_waivers(const Waivers* waivers);
   /// From here on findings are of another machine: nothing has happened to it yet.
   void begin_machine();
   /// The rule of the finding that doomed the machine; empty: none did.
@@ -107,6 +119,9 @@ std::string_view severity_text(Severity severity);
 std::string_view severity_text(const Finding& finding);
 /// "documented", "event text", "measured", "inferred".
 std::string_view confidence_text(Confidence confidence);
+/// The same of a finding. No finding is surer than its rule: "inferred" if no page states it, and
+/// "documented in part" if a part of it is our choice.
+std::string_view confidence_text(const Finding& finding);
 /// The effect for a Windows user: the finding's own words, or those of its severity.
 std::string consequence_text(const Finding& finding);
 

@@ -1,8 +1,10 @@
 #include "verifier/findings.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "runtime/runtime.h"
+#include "verifier/rule_catalogue.h"
 
 namespace dxgkit::verifier {
 namespace {
@@ -150,6 +152,37 @@ TEST(Findings, TellABugCheckAlthoughItsWordsWereAViolation) {
     EXPECT_EQ(findings.all().back().severity, Severity::kBugCheck);
     EXPECT_EQ(findings.total(), 3u);
   });
+}
+
+/// What no page says is not printed as documented, whatever the report claims.
+TEST(Findings, AreNoSurerThanTheirRules) {
+  size_t of_pages = 0, ours = 0, in_part = 0;
+  for (const Rule& rule : all_rules()) {
+    Finding finding = sample();
+    finding.rule = rule.id;
+    const std::string_view said = confidence_text(finding);
+    if (!rule.documented) {
+      EXPECT_EQ(said, "inferred") << rule.id;
+      ++ours;
+    } else if (rule.our_choice) {
+      EXPECT_EQ(said, "documented in part") << rule.id;
+      ++in_part;
+    } else {
+      EXPECT_EQ(said, "documented") << rule.id;
+      ++of_pages;
+    }
+    EXPECT_TRUE(to_text(finding).contains(fmt::format("  sure:     {}\n", said))) << rule.id;
+    EXPECT_TRUE(to_json(finding).contains(fmt::format(R"("confidence":"{}")", said))) << rule.id;
+    finding.confidence = Confidence::kMeasured;
+    EXPECT_EQ(confidence_text(finding), "measured");
+  }
+  EXPECT_GT(of_pages, 400U);
+  EXPECT_GT(in_part, 150U);
+  EXPECT_GT(ours, 10U);
+  for (const char* id : {"LIFE-11", "TDR-28", "THUNK-08", "CAPS-10"})
+    EXPECT_FALSE(find_rule(id)->documented) << id;
+  for (const char* id : {"PATCH-31", "CAPS-01", "LIFE-18"})
+    EXPECT_TRUE(find_rule(id)->documented) << id;
 }
 
 /// The text says what, where, why and what Windows would do; the JSON holds the same, escaped.

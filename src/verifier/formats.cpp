@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "verifier/json_text.h"
+#include "verifier/observed.h"
 #include "verifier/rule_catalogue.h"
 #include "verifier/source_lines.h"
 
@@ -80,6 +81,13 @@ std::string stack_of(const Finding& finding) {
                      field("text", "innermost first"), frames);
 }
 
+/// Its reason is kept outside of the driver's source.
+std::string suppression_of(const Finding& finding) {
+  if (finding.waived.empty()) return {};
+  return fmt::format(R"(,"suppressions":[{{"kind":"external","status":"accepted",{}}}])",
+                     field("justification", finding.waived));
+}
+
 std::string result_of(const Finding& finding, size_t rule_index, const ReportedRun& run) {
   std::string text =
       finding.because_of.empty() ? "" : fmt::format("Because of {}: ", finding.because_of);
@@ -90,28 +98,31 @@ std::string result_of(const Finding& finding, size_t rule_index, const ReportedR
                                     ? fmt::format(R"("bugcheckCode":{},"bugcheckParameter":{})",
                                                   finding.bugcheck_code, finding.bugcheck_parameter)
                                     : std::string();
-  const std::string properties =
-      join({field("severity", severity_text(finding)), field("actual", finding.actual),
-            field("expected", finding.expected), field("fix", finding.fix),
-            field("windows", consequence_text(finding)),
-            field("confidence", confidence_text(finding.confidence)), bug_check,
-            finding.because_of.empty() ? "" : field("becauseOf", finding.because_of)});
+  const std::string properties = join(
+      {field("severity", severity_text(finding)), field("actual", finding.actual),
+       field("expected", finding.expected), field("fix", finding.fix),
+       field("windows", consequence_text(finding)), field("confidence", confidence_text(finding)),
+       bug_check, finding.because_of.empty() ? "" : field("becauseOf", finding.because_of)});
   const std::string location = join({physical_location(finding, run),
                                      fmt::format(R"("logicalLocations":[{{{},"kind":"function"}}])",
                                                  field("fullyQualifiedName", finding.ddi))});
   return fmt::format(
-      R"({{{},"ruleIndex":{},"level":"{}","message":{{{}}},"locations":[{{{}}}]{}{},"properties":{{{}}}}})",
+      R"({{{},"ruleIndex":{},"level":"{}","message":{{{}}},"locations":[{{{}}}]{}{}{},"properties":{{{}}}}})",
       field("ruleId", finding.rule), rule_index, level_name(finding), field("text", text), location,
-      finding.place.stack.empty() ? "" : ",", stack_of(finding), properties);
+      finding.place.stack.empty() ? "" : ",", stack_of(finding), suppression_of(finding),
+      properties);
 }
 
 std::string rule_of(const std::string& id) {
   const Rule* rule = find_rule(id);
   if (rule == nullptr) return fmt::format("{{{}}}", field("id", id));
+  std::string effects;
+  for (const std::string& sentence : consequences_of(*rule))
+    effects += (effects.empty() ? "" : " ") + sentence;
   return fmt::format(R"({{{},"shortDescription":{{{}}},"help":{{{}}},"properties":{{{}}}}})",
                      field("id", id), field("text", rule->statement),
-                     field("text", fmt::format("{} When broken: {}. Sources: {}.", rule->statement,
-                                               rule->observed, rule->sources)),
+                     field("text", fmt::format("{} When it is broken: {} Sources: {}.",
+                                               rule->statement, effects, rule->sources)),
                      join({field("level", rule->level), field("who", to_string(rule->who)),
                            rule->our_choice ? std::string(R"("ourChoice":true)") : std::string()}));
 }
@@ -157,10 +168,12 @@ std::string to_sarif(std::span<const Finding> findings, const ReportedRun& run) 
     results += (results.empty() ? "\n   " : ",\n   ") + result_of(finding, index, run);
   }
   std::string notes;
-  for (const std::string& note : run.notes) {
-    notes += fmt::format(R"({}{{"level":"error","message":{{{}}}}})", notes.empty() ? "" : ",",
+  const auto add_note = [&](std::string_view level, const std::string& note) {
+    notes += fmt::format(R"({}{{"level":"{}","message":{{{}}}}})", notes.empty() ? "" : ",", level,
                          field("text", note));
-  }
+  };
+  for (const std::string& note : run.notes) add_note("error", note);
+  for (const std::string& remark : run.remarks) add_note("note", remark);
   return fmt::format(
       R"({{
  "$schema":"https://json.schemastore.org/sarif-2.1.0.json",

@@ -37,14 +37,17 @@ std::vector<Finding> samples() {
   warning.rule = "NO-SUCH-RULE";
   warning.severity = Severity::kWarning;
   warning.actual = "Bytes \xFF\xC3\x28 and \x01 from a driver.";
-  return {patch, placed, consequence, warning};
+  Finding waived = patch;
+  waived.waived = "known \"since\" spring";
+  return {patch, placed, consequence, warning, waived};
 }
 
 ReportedRun sample_run() {
   return {.driver = "build/gpu driver.sys",
           .command = "dxgkit verify 'build/gpu driver.sys'",
           .ended = true,
-          .notes = {"Step power failed: it said \"no\"."}};
+          .notes = {"Step power failed: it said \"no\"."},
+          .remarks = {"The waiver of PAGE-05 is unused."}};
 }
 
 /// Runs the script on `text`; the test fails with what it prints.
@@ -81,6 +84,12 @@ TEST(Sarif, NamesRulePlaceAndLevel) {
   EXPECT_NE(text.find(R"("level":"warning")"), std::string::npos);
   EXPECT_NE(text.find(R"("fullyQualifiedName":"DxgkDdiPatch","kind":"function")"),
             std::string::npos);
+  EXPECT_NE(text.find(R"("suppressions":[{"kind":"external","status":"accepted",)"
+                      R"("justification":"known \"since\" spring"}])"),
+            std::string::npos);
+  // The help of the rule speaks in sentences, not in the rulebook's short words.
+  EXPECT_NE(text.find("When it is broken: Windows stops with bug check 0x119 "), std::string::npos);
+  EXPECT_EQ(text.find("BC(119"), std::string::npos);
   EXPECT_EQ(text, to_sarif(samples(), sample_run()));
 }
 

@@ -28,4 +28,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error);
 void add_reports(CLI::App* command, Reports& reports, const char* json, const char* sarif = nullptr,
                  const char* junit = nullptr);
 
+/// Adds --waive and --waivers: rules that are broken on purpose.
+void add_waivers(CLI::App* command, WaiverChoice& waivers);
+
 }  // namespace dxgkit::tool

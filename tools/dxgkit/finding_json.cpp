@@ -13,7 +13,8 @@ constexpr TextMember kTexts[] = {
     {"rule", &Finding::rule},       {"ddi", &Finding::ddi},
     {"actual", &Finding::actual},   {"expected", &Finding::expected},
     {"fix", &Finding::fix},         {"why", &Finding::why},
-    {"windows", &Finding::windows}, {"because_of", &Finding::because_of}};
+    {"windows", &Finding::windows}, {"because_of", &Finding::because_of},
+    {"waived", &Finding::waived}};
 
 /// The member, or `otherwise` if it is missing or of another type.
 template <typename T>

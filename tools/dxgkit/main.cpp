@@ -135,6 +135,7 @@ void add_run(CLI::App& app, RunOptions& options) {
   run->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   run->add_option("--report", options.report, "write the report page (HTML)");
   run->add_option("--output", options.output, "write the resulting picture (PNG)");
+  dxgkit::tool::add_waivers(run, options.waivers);
   add_reports(run, options.reports, "the summary as JSON");
 }
 
@@ -180,15 +181,17 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
   verify->add_flag("--until-finding", options.until_finding,
                    "leave out the steps behind the first one that finds a mistake");
   CLI::Option* list = verify->add_flag("--list-steps", options.list_steps, "name the steps");
+  dxgkit::tool::add_waivers(verify, options.waivers);
   add_reports(verify, options.reports, "the report as JSON", "the findings as SARIF 2.1.0",
               "the steps as JUnit XML");
   CLI::Option* trace =
       verify->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   verify
-      ->add_option("--ddi-timeout", options.ddi_timeout_s,
-                   "seconds without progress after which the driver counts as hung")
-      ->check(CLI::Range(1U, 3600U))
-      ->capture_default_str();
+      ->add_option(
+          "--ddi-timeout", options.ddi_timeout_s,
+          "seconds without progress after which the driver counts as hung (20, and with real "
+          "threads three times TdrDelay more, so that a timeout is told first)")
+      ->check(CLI::Range(1U, 3600U));
   CLI::Option* in_process = verify->add_flag("--in-process", options.in_process,
                                              "run the driver in this process, for a debugger");
   CLI::Option* mutate = verify->add_flag(

@@ -37,6 +37,12 @@ int not_written(const std::string& text) {
   return kExitNotWritten;
 }
 
+std::string shell_quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 std::FILE* Reports::text_stream() const {
   return json == kToStdout || sarif == kToStdout || junit == kToStdout ? stderr : stdout;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bus/device.h"
+#include "verifier/waivers.h"
 
 namespace dxgkit::tool {
 
@@ -39,6 +40,15 @@ struct Reports {
 };
 /// The same for other outputs: nothing, or paths.
 int check_outputs(std::initializer_list<const std::optional<std::string>*> paths);
+
+/// Rules that the driver breaks on purpose.
+struct WaiverChoice {
+  verifier::Waivers list;
+  std::string options;  // as given: " --waive 'PAGE-05=no fills'"
+};
+
+/// One word for a shell.
+std::string shell_quoted(const std::string& text);
 
 enum class Mode { kOs, kSim };
 
@@ -86,7 +96,8 @@ struct VerifyOptions {
   Reports reports;
   std::optional<std::string> trace;
   std::vector<std::string> only;  // names of steps; empty: all
-  uint32_t ddi_timeout_s = 20;
+  /// 0: long enough for whatever the kernel itself waits for.
+  uint32_t ddi_timeout_s = 0;
   bool special_pool = false, trace_imports = false;
   bool list_steps = false, in_process = false;
   bool until_finding = false;      // steps behind the first one with a finding are left out
@@ -97,6 +108,7 @@ struct VerifyOptions {
   std::string situation;           // only of those whose names begin so
   uint32_t mutate_calls = 4;       // of each callback and routine, from the first on
   uint32_t jobs = 0;               // 0: as many as there are processors
+  WaiverChoice waivers;
 };
 
 struct EvictBenchOptions {
@@ -141,6 +153,7 @@ struct RunOptions {
   std::optional<std::string> scanout;
   bool special_pool = false, trace_imports = false;
   Reports reports;
+  WaiverChoice waivers;
 };
 
 /// "64M", "1GiB", "4096": bytes with an optional binary suffix. The error is one sentence.

@@ -19,6 +19,7 @@
 #include "tools/dxgkit/seeds.h"
 #include "tools/dxgkit/session.h"
 #include "tools/dxgkit/summary.h"
+#include "tools/dxgkit/waivers.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -204,10 +205,13 @@ int conclude(const RunOptions& options, const Summary& summary, const std::strin
   const Written written = write_outputs(options, summary);
   nlohmann::ordered_json json = to_json(summary);
   json["interrupted"] = how_far;
+  json["waivers"] = waivers_json(options.waivers.list);
   bool all =
       write_output(options.reports.json,
                    json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  if (!options.reports.on_stdout()) fmt::print("{}{}", text, written.text);
+  if (!options.reports.on_stdout()) {
+    fmt::print("{}{}{}", waivers_text(options.waivers.list), text, written.text);
+  }
   all = all && written.code != kExitNotWritten;
   return !all               ? kExitNotWritten
          : !how_far.empty() ? kExitInterrupted
@@ -260,6 +264,7 @@ int run_command(const RunOptions& options) {
         nt::RegistryValue::dword(static_cast<uint32_t>(model));
   }
   config.verifier = options.verifier;
+  config.waivers = options.waivers.list;
   if (options.power_plan.has_value()) {
     if (!is_softgpu_alone(options))
       return bad_input("--power-plan: only for one softgpu device, whose job can be checked");

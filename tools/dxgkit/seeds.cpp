@@ -12,30 +12,27 @@
 #include "sim/process_pool.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/summary.h"
+#include "tools/dxgkit/waivers.h"
 
 namespace dxgkit::tool {
 namespace {
 
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 std::string replay_command(const RunOptions& options, const Plan& plan, uint64_t seed) {
   std::string command = fmt::format("dxgkit run --mode sim --seed {}", seed);
-  if (options.driver != "softgpu") command += " --driver " + quoted(options.driver);
+  if (options.driver != "softgpu") command += " --driver " + shell_quoted(options.driver);
   if (options.model.has_value()) command += " --model " + model_name(*options.model);
   for (const DeviceChoice& device : options.devices) command += " --device " + device.text;
-  if (options.registry.has_value()) command += " --registry " + quoted(*options.registry);
+  if (options.registry.has_value()) command += " --registry " + shell_quoted(*options.registry);
   if (options.special_pool) command += " --special-pool";
   if (options.verifier.has_value()) command += " --verifier " + options.verifier->text;
   if (options.input.has_value()) {
-    command += " --input " + quoted(*options.input);
+    command += " --input " + shell_quoted(*options.input);
   } else {
     command += fmt::format(" --size {}x{}", plan.width, plan.height);
   }
-  if (options.power_plan.has_value()) command += " --power-plan " + quoted(*options.power_plan);
+  command += options.waivers.options;
+  if (options.power_plan.has_value())
+    command += " --power-plan " + shell_quoted(*options.power_plan);
   if (options.vram_bytes.has_value()) command += fmt::format(" --vram {}", *options.vram_bytes);
   return command;
 }
@@ -106,11 +103,16 @@ int run_seeds(const RunOptions& options, const SessionConfig& config, const Plan
       interrupted ? fmt::format("after {} of {}", passed + failed, counted(count, "seed")) : "";
   std::FILE* const out = options.reports.text_stream();
   if (interrupted) fmt::print(out, "interrupted {}\n", how_far);
+  fmt::print(out, "{}", waivers_text(options.waivers.list));
   fmt::print(out, "seeds {}..{}: {} passed, {} failed ({:.1f} s)\n", range.first, range.last,
              passed, failed, static_cast<double>(clock->now() - began) / 1e9);
-  const nlohmann::ordered_json all{{"first_seed", range.first}, {"last_seed", range.last},
-                                   {"interrupted", how_far},    {"passed", passed},
-                                   {"failed", failed},          {"failures", failures}};
+  const nlohmann::ordered_json all{{"first_seed", range.first},
+                                   {"last_seed", range.last},
+                                   {"interrupted", how_far},
+                                   {"passed", passed},
+                                   {"failed", failed},
+                                   {"failures", failures},
+                                   {"waivers", waivers_json(options.waivers.list)}};
   const std::string json = all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
   if (!write_output(options.reports.json, json + "\n")) return kExitNotWritten;
   if (interrupted) return kExitInterrupted;

@@ -14,6 +14,7 @@
 #include "tools/dxgkit/power.h"
 #include "trace/trace.h"
 #include "verifier/findings.h"
+#include "verifier/waivers.h"
 
 namespace dxgkit::tool {
 
@@ -30,7 +31,8 @@ struct SessionConfig {
   PowerPlan power = {};  // softgpu only, and one device; so are the next two
   std::optional<SwitchChoice> verifier = {};
   std::optional<HangChoice> hang = {};  // each client then draws the whole picture
-  bool show = false;                    // a client shows the result on the device's screen
+  verifier::Waivers waivers = {};
+  bool show = false;  // a client shows the result on the device's screen
 };
 
 /// The outcome of one of several adapters, which all ran at the same time.

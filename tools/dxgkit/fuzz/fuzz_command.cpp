@@ -25,6 +25,7 @@
 #include "tools/dxgkit/shared.h"
 #include "tools/dxgkit/situations.h"
 #include "tools/dxgkit/verify/report.h"
+#include "tools/dxgkit/waivers.h"
 #include "verifier/formats.h"
 
 namespace dxgkit::tool {
@@ -37,12 +38,6 @@ using fuzz::FuzzSetting;
 /// Makes a reproducer smaller no longer than this.
 constexpr runtime::DurationNs kMinimiseLongest = 60 * runtime::kSecond;
 constexpr size_t kCallsShown = 400;
-
-std::string shell_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
 
 /// All seeds in which the same went wrong.
 struct Group {
@@ -67,6 +62,13 @@ std::string slug(const std::string& key) {
   out.resize(std::min<size_t>(out.size(), 60));
   while (out.ends_with('-')) out.pop_back();
   return out.empty() ? "problem" : out;
+}
+
+bool counts(const Problem& problem) { return problem.finding.waived.empty(); }
+
+/// Its run ended there, so what would have come afterwards was not tested.
+bool cuts_short(const Problem& problem) {
+  return !counts(problem) && problem.finding.severity == verifier::Severity::kBugCheck;
 }
 
 class Fuzzer {
@@ -94,6 +96,8 @@ class Fuzzer {
   /// Empty, or how far it had got when the user ended it.
   std::string interrupted() const;
   std::string options_text() const;
+  /// "clean", "2 problems".
+  std::string sums() const;
   uint64_t first_seed() const { return options_.seconds.has_value() ? 1 : options_.seeds.first; }
 
   const FuzzOptions& options_;
@@ -102,8 +106,12 @@ class Fuzzer {
   LastWords words_;
   Shared<verifier::SituationLog> situations_;
   std::string broken_around_it_;  // not empty: that ends everything
-  std::map<std::string, Group> groups_;
-  uint64_t ended_ = 0, bad_ = 0;
+  std::map<std::string, Group>& groups_of(const Problem& problem) {
+    return counts(problem) ? groups_ : waived_;
+  }
+
+  std::map<std::string, Group> groups_, waived_;
+  uint64_t ended_ = 0, bad_ = 0, cut_short_ = 0;
   hostile::Counts counts_;
   bool interrupted_ = false;  // as it was when the outputs were begun
   std::FILE* const out_ = options_.reports.text_stream();
@@ -115,7 +123,7 @@ std::string Fuzzer::options_text() const {
   if (options_.registry.has_value()) text += " --registry " + shell_quoted(*options_.registry);
   if (options_.client.has_value()) text += " --client " + shell_quoted(*options_.client);
   if (options_.special_pool) text += " --special-pool";
-  return text;
+  return text + options_.waivers.options;
 }
 
 Problem Fuzzer::problem_of(uint64_t note, std::string_view how) const {
@@ -123,6 +131,7 @@ Problem Fuzzer::problem_of(uint64_t note, std::string_view how) const {
   problem.finding.fix =
       "Replay the reproducer under a debugger: dxgkit fuzz ... --replay FILE --in-process. "
       "If the fault is not in the driver, it is a mistake of this tool.";
+  problem.finding.waived = setting_.waivers.use(problem.finding.rule);
   return problem;
 }
 
@@ -170,7 +179,8 @@ std::optional<std::string> Fuzzer::probe() {
 
 void Fuzzer::take(uint64_t seed, const FuzzOutcome& outcome) {
   ++ended_;
-  bad_ += outcome.problems.empty() ? 0 : 1;
+  bad_ += std::ranges::any_of(outcome.problems, counts) ? 1 : 0;
+  cut_short_ += std::ranges::any_of(outcome.problems, cuts_short) ? 1 : 0;
   counts_.calls += outcome.counts.calls;
   counts_.succeeded += outcome.counts.succeeded;
   counts_.blocked += outcome.counts.blocked;
@@ -178,9 +188,9 @@ void Fuzzer::take(uint64_t seed, const FuzzOutcome& outcome) {
   std::map<std::string, bool> seen;
   for (const Problem& problem : outcome.problems) {
     if (!std::exchange(seen[problem.key], true)) {
-      Group& group = groups_[problem.key];
+      Group& group = groups_of(problem)[problem.key];
       if (group.seeds++ == 0) {
-        fmt::print(out_, "seed {}: {}\n", seed, problem.key);
+        fmt::print(out_, "seed {}: {}{}\n", seed, problem.key, counts(problem) ? "" : " (waived)");
         std::fflush(out_);
       }
       // The lowest, whatever order workers end in.
@@ -301,9 +311,19 @@ bool Fuzzer::write_reports() const {
   std::vector<verifier::JunitCase> cases;
   verifier::ReportedRun run{.driver = options_.driver,
                             .command = "dxgkit fuzz " + options_text(),
-                            .ended = !interrupted_,
-                            .notes = {}};
+                            .ended = !interrupted_};
+  const auto told = [](const std::string& key, const Group& group) {
+    return nlohmann::ordered_json{
+        {"key", key},
+        {"seeds", group.seeds},
+        {"first_seed", group.first_seed},
+        {"steps", group.least.steps.size()},
+        {"reproducer", group.file},
+        {"finding",
+         nlohmann::ordered_json::parse(verifier::to_json(group.problem.finding), nullptr, false)}};
+  };
   nlohmann::ordered_json problems = nlohmann::ordered_json::array();
+  nlohmann::ordered_json waived = nlohmann::ordered_json::array();
   for (const auto& [key, group] : groups_) {
     findings.push_back(group.problem.finding);
     const std::string from = group.file.empty() ? "" : "reproducer: " + group.file;
@@ -311,20 +331,19 @@ bool Fuzzer::write_reports() const {
                      .outcome = verifier::JunitCase::Outcome::kFailed,
                      .message = group.problem.finding.actual,
                      .text = verifier::to_text(group.problem.finding) + from});
-    problems.push_back(
-        {{"key", key},
-         {"seeds", group.seeds},
-         {"first_seed", group.first_seed},
-         {"steps", group.least.steps.size()},
-         {"reproducer", group.file},
-         {"finding", nlohmann::ordered_json::parse(verifier::to_json(group.problem.finding),
-                                                   nullptr, false)}});
+    problems.push_back(told(key, group));
   }
   cases.push_back({.name = "seeds",
                    .outcome = ended_ == 0 ? verifier::JunitCase::Outcome::kSkipped
                                           : verifier::JunitCase::Outcome::kPassed,
                    .message = counted(ended_, "seed"),
                    .text = {}});
+  for (const auto& [key, group] : waived_) {
+    findings.push_back(group.problem.finding);
+    waived.push_back(told(key, group));
+  }
+  run.remarks = unused_waivers(setting_.waivers);
+  std::ranges::move(waiver_cases(setting_.waivers), std::back_inserter(cases));
   if (const std::string how_far = interrupted(); !how_far.empty()) {
     run.notes.push_back(fmt::format("Interrupted by the user {}.", how_far));
     cases.push_back(verifier::interrupted_case(how_far));
@@ -338,6 +357,8 @@ bool Fuzzer::write_reports() const {
                                    {"seeds", ended_},
                                    {"seeds_not_clean", bad_},
                                    {"problems", problems},
+                                   {"waived", waived},
+                                   {"waivers", waivers_json(setting_.waivers)},
                                    {"situations", situations_json(reached)}};
   const Reports& reports = options_.reports;
   bool written = write_output(
@@ -345,6 +366,14 @@ bool Fuzzer::write_reports() const {
   written = write_output(reports.sarif, verifier::to_sarif(findings, run)) && written;
   return write_output(reports.junit, verifier::to_junit("dxgkit fuzz " + options_.driver, cases)) &&
          written;
+}
+
+std::string Fuzzer::sums() const {
+  std::string text = groups_.empty() ? "clean" : counted(groups_.size(), "problem");
+  if (!waived_.empty()) text += fmt::format(", {} waived", waived_.size());
+  if (cut_short_ != 0)
+    text += fmt::format("; {} ended early at a waived bug check", counted(cut_short_, "seed"));
+  return text;
 }
 
 int Fuzzer::code() const { return interrupted_ ? kExitInterrupted : worst(groups_); }
@@ -359,13 +388,17 @@ int Fuzzer::finish() {
     fmt::print(out_, "{}: {}, the first {}; {} in {}\n", key, counted(group.seeds, "seed"),
                group.first_seed, counted(group.least.steps.size(), "step"), group.file);
   }
-  const std::string sums = groups_.empty() ? "clean" : counted(groups_.size(), "problem");
+  for (const auto& [key, group] : waived_) {
+    fmt::print(out_, "waived: {}: {}, the first {}\n", key, counted(group.seeds, "seed"),
+               group.first_seed);
+  }
+  fmt::print(out_, "{}", waivers_text(setting_.waivers));
   fmt::print(out_, "{}\n", situations_text(verifier::SituationReport(*situations_)));
   if (interrupted_) {
     fmt::print(out_, "interrupted {}: {}\n", interrupted(),
-               groups_.empty() ? "no problem so far" : sums);
+               groups_.empty() ? "no problem so far" : sums());
   } else {
-    fmt::print(out_, "{}\n", sums);
+    fmt::print(out_, "{}\n", sums());
   }
   return write_reports() ? code() : kExitNotWritten;
 }
@@ -395,16 +428,13 @@ int Fuzzer::replay(const FuzzPlan& plan) {
   }
   for (const Problem& problem : outcome.problems) {
     fmt::print(out_, "{}\n{}", problem.key, verifier::to_text(problem.finding));
-    Group& group = groups_[problem.key];
+    Group& group = groups_of(problem)[problem.key];
     group.problem = problem;
     group.least = plan;
     group.file = *options_.replay;
   }
   interrupted_ = runtime::interrupted();
-  fmt::print(out_, "{}\n",
-             interrupted_      ? "interrupted"
-             : groups_.empty() ? "clean"
-                               : counted(groups_.size(), "problem"));
+  fmt::print(out_, "{}\n", interrupted_ ? std::string("interrupted") : sums());
   return write_reports() ? code() : kExitNotWritten;
 }
 
@@ -465,6 +495,7 @@ void add_fuzz(CLI::App& app, FuzzOptions& options) {
       ->type_name("FILE");
   fuzz->add_flag("--in-process", options.in_process,
                  "with --replay: run the driver in this process, for a debugger");
+  add_waivers(fuzz, options.waivers);
   add_reports(fuzz, options.reports, "the problems as JSON", "the findings as SARIF 2.1.0",
               "the problems as JUnit XML");
 }
@@ -476,6 +507,7 @@ int fuzz_command(const FuzzOptions& options) {
   FuzzSetting setting;
   setting.driver_path = *driver_path;
   setting.device = options.device;
+  setting.waivers = options.waivers.list;
   if (const auto simulated = check_mode(options.device, Mode::kSim); !simulated)
     return bad_input(simulated.error());
   auto kernel = read_kernel_config(options.registry, options.special_pool, false);

@@ -23,6 +23,7 @@ struct FuzzOptions {
   std::string out = "dxgkit-fuzz";  // made when there is a file to put there
   std::optional<std::string> replay;
   Reports reports;
+  WaiverChoice waivers;
   bool special_pool = false, in_process = false;
 };
 

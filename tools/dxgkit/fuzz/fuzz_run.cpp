@@ -186,12 +186,13 @@ FuzzOutcome run_plan(const FuzzSetting& setting, const FuzzPlan& plan,
                      const std::function<void(const std::string&)>& log) {
   FuzzOutcome outcome;
   verifier::Findings findings;
+  findings.set_waivers(&setting.waivers);
   const auto runtime = runtime::make_sim_runtime(
       {.seed = plan.seed, .time_limit = kTimeLimit, .stack_bytes = size_t{512} << 10});
   runtime->run_main([&] { run_inside(*runtime, setting, plan, log, findings, outcome); });
   for (const verifier::Finding& finding : findings.all()) {
     const bool clients = std::ranges::find(kClientsFault, finding.rule) != std::end(kClientsFault);
-    if (!verifier::is_mistake(finding) || clients) continue;
+    if (!verifier::breaks_rule(finding) || clients) continue;
     outcome.problems.push_back(problem_of(finding));
   }
   return outcome;

@@ -16,6 +16,7 @@
 #include "tools/dxgkit/verify/plugin.h"
 #include "verifier/findings.h"
 #include "verifier/situations.h"
+#include "verifier/waivers.h"
 
 namespace dxgkit::tool::fuzz {
 
@@ -27,11 +28,12 @@ struct FuzzSetting {
   verifier::SituationLog* situations = nullptr;  // may be null; else its life is the caller's
   // Seconds of processor time, after which the driver counts as hanging.
   uint32_t seconds_most = 30;
+  verifier::Waivers waivers;
 };
 
 struct FuzzOutcome {
   std::string unusable;  // the file is not a driver, or the driver does not start: there was no run
-  std::vector<Problem> problems;
+  std::vector<Problem> problems;  // waived ones, too
   hostile::Counts counts;
 };
 

@@ -43,6 +43,7 @@ void add_worlds(CLI::App* command, Worlds& worlds) {
         return sim::FaultPlan{}.change(text).value_or(std::string());
       })
       ->type_name("PLAN");
+  add_waivers(command, worlds.waivers);
   const auto number = [&](const char* name, std::optional<uint32_t>& to, uint32_t least,
                           uint32_t most, const char* help) {
     command->add_option(name, to, help)->check(CLI::Range(least, most))->type_name("N");

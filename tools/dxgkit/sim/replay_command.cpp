@@ -19,6 +19,7 @@
 #include "tools/dxgkit/sim/shrink.h"
 #include "tools/dxgkit/sim/sim_options.h"
 #include "tools/dxgkit/sim/trace_diff.h"
+#include "tools/dxgkit/waivers.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -33,6 +34,7 @@ sim::SeedOptions options_of(const Worlds& worlds, const DriverOfWorlds& driver, 
   options.changes = worlds.changes;
   options.driver = driver.path;
   options.face = driver.face;
+  options.waivers = worlds.waivers.list;
   options.trace = true;
   return options;
 }
@@ -138,6 +140,7 @@ int replay_command(const ReplayOptions& options) {
   fmt::print("{}\n  trace {:016x}, {:.3f} ms simulated\n",
              outcome.passed() ? "passed" : "failed: " + outcome.failure, outcome.trace_hash,
              static_cast<double>(outcome.counters.simulated_ns) / 1e6);
+  fmt::print("{}", waivers_text(options.worlds.waivers.list));
   if (event != 0) {
     fmt::print("  it has no event {}\n", event);
     return kExitFailed;

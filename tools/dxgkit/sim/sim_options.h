@@ -16,6 +16,7 @@ struct Worlds {
   std::string driver;  // empty or "softgpu": the built-in ones
   sim::Changes changes;
   sim::Canary canary = sim::Canary::kNone;
+  WaiverChoice waivers;
 
   /// As options of the tool, behind the command: " drv.sys --faults none".
   std::string as_options() const;

@@ -135,6 +135,7 @@ class Bench {
     return known_leaks_.emplace(leak.what + leak.tag, leak.caller).second;
   }
   verifier::Findings& findings() { return findings_; }
+  const verifier::SituationLog& situations() const { return situations_; }
   dxgk::System& system() { return *system_; }
   dxgk::Luid luid() const { return *luid_; }
   dxgk::Exercise& exercise() {

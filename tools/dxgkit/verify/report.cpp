@@ -8,6 +8,7 @@
 
 #include "base/spelling.h"
 #include "tools/dxgkit/situations.h"
+#include "tools/dxgkit/waivers.h"
 #include "verifier/formats.h"
 
 namespace dxgkit::tool::verify {
@@ -67,11 +68,16 @@ std::string verdict(const VerifyReport& report) {
   const auto consequences = static_cast<size_t>(std::ranges::count_if(
       report.findings,
       [](const verifier::Finding& finding) { return !finding.because_of.empty(); }));
+  const auto waived = static_cast<size_t>(
+      std::ranges::count_if(report.findings, [](const verifier::Finding& finding) {
+        return finding.because_of.empty() && !finding.waived.empty();
+      }));
   std::string sums = fmt::format(
       "{} done, {} skipped, {} failed; {}, {}", counted(count(report, Outcome::Kind::kOk), "step"),
       count(report, Outcome::Kind::kSkipped), failed, counted(violations, "finding"),
-      counted(report.findings.size() - violations - consequences, "warning"));
+      counted(report.findings.size() - violations - consequences - waived, "warning"));
   if (consequences != 0) sums += ", " + counted(consequences, "consequence");
+  if (waived != 0) sums += fmt::format(", {} waived", waived);
   switch (exit_code(report)) {
     case kExitInterrupted:
       return fmt::format("interrupted {}: {}", report.interrupted, sums);
@@ -123,13 +129,15 @@ std::string to_json_text(const VerifyReport& report) {
     out["steps"].push_back(std::move(one));
   }
   out["never_called"] = report.never_called;
+  out["waivers"] = waivers_json(report.waivers);
   out["situations"] = situations_json(report.situations);
   return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 std::string to_sarif_text(const VerifyReport& report) {
   verifier::ReportedRun run{
-      .driver = report.driver, .command = report.command, .ended = report.ended, .notes = {}};
+      .driver = report.driver, .command = report.command, .ended = report.ended};
+  run.remarks = unused_waivers(report.waivers);
   if (!report.interrupted.empty())
     run.notes.push_back(fmt::format("Interrupted by the user {}.", report.interrupted));
   for (const StepResult& step : report.steps) {
@@ -151,11 +159,14 @@ std::string to_junit_text(const VerifyReport& report) {
     if (step.outcome.kind == Outcome::Kind::kSkipped) one.outcome = Case::Outcome::kSkipped;
     if (step.outcome.kind == Outcome::Kind::kFailed || bad) one.outcome = Case::Outcome::kFailed;
     for (const verifier::Finding& finding : step.findings) one.text += verifier::to_text(finding);
-    if (one.message.empty() && bad)
-      one.message = step.findings.front().rule + ": " + step.findings.front().actual;
+    if (one.message.empty() && bad) {
+      const auto first = std::ranges::find_if(step.findings, is_mistake);
+      one.message = first->rule + ": " + first->actual;
+    }
     cases.push_back(std::move(one));
   }
   if (!report.interrupted.empty()) cases.push_back(verifier::interrupted_case(report.interrupted));
+  std::ranges::move(waiver_cases(report.waivers), std::back_inserter(cases));
   std::ranges::move(situation_cases(report.situations), std::back_inserter(cases));
   return verifier::to_junit("dxgkit verify " + report.driver, cases);
 }

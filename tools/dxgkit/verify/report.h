@@ -10,6 +10,7 @@
 #include "tools/dxgkit/verify/step.h"
 #include "verifier/findings.h"
 #include "verifier/situations.h"
+#include "verifier/waivers.h"
 
 namespace dxgkit::tool::verify {
 
@@ -33,6 +34,7 @@ struct VerifyReport {
   std::vector<std::string> never_called;  // entries that the driver has and that no step called
   verifier::SituationReport situations;
   std::vector<verifier::Finding> findings;  // all, in order
+  verifier::Waivers waivers;
 };
 
 /// Exit codes beside those of every command.

@@ -30,6 +30,7 @@ std::string command_line(const VerifyOptions& options) {
               ? fmt::format(" --seeds {}..{}", options.seeds->first, options.seeds->last)
               : fmt::format(" --seed {}", options.seed);
   if (options.thorough) line += " --thorough";
+  line += options.waivers.options;
   for (const std::string& step : options.only) line += " --step " + step;
   return line;
 }
@@ -66,7 +67,7 @@ std::string Verification::why_over(const StepResult& step) const {
   const bool waits = std::ranges::any_of(all, [&](const verifier::Finding& finding) {
     return finding.rule == cause && (finding.dooms || finding.rule == "NT-20");
   });
-  if (!waits && std::ranges::any_of(step.findings, is_mistake)) return {};
+  if (!waits && std::ranges::any_of(step.findings, verifier::breaks_rule)) return {};
   return fmt::format("the other steps are left out: {} would end them, too", cause);
 }
 
@@ -114,6 +115,16 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
       ++result.calls[names[event.a]];
     }
   }
+  const auto fatal = std::ranges::find_if(result.findings, [](const verifier::Finding& finding) {
+    return finding.severity == verifier::Severity::kBugCheck && finding.because_of.empty() &&
+           !finding.waived.empty();
+  });
+  // The waiver reaches as far as the run: it excuses this step, but no step that is left out.
+  if (fatal != result.findings.end() && result.outcome.kind == Outcome::Kind::kFailed &&
+      why_over(result).empty()) {
+    result.outcome = Outcome::skipped(
+        fmt::format("{}, which is waived, ended it: {}", fatal->rule, result.outcome.text));
+  }
   if (bench.not_a_driver()) {  // bad input: one line on stderr, nothing here
     report_.steps.push_back(std::move(result));
     return;
@@ -129,6 +140,8 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
 std::optional<VerifyReport> Verification::run(std::string* message) {
   report_.driver = options_.driver;
   report_.command = command_line(options_);
+  report_.waivers = options_.waivers.list;
+  findings_.set_waivers(&options_.waivers.list);
   board_.steps.begin_seed(options_.seed);
   const std::unique_ptr<runtime::Runtime> runtime = options_.mode == Mode::kSim
                                                         ? runtime::make_sim_runtime(options_.seed)
