@@ -37,6 +37,9 @@ constexpr int64_t kTimeLimit = 600 * runtime::kSecond;
 /// Timers, late DPCs and other work that must run first.
 constexpr int64_t kDetectionSlack = 100 * runtime::kMillisecond;
 
+/// A call of the driver that waits or computes longer hangs.
+constexpr int64_t kCallMost = 10 * runtime::kSecond;
+
 constexpr const char* kGraphicsKey =
     "\\Registry\\Machine\\System\\CurrentControlSet\\Control\\GraphicsDrivers";
 
@@ -44,6 +47,7 @@ std::function<void()> last_words;  // of the seed that runs
 
 nt::KernelConfig kernel_config(const WorldPlan& plan) {
   nt::KernelConfig config;
+  config.hang_limit = kCallMost;
   if (plan.faults.has(FaultKind::kRegistry)) {
     // None of these is valid: each counts as missing (TDR-01).
     auto& values = config.registry[kGraphicsKey];
@@ -78,6 +82,7 @@ class Life {
         machine_(plan.system_bytes),
         gpu_(runtime, machine_, {.vram_bytes = plan.vram_bytes, .timing = {}, .faults = {}}),
         kernel_(runtime, machine_, findings_, kernel_config(plan)) {
+    if (options.on_finding) findings_.set_listener(options.on_finding);
     // Its clients know the driver's private data, and its device fails as the plan says.
     situations_.add(verifier::SituationFact::kPlugIn);
     situations_.add(verifier::SituationFact::kDeviceFaults);

@@ -54,6 +54,50 @@ struct Waiter {
   int32_t satisfied_index = -1;
 };
 
+/// A call of the driver that waits in an export. Lives on the stack of its thread.
+struct WaitingCall {
+  const CallFrame* frame = nullptr;
+  uint32_t thread = 0;  // its number
+  WaitingCall* next = nullptr;
+};
+
+/// All of them, the newest first, for the report of one that waits for too long. Any thread. The
+/// lock is held for moments, and is no point where a simulation switches threads.
+class WaitingCalls {
+ public:
+  /// While one lives, the calling thread counts as waiting in `frame`.
+  class Scope {
+   public:
+    Scope(WaitingCalls& calls, const CallFrame& frame);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    WaitingCalls& calls_;
+    WaitingCall call_;
+  };
+  /// A call, copied while it waited.
+  struct Seen {
+    std::string name;  // of the DDI or callback
+    uint32_t thread = 0;
+    bool in_door = false;
+    DoorFrame door;  // while in_door
+  };
+  /// Without the calls of this thread.
+  std::vector<Seen> others(uint32_t thread);
+
+ private:
+  void lock() {
+    while (busy_.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  void unlock() { busy_.clear(std::memory_order_release); }
+
+  std::atomic_flag busy_;
+  WaitingCall* first_ = nullptr;
+};
+
 /// A system thread of the driver: the object behind its KTHREAD pointer and handles.
 struct ThreadObject {
   DispatcherHeader header{};
@@ -139,6 +183,7 @@ struct Kernel::Impl {
   // Futex word, 1: the kernel ends, and waiting driver threads are abandoned.
   std::atomic<uint32_t> ending{0};
   std::atomic<uint32_t> word_waiters{0};  // threads in wait_for_word
+  WaitingCalls waiting_calls;
   std::function<void(const verifier::Finding&)> fatal_handler;
   std::function<bool(std::string_view routine)> allocation_fault;  // see pool.h
   bool allocation_fails(const char* routine) const {

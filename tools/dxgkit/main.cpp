@@ -135,6 +135,8 @@ void add_run(CLI::App& app, RunOptions& options) {
   run->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   run->add_option("--report", options.report, "write the report page (HTML)");
   run->add_option("--output", options.output, "write the resulting picture (PNG)");
+  run->add_flag("--in-process", options.in_process,
+                "run the driver in this process, for a debugger");
   add_reports(run, options.reports, "the summary as JSON");
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/interrupt.h"
 #include "sim/process_pool.h"
 #include "tools/dxgkit/files.h"
+#include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/summary.h"
 
 namespace dxgkit::tool {
@@ -90,15 +91,25 @@ int run_seeds(const RunOptions& options, const SessionConfig& config, const Plan
   sim::PoolJob job;
   job.count = count;
   job.workers = sim::workers_for(0);
+  const LastWords words;
+  SessionConfig telling = config;
+  telling.on_finding = [](const verifier::Finding& finding) {
+    LastWords::keep({.key = {}, .finding = finding});
+  };
   job.work = [&](uint64_t index) {
-    return run_seed(config, range.first + index, plan, source, expected);
+    words.listen(index, 0);
+    return run_seed(telling, range.first + index, plan, source, expected);
   };
   job.done = [&](uint64_t index, std::string_view why) {
     if (!why.empty()) return report(index, why);
     ++passed;
     return true;
   };
-  job.died = report;
+  job.died = [&](uint64_t index, std::string_view how) {
+    std::string text = fmt::format("{}\n", how);
+    for (const Problem& problem : words.kept(index)) text += verifier::to_text(problem.finding);
+    return report(index, text + verifier::to_text(words.of(index, "The run", how).finding));
+  };
   const bool forked = sim::run_pool(job);
   if (!forked) fmt::print(stderr, "dxgkit: a child process could not be started\n");
   const bool interrupted = runtime::interrupted();

@@ -201,6 +201,7 @@ SessionOutcome run_session(const SessionConfig& config, const Plan& plan, const 
                            const Progress& progress) {
   SessionOutcome outcome;
   verifier::Findings findings;
+  if (config.on_finding) findings.set_listener(config.on_finding);
   const std::unique_ptr<runtime::Runtime> runtime = config.mode == Mode::kSim
                                                         ? runtime::make_sim_runtime(config.seed)
                                                         : runtime::make_os_runtime(config.seed);
