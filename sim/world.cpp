@@ -114,6 +114,8 @@ class Life {
   void check_pages(const char* when, uint64_t expected);
   /// Checks that no finding about the driver is reported unless a fault explains it.
   void check_findings(const char* when);
+  /// Adds the first bug check of the driver to a failure that does not name it.
+  void name_bug_check();
   /// Checks findings that are not yet explained; expected page faults are left out.
   std::vector<verifier::Finding> unexplained() const;
   /// Power events of the machine while the clients work: sleep, and power failures.
@@ -663,6 +665,20 @@ void Life::run() {
   }
   check_findings("after the driver was unloaded");
   check_pages("after the driver was unloaded", free_at_first);
+  name_bug_check();
+}
+
+void Life::name_bug_check() {
+  for (const verifier::Finding& finding : findings_.all()) {
+    if (finding.severity != verifier::Severity::kBugCheck) continue;
+    if (!outcome_.failure.empty() && !outcome_.failure.contains(finding.actual)) {
+      const verifier::Place& place = finding.place;
+      outcome_.failure += fmt::format(
+          "\n{}: bug-check in {}\n  actual:   {}\n  at:       {}+{:#x} {}", finding.rule,
+          finding.ddi, finding.actual, place.image, place.rva, place.symbol);
+    }
+    return;
+  }
 }
 
 }  // namespace

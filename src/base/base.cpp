@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "base/failed_check.h"
 #include "base/status.h"
 
 namespace dxgkit {

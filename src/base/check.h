@@ -7,9 +7,6 @@ namespace dxgkit {
 /// aborts.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 
-/// The message of the check that failed in this process; "": none has. Any thread.
-const char* failed_check();
-
 /// check_failed calls the hook once before the abort. Null removes it. Any thread.
 using LastWords = void (*)();
 void set_last_words(LastWords hook);

@@ -109,7 +109,7 @@ WaitingCalls::Scope::~Scope() {
   calls_.unlock();
 }
 
-std::vector<WaitingCalls::Seen> WaitingCalls::others(uint32_t thread) {
+std::vector<WaitingCalls::Seen> WaitingCalls::others(std::optional<uint32_t> thread) {
   std::vector<Seen> all;
   lock();
   for (const WaitingCall* call = first_; call != nullptr; call = call->next) {
@@ -192,27 +192,24 @@ std::vector<std::string> stack_at_door(Kernel& kernel, const DoorFrame& door) {
   return describe_place(kernel.impl(), context).stack;
 }
 
-/// A sentence for each other thread that waits in the driver, with its stack.
-std::string describe_other_waits(CallFrame& frame) {
-  Kernel& kernel = frame.kernel();
+}  // namespace
+
+std::string describe_waits(Kernel& kernel, std::optional<uint32_t> thread, const char* before) {
   const std::vector<std::string> names = kernel.runtime().thread_names();
   std::string text;
-  for (const WaitingCalls::Seen& call :
-       kernel.impl().waiting_calls.others(kernel.runtime().thread_number())) {
-    text += fmt::format(" Thread \"{}\" ({}) waits",
+  for (const WaitingCalls::Seen& call : kernel.impl().waiting_calls.others(thread)) {
+    text += fmt::format("{}Thread \"{}\" ({}) waits", before,
                         call.thread < names.size() ? names[call.thread] : "", call.name);
     if (call.in_door) {
       if (call.door.callee != nullptr) text += fmt::format(" in {}", call.door.callee->name);
-      const char* before = ", called at ";
+      const char* joint = ", called at ";
       for (const std::string& one : stack_at_door(kernel, call.door))
-        text += std::exchange(before, " < ") + one;
+        text += std::exchange(joint, " < ") + one;
     }
     text += '.';
   }
   return text;
 }
-
-}  // namespace
 
 std::string describe_object(Kernel& kernel, const DispatcherHeader* object) {
   const ObjectType type = static_cast<ObjectType>(object->type);
@@ -237,7 +234,7 @@ void report_wait(CallFrame& frame, const char* function, std::string object) {
       .ddi = function,
       .actual = fmt::format("{} has not returned: it waits for {} for more than {} ms.{}",
                             frame.name(), object, kernel.hang_limit() / runtime::kMillisecond,
-                            describe_other_waits(frame)),
+                            describe_waits(kernel, kernel.runtime().thread_number(), " ")),
       .expected = "DriverEntry and every DDI return.",
       .fix = "Wait with a timeout, and look at who should have signalled or released the object.",
       .bugcheck_code = 0x133,

@@ -13,6 +13,7 @@
 #include "nt/kernel.h"
 #include "nt/pool.h"
 #include "nt/system_time.h"
+#include "runtime/deadlock_note.h"
 #include "runtime/sync.h"
 
 namespace dxgkit::nt {
@@ -84,8 +85,8 @@ class WaitingCalls {
     bool in_door = false;
     DoorFrame door;  // while in_door
   };
-  /// Without the calls of this thread.
-  std::vector<Seen> others(uint32_t thread);
+  /// Without the calls of `thread`, by thread.
+  std::vector<Seen> others(std::optional<uint32_t> thread);
 
  private:
   void lock() {
@@ -184,6 +185,7 @@ struct Kernel::Impl {
   std::atomic<uint32_t> ending{0};
   std::atomic<uint32_t> word_waiters{0};  // threads in wait_for_word
   WaitingCalls waiting_calls;
+  std::optional<runtime::DeadlockNote> deadlock_note;  // tells of these
   std::function<void(const verifier::Finding&)> fatal_handler;
   std::function<bool(std::string_view routine)> allocation_fault;  // see pool.h
   bool allocation_fails(const char* routine) const {
@@ -248,6 +250,9 @@ runtime::TimeNs hang_deadline(CallFrame& frame);
 /// "event 0x1234 (driver.sys+0x5678 ready)", with the owner of a mutex, and of a thread what it
 /// waits for. Takes the dispatcher lock.
 std::string describe_object(Kernel& kernel, const DispatcherHeader* object);
+/// A sentence for each thread that waits in the driver, but for `thread`: with its stack, and with
+/// `before` in front.
+std::string describe_waits(Kernel& kernel, std::optional<uint32_t> thread, const char* before);
 /// The name of the thread that owns a lock, by its number + 1.
 std::string owner_name(Kernel& kernel, uint64_t owner);
 /// One wait of driver code for `word` to leave `expected`. Leaves the driver if the kernel ends.

@@ -13,7 +13,7 @@
 #include <iterator>
 #include <span>
 
-#include "base/check.h"
+#include "base/failed_check.h"
 #include "devices/plugin/plugin.h"
 #include "nt/kernel.h"
 #include "tools/dxgkit/finding_json.h"

@@ -41,6 +41,16 @@ std::string replay_command(const RunOptions& options, const Plan& plan, uint64_t
   return command;
 }
 
+/// The mistakes, a line each.
+std::string mistakes(const std::vector<verifier::Finding>& findings) {
+  std::string text;
+  for (const verifier::Finding& finding : findings) {
+    if (verifier::is_mistake(finding))
+      text += fmt::format("\n  {} in {}: {}", finding.rule, finding.ddi, finding.actual);
+  }
+  return text;
+}
+
 /// One seed. Empty if it passed, otherwise the reason.
 std::string run_seed(SessionConfig config, uint64_t seed, const Plan& plan, const Picture& source,
                      const Picture& expected) {
@@ -52,7 +62,8 @@ std::string run_seed(SessionConfig config, uint64_t seed, const Plan& plan, cons
                          status_name(done.status));
   }
   const bool removed = outcome.removed && outcome.message.ends_with("STATUS_DEVICE_REMOVED");
-  if (outcome.kind != SessionOutcome::Kind::kRan && !removed) return outcome.message;
+  if (outcome.kind != SessionOutcome::Kind::kRan && !removed)
+    return outcome.message + mistakes(outcome.findings);
   if (!outcome.adapters.empty()) {
     const std::vector<std::string> results = compare_adapters(plan, outcome, expected);
     if (!all_went_well(outcome, results)) return "result: " + sum_up(outcome, results);

@@ -160,7 +160,8 @@ std::string to_text(const Reproducer& reproducer) {
   if (around.vram_bytes != 0) text += fmt::format("vram {}\n", around.vram_bytes);
   if (around.special_pool) text += "special-pool\n";
   if (!around.client.empty()) text += fmt::format("client {}\n", around.client);
-  std::string_view registry = around.registry.value_or("");
+  std::string_view registry;
+  if (around.registry.has_value()) registry = *around.registry;
   while (!registry.empty()) {
     const size_t end = std::min(registry.find('\n'), registry.size());
     text += fmt::format("registry {}\n", registry.substr(0, end));

@@ -50,7 +50,8 @@ void start_thread(PKSTART_ROUTINE routine) {
 }
 NTSTATUS NTAPI cross_locks(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEDEVICE args) {
   if (!is_of_client()) return whole.DxgkDdiCreateDevice(adapter, args);
-  first_is_held = second_is_held = FALSE;
+  first_is_held = FALSE;
+  second_is_held = FALSE;
   KeInitializeSpinLock(&first_lock);
   KeInitializeSpinLock(&second_lock);
   start_thread(take_second_first);
