@@ -78,8 +78,8 @@ class Cli(unittest.TestCase):
         """A copy of the mutant that has the fault without a registry; its path."""
         mark, image = b"own fault:", pathlib.Path(MUTANT).read_bytes()
         at = image.index(mark) + len(mark)
-        (self.folder / "own.so").write_bytes(image[:at] + fault.encode() + image[at + len(fault):])
-        return "own.so"
+        (self.folder / f"{fault}.so").write_bytes(image[:at] + fault.encode() + image[at + len(fault):])
+        return f"{fault}.so"
 
     def proved(self, rules):
         """Says so as GoogleTest does."""
