@@ -37,6 +37,9 @@ constexpr int64_t kTimeLimit = 600 * runtime::kSecond;
 /// Timers, late DPCs and other work that must run first.
 constexpr int64_t kDetectionSlack = 100 * runtime::kMillisecond;
 
+/// A call of the driver that waits or computes longer hangs.
+constexpr int64_t kCallMost = 10 * runtime::kSecond;
+
 constexpr const char* kGraphicsKey =
     "\\Registry\\Machine\\System\\CurrentControlSet\\Control\\GraphicsDrivers";
 
@@ -44,6 +47,7 @@ std::function<void()> last_words;  // of the seed that runs
 
 nt::KernelConfig kernel_config(const WorldPlan& plan) {
   nt::KernelConfig config;
+  config.hang_limit = kCallMost;
   if (plan.faults.has(FaultKind::kRegistry)) {
     // None of these is valid: each counts as missing (TDR-01).
     auto& values = config.registry[kGraphicsKey];
@@ -79,6 +83,7 @@ class Life {
         gpu_(runtime, machine_, {.vram_bytes = plan.vram_bytes, .timing = {}, .faults = {}}),
         kernel_(runtime, machine_, findings_, kernel_config(plan)) {
     findings_.set_waivers(&options.waivers);
+    if (options.on_finding) findings_.set_listener(options.on_finding);
     // Its clients know the driver's private data, and its device fails as the plan says.
     situations_.add(verifier::SituationFact::kPlugIn);
     situations_.add(verifier::SituationFact::kDeviceFaults);
@@ -110,6 +115,8 @@ class Life {
   void check_pages(const char* when, uint64_t expected);
   /// Checks that no finding about the driver is reported unless a fault explains it.
   void check_findings(const char* when);
+  /// Adds the first bug check of the driver to a failure that does not name it.
+  void name_bug_check();
   /// Checks findings that are not yet explained; expected page faults are left out.
   std::vector<verifier::Finding> unexplained() const;
   /// Power events of the machine while the clients work: sleep, and power failures.
@@ -660,6 +667,20 @@ void Life::run() {
   }
   check_findings("after the driver was unloaded");
   check_pages("after the driver was unloaded", free_at_first);
+  name_bug_check();
+}
+
+void Life::name_bug_check() {
+  for (const verifier::Finding& finding : findings_.all()) {
+    if (finding.severity != verifier::Severity::kBugCheck) continue;
+    if (!outcome_.failure.empty() && !outcome_.failure.contains(finding.actual)) {
+      const verifier::Place& place = finding.place;
+      outcome_.failure += fmt::format(
+          "\n{}: bug-check in {}\n  actual:   {}\n  at:       {}+{:#x} {}", finding.rule,
+          finding.ddi, finding.actual, place.image, place.rva, place.symbol);
+    }
+    return;
+  }
 }
 
 }  // namespace

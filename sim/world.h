@@ -91,6 +91,8 @@ struct SeedOptions {
   /// Called with the trace so far when so many events have happened. 0: never.
   uint64_t stop_at_event = 0;
   std::function<void(const trace::Recorder&)> at_stop = {};
+  /// Called with each finding when it is reported. May be empty.
+  std::function<void(const verifier::Finding&)> on_finding = {};
   bool trace = false;  // SeedOutcome::trace_hash
   /// The file for the trace: text, or Perfetto's format if it ends in .pftrace. Empty: no file.
   std::string trace_path = {};

@@ -210,6 +210,10 @@ Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findi
   if (config_.special_pool) impl_->arena = make_special_arena();
   if (config_.catch_faults) install_fault_handler();
   make_paged_memory(*this);
+  impl_->deadlock_note.emplace([this] {
+    const std::string text = describe_waits(*this, std::nullopt, "\n  ");
+    return text.empty() ? text : text.substr(1) + "\n";
+  });
 }
 
 Kernel::~Kernel() {

@@ -14,6 +14,7 @@
 #include "nt/kernel.h"
 #include "nt/pool.h"
 #include "nt/system_time.h"
+#include "runtime/deadlock_note.h"
 #include "runtime/sync.h"
 
 namespace dxgkit::nt {
@@ -53,6 +54,50 @@ struct Waiter {
   std::atomic<uint32_t> woken{
       0};  // futex word; set under the dispatcher lock: 1 satisfied, 2 abandon
   int32_t satisfied_index = -1;
+};
+
+/// A call of the driver that waits in an export. Lives on the stack of its thread.
+struct WaitingCall {
+  const CallFrame* frame = nullptr;
+  uint32_t thread = 0;  // its number
+  WaitingCall* next = nullptr;
+};
+
+/// All of them, the newest first, for the report of one that waits for too long. Any thread. The
+/// lock is held for moments, and is no point where a simulation switches threads.
+class WaitingCalls {
+ public:
+  /// While one lives, the calling thread counts as waiting in `frame`.
+  class Scope {
+   public:
+    Scope(WaitingCalls& calls, const CallFrame& frame);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    WaitingCalls& calls_;
+    WaitingCall call_;
+  };
+  /// A call, copied while it waited.
+  struct Seen {
+    std::string name;  // of the DDI or callback
+    uint32_t thread = 0;
+    bool in_door = false;
+    DoorFrame door;  // while in_door
+  };
+  /// Without the calls of `thread`, by thread.
+  std::vector<Seen> others(std::optional<uint32_t> thread);
+
+ private:
+  void lock() {
+    while (busy_.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  void unlock() { busy_.clear(std::memory_order_release); }
+
+  std::atomic_flag busy_;
+  WaitingCall* first_ = nullptr;
 };
 
 /// A system thread of the driver: the object behind its KTHREAD pointer and handles.
@@ -141,6 +186,8 @@ struct Kernel::Impl {
   // Futex word, 1: the kernel ends, and waiting driver threads are abandoned.
   std::atomic<uint32_t> ending{0};
   std::atomic<uint32_t> word_waiters{0};  // threads in wait_for_word
+  WaitingCalls waiting_calls;
+  std::optional<runtime::DeadlockNote> deadlock_note;  // tells of these
   std::function<void(const verifier::Finding&)> fatal_handler;
   std::function<bool(std::string_view routine)> allocation_fault;  // see pool.h
   bool allocation_fails(const char* routine) const {
@@ -206,6 +253,9 @@ runtime::TimeNs hang_deadline(CallFrame& frame);
 /// "event 0x1234 (driver.sys+0x5678 ready)", with the owner of a mutex, and of a thread what it
 /// waits for. Takes the dispatcher lock.
 std::string describe_object(Kernel& kernel, const DispatcherHeader* object);
+/// A sentence for each thread that waits in the driver, but for `thread`: with its stack, and with
+/// `before` in front.
+std::string describe_waits(Kernel& kernel, std::optional<uint32_t> thread, const char* before);
 /// The name of the thread that owns a lock, by its number + 1.
 std::string owner_name(Kernel& kernel, uint64_t owner);
 /// One wait of driver code for `word` to leave `expected`. Leaves the driver if the kernel ends.

@@ -136,6 +136,8 @@ void add_run(CLI::App& app, RunOptions& options) {
   run->add_option("--report", options.report, "write the report page (HTML)");
   run->add_option("--output", options.output, "write the resulting picture (PNG)");
   dxgkit::tool::add_waivers(run, options.waivers);
+  run->add_flag("--in-process", options.in_process,
+                "run the driver in this process, for a debugger");
   add_reports(run, options.reports, "the summary as JSON");
 }
 

@@ -151,7 +151,7 @@ struct RunOptions {
   std::optional<SwitchChoice> verifier;
   // PNG of the picture on the screen; or a folder, for all pictures.
   std::optional<std::string> scanout;
-  bool special_pool = false, trace_imports = false;
+  bool special_pool = false, trace_imports = false, in_process = false;
   Reports reports;
   WaiverChoice waivers;
 };

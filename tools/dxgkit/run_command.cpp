@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -9,11 +10,13 @@
 #include "base/arithmetic.h"
 #include "base/spelling.h"
 #include "runtime/interrupt.h"
+#include "tools/dxgkit/child.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/hang.h"
 #include "tools/dxgkit/kernel_config.h"
+#include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/report.h"
 #include "tools/dxgkit/screen.h"
 #include "tools/dxgkit/seeds.h"
@@ -27,6 +30,8 @@ namespace {
 /// More than any surface test needs; sparse, so it costs nothing until used.
 constexpr uint64_t kVramBytesMax = uint64_t{32} << 30;
 constexpr size_t kFindingsPrintedMax = 20;
+/// A run without a tile for so long is lost. The kernel ends a DDI that hangs long before.
+constexpr int kPatienceMs = 120'000;
 
 constexpr uint64_t kLargePageBytes = uint64_t{64} << 10;  // of softgpu
 
@@ -218,6 +223,131 @@ int conclude(const RunOptions& options, const Summary& summary, const std::strin
                             : std::max(code, written.code);
 }
 
+/// The run and its outputs. `heartbeat` may be null.
+int run_once(const RunOptions& options, const SessionConfig& config, const Plan& plan,
+             const Picture& source, Heartbeat* heartbeat) {
+  ProgressLine progress(options.reports.on_stdout());
+  uint64_t steps = 0, all_steps = 0;
+  const SessionOutcome outcome = run_session(config, plan, source, [&](uint64_t done, uint64_t of) {
+    progress.show(done, of);
+    steps = done;
+    all_steps = of;
+    if (heartbeat != nullptr) heartbeat->beat();
+  });
+  if (heartbeat != nullptr) heartbeat->finishing();
+  progress.end();
+  std::string how_far;  // if the user ended it
+  if (runtime::interrupted() && all_steps == 0) {
+    how_far = "before the first tile";
+  } else if (runtime::interrupted()) {
+    how_far = fmt::format("after {} of {}", steps, counted(all_steps, "tile step"));
+  }
+
+  using Kind = SessionOutcome::Kind;
+  std::optional<Picture> expected;
+  if (outcome.kind == Kind::kRan && how_far.empty()) {
+    progress.note("computing the CPU reference");
+    expected = reference_result(source);
+  }
+  progress.end();
+  if (outcome.kind == Kind::kNotADriver) return bad_input(outcome.message);
+  print_findings(outcome.findings);
+  Summary summary{.config = config, .plan = plan, .outcome = outcome, .result = {}};
+  summary.results.resize(outcome.adapters.size());
+  for (size_t i = 0; i < outcome.adapters.size(); ++i)
+    summary.results[i] = outcome.adapters[i].error();
+  int code = kExitFailed;
+  if (outcome.kind == Kind::kNoClient) {
+    summary.result = outcome.message.empty() ? outcome.no_client.text : outcome.message;
+    if (outcome.message.empty() && !any_violation(outcome.findings)) code = kExitDone;
+    const bool idle = outcome.message.empty() && !outcome.no_client.compared;
+    if (code == kExitDone && idle && how_far.empty()) {
+      return bad_input(
+          fmt::format("{0}: only its user mode knows its commands, so it got no work here; "
+                      "`dxgkit verify {0} --client PLUGIN.so` gives it some, and `dxgkit "
+                      "new-client FOLDER` writes a plug-in",
+                      options.driver));
+    }
+    return conclude(
+        options, summary, how_far,
+        fmt::format("{} has no client here: {}\n`dxgkit verify` exercises it; a plug-in "
+                    "(`dxgkit new-client`) gives it work.\n",
+                    config.driver_name, summary.result),
+        code);
+  }
+  if (!how_far.empty() && (outcome.kind == Kind::kRan || outcome.kind == Kind::kJobFailed)) {
+    summary.result = "interrupted " + how_far;
+  } else if (expected.has_value() && !outcome.adapters.empty()) {
+    summary.results = compare_adapters(plan, outcome, *expected);
+    summary.result = sum_up(outcome, summary.results);
+    if (all_went_well(outcome, summary.results) && !any_violation(outcome.findings))
+      code = kExitDone;
+  } else if (expected.has_value() && config.hang.has_value()) {
+    summary.result = describe_hang(plan, outcome, *expected);
+    if (hang_went_well(plan, outcome, *expected) && !any_violation(outcome.findings))
+      code = kExitDone;
+  } else if (expected.has_value()) {
+    summary.result = compare(plan, outcome.job, *expected);
+    if (outcome.job.picture == *expected && summary.result.starts_with("identical") &&
+        !any_violation(outcome.findings) && power_went_well(outcome))
+      code = kExitDone;
+  } else if (ended_by_removal(outcome)) {
+    summary.result = fmt::format("removed as planned: {}", outcome.message);
+    if (!any_violation(outcome.findings)) code = kExitDone;
+  } else {
+    fmt::print(stderr, "dxgkit: {}\n", outcome.message);
+    summary.result = outcome.message;
+    if (outcome.kind == Kind::kLoadRefused || outcome.kind == Kind::kStartFailed) {
+      // There was no run, so there is nothing to sum up. But the trace shows how far the start
+      // came.
+      return std::max(write_outputs(options, summary).code, kExitFailed);
+    }
+  }
+  if (expected.has_value() && outcome.screen.has_value()) {
+    const bool right = same_colours(*outcome.screen, outcome.job.picture);
+    summary.result += right ? "; the screen shows it" : "; the screen shows SOMETHING ELSE";
+    if (!right) code = kExitFailed;
+  }
+  return conclude(options, summary, how_far, to_text(summary), code);
+}
+
+/// The outputs of a run whose process ended: what it had found, and its end.
+int lose_run(const RunOptions& options, const SessionConfig& config, const Plan& plan,
+             const LastWords& words, const ChildEnd& end) {
+  const bool hung = end.kind == ChildEnd::Kind::kHung;
+  const std::string how = hung ? fmt::format("it made no progress for {} s", kPatienceMs / 1000)
+                          : end.kind == ChildEnd::Kind::kLeft
+                              ? fmt::format("it ended itself with exit code {}", end.code)
+                              : fmt::format("it ended by signal {}", end.code);
+  Problem problem = words.of(0, "The run", how);
+  if (!problem.broken_around_it.empty()) return bad_input(problem.broken_around_it);
+  if (hung) {
+    problem.finding.rule = "NT-20";
+    problem.finding.bugcheck_code = 0x133;
+  }
+  problem.finding.fix =
+      "Run the same with --in-process under a debugger. If the fault is not in the driver, it is a "
+      "mistake of this tool.";
+  SessionOutcome outcome;
+  outcome.kind = SessionOutcome::Kind::kJobFailed;
+  outcome.message = "the process was lost: " + how;
+  for (Problem& kept : words.kept(0)) outcome.findings.push_back(std::move(kept.finding));
+  outcome.findings.push_back(std::move(problem.finding));
+  print_findings(outcome.findings);
+  for (const auto* path : {&options.trace, &options.report, &options.output, &options.scanout}) {
+    if (path->has_value()) fmt::print(stderr, "dxgkit: {}: not written\n", **path);
+  }
+  const Summary summary{
+      .config = config, .plan = plan, .outcome = outcome, .result = outcome.message};
+  if (!options.reports.on_stdout()) fmt::print("result: {}\n", summary.result);
+  nlohmann::ordered_json json = to_json(summary);
+  json["interrupted"] = "";
+  const bool written =
+      write_output(options.reports.json,
+                   json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return written ? kExitFailed : kExitNotWritten;
+}
+
 }  // namespace
 
 int run_command(const RunOptions& options) {
@@ -317,87 +447,32 @@ int run_command(const RunOptions& options) {
     return run_seeds(options, config, plan, source);
   }
 
-  ProgressLine progress(options.reports.on_stdout());
-  uint64_t steps = 0, all_steps = 0;
-  const SessionOutcome outcome = run_session(config, plan, source, [&](uint64_t done, uint64_t of) {
-    progress.show(done, of);
-    steps = done;
-    all_steps = of;
-  });
-  progress.end();
-  std::string how_far;  // if the user ended it
-  if (runtime::interrupted() && all_steps == 0) {
-    how_far = "before the first tile";
-  } else if (runtime::interrupted()) {
-    how_far = fmt::format("after {} of {}", steps, counted(all_steps, "tile step"));
-  }
+  if (options.in_process) return run_once(options, config, plan, source, nullptr);
 
-  using Kind = SessionOutcome::Kind;
-  std::optional<Picture> expected;
-  if (outcome.kind == Kind::kRan && how_far.empty()) {
-    progress.note("computing the CPU reference");
-    expected = reference_result(source);
+  const LastWords words;
+  config.on_finding = [](const verifier::Finding& finding) {
+    LastWords::keep({.key = {}, .finding = finding});
+  };
+  const ChildEnd end = run_in_child(
+      [&](Heartbeat& heartbeat) {
+        words.listen(0, 0);
+        return run_once(options, config, plan, source, &heartbeat);
+      },
+      kPatienceMs, ChildInterrupts::kReachIt);
+  switch (end.kind) {
+    case ChildEnd::Kind::kExited:
+      return end.code;
+    case ChildEnd::Kind::kNotStarted:
+      return bad_input("a child process could not be started");
+    case ChildEnd::Kind::kInterrupted:
+      return kExitInterrupted;
+    case ChildEnd::Kind::kKilled:
+    case ChildEnd::Kind::kLeft:
+    case ChildEnd::Kind::kHung:
+      break;
   }
-  progress.end();
-  if (outcome.kind == Kind::kNotADriver) return bad_input(outcome.message);
-  print_findings(outcome.findings);
-  Summary summary{.config = config, .plan = plan, .outcome = outcome, .result = {}};
-  summary.results.resize(outcome.adapters.size());
-  for (size_t i = 0; i < outcome.adapters.size(); ++i)
-    summary.results[i] = outcome.adapters[i].error();
-  int code = kExitFailed;
-  if (outcome.kind == Kind::kNoClient) {
-    summary.result = outcome.message.empty() ? outcome.no_client.text : outcome.message;
-    if (outcome.message.empty() && !any_violation(outcome.findings)) code = kExitDone;
-    const bool idle = outcome.message.empty() && !outcome.no_client.compared;
-    if (code == kExitDone && idle && how_far.empty()) {
-      return bad_input(
-          fmt::format("{0}: only its user mode knows its commands, so it got no work here; "
-                      "`dxgkit verify {0} --client PLUGIN.so` gives it some, and `dxgkit "
-                      "new-client FOLDER` writes a plug-in",
-                      options.driver));
-    }
-    return conclude(
-        options, summary, how_far,
-        fmt::format("{} has no client here: {}\n`dxgkit verify` exercises it; a plug-in "
-                    "(`dxgkit new-client`) gives it work.\n",
-                    config.driver_name, summary.result),
-        code);
-  }
-  if (!how_far.empty() && (outcome.kind == Kind::kRan || outcome.kind == Kind::kJobFailed)) {
-    summary.result = "interrupted " + how_far;
-  } else if (expected.has_value() && !outcome.adapters.empty()) {
-    summary.results = compare_adapters(plan, outcome, *expected);
-    summary.result = sum_up(outcome, summary.results);
-    if (all_went_well(outcome, summary.results) && !any_violation(outcome.findings))
-      code = kExitDone;
-  } else if (expected.has_value() && config.hang.has_value()) {
-    summary.result = describe_hang(plan, outcome, *expected);
-    if (hang_went_well(plan, outcome, *expected) && !any_violation(outcome.findings))
-      code = kExitDone;
-  } else if (expected.has_value()) {
-    summary.result = compare(plan, outcome.job, *expected);
-    if (outcome.job.picture == *expected && summary.result.starts_with("identical") &&
-        !any_violation(outcome.findings) && power_went_well(outcome))
-      code = kExitDone;
-  } else if (ended_by_removal(outcome)) {
-    summary.result = fmt::format("removed as planned: {}", outcome.message);
-    if (!any_violation(outcome.findings)) code = kExitDone;
-  } else {
-    fmt::print(stderr, "dxgkit: {}\n", outcome.message);
-    summary.result = outcome.message;
-    if (outcome.kind == Kind::kLoadRefused || outcome.kind == Kind::kStartFailed) {
-      // There was no run, so there is nothing to sum up. But the trace shows how far the start
-      // came.
-      return std::max(write_outputs(options, summary).code, kExitFailed);
-    }
-  }
-  if (expected.has_value() && outcome.screen.has_value()) {
-    const bool right = same_colours(*outcome.screen, outcome.job.picture);
-    summary.result += right ? "; the screen shows it" : "; the screen shows SOMETHING ELSE";
-    if (!right) code = kExitFailed;
-  }
-  return conclude(options, summary, how_far, to_text(summary), code);
+  if (end.kind == ChildEnd::Kind::kKilled && end.code == SIGPIPE) return kExitNotWritten;
+  return lose_run(options, config, plan, words, end);
 }
 
 }  // namespace dxgkit::tool

@@ -11,6 +11,7 @@
 #include "runtime/interrupt.h"
 #include "sim/process_pool.h"
 #include "tools/dxgkit/files.h"
+#include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/summary.h"
 #include "tools/dxgkit/waivers.h"
 
@@ -37,6 +38,16 @@ std::string replay_command(const RunOptions& options, const Plan& plan, uint64_t
   return command;
 }
 
+/// The mistakes, a line each.
+std::string mistakes(const std::vector<verifier::Finding>& findings) {
+  std::string text;
+  for (const verifier::Finding& finding : findings) {
+    if (verifier::is_mistake(finding))
+      text += fmt::format("\n  {} in {}: {}", finding.rule, finding.ddi, finding.actual);
+  }
+  return text;
+}
+
 /// One seed. Empty if it passed, otherwise the reason.
 std::string run_seed(SessionConfig config, uint64_t seed, const Plan& plan, const Picture& source,
                      const Picture& expected) {
@@ -48,7 +59,8 @@ std::string run_seed(SessionConfig config, uint64_t seed, const Plan& plan, cons
                          status_name(done.status));
   }
   const bool removed = outcome.removed && outcome.message.ends_with("STATUS_DEVICE_REMOVED");
-  if (outcome.kind != SessionOutcome::Kind::kRan && !removed) return outcome.message;
+  if (outcome.kind != SessionOutcome::Kind::kRan && !removed)
+    return outcome.message + mistakes(outcome.findings);
   if (!outcome.adapters.empty()) {
     const std::vector<std::string> results = compare_adapters(plan, outcome, expected);
     if (!all_went_well(outcome, results)) return "result: " + sum_up(outcome, results);
@@ -87,15 +99,25 @@ int run_seeds(const RunOptions& options, const SessionConfig& config, const Plan
   sim::PoolJob job;
   job.count = count;
   job.workers = sim::workers_for(0);
+  const LastWords words;
+  SessionConfig telling = config;
+  telling.on_finding = [](const verifier::Finding& finding) {
+    LastWords::keep({.key = {}, .finding = finding});
+  };
   job.work = [&](uint64_t index) {
-    return run_seed(config, range.first + index, plan, source, expected);
+    words.listen(index, 0);
+    return run_seed(telling, range.first + index, plan, source, expected);
   };
   job.done = [&](uint64_t index, std::string_view why) {
     if (!why.empty()) return report(index, why);
     ++passed;
     return true;
   };
-  job.died = report;
+  job.died = [&](uint64_t index, std::string_view how) {
+    std::string text = fmt::format("{}\n", how);
+    for (const Problem& problem : words.kept(index)) text += verifier::to_text(problem.finding);
+    return report(index, text + verifier::to_text(words.of(index, "The run", how).finding));
+  };
   const bool forked = sim::run_pool(job);
   if (!forked) fmt::print(stderr, "dxgkit: a child process could not be started\n");
   const bool interrupted = runtime::interrupted();

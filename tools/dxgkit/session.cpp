@@ -202,6 +202,7 @@ SessionOutcome run_session(const SessionConfig& config, const Plan& plan, const 
   SessionOutcome outcome;
   verifier::Findings findings;
   findings.set_waivers(&config.waivers);
+  if (config.on_finding) findings.set_listener(config.on_finding);
   const std::unique_ptr<runtime::Runtime> runtime = config.mode == Mode::kSim
                                                         ? runtime::make_sim_runtime(config.seed)
                                                         : runtime::make_os_runtime(config.seed);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,7 +33,9 @@ struct SessionConfig {
   std::optional<SwitchChoice> verifier = {};
   std::optional<HangChoice> hang = {};  // each client then draws the whole picture
   verifier::Waivers waivers = {};
-  bool show = false;  // a client shows the result on the device's screen
+  bool show = false;                    // a client shows the result on the device's screen
+  /// Called with each finding when it is reported. Any thread. May be empty.
+  std::function<void(const verifier::Finding&)> on_finding = {};
 };
 
 /// The outcome of one of several adapters, which all ran at the same time.

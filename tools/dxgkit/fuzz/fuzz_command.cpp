@@ -12,6 +12,7 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/spelling.h"
 #include "runtime/interrupt.h"
@@ -73,8 +74,13 @@ bool cuts_short(const Problem& problem) {
 
 class Fuzzer {
  public:
-  Fuzzer(const FuzzOptions& options, FuzzSetting setting)
-      : options_(options), setting_(std::move(setting)), clock_(runtime::make_os_runtime(0)) {}
+  Fuzzer(const FuzzOptions& options, FuzzSetting setting, fuzz::Surroundings around)
+      : options_(options),
+        setting_(std::move(setting)),
+        around_(std::move(around)),
+        clock_(runtime::make_os_runtime(0)) {
+    setting_.on_problem = &LastWords::keep;
+  }
 
   int run();
   int replay(const FuzzPlan& plan);
@@ -84,8 +90,8 @@ class Fuzzer {
  private:
   /// In a child process. Outcomes of processes that ended have one problem.
   FuzzOutcome run_apart(const FuzzPlan& plan, const std::string& log_path = {});
-  /// Of a process that ended.
-  Problem problem_of(uint64_t note, std::string_view how) const;
+  /// Of a process that ended: what it had found, and its end.
+  std::vector<Problem> problems_of(uint64_t note, std::string_view how) const;
   void seeds();
   void take(uint64_t seed, const FuzzOutcome& outcome);
   void make_small(Group& group);
@@ -102,6 +108,7 @@ class Fuzzer {
 
   const FuzzOptions& options_;
   FuzzSetting setting_;
+  const fuzz::Surroundings around_;
   const std::unique_ptr<runtime::Runtime> clock_;
   LastWords words_;
   Shared<verifier::SituationLog> situations_;
@@ -119,20 +126,22 @@ class Fuzzer {
 
 std::string Fuzzer::options_text() const {
   std::string text = shell_quoted(options_.driver);
-  if (options_.device.text != kDefaultDevice) text += " --device " + options_.device.text;
+  if (around_.device != kDefaultDevice) text += " --device " + shell_quoted(around_.device);
   if (options_.registry.has_value()) text += " --registry " + shell_quoted(*options_.registry);
-  if (options_.client.has_value()) text += " --client " + shell_quoted(*options_.client);
-  if (options_.special_pool) text += " --special-pool";
+  if (!around_.client.empty()) text += " --client " + shell_quoted(around_.client);
+  if (around_.special_pool) text += " --special-pool";
   return text + options_.waivers.options;
 }
 
-Problem Fuzzer::problem_of(uint64_t note, std::string_view how) const {
-  Problem problem = words_.of(note, "A run", how);
-  problem.finding.fix =
+std::vector<Problem> Fuzzer::problems_of(uint64_t note, std::string_view how) const {
+  Problem end = words_.of(note, "A run", how);
+  end.finding.fix =
       "Replay the reproducer under a debugger: dxgkit fuzz ... --replay FILE --in-process. "
       "If the fault is not in the driver, it is a mistake of this tool.";
-  problem.finding.waived = setting_.waivers.use(problem.finding.rule);
-  return problem;
+  std::vector<Problem> problems = words_.kept(note);
+  problems.push_back(std::move(end));
+  for (Problem& one : problems) one.finding.waived = setting_.waivers.use(one.finding.rule);
+  return problems;
 }
 
 FuzzOutcome Fuzzer::run_apart(const FuzzPlan& plan, const std::string& log_path) {
@@ -158,9 +167,9 @@ FuzzOutcome Fuzzer::run_apart(const FuzzPlan& plan, const std::string& log_path)
     return true;
   };
   job.died = [&](uint64_t, std::string_view how) {
-    Problem problem = problem_of(note, how);
-    broken_around_it_ = problem.broken_around_it;
-    if (broken_around_it_.empty()) outcome.problems.push_back(std::move(problem));
+    std::vector<Problem> problems = problems_of(note, how);
+    broken_around_it_ = problems.back().broken_around_it;
+    if (broken_around_it_.empty()) outcome.problems = std::move(problems);
     return true;
   };
   if (!sim::run_pool(job)) outcome.unusable = "a child process could not be started";
@@ -222,8 +231,8 @@ void Fuzzer::seeds() {
   };
   job.died = [&](uint64_t index, std::string_view how) {
     FuzzOutcome outcome;
-    outcome.problems.push_back(problem_of(index, how));
-    broken_around_it_ = outcome.problems.front().broken_around_it;
+    outcome.problems = problems_of(index, how);
+    broken_around_it_ = outcome.problems.back().broken_around_it;
     if (!broken_around_it_.empty()) return false;
     take(first_seed() + index, outcome);
     return in_time();
@@ -265,8 +274,8 @@ bool Fuzzer::write_reproducer(Group& group) {
   const std::string log_path = group.file + ".calls";
   run_apart(group.least, log_path);  // after an interrupt: nothing, so the calls are left out
   std::string text = fmt::format("# {}\n# dxgkit fuzz {} --replay {}\n", group.problem.key,
-                                 options_text(), shell_quoted(group.file));
-  text += fuzz::to_text(group.least);
+                                 shell_quoted(options_.driver), shell_quoted(group.file));
+  text += fuzz::to_text({group.least, around_});
   const std::string finding = verifier::to_text(group.problem.finding);
   const std::string calls = read_file(log_path).value_or("");
   std::filesystem::remove(log_path, error);
@@ -438,6 +447,40 @@ int Fuzzer::replay(const FuzzPlan& plan) {
   return write_reports() ? code() : kExitNotWritten;
 }
 
+/// The command line above the reproducer, and that above the defaults. `around` becomes what the
+/// run has. The error is one sentence.
+std::optional<std::string> apply(const FuzzOptions& options, FuzzSetting* setting,
+                                 fuzz::Surroundings* around) {
+  const std::string whose = options.replay.has_value() ? *options.replay + ": " : std::string();
+  if (options.device.has_value()) {
+    setting->device = *options.device;
+  } else if (!around->device.empty()) {
+    auto device = parse_device(around->device);
+    if (!device.has_value()) return whose + device.error();
+    setting->device = std::move(*device);
+  }
+  around->device = setting->device.text;
+  if (const auto simulated = check_mode(setting->device, Mode::kSim); !simulated)
+    return simulated.error();
+  std::string path = whose + "registry";
+  if (options.registry.has_value()) {
+    auto text = read_file(*options.registry);
+    if (!text.has_value()) return text.error();
+    around->registry = std::move(*text);
+    path = *options.registry;
+  }
+  around->special_pool = around->special_pool || options.special_pool;
+  auto kernel = kernel_config_of(around->registry, path, around->special_pool, false);
+  if (!kernel.has_value()) return kernel.error();
+  setting->kernel = std::move(*kernel);
+  if (options.client.has_value()) around->client = *options.client;
+  if (around->memory_bytes != 0) setting->memory_bytes = around->memory_bytes;
+  if (around->vram_bytes != 0) setting->vram_bytes = around->vram_bytes;
+  around->memory_bytes = setting->memory_bytes;
+  around->vram_bytes = setting->vram_bytes;
+  return std::nullopt;
+}
+
 }  // namespace
 
 void add_fuzz(CLI::App& app, FuzzOptions& options) {
@@ -491,7 +534,8 @@ void add_fuzz(CLI::App& app, FuzzOptions& options) {
       ->check(CLI::Range(0U, 100'000U))
       ->capture_default_str();
   fuzz->add_option("--out", options.out, "folder of the reproducers")->capture_default_str();
-  fuzz->add_option("--replay", options.replay, "run a reproducer, and show its calls")
+  fuzz->add_option("--replay", options.replay,
+                   "run a reproducer with the options it was made with, and show its calls")
       ->type_name("FILE");
   fuzz->add_flag("--in-process", options.in_process,
                  "with --replay: run the driver in this process, for a debugger");
@@ -506,33 +550,29 @@ int fuzz_command(const FuzzOptions& options) {
   if (const int code = options.reports.check(); code != kExitDone) return code;
   FuzzSetting setting;
   setting.driver_path = *driver_path;
-  setting.device = options.device;
   setting.waivers = options.waivers.list;
-  if (const auto simulated = check_mode(options.device, Mode::kSim); !simulated)
-    return bad_input(simulated.error());
-  auto kernel = read_kernel_config(options.registry, options.special_pool, false);
-  if (!kernel.has_value()) return bad_input(kernel.error());
-  setting.kernel = std::move(*kernel);
+  fuzz::Reproducer from;
+  if (options.replay.has_value()) {
+    const auto text = read_file(*options.replay);
+    if (!text.has_value()) return bad_input(text.error());
+    auto parsed = fuzz::parse_reproducer(*text);
+    if (!parsed.has_value())
+      return bad_input(fmt::format("{}: {}", *options.replay, parsed.error()));
+    from = std::move(*parsed);
+  }
+  fuzz::Surroundings& around = from.around;
+  if (const auto wrong = apply(options, &setting, &around)) return bad_input(*wrong);
   std::unique_ptr<verify::Plugin> plugin;
-  if (options.client.has_value()) {
-    auto loaded = verify::Plugin::load(*options.client);
+  if (!around.client.empty()) {
+    auto loaded = verify::Plugin::load(around.client);
     if (!loaded.has_value()) return bad_input(loaded.error());
     plugin = std::move(*loaded);
     setting.plugin = plugin.get();
   }
-  FuzzPlan plan;
-  if (options.replay.has_value()) {
-    const auto text = read_file(*options.replay);
-    if (!text.has_value()) return bad_input(text.error());
-    auto parsed = fuzz::parse_fuzz_plan(*text);
-    if (!parsed.has_value())
-      return bad_input(fmt::format("{}: {}", *options.replay, parsed.error()));
-    plan = std::move(*parsed);
-  }
   if (!options.in_process) runtime::catch_interrupts();
-  Fuzzer fuzzer(options, std::move(setting));
+  Fuzzer fuzzer(options, std::move(setting), std::move(around));
   if (const auto why = fuzzer.probe()) return bad_input(*why);
-  return options.replay.has_value() ? fuzzer.replay(plan) : fuzzer.run();
+  return options.replay.has_value() ? fuzzer.replay(from.plan) : fuzzer.run();
 }
 
 }  // namespace dxgkit::tool

@@ -12,7 +12,7 @@ namespace dxgkit::tool {
 
 struct FuzzOptions {
   std::string driver;
-  DeviceChoice device = default_device();
+  std::optional<DeviceChoice> device;  // else the reproducer's, or the default
   std::optional<std::string> registry, client;
   SeedRange seeds{1, 200};
   std::optional<uint32_t> seconds;  // instead of a range of seeds: seeds from 1 on for so long

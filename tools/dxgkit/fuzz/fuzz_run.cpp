@@ -17,8 +17,6 @@
 namespace dxgkit::tool::fuzz {
 namespace {
 
-constexpr uint64_t kMemoryBytes = uint64_t{128} << 20;
-constexpr uint64_t kVramBytes = uint64_t{4} << 20;  // little: allocations push each other out
 constexpr uint64_t kAllocationBytes = 0x40000;
 constexpr runtime::TimeNs kTimeLimit = 3600 * runtime::kSecond;
 constexpr size_t kFramesInKey = 2;
@@ -59,7 +57,7 @@ Problem broken_promise(const std::string& what, const std::string& where) {
   const std::string call = where.substr(0, where.find('('));
   if (!call.empty()) problem.key += " in " + call;
   problem.finding = {
-      .rule = "THUNK-01",
+      .rule = "NT-37",
       .severity = verifier::Severity::kViolation,
       .ddi = call,
       .actual = fmt::format("Hostile processes: {}{}{}.", what, where.empty() ? "" : ", ", where),
@@ -71,6 +69,12 @@ Problem broken_promise(const std::string& what, const std::string& where) {
           "tool's kernel.",
       .confidence = verifier::Confidence::kInferred};
   return problem;
+}
+
+/// False: a warning, a consequence, or a mistake of the client.
+bool is_problem(const verifier::Finding& finding) {
+  return verifier::breaks_rule(finding) &&
+         std::ranges::find(kClientsFault, finding.rule) == std::end(kClientsFault);
 }
 
 /// The input that the driver accepts from its clients.
@@ -123,11 +127,12 @@ void run_inside(runtime::Runtime& runtime, const FuzzSetting& setting, const Fuz
                 FuzzOutcome& outcome) {
   const auto broken = [&](const std::string& what, const std::string& where) {
     outcome.problems.push_back(broken_promise(what, where));
+    if (setting.on_problem) setting.on_problem(outcome.problems.back());
   };
   WorldConfig config;
   config.devices = {setting.device};
-  config.memory_bytes = kMemoryBytes;
-  config.vram_bytes = kVramBytes;
+  config.memory_bytes = setting.memory_bytes;
+  config.vram_bytes = setting.vram_bytes;
   config.kernel = setting.kernel;
   auto world = World::create(runtime, findings, config);
   if (!world.has_value()) {
@@ -187,13 +192,14 @@ FuzzOutcome run_plan(const FuzzSetting& setting, const FuzzPlan& plan,
   FuzzOutcome outcome;
   verifier::Findings findings;
   findings.set_waivers(&setting.waivers);
+  findings.set_listener([&](const verifier::Finding& finding) {
+    if (setting.on_problem && is_problem(finding)) setting.on_problem(problem_of(finding));
+  });
   const auto runtime = runtime::make_sim_runtime(
       {.seed = plan.seed, .time_limit = kTimeLimit, .stack_bytes = size_t{512} << 10});
   runtime->run_main([&] { run_inside(*runtime, setting, plan, log, findings, outcome); });
   for (const verifier::Finding& finding : findings.all()) {
-    const bool clients = std::ranges::find(kClientsFault, finding.rule) != std::end(kClientsFault);
-    if (!verifier::breaks_rule(finding) || clients) continue;
-    outcome.problems.push_back(problem_of(finding));
+    if (is_problem(finding)) outcome.problems.push_back(problem_of(finding));
   }
   return outcome;
 }

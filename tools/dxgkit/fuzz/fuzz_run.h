@@ -24,11 +24,13 @@ struct FuzzSetting {
   std::string driver_path;
   DeviceChoice device = default_device();
   nt::KernelConfig kernel;
+  uint64_t memory_bytes = uint64_t{128} << 20;
+  uint64_t vram_bytes = uint64_t{4} << 20;       // little: allocations push each other out
   const verify::Plugin* plugin = nullptr;        // its pack_allocation is used, if there is one
   verifier::SituationLog* situations = nullptr;  // may be null; else its life is the caller's
-  // Seconds of processor time, after which the driver counts as hanging.
-  uint32_t seconds_most = 30;
   verifier::Waivers waivers;
+  /// Called with each problem when it comes up; any thread of the run. May be empty.
+  std::function<void(const Problem&)> on_problem;
 };
 
 struct FuzzOutcome {

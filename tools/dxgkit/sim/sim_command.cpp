@@ -12,6 +12,7 @@
 #include "runtime/interrupt.h"
 #include "sim/process_pool.h"
 #include "tools/dxgkit/files.h"
+#include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/options.h"
 #include "tools/dxgkit/sim/driver_face.h"
 #include "tools/dxgkit/sim/results.h"
@@ -20,6 +21,10 @@
 
 namespace dxgkit::tool {
 namespace {
+
+/// A seed takes less than a second. After that its process notes where it is, and ends.
+constexpr uint32_t kSeedSecondsMost = 300;
+constexpr uint32_t kSecondsForNote = 10;
 
 std::string time_text(double seconds) {
   const auto whole = static_cast<uint64_t>(seconds);
@@ -124,6 +129,17 @@ int sim_command(const SimOptions& options) {
   run.replay_every = options.twice_every;
   run.failures_most = options.failures_most;
   run.replay = [&](uint64_t seed) { return fmt::format("dxgkit replay {}{}", seed, worlds); };
+  const LastWords words;
+  run.seconds_most = kSeedSecondsMost + kSecondsForNote;
+  run.on_begin = [&](uint64_t seed) { words.listen(seed, kSeedSecondsMost); };
+  run.on_finding = [](const verifier::Finding& finding) {
+    LastWords::keep({.key = {}, .finding = finding});
+  };
+  run.last_words = [&](uint64_t seed, std::string_view how) {
+    std::string text = fmt::format("{}\n", how);
+    for (const Problem& problem : words.kept(seed)) text += verifier::to_text(problem.finding);
+    return text + verifier::to_text(words.of(seed, "The seed", how).finding);
+  };
   std::FILE* const out = options.reports.text_stream();
   Progress progress(sim::count_of(run), !options.quiet && isatty(STDERR_FILENO) != 0);
   std::optional<std::string> trouble;

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 
 #include "runtime/deadlock_note.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/report.h"
 #include "tools/dxgkit/verify/late_report.h"
+#include "tools/dxgkit/verify/running_step.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -74,11 +76,16 @@ std::string Verification::why_over(const StepResult& step) const {
 void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& runtime,
                             trace::Recorder& recorder) {
   board_.steps.begin(step.name);
-  if (heartbeat_ != nullptr) heartbeat_->beat();
+  if (heartbeat_ != nullptr) {
+    heartbeat_->beat();
+    show_running(step.name, step.title);
+  }
   StepResult result{
       .name = step.name, .title = step.title, .outcome = {}, .calls = {}, .findings = {}};
   const size_t findings_before = findings_.all().size();
+  // Time stands still in a simulation that does not wait, and tells nothing of the order there.
   const runtime::TimeNs began = runtime.now();
+  const uint64_t recorded_before = runtime.is_simulated() ? recorder.recorded() : 0;
   const uint64_t late = bench.late_reports();
   std::array<uint64_t, verifier::kSituations> counts_before;
   for (size_t i = 0; i < counts_before.size(); ++i)
@@ -107,7 +114,10 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
   }
   if (result.outcome.kind != Outcome::Kind::kSkipped) {
     const std::vector<std::string> names = recorder.names();
-    for (const trace::Event& event : recorder.events()) {
+    const std::vector<trace::Event> events = recorder.events();
+    const uint64_t dropped = recorder.dropped();
+    const uint64_t before = recorded_before > dropped ? recorded_before - dropped : 0;
+    for (const trace::Event& event : std::span(events).subspan(std::min(before, events.size()))) {
       if (event.time_ns < began ||
           event.kind != static_cast<uint16_t>(trace::EventKind::kDdiEnter) ||
           event.a >= names.size())
@@ -125,6 +135,7 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
     result.outcome = Outcome::skipped(
         fmt::format("{}, which is waived, ended it: {}", fatal->rule, result.outcome.text));
   }
+  if (heartbeat_ != nullptr) wipe_running();
   if (bench.not_a_driver()) {  // bad input: one line on stderr, nothing here
     report_.steps.push_back(std::move(result));
     return;

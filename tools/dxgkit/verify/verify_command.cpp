@@ -18,6 +18,7 @@
 #include "tools/dxgkit/verify/lost_run.h"
 #include "tools/dxgkit/verify/mutate.h"
 #include "tools/dxgkit/verify/report.h"
+#include "tools/dxgkit/verify/running_step.h"
 #include "tools/dxgkit/verify/seed_runs.h"
 #include "tools/dxgkit/verify/verification.h"
 #include "tools/dxgkit/waivers.h"
@@ -59,6 +60,7 @@ int list_steps() {
 
 /// The report of a run that the user ended: the steps so far, and what the present one has found.
 int interrupted(const VerifyOptions& options, const Board& board, std::FILE* out) {
+  verify::wipe_running();
   StepLog::Content found = board.steps.read()[options.seed];
   VerifyReport report;
   report.driver = options.driver;
@@ -88,6 +90,7 @@ int interrupted(const VerifyOptions& options, const Board& board, std::FILE* out
 /// The report of a run that did not end by itself: the outputs are written all the same.
 int cut_short(const VerifyOptions& options, const Board& board, const LastWords& words,
               const ChildEnd& end, std::FILE* out) {
+  verify::wipe_running();
   const StepLog::Content found = board.steps.read()[options.seed];
   const RunEnd how{.hung = end.kind == ChildEnd::Kind::kHung,
                    .how = end.kind == ChildEnd::Kind::kLeft
