@@ -13,6 +13,8 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/fixed_memory.h"
+#include "loader/symbol_file.h"
 
 namespace dxgkit::loader {
 namespace {
@@ -443,7 +445,7 @@ Result<std::unique_ptr<ElfImage>> ElfImage::load(std::span<const std::byte> file
         "Not a driver: it has initializers (global constructors), which nobody runs in a kernel.";
     return Error(Status::kInvalidImageFormat);
   }
-  void* base = mmap(nullptr, p.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* base = map_fixed(FixedRange::kImages, p.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
   if (base == MAP_FAILED) {
     *message = "There is no memory for the image.";
     return Error(Status::kNoMemory);
@@ -497,11 +499,16 @@ Result<std::unique_ptr<ElfImage>> ElfImage::load(std::span<const std::byte> file
   }
   if (p.relro_size > 0)
     DXGKIT_CHECK(mprotect(image->base_ + p.relro_address, p.relro_size, PROT_READ) == 0);
+  if (debugger_listens()) {
+    image->announcement_ =
+        std::make_unique<Announcement>(to_elf(symbols_of(p, file, image->base_)));
+  }
   return image;
 }
 
 ElfImage::~ElfImage() {
-  if (base_ != nullptr) munmap(base_, plan_.size);
+  announcement_.reset();
+  if (base_ != nullptr) unmap_fixed(base_, plan_.size);
 }
 
 void* ElfImage::find(std::string_view name) const {

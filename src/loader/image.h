@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "loader/debugger.h"
 
 namespace dxgkit::loader {
 
@@ -62,6 +63,10 @@ class Image {
   virtual std::span<const RuntimeFunction> functions() const = 0;
   /// "SgpuPatch+0x14"; empty if the file names no function there. Not in a signal handler.
   virtual std::string symbol(uint64_t rva) const = 0;
+
+ protected:
+  /// Ends before the image is unmapped: the debugger may take breakpoints out of it.
+  std::unique_ptr<Announcement> announcement_;
 };
 
 /// Loads an image of either form, told apart by its first bytes. kInvalidImageFormat with a

@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <vector>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/fixed_memory.h"
 #include "nt/kernel_impl.h"
 #include "nt/stack_fill.h"
 #include "trace/trace.h"
@@ -30,8 +33,8 @@ struct FreeStacksOwner {
   ~FreeStacksOwner() {
     while (DriverStack* const stack = t_free_driver_stacks) {
       t_free_driver_stacks = stack->next;
-      munmap(reinterpret_cast<void*>(stack->low - kStackGuardBytes),
-             kStackGuardBytes + stack->bytes + 2 * kPageBytes);
+      unmap_fixed(reinterpret_cast<void*>(stack->low - kStackGuardBytes),
+                  kStackGuardBytes + stack->bytes + 2 * kPageBytes);
       delete stack;
     }
   }
@@ -41,8 +44,8 @@ DriverStack* map_driver_stack(uint64_t bytes) {
   thread_local FreeStacksOwner owner;
   static_cast<void>(&owner);
   make_signal_stack();
-  void* const mapping = mmap(nullptr, kStackGuardBytes + bytes + 2 * kPageBytes, PROT_NONE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const mapping = map_fixed(FixedRange::kStacks, kStackGuardBytes + bytes + 2 * kPageBytes,
+                                  PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   DXGKIT_CHECK(mapping != MAP_FAILED);
   auto* const stack = new DriverStack();
   stack->low = reinterpret_cast<uint64_t>(mapping) + kStackGuardBytes;
@@ -64,6 +67,15 @@ DriverStack* acquire_other_driver_stack(uint64_t bytes) {
     return stack;
   }
   return map_driver_stack(bytes);
+}
+
+void sort_free_driver_stacks() {
+  std::vector<DriverStack*> stacks;
+  for (DriverStack* stack = t_free_driver_stacks; stack != nullptr; stack = stack->next)
+    stacks.push_back(stack);
+  std::ranges::sort(stacks, std::greater(), &DriverStack::low);
+  t_free_driver_stacks = nullptr;
+  for (DriverStack* const stack : stacks) release_driver_stack(stack);
 }
 
 void set_stack_fill(Kernel& kernel, std::byte fill) { kernel.impl().stack_fill = fill; }
@@ -107,7 +119,8 @@ DoorBlock::DoorBlock() {
   DXGKIT_CHECK(file >= 0);
   DXGKIT_CHECK(ftruncate(file, kBlockBytes) == 0);
   void* const write_view = mmap(nullptr, kBlockBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  void* const code_view = mmap(nullptr, kBlockBytes, PROT_READ | PROT_EXEC, MAP_SHARED, file, 0);
+  void* const code_view =
+      map_fixed(FixedRange::kImages, kBlockBytes, PROT_READ | PROT_EXEC, MAP_SHARED, file);
   DXGKIT_CHECK(write_view != MAP_FAILED);
   DXGKIT_CHECK(code_view != MAP_FAILED);
   close(file);
@@ -117,7 +130,7 @@ DoorBlock::DoorBlock() {
 
 DoorBlock::~DoorBlock() {
   munmap(writable, kBlockBytes);
-  munmap(const_cast<uint8_t*>(code), kBlockBytes);
+  unmap_fixed(const_cast<uint8_t*>(code), kBlockBytes);
 }
 
 size_t DoorBlock::room() const { return kBlockBytes - used; }

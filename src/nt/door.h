@@ -115,6 +115,9 @@ inline DriverStack* acquire_driver_stack(uint64_t bytes) {
   t_free_driver_stacks = stack->next;
   return stack;
 }
+/// Puts the free stacks of this thread in the order in which they were mapped. So a second
+/// simulation on a thread takes the same stacks as the first.
+void sort_free_driver_stacks();
 /// Returns a stack, on the OS thread where it was taken. No code may run on it any more.
 inline void release_driver_stack(DriverStack* stack) {
   stack->next = t_free_driver_stacks;

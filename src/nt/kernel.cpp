@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/fixed_memory.h"
 #include "nt/executive.h"
 #include "nt/kernel_impl.h"
 #include "nt/paged.h"
@@ -206,6 +207,7 @@ Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findi
       impl_(std::make_unique<Impl>()) {
   findings.begin_machine();
   impl_->executive = make_executive(config_);
+  sort_free_driver_stacks();
   set_hang_limit(config_.hang_limit);
   if (config_.special_pool) impl_->arena = make_special_arena();
   if (config_.catch_faults) install_fault_handler();
@@ -220,7 +222,7 @@ Kernel::~Kernel() {
   quiesce();
   clear_executive(*this);
   free_leaked_memory(*this);
-  for (const auto& [address, size] : impl_->trap_pages) munmap(address, size);
+  for (const auto& [address, size] : impl_->trap_pages) unmap_fixed(address, size);
   free_emergency_stacks(*impl_);
   end_paged_memory(*this);
 }
@@ -336,8 +338,8 @@ const void* Kernel::unresolved_import(std::string_view name, std::string_view li
   const size_t index = impl_->trap_imports.size();
   const size_t per_page = kPageBytes / kStubBytes;
   if (index % per_page == 0) {
-    void* page =
-        mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* page = map_fixed(FixedRange::kImages, kPageBytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS);
     DXGKIT_CHECK(page != MAP_FAILED);
     std::memset(page, 0xCC, kPageBytes);
     impl_->trap_pages.emplace_back(page, kPageBytes);

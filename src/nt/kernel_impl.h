@@ -199,9 +199,10 @@ struct Kernel::Impl {
   // Memory. Lock order: none of these locks nests in another.
   mutable runtime::Mutex memory_lock;
   std::map<const void*, PoolBlock> pool;  // looked up, never iterated for output
-  std::unique_ptr<SpecialArena> arena;    // null unless special_pool
-  std::deque<FreedBlock> freed;           // oldest first
-  uint64_t freed_pages = 0;               // of those in the arena
+  PoolHeap heap;
+  std::unique_ptr<SpecialArena> arena;  // null unless special_pool
+  std::deque<FreedBlock> freed;         // oldest first
+  uint64_t freed_pages = 0;             // of those in the arena
   std::map<const void*, ContiguousBlock> contiguous;
   std::map<const void*, Mapping> mappings;
   std::map<const void*, MdlEntry> mdls;

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/arithmetic.h"
@@ -31,6 +30,8 @@ constexpr uint8_t kFreedPattern = 0xDD;
 constexpr uint64_t kCanaryBytes = 16;
 constexpr uint64_t kAlignment = 16;  // of every block
 constexpr uint64_t kArenaBytes = uint64_t{16} << 30;
+/// What the heap maps at once. Larger blocks than a quarter of it are mapped by themselves.
+constexpr uint64_t kChunkBytes = 256 * 1024;
 constexpr size_t kFreedKept = 4096;
 constexpr uint64_t kFreedPagesKept = 16 * 1024;
 constexpr uint8_t kDpcType = 0x13;  // KDPC.Type
@@ -87,8 +88,7 @@ std::byte* place(Kernel& kernel, PoolKind kind, PoolBlock& block) {
   const uint64_t before = whole_pages ? 0 : kCanaryBytes;
   block.base_bytes = whole_pages ? rounded + kPageBytes
                                  : before + align_up(block.bytes, kAlignment) + kCanaryBytes;
-  block.base = static_cast<std::byte*>(
-      std::aligned_alloc(whole_pages ? kPageBytes : kAlignment, block.base_bytes));
+  block.base = state.heap.take(block.base_bytes);
   return block.base == nullptr ? nullptr : block.base + before;
 }
 
@@ -139,7 +139,7 @@ void release_memory(Kernel& kernel, const PoolBlock& block) {
   if (block.executable) end_execution(kernel, block.base, block.base_bytes);
   switch (block.home) {
     case PoolBlock::Home::kHeap:
-      std::free(block.base);
+      kernel.impl().heap.give_back(block.base, block.base_bytes);
       break;
     case PoolBlock::Home::kSystem:
       kernel.machine().free_contiguous(
@@ -399,17 +399,58 @@ std::string to_text(const Kernel& kernel, const Origin& origin) {
   return fmt::format("{}+{:#x} in {}", place.image, place.rva, origin.ddi);
 }
 
+// --- the heap
+
+PoolHeap::~PoolHeap() {
+  for (std::byte* const chunk : chunks_) unmap_fixed(chunk, kChunkBytes);
+}
+
+std::byte* PoolHeap::take(uint64_t bytes) {
+  SpinGuard guard(lock_);
+  if (const auto known = free_.find(bytes); known != free_.end() && !known->second.empty()) {
+    std::byte* const block = known->second.back();
+    known->second.pop_back();
+    return block;
+  }
+  const bool whole_pages = bytes % kPageBytes == 0;
+  const bool alone = bytes > kChunkBytes / 4;
+  if (const uint64_t skip = whole_pages ? left_ % kPageBytes : 0; !alone && skip != 0) {
+    next_ += skip;
+    left_ -= skip;
+  }
+  if (alone || left_ < bytes) {
+    void* const memory =
+        map_fixed(FixedRange::kMemory, alone ? align_up(bytes, kPageBytes) : kChunkBytes,
+                  PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+    if (memory == MAP_FAILED) return nullptr;
+    if (alone) return static_cast<std::byte*>(memory);
+    next_ = static_cast<std::byte*>(memory);
+    left_ = kChunkBytes;
+    chunks_.push_back(next_);
+  }
+  std::byte* const block = next_;
+  next_ += bytes;
+  left_ -= bytes;
+  return block;
+}
+
+void PoolHeap::give_back(std::byte* block, uint64_t bytes) {
+  if (bytes > kChunkBytes / 4) return unmap_fixed(block, align_up(bytes, kPageBytes));
+  SpinGuard guard(lock_);
+  free_[bytes].push_back(block);
+}
+
 // --- special pool
 
 SpecialArena::SpecialArena(uint64_t bytes) : bytes_(bytes) {
   void* const memory =
-      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      map_fixed(FixedRange::kMemory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   DXGKIT_CHECK(memory != MAP_FAILED);
   start_ = reinterpret_cast<uint64_t>(memory);
   used_ = kPageBytes;  // the first block has an inaccessible page before it too
 }
 
-SpecialArena::~SpecialArena() { munmap(reinterpret_cast<void*>(start_), bytes_); }
+SpecialArena::~SpecialArena() { unmap_fixed(reinterpret_cast<void*>(start_), bytes_); }
 
 std::byte* SpecialArena::take(uint64_t page_count) {
   std::byte* first = nullptr;

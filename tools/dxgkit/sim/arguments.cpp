@@ -131,7 +131,11 @@ void add_simulation(CLI::App& app, SimArguments& arguments) {
       ->type_name("EVENT");
   replay->add_option("--db", arguments.replay.db, "compare with what sim kept there")
       ->type_name("FILE");
-  replay->add_flag("--gdb", arguments.replay.gdb, "under gdb, which stops at that event");
+  CLI::Option* gdb =
+      replay->add_flag("--gdb", arguments.replay.gdb, "under gdb, which stops at that event");
+  replay->add_option("--break", arguments.replay.breakpoints, "stop where the driver has this")
+      ->type_name("FUNCTION|FILE:LINE")
+      ->needs(gdb);
   replay->add_flag("--stop-here", arguments.replay.stop_here)->group("");
 
   CLI::App* shrink = app.add_subcommand(

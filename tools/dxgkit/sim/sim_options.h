@@ -41,6 +41,7 @@ struct ReplayOptions {
   std::optional<std::string> until;  // a number, or text of the line
   std::optional<std::string> db;     // the trace's hash must equal the one kept there
   bool gdb = false, stop_here = false;
+  std::vector<std::string> breakpoints;  // for gdb
 };
 
 struct ShrinkOptions {
