@@ -62,6 +62,8 @@ struct Finding {
   bool dooms = false;
   /// The rule whose finding made this one happen. Not empty: this is no mistake of its own.
   std::string because_of = {};
+  /// Of a start: what the driver did before, a line each, and what the machine offered it.
+  std::vector<std::string> before = {};
 };
 
 /// True if the author has something to mend here: more than a warning, and no consequence.
@@ -81,8 +83,11 @@ class Findings {
   /// Findings of one rule so far (repeats counted).
   size_t count(std::string_view rule) const;
   size_t total() const;
-  /// From here on findings are of another machine: nothing has happened to it yet.
-  void begin_machine();
+  /// What the driver of the calling thread did last; empty if nobody knows. It takes no lock.
+  using LinesBefore = std::vector<std::string> (*)();
+  /// From here on findings are of another machine: nothing has happened to it yet. `lines_before`
+  /// is asked for Finding::before of each finding but warnings, on the reporting thread.
+  void begin_machine(LinesBefore lines_before = nullptr);
   /// The rule of the finding that doomed the machine; empty: none did.
   std::string doomed_by() const;
   /// Where the functions in a driver's table are, by the name of the DDI: the place of a finding
