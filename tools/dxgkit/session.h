@@ -21,6 +21,7 @@ struct SessionConfig {
   std::string driver_path;                // either form
   std::string driver_name;                // for messages and names in the trace
   uint64_t vram_bytes = 0;                // multiple of the page
+  uint64_t memory_bytes = 0;              // of the machine: at least memory_of_job
   std::optional<MemoryModel> model = {};  // else the driver's own choice
   Mode mode = Mode::kOs;
   uint64_t seed = 1;
@@ -55,6 +56,7 @@ struct SessionOutcome {
   };
   Kind kind = Kind::kRan;
   std::string message;  // one sentence, except for kRan
+  std::vector<std::string> before;  // of a failed start, beside the findings: see start_story.h
   JobResult job;
   std::vector<AdapterOutcome> adapters;  // with several: all of them; then `job` is the first one's
   // With a hang: by client; then `job` is of a client that succeeded.
@@ -73,6 +75,9 @@ struct SessionOutcome {
   std::vector<verifier::Finding> findings;
   trace::Recording recording;  // empty unless asked for
 };
+
+/// The bytes of the machine that the job on these devices needs.
+uint64_t memory_of_job(const SessionConfig& config, const Plan& plan);
 
 /// Blocks until everything is torn down again. Not from inside a runtime.
 SessionOutcome run_session(const SessionConfig& config, const Plan& plan, const Picture& source,

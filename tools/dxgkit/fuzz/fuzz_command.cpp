@@ -21,6 +21,7 @@
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/fuzz/packed_outcome.h"
+#include "tools/dxgkit/hardware_ids.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/shared.h"
 #include "tools/dxgkit/situations.h"
@@ -112,6 +113,7 @@ class Fuzzer {
 std::string Fuzzer::options_text() const {
   std::string text = shell_quoted(options_.driver);
   if (options_.device.text != kDefaultDevice) text += " --device " + options_.device.text;
+  text += options_.machine.as_options();
   if (options_.registry.has_value()) text += " --registry " + shell_quoted(*options_.registry);
   if (options_.client.has_value()) text += " --client " + shell_quoted(*options_.client);
   if (options_.special_pool) text += " --special-pool";
@@ -165,7 +167,9 @@ std::optional<std::string> Fuzzer::probe() {
   if (outcome.unusable.empty()) return std::nullopt;
   for (const Problem& problem : outcome.problems)
     fmt::print(stderr, "{}", verifier::to_text(problem.finding));
-  return fmt::format("{}: {}", options_.driver, outcome.unusable);
+  std::string why = fmt::format("{}: {}", options_.driver, outcome.unusable);
+  for (const std::string& line : outcome.before) why += "\n  " + line;
+  return why;
 }
 
 void Fuzzer::take(uint64_t seed, const FuzzOutcome& outcome) {
@@ -429,12 +433,17 @@ void add_fuzz(CLI::App& app, FuzzOptions& options) {
   };
   fuzz->add_option(
           "--device",
-          parsed(parse_device, [&options](const DeviceChoice& device) { options.device = device; }),
+          parsed(parse_device,
+                 [&options](const DeviceChoice& device) {
+                   options.device = device;
+                   options.device_given = true;
+                 }),
           "what the driver finds, as `dxgkit devices` lists it: NAME[,OPTION=VALUE...] or a "
           "plug-in, "
           "FILE.so (softgpu, which can be made to fail)")
       ->expected(1)
       ->type_name("DEVICE");
+  add_machine(fuzz, options.machine, "memory of the machine, like 1G (512M)");
   fuzz->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
   fuzz->add_option("--client", options.client,
                    "plug-in that knows the driver's private data (dxgkit/client_plugin.h)");
@@ -469,18 +478,23 @@ void add_fuzz(CLI::App& app, FuzzOptions& options) {
               "the problems as JUnit XML");
 }
 
-int fuzz_command(const FuzzOptions& options) {
-  const auto driver_path = find_loadable_driver(options.driver);
+int fuzz_command(const FuzzOptions& given) {
+  const auto driver_path = find_loadable_driver(given.driver);
   if (!driver_path.has_value()) return bad_input(driver_path.error());
-  if (const int code = options.reports.check(); code != kExitDone) return code;
+  if (const int code = given.reports.check(); code != kExitDone) return code;
+  FuzzOptions options = given;
+  if (!options.device_given) options.device = device_of_driver(*driver_path);
   FuzzSetting setting;
   setting.driver_path = *driver_path;
   setting.device = options.device;
+  if (options.machine.memory_bytes.has_value())
+    setting.memory_bytes = *options.machine.memory_bytes;
   if (const auto simulated = check_mode(options.device, Mode::kSim); !simulated)
     return bad_input(simulated.error());
   auto kernel = read_kernel_config(options.registry, options.special_pool, false);
   if (!kernel.has_value()) return bad_input(kernel.error());
   setting.kernel = std::move(*kernel);
+  setting.kernel.processors = options.machine.processors;
   std::unique_ptr<verify::Plugin> plugin;
   if (options.client.has_value()) {
     auto loaded = verify::Plugin::load(*options.client);

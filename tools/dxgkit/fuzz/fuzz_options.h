@@ -13,6 +13,8 @@ namespace dxgkit::tool {
 struct FuzzOptions {
   std::string driver;
   DeviceChoice device = default_device();
+  bool device_given = false;  // else the driver's hardware ids may choose another one
+  MachineOptions machine;
   std::optional<std::string> registry, client;
   SeedRange seeds{1, 200};
   std::optional<uint32_t> seconds;  // instead of a range of seeds: seeds from 1 on for so long
