@@ -45,9 +45,10 @@ constexpr const char* kGraphicsKey =
 
 std::function<void()> last_words;  // of the seed that runs
 
-nt::KernelConfig kernel_config(const WorldPlan& plan) {
+nt::KernelConfig kernel_config(const WorldPlan& plan, const Changes& changes) {
   nt::KernelConfig config;
   config.hang_limit = kCallMost;
+  config.processors = changes.processors.value_or(1);
   if (plan.faults.has(FaultKind::kRegistry)) {
     // None of these is valid: each counts as missing (TDR-01).
     auto& values = config.registry[kGraphicsKey];
@@ -62,6 +63,12 @@ nt::KernelConfig kernel_config(const WorldPlan& plan) {
   config.registry[nt::KernelConfig::kDriverKey]["MemoryModel"] =
       nt::RegistryValue::dword(plan.memory_model);
   return config;
+}
+
+std::string lines_of(const nt::CallLog& log) {
+  std::string text;
+  for (const std::string& line : log.lines()) text += line + "\n";
+  return text;
 }
 
 /// One world's life, inside the runtime. Members in the order they are made.
@@ -81,7 +88,7 @@ class Life {
                 options.seed ^ 0xFA017u, options.canary),
         machine_(plan.system_bytes),
         gpu_(runtime, machine_, {.vram_bytes = plan.vram_bytes, .timing = {}, .faults = {}}),
-        kernel_(runtime, machine_, findings_, kernel_config(plan)) {
+        kernel_(runtime, machine_, findings_, kernel_config(plan, options.changes)) {
     findings_.set_waivers(&options.waivers);
     if (options.on_finding) findings_.set_listener(options.on_finding);
     // Its clients know the driver's private data, and its device fails as the plan says.
@@ -217,6 +224,7 @@ bool Life::start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter
     options.timeouts->limit_count = plan_.faults.limit_count;
     options.timeouts->limit_time_ns = plan_.faults.limit_time_ns;
   }
+  const nt::CallLog log(kernel_);
   for (int tries = 0; tries < 2; ++tries) {
     first_event_ = tries == 0 ? 0 : recorder_.events().size();
     faults_.enter(tries == 0 ? Faults::Phase::kStarting : Faults::Phase::kQuiet);
@@ -231,8 +239,9 @@ bool Life::start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter
       return true;
     }
     if (tries != 0 || !faults_.start_failed()) {
-      fail(fmt::format("the adapter does not start: {}",
-                       findings_.all().empty() ? "" : verifier::to_text(findings_.all().back())));
+      fail(fmt::format(
+          "the adapter does not start: {}",
+          findings_.all().empty() ? lines_of(log) : verifier::to_text(findings_.all().back())));
       return false;
     }
     check_pages("after a start that was made to fail", free_before);

@@ -74,6 +74,9 @@ enum class DriverFace { kEither, kFirst, kSecond };
 struct Changes {
   std::optional<uint32_t> clients = {}, operations = {}, operations_healed = {};
   std::string faults = {};  // FaultPlan::change
+  /// The machine has at least so much memory, whatever the seed draws.
+  std::optional<uint64_t> memory_bytes = {};
+  std::optional<uint32_t> processors = {};  // that the driver sees; else 1
   bool operator==(const Changes&) const = default;
   /// The options for the tool: " --clients 1 --faults none". Empty: none.
   std::string as_options() const;

@@ -13,6 +13,7 @@
 #include "base/arithmetic.h"
 #include "base/check.h"
 #include "base/fixed_memory.h"
+#include "nt/call_log.h"
 #include "nt/kernel_impl.h"
 #include "nt/stack_fill.h"
 #include "trace/trace.h"
@@ -164,30 +165,34 @@ const void* DoorBlock::add(const DoorTarget& target) {
 }
 
 const void* Kernel::door(const Export& target) {
+  if (target.address == &kNumberProcessors) return &impl_->number_of_processors;
   if (target.direct || target.data_bytes > 0) return target.address;
   return impl_->doors.make({.function = target.address,
                             .name = target.name,
                             .stack_arguments = target.stack_arguments,
                             .irql_max = target.irql_max,
                             .irql_min = target.irql_min,
-                            .traced = config_.trace_imports});
+                            .traced = config_.trace_imports,
+                            .result_kind = target.result_kind});
 }
 
 const void* Kernel::door(const char* name, const void* function, uint32_t stack_arguments,
-                         Irql irql_max) {
+                         Irql irql_max, ResultKind result_kind) {
   if (function == nullptr) return nullptr;
   return impl_->doors.make({.function = function,
                             .name = name,
                             .stack_arguments = stack_arguments,
                             .irql_max = irql_max,
                             .irql_min = 0,
-                            .traced = false});
+                            .traced = false,
+                            .result_kind = result_kind});
 }
 
 const void* Doors::make(DoorTarget target) {
   target.fast_irql_max = target.traced || target.irql_min > 0
                              ? int8_t{-1}
                              : static_cast<int8_t>(std::min<Irql>(target.irql_max, 15));
+  prepare_for_log(&target);
   runtime::MutexLock hold(lock);
   const auto key = std::make_pair(target.function, std::string_view(target.name));
   if (const auto known = stubs.find(key); known != stubs.end()) return known->second;
@@ -231,8 +236,9 @@ bool require_irql(CallFrame& frame, const char* function, Irql highest) {
 }
 
 extern "C" void dxgkit_nt_door_watched(DoorFrame* door, const DoorTarget* target);
+extern "C" void dxgkit_nt_door_answered(DoorFrame* door, uint64_t answer);
 
-/// Runs before a call that is above the level of its target, or traced. On the host stack.
+/// Runs before a call that is above the level of its target, traced or logged. On the host stack.
 void dxgkit_nt_door_watched(DoorFrame* door, const DoorTarget* target) {
   CallFrame& frame = CallFrame::current();
   if (target->traced) {
@@ -245,6 +251,13 @@ void dxgkit_nt_door_watched(DoorFrame* door, const DoorTarget* target) {
     report_irql(frame, target->name, target->irql_min, target->irql_max);
     door->irql_reported = 1;
   }
+  if (CallLog* const log = CallLog::current(); log != nullptr && door->logged != 0)
+    door->logged_call = log->enter(*target, *door);
+}
+
+/// Runs after a logged call. On the host stack.
+void dxgkit_nt_door_answered(DoorFrame* door, uint64_t answer) {
+  if (CallLog* const log = CallLog::current()) log->answered(door->logged_call, answer);
 }
 
 // --- places

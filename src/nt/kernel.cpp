@@ -176,6 +176,8 @@ void CallFrame::run_dpcs() {
     void* const context = dpc->context;
     void* const argument1 = dpc->argument1;
     void* const argument2 = dpc->argument2;
+    const uint64_t mask = root->processor_mask_;
+    if (dpc->number != 0) root->processor_mask_ = uint64_t{1} << (dpc->number & 63);
     __atomic_store_n(&dpc->queued, nullptr, __ATOMIC_RELEASE);
     if (!kernel_.driver_is_dead()) {
       trace::emit(trace::EventKind::kDpcRun);
@@ -188,6 +190,7 @@ void CallFrame::run_dpcs() {
       }
       frame.current_irql = kDispatchLevel;
     }
+    root->processor_mask_ = mask;
     if (kernel_.impl_->dpcs_outstanding.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       kernel_.runtime().wake_all(kernel_.impl_->dpcs_outstanding);
     }
@@ -205,7 +208,9 @@ Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findi
       findings_(findings),
       config_(std::move(config)),
       impl_(std::make_unique<Impl>()) {
-  findings.begin_machine();
+  config_.processors = std::clamp<uint32_t>(config_.processors, 1, 64);
+  impl_->number_of_processors = static_cast<uint8_t>(config_.processors);
+  findings.begin_machine(&CallLog::lines_of_this_thread);
   impl_->executive = make_executive(config_);
   sort_free_driver_stacks();
   set_hang_limit(config_.hang_limit);

@@ -181,6 +181,7 @@ std::shared_ptr<Executive> make_executive(const KernelConfig& config);
 struct Kernel::Impl {
   std::shared_ptr<Executive> executive;
   Doors doors;
+  uint8_t number_of_processors = 1;  // the driver's KeNumberProcessors
   EmulatorStubs emulator;
   std::atomic<std::byte> stack_fill{std::byte{0}};  // see stack_fill.h
   // Futex word, 1: the kernel ends, and waiting driver threads are abandoned.
@@ -191,7 +192,9 @@ struct Kernel::Impl {
   std::function<void(const verifier::Finding&)> fatal_handler;
   std::function<bool(std::string_view routine)> allocation_fault;  // see pool.h
   bool allocation_fails(const char* routine) const {
-    return allocation_fault && allocation_fault(routine);
+    if (!allocation_fault || !allocation_fault(routine)) return false;
+    CallLog::note("this run makes the call fail");
+    return true;
   }
   InitializeHook initialize_hook;
   std::atomic<void*> default_owner{nullptr};
@@ -303,7 +306,7 @@ void* map_io_for_driver(uint64_t physical, uint64_t bytes);
 #define DXGKIT_EXPORT(name, function, support, note)                                         \
   ::dxgkit::nt::Export {                                                                     \
     name, reinterpret_cast<const void*>(&function), ::dxgkit::nt::Support::support, note, 0, \
-        ::dxgkit::nt::stack_arguments_of(&function)                                          \
+        ::dxgkit::nt::stack_arguments_of(&function), ::dxgkit::nt::result_kind_of(&function) \
   }
 
 std::span<const Export> memory_exports();
@@ -331,6 +334,11 @@ std::span<const Export> crt_exports();
 std::span<const Export> page_exports();
 std::span<const Export> exception_exports();
 std::span<const Export> probe_exports();
+
+/// The processors of the machine, bit n for number n.
+uint64_t active_processors(const Kernel& kernel);
+/// The variable KeNumberProcessors of drivers that are no image; an image has its kernel's.
+extern const uint8_t kNumberProcessors;
 
 /// The documented levels of an export, and whether it runs on the driver's stack: irql_levels.cpp.
 void set_levels(Export& entry);

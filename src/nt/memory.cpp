@@ -17,6 +17,26 @@ namespace {
 
 // --- contiguous memory
 
+/// For the log: whose memory it was that did not do.
+void explain_no_contiguous(const bus::Machine& machine, uint64_t bytes, uint64_t highest) {
+  if (CallLog::current() == nullptr) return;
+  const uint64_t last = machine.highest_system_address().value;
+  const uint64_t all = last + 1 - bus::Machine::kSystemMemoryBase;
+  constexpr uint64_t kKiB = 1024;
+  if (highest < bus::Machine::kSystemMemoryBase) {
+    CallLog::note(fmt::format("below that address the machine has only {} KiB, from {:#x} on",
+                              machine.low_memory_bytes() / kKiB, bus::Machine::kLowMemoryBase));
+  } else if (bytes > all) {
+    CallLog::note(
+        fmt::format("the machine has only {} KiB of memory; --memory gives it more", all / kKiB));
+  } else {
+    CallLog::note(
+        fmt::format("no such piece of the machine's {} KiB of memory is free{}; --memory gives it "
+                    "more",
+                    all / kKiB, highest < last ? fmt::format(" up to {:#x}", highest) : ""));
+  }
+}
+
 void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest, uint64_t boundary,
                           std::optional<uint32_t> cache) {
   CallFrame& frame = CallFrame::current();
@@ -30,7 +50,10 @@ void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest
   if (boundary > kPageBytes && is_power_of_two(boundary) && rounded <= boundary)
     alignment = std::bit_ceil(rounded);
   const auto first = kernel.machine().allocate_contiguous(rounded / kPageBytes, alignment, highest);
-  if (!first.has_value()) return nullptr;
+  if (!first.has_value()) {
+    explain_no_contiguous(kernel.machine(), rounded, highest);
+    return nullptr;
+  }
   const uint64_t address = first->value * kPageBytes;
   std::byte* memory = kernel.machine().system_pointer(bus::PhysicalAddress(address), rounded);
   std::memset(memory, kPoolPattern, rounded);
@@ -135,7 +158,10 @@ void* map_io(uint64_t physical, uint64_t bytes) {
   CallFrame& frame = CallFrame::current();
   Kernel& kernel = frame.kernel();
   void* pointer = kernel.machine().map_io(bus::PhysicalAddress(physical), bytes);
-  if (pointer == nullptr) return nullptr;
+  if (pointer == nullptr) {
+    CallLog::note("that range is in no BAR of a device");
+    return nullptr;
+  }
   Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.memory_lock);
   state.mappings.emplace(pointer, Mapping{state.next_sequence++, Mapping::Kind::kIoSpace, bytes,

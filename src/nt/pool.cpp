@@ -92,6 +92,8 @@ std::byte* place(Kernel& kernel, PoolKind kind, PoolBlock& block) {
   return block.base == nullptr ? nullptr : block.base + before;
 }
 
+constexpr uint64_t kPoolBlockBytesMost = uint64_t{1} << 40;
+
 void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_t tag, bool zero) {
   CallFrame& frame = CallFrame::current();
   Kernel& kernel = frame.kernel();
@@ -102,12 +104,15 @@ void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_
                      "Pool allocations have a size.", "Check the size that reaches this call.");
     bytes = 1;
   }
-  if (bytes > uint64_t{1} << 40 || state.allocation_fails(function)) return nullptr;
+  if (bytes > kPoolBlockBytesMost) CallLog::note("no machine has so much pool");
+  if (bytes > kPoolBlockBytesMost || state.allocation_fails(function)) return nullptr;
   {
     runtime::MutexLock lock(state.memory_lock);
     if (bytes > kernel.config().pool_bytes_max ||
-        state.pool_bytes > kernel.config().pool_bytes_max - bytes)
+        state.pool_bytes > kernel.config().pool_bytes_max - bytes) {
+      CallLog::note("this run's limit of the pool is reached");
       return nullptr;
+    }
     state.pool_bytes += bytes;
   }
   PoolBlock block;

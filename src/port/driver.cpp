@@ -240,6 +240,8 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
                                              const DriverSource& source, std::string* message) {
   std::string ignored;
   if (message == nullptr) message = &ignored;
+  const nt::CallLog log(kernel);
+  nt::CallLog::begin_start(nullptr);
   std::unique_ptr<Driver> driver(new Driver());
   driver->impl_ = std::make_unique<Impl>(kernel, findings);
   Impl& impl = *driver->impl_;

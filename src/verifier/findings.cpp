@@ -125,6 +125,7 @@ std::string quoted(std::string_view text) { return json_string(text); }
 
 struct Findings::Impl {
   mutable runtime::Mutex lock;
+  std::atomic<LinesBefore> lines_before{nullptr};
   std::vector<Finding> stored;
   /// (rule, ddi, actual without its numbers, severity) -> it was a mistake of its own, and no
   /// consequence. A finding that stops the adapter is reported even if the same was a warning
@@ -144,6 +145,9 @@ Findings::~Findings() = default;
 
 void Findings::report(Finding finding) {
   std::function<void(const Finding&)> listener;
+  const LinesBefore lines_before = impl_->lines_before.load(std::memory_order_acquire);
+  if (lines_before != nullptr && finding.severity != Severity::kWarning && finding.before.empty())
+    finding.before = lines_before();
   {
     runtime::MutexLock lock(impl_->lock);
     ++impl_->total;
@@ -193,7 +197,8 @@ size_t Findings::total() const {
 
 void Findings::set_waivers(const Waivers* waivers) { impl_->waivers = waivers; }
 
-void Findings::begin_machine() {
+void Findings::begin_machine(LinesBefore lines_before) {
+  impl_->lines_before.store(lines_before, std::memory_order_release);
   runtime::MutexLock lock(impl_->lock);
   impl_->doomed_by.clear();
 }
@@ -242,6 +247,8 @@ std::string to_text(const Finding& finding) {
   }
   line("registers:", place.registers);
   for (const std::string& frame : place.stack) line("", frame_text(place, frame));
+  for (const std::string& before : finding.before)
+    line(&before == finding.before.data() ? "before:" : "", before);
   static std::atomic<bool> told{false};
   if (symbolizer_is_missing() && !told.exchange(true))
     line("", "(llvm-symbolizer is missing, so no place has a file and line: install llvm-19)");
@@ -263,6 +270,12 @@ std::string to_json(const Finding& finding) {
   if (!finding.because_of.empty())
     json += fmt::format(R"(,"because_of":{})", quoted(finding.because_of));
   if (!finding.waived.empty()) json += fmt::format(R"(,"waived":{})", quoted(finding.waived));
+  if (!finding.before.empty()) {
+    json += R"(,"before":[)";
+    for (size_t i = 0; i < finding.before.size(); ++i)
+      json += (i == 0 ? "" : ",") + quoted(finding.before[i]);
+    json += "]";
+  }
   if (const Place& place = finding.place; !place.image.empty()) {
     json += fmt::format(
         R"(,"place":{{"image":{},"rva":{},"symbol":{},"entry":{},"registers":{},"stack":[)",

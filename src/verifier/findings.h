@@ -65,6 +65,8 @@ struct Finding {
   /// Why the author breaks the rule on purpose. Not empty: the finding is listed and does not
   /// count.
   std::string waived = {};
+  /// Of a start: what the driver did before, a line each, and what the machine offered it.
+  std::vector<std::string> before = {};
 };
 
 /// True if a rule was broken here, waived or not: more than a warning, and no consequence.
@@ -93,8 +95,11 @@ class Findings {
   size_t total() const;
   /// The rules that the author breaks on purpose. Before the first report; they live longer.
   void set_waivers(const Waivers* waivers);
-  /// From here on findings are of another machine: nothing has happened to it yet.
-  void begin_machine();
+  /// What the driver of the calling thread did last; empty if nobody knows. It takes no lock.
+  using LinesBefore = std::vector<std::string> (*)();
+  /// From here on findings are of another machine: nothing has happened to it yet. `lines_before`
+  /// is asked for Finding::before of each finding but warnings, on the reporting thread.
+  void begin_machine(LinesBefore lines_before = nullptr);
   /// The rule of the finding that doomed the machine; empty: none did.
   std::string doomed_by() const;
   /// Where the functions in a driver's table are, by the name of the DDI: the place of a finding

@@ -94,6 +94,8 @@ std::string result_of(const Finding& finding, size_t rule_index, const ReportedR
   text += finding.actual + " Expected: " + finding.expected;
   if (!finding.why.empty()) text += " Why: " + finding.why;
   text += " Fix: " + finding.fix + " On Windows: " + consequence_text(finding);
+  if (!finding.before.empty()) text += " Before:";
+  for (const std::string& line : finding.before) text += "\n" + line;
   const std::string bug_check = finding.severity == Severity::kBugCheck
                                     ? fmt::format(R"("bugcheckCode":{},"bugcheckParameter":{})",
                                                   finding.bugcheck_code, finding.bugcheck_parameter)

@@ -127,4 +127,28 @@ void add_waivers(CLI::App* command, WaiverChoice& waivers) {
       ->type_name("FILE");
 }
 
+void add_machine(CLI::App* command, MachineOptions& machine, const char* memory_help) {
+  const auto read = [](auto parse, auto store) {
+    return CLI::callback_t([=](const CLI::results_t& texts) {
+      const auto value = parse(texts.back());
+      if (!value.has_value()) throw CLI::ValidationError(value.error());
+      store(*value);
+      return true;
+    });
+  };
+  command
+      ->add_option("--memory",
+                   read(parse_memory, [&machine](uint64_t bytes) { machine.memory_bytes = bytes; }),
+                   memory_help)
+      ->expected(1)
+      ->type_name("BYTES");
+  command
+      ->add_option(
+          "--processors",
+          read(parse_processors, [&machine](uint32_t number) { machine.processors = number; }),
+          "that the driver sees (1)")
+      ->expected(1)
+      ->type_name("N");
+}
+
 }  // namespace dxgkit::tool

@@ -31,4 +31,7 @@ void add_reports(CLI::App* command, Reports& reports, const char* json, const ch
 /// Adds --waive and --waivers: rules that are broken on purpose.
 void add_waivers(CLI::App* command, WaiverChoice& waivers);
 
+/// Adds --memory and --processors. `memory_help` says how much there is without the option.
+void add_machine(CLI::App* command, MachineOptions& machine, const char* memory_help);
+
 }  // namespace dxgkit::tool

@@ -49,6 +49,7 @@ nlohmann::json to_message(const Finding& finding) {
   if (!place.symbol.empty()) message["symbol"] = place.symbol;
   if (!place.registers.empty()) message["registers"] = place.registers;
   if (!place.stack.empty()) message["stack"] = place.stack;
+  if (!finding.before.empty()) message["before"] = finding.before;
   return message;
 }
 
@@ -69,6 +70,7 @@ Finding finding_of(const nlohmann::json& message) {
   place.rva = member(message, "rva", uint64_t{0});
   place.after_call = member(message, "after_call", false);
   place.entry = member(message, "entry", false);
+  finding.before = member<std::vector<std::string>>(message, "before", {});
   finding.dooms = member(message, "dooms", false);
   place.symbol = member<std::string>(message, "symbol", {});
   place.registers = member<std::string>(message, "registers", {});

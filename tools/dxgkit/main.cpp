@@ -20,6 +20,7 @@
 
 namespace {
 
+using dxgkit::tool::add_machine;
 using dxgkit::tool::add_reports;
 using dxgkit::tool::EvictBenchOptions;
 using dxgkit::tool::Reports;
@@ -104,6 +105,7 @@ void add_run(CLI::App& app, RunOptions& options) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("DEVICE");
+  add_machine(run, options.machine, "memory of the machine, like 1G (what the job needs)");
   run->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
   run->add_flag("--special-pool", options.special_pool,
                 "put every pool block at the end of a page: overruns fault where they happen");
@@ -153,11 +155,15 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
       ->add_option(
           "--device",
           reader(dxgkit::tool::parse_device,
-                 [&options](const dxgkit::tool::DeviceChoice& device) { options.device = device; }),
+                 [&options](const dxgkit::tool::DeviceChoice& device) {
+                   options.device = device;
+                   options.device_given = true;
+                 }),
           "what the driver finds, as `dxgkit devices` lists it: NAME[,OPTION=VALUE...], or a "
           "plug-in, FILE.so (softgpu)")
       ->expected(1)
       ->type_name("DEVICE");
+  add_machine(verify, options.machine, "memory of the machine, like 1G (512M)");
   verify->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
   verify->add_flag("--special-pool", options.special_pool,
                    "put every pool block at the end of a page: overruns fault where they happen");

@@ -18,6 +18,13 @@ std::string status_text(Status status) {
 
 }  // namespace
 
+std::string no_work_line(const std::string& driver) {
+  return fmt::format(
+      "{0}: only its user mode knows its commands, so it got no work here; `dxgkit verify {0} "
+      "--client PLUGIN.so` gives it some, and `dxgkit new-client FOLDER` writes a plug-in",
+      driver);
+}
+
 NoClientOutcome run_without_client(runtime::Runtime& runtime, dxgk::System& system,
                                    dxgk::Luid adapter) {
   NoClientOutcome out;

@@ -18,6 +18,9 @@ struct NoClientOutcome {
   std::optional<Picture> screen;  // the first source that shows a picture
 };
 
+/// The line of bad input for a driver that got no work.
+std::string no_work_line(const std::string& driver);
+
 /// Lets the adapter run for a while. If it is display-only and shows a picture, presents a drawn
 /// picture there and compares. Inside the runtime of `system`.
 NoClientOutcome run_without_client(runtime::Runtime& runtime, dxgk::System& system,

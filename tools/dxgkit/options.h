@@ -87,10 +87,30 @@ struct SwitchChoice {
 /// The drivers behind the name "softgpu".
 DeviceChoice default_device();
 
+/// The machine around the devices.
+struct MachineOptions {
+  std::optional<uint64_t> memory_bytes;  // else as the command likes it
+  uint32_t processors = 1;               // that the driver sees
+
+  /// As options of the tool: " --memory 1073741824 --processors 4"; empty without them.
+  std::string as_options() const;
+};
+inline constexpr uint64_t kMemoryBytesLeast = uint64_t{16} << 20;
+/// All that lies between the first address of memory and the last that devices are told of.
+inline constexpr uint64_t kMemoryBytesMost = uint64_t{60} << 30;
+/// One group of them.
+inline constexpr uint32_t kProcessorsMost = 64;
+/// "512M": 16M to 60G.
+std::expected<uint64_t, std::string> parse_memory(std::string_view text);
+/// 1 to 64.
+std::expected<uint32_t, std::string> parse_processors(std::string_view text);
+
 struct VerifyOptions {
   std::string driver;
   DeviceChoice device = default_device();
+  bool device_given = false;  // else the driver's hardware ids may choose another one
   std::optional<std::string> registry, client;
+  MachineOptions machine;
   Mode mode = Mode::kOs;
   uint64_t seed = 1;
   Reports reports;
@@ -152,6 +172,7 @@ struct RunOptions {
   // PNG of the picture on the screen; or a folder, for all pictures.
   std::optional<std::string> scanout;
   bool special_pool = false, trace_imports = false, in_process = false;
+  MachineOptions machine = {};
   Reports reports;
   WaiverChoice waivers;
 };

@@ -15,12 +15,15 @@
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/hang.h"
+#include "tools/dxgkit/hardware_ids.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/last_words.h"
+#include "tools/dxgkit/no_client.h"
 #include "tools/dxgkit/report.h"
 #include "tools/dxgkit/screen.h"
 #include "tools/dxgkit/seeds.h"
 #include "tools/dxgkit/session.h"
+#include "tools/dxgkit/start_story.h"
 #include "tools/dxgkit/summary.h"
 #include "tools/dxgkit/waivers.h"
 
@@ -204,19 +207,22 @@ Written write_outputs(const RunOptions& options, const Summary& summary) {
   return written;
 }
 
+/// False: it could not be written.
+bool write_summary(const RunOptions& options, const Summary& summary, const std::string& how_far) {
+  nlohmann::ordered_json json = to_json(summary);
+  json["interrupted"] = how_far;
+  json["waivers"] = waivers_json(options.waivers.list);
+  return write_output(options.reports.json,
+                      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
 /// Writes the files and prints the summary. Returns the exit code.
 int conclude(const RunOptions& options, const Summary& summary, const std::string& how_far,
              const std::string& text, int code) {
   const Written written = write_outputs(options, summary);
-  nlohmann::ordered_json json = to_json(summary);
-  json["interrupted"] = how_far;
-  json["waivers"] = waivers_json(options.waivers.list);
-  bool all =
-      write_output(options.reports.json,
-                   json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  if (!options.reports.on_stdout()) {
+  bool all = write_summary(options, summary, how_far);
+  if (!options.reports.on_stdout())
     fmt::print("{}{}{}", waivers_text(options.waivers.list), text, written.text);
-  }
   all = all && written.code != kExitNotWritten;
   return !all               ? kExitNotWritten
          : !how_far.empty() ? kExitInterrupted
@@ -261,13 +267,8 @@ int run_once(const RunOptions& options, const SessionConfig& config, const Plan&
     summary.result = outcome.message.empty() ? outcome.no_client.text : outcome.message;
     if (outcome.message.empty() && !any_violation(outcome.findings)) code = kExitDone;
     const bool idle = outcome.message.empty() && !outcome.no_client.compared;
-    if (code == kExitDone && idle && how_far.empty()) {
-      return bad_input(
-          fmt::format("{0}: only its user mode knows its commands, so it got no work here; "
-                      "`dxgkit verify {0} --client PLUGIN.so` gives it some, and `dxgkit "
-                      "new-client FOLDER` writes a plug-in",
-                      options.driver));
-    }
+    if (code == kExitDone && idle && how_far.empty())
+      return bad_input(no_work_line(options.driver));
     return conclude(
         options, summary, how_far,
         fmt::format("{} has no client here: {}\n`dxgkit verify` exercises it; a plug-in "
@@ -280,8 +281,10 @@ int run_once(const RunOptions& options, const SessionConfig& config, const Plan&
   } else if (expected.has_value() && !outcome.adapters.empty()) {
     summary.results = compare_adapters(plan, outcome, *expected);
     summary.result = sum_up(outcome, summary.results);
-    if (all_went_well(outcome, summary.results) && !any_violation(outcome.findings))
+    if (all_went_well(outcome, summary.results) && !any_violation(outcome.findings)) {
+      if (none_got_work(outcome)) return bad_input(no_work_line(options.driver));
       code = kExitDone;
+    }
   } else if (expected.has_value() && config.hang.has_value()) {
     summary.result = describe_hang(plan, outcome, *expected);
     if (hang_went_well(plan, outcome, *expected) && !any_violation(outcome.findings))
@@ -295,12 +298,13 @@ int run_once(const RunOptions& options, const SessionConfig& config, const Plan&
     summary.result = fmt::format("removed as planned: {}", outcome.message);
     if (!any_violation(outcome.findings)) code = kExitDone;
   } else {
-    fmt::print(stderr, "dxgkit: {}\n", outcome.message);
+    fmt::print(stderr, "dxgkit: {}\n{}", outcome.message, story_text(outcome.before));
     summary.result = outcome.message;
     if (outcome.kind == Kind::kLoadRefused || outcome.kind == Kind::kStartFailed) {
       // There was no run, so there is nothing to sum up. But the trace shows how far the start
       // came.
-      return std::max(write_outputs(options, summary).code, kExitFailed);
+      const int written = write_outputs(options, summary).code;
+      return std::max(write_summary(options, summary, {}) ? written : kExitNotWritten, kExitFailed);
     }
   }
   if (expected.has_value() && outcome.screen.has_value()) {
@@ -340,22 +344,20 @@ int lose_run(const RunOptions& options, const SessionConfig& config, const Plan&
   const Summary summary{
       .config = config, .plan = plan, .outcome = outcome, .result = outcome.message};
   if (!options.reports.on_stdout()) fmt::print("result: {}\n", summary.result);
-  nlohmann::ordered_json json = to_json(summary);
-  json["interrupted"] = "";
-  const bool written =
-      write_output(options.reports.json,
-                   json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  return written ? kExitFailed : kExitNotWritten;
+  return write_summary(options, summary, "") ? kExitFailed : kExitNotWritten;
 }
 
 }  // namespace
 
-int run_command(const RunOptions& options) {
+int run_command(const RunOptions& given) {
   runtime::catch_interrupts();
+  RunOptions options = given;
   const std::string driver = driver_of(options);
   const MemoryModel model = options.model.value_or(MemoryModel::kPatch);
   const std::expected<std::string, std::string> driver_path = find_loadable_driver(driver);
   if (!driver_path.has_value()) return bad_input(driver_path.error());
+  if (options.devices.empty() && !is_built_in(driver))
+    options.devices = {device_of_driver(*driver_path)};
 
   Picture source;
   if (options.input.has_value()) {
@@ -393,6 +395,7 @@ int run_command(const RunOptions& options) {
     config.kernel.registry[nt::KernelConfig::kDriverKey]["MemoryModel"] =
         nt::RegistryValue::dword(static_cast<uint32_t>(model));
   }
+  config.kernel.processors = options.machine.processors;
   config.verifier = options.verifier;
   config.waivers = options.waivers.list;
   if (options.power_plan.has_value()) {
@@ -435,6 +438,14 @@ int run_command(const RunOptions& options) {
           fmt::format("--vram {}: more than {} bytes", *options.vram_bytes, kVramBytesMax));
     }
     config.vram_bytes = align_down(*options.vram_bytes, kPageBytes);
+  }
+  config.memory_bytes = memory_of_job(config, plan);
+  if (options.machine.memory_bytes.has_value()) {
+    if (*options.machine.memory_bytes < config.memory_bytes) {
+      return bad_input(fmt::format("--memory {}: too little; this job needs at least {} bytes",
+                                   *options.machine.memory_bytes, config.memory_bytes));
+    }
+    config.memory_bytes = *options.machine.memory_bytes;
   }
   if (const int code = check_outputs(options); code != kExitDone) return code;
   if (options.seeds.has_value()) {

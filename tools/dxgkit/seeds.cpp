@@ -12,6 +12,7 @@
 #include "sim/process_pool.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/last_words.h"
+#include "tools/dxgkit/no_client.h"
 #include "tools/dxgkit/summary.h"
 #include "tools/dxgkit/waivers.h"
 
@@ -23,6 +24,7 @@ std::string replay_command(const RunOptions& options, const Plan& plan, uint64_t
   if (options.driver != "softgpu") command += " --driver " + shell_quoted(options.driver);
   if (options.model.has_value()) command += " --model " + model_name(*options.model);
   for (const DeviceChoice& device : options.devices) command += " --device " + device.text;
+  command += options.machine.as_options();
   if (options.registry.has_value()) command += " --registry " + shell_quoted(*options.registry);
   if (options.special_pool) command += " --special-pool";
   if (options.verifier.has_value()) command += " --verifier " + options.verifier->text;
@@ -48,6 +50,9 @@ std::string mistakes(const std::vector<verifier::Finding>& findings) {
   return text;
 }
 
+/// Of a seed in which the driver got no work, as in any other.
+constexpr std::string_view kNoWork = "no work";
+
 /// One seed. Empty if it passed, otherwise the reason.
 std::string run_seed(SessionConfig config, uint64_t seed, const Plan& plan, const Picture& source,
                      const Picture& expected) {
@@ -58,20 +63,30 @@ std::string run_seed(SessionConfig config, uint64_t seed, const Plan& plan, cons
       return fmt::format("{} answered {}", power_step_name(done.planned.step),
                          status_name(done.status));
   }
+  const bool showed = outcome.kind == SessionOutcome::Kind::kNoClient && outcome.message.empty();
   const bool removed = outcome.removed && outcome.message.ends_with("STATUS_DEVICE_REMOVED");
-  if (outcome.kind != SessionOutcome::Kind::kRan && !removed)
-    return outcome.message + mistakes(outcome.findings);
+  if (outcome.kind != SessionOutcome::Kind::kRan && !removed && !showed) {
+    // A finding of the start has the rest.
+    std::string why = outcome.message + mistakes(outcome.findings);
+    const auto add = [&](const std::vector<std::string>& lines) {
+      for (const std::string& line : lines) why += "\n  " + line;
+    };
+    if (!outcome.findings.empty()) add(outcome.findings.back().before);
+    add(outcome.before);
+    return why;
+  }
   if (!outcome.adapters.empty()) {
     const std::vector<std::string> results = compare_adapters(plan, outcome, expected);
     if (!all_went_well(outcome, results)) return "result: " + sum_up(outcome, results);
   }
-  const bool compared = removed || !outcome.adapters.empty();
+  const bool compared = removed || showed || !outcome.adapters.empty();
   const std::string result = compared ? "identical" : compare(plan, outcome.job, expected);
   if (!result.starts_with("identical")) return "result: " + result;
   for (const verifier::Finding& finding : outcome.findings) {
     if (!verifier::is_mistake(finding)) continue;
     return fmt::format("finding {} in {}: {}", finding.rule, finding.ddi, finding.actual);
   }
+  if (none_got_work(outcome)) return std::string(kNoWork);
   return {};
 }
 
@@ -108,7 +123,10 @@ int run_seeds(const RunOptions& options, const SessionConfig& config, const Plan
     words.listen(index, 0);
     return run_seed(telling, range.first + index, plan, source, expected);
   };
+  bool no_work = false;
   job.done = [&](uint64_t index, std::string_view why) {
+    no_work = no_work || why == kNoWork;
+    if (no_work) return false;
     if (!why.empty()) return report(index, why);
     ++passed;
     return true;
@@ -120,6 +138,7 @@ int run_seeds(const RunOptions& options, const SessionConfig& config, const Plan
   };
   const bool forked = sim::run_pool(job);
   if (!forked) fmt::print(stderr, "dxgkit: a child process could not be started\n");
+  if (no_work) return bad_input(no_work_line(options.driver));
   const bool interrupted = runtime::interrupted();
   const std::string how_far =
       interrupted ? fmt::format("after {} of {}", passed + failed, counted(count, "seed")) : "";

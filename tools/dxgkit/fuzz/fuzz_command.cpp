@@ -22,6 +22,7 @@
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/fuzz/packed_outcome.h"
+#include "tools/dxgkit/hardware_ids.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/shared.h"
 #include "tools/dxgkit/situations.h"
@@ -127,6 +128,7 @@ class Fuzzer {
 std::string Fuzzer::options_text() const {
   std::string text = shell_quoted(options_.driver);
   if (around_.device != kDefaultDevice) text += " --device " + shell_quoted(around_.device);
+  text += options_.machine.as_options();
   if (options_.registry.has_value()) text += " --registry " + shell_quoted(*options_.registry);
   if (!around_.client.empty()) text += " --client " + shell_quoted(around_.client);
   if (around_.special_pool) text += " --special-pool";
@@ -183,7 +185,9 @@ std::optional<std::string> Fuzzer::probe() {
   if (outcome.unusable.empty()) return std::nullopt;
   for (const Problem& problem : outcome.problems)
     fmt::print(stderr, "{}", verifier::to_text(problem.finding));
-  return fmt::format("{}: {}", options_.driver, outcome.unusable);
+  std::string why = fmt::format("{}: {}", options_.driver, outcome.unusable);
+  for (const std::string& line : outcome.before) why += "\n  " + line;
+  return why;
 }
 
 void Fuzzer::take(uint64_t seed, const FuzzOutcome& outcome) {
@@ -458,6 +462,8 @@ std::optional<std::string> apply(const FuzzOptions& options, FuzzSetting* settin
     auto device = parse_device(around->device);
     if (!device.has_value()) return whose + device.error();
     setting->device = std::move(*device);
+  } else {
+    setting->device = device_of_driver(setting->driver_path);
   }
   around->device = setting->device.text;
   if (const auto simulated = check_mode(setting->device, Mode::kSim); !simulated)
@@ -473,8 +479,10 @@ std::optional<std::string> apply(const FuzzOptions& options, FuzzSetting* settin
   auto kernel = kernel_config_of(around->registry, path, around->special_pool, false);
   if (!kernel.has_value()) return kernel.error();
   setting->kernel = std::move(*kernel);
+  setting->kernel.processors = options.machine.processors;
   if (options.client.has_value()) around->client = *options.client;
-  if (around->memory_bytes != 0) setting->memory_bytes = around->memory_bytes;
+  const uint64_t memory_bytes = options.machine.memory_bytes.value_or(around->memory_bytes);
+  if (memory_bytes != 0) setting->memory_bytes = memory_bytes;
   if (around->vram_bytes != 0) setting->vram_bytes = around->vram_bytes;
   around->memory_bytes = setting->memory_bytes;
   around->vram_bytes = setting->vram_bytes;
@@ -508,6 +516,7 @@ void add_fuzz(CLI::App& app, FuzzOptions& options) {
           "FILE.so (softgpu, which can be made to fail)")
       ->expected(1)
       ->type_name("DEVICE");
+  add_machine(fuzz, options.machine, "memory of the machine, like 1G (512M)");
   fuzz->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
   fuzz->add_option("--client", options.client,
                    "plug-in that knows the driver's private data (dxgkit/client_plugin.h)");

@@ -12,7 +12,8 @@ namespace dxgkit::tool {
 
 struct FuzzOptions {
   std::string driver;
-  std::optional<DeviceChoice> device;  // else the reproducer's, or the default
+  std::optional<DeviceChoice> device;  // else the reproducer's, the one of the driver's ids, or the default
+  MachineOptions machine;
   std::optional<std::string> registry, client;
   SeedRange seeds{1, 200};
   std::optional<uint32_t> seconds;  // instead of a range of seeds: seeds from 1 on for so long

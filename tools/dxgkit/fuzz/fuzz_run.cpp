@@ -6,13 +6,16 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "miniports/softgpu/softgpu_umd.h"
 #include "port/driver.h"
 #include "sim/random.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/no_client.h"
+#include "tools/dxgkit/start_story.h"
 
 namespace dxgkit::tool::fuzz {
 namespace {
@@ -143,9 +146,11 @@ void run_inside(runtime::Runtime& runtime, const FuzzSetting& setting, const Fuz
   source.name = setting.driver_path.substr(setting.driver_path.rfind('/') + 1);
   source.path = setting.driver_path;
   std::string message;
+  std::optional<nt::CallLog> calls(std::in_place, (*world)->kernel());
   const auto driver = port::Driver::load((*world)->kernel(), findings, source, &message);
   if (!driver.has_value()) {
     outcome.unusable = message.empty() ? "DriverEntry failed" : message;
+    outcome.before = start_story(*calls, setting.driver_path, setting.device);
     return;
   }
   {
@@ -154,9 +159,14 @@ void run_inside(runtime::Runtime& runtime, const FuzzSetting& setting, const Fuz
     options.situations = setting.situations;
     const Result<dxgk::Luid> luid = system.start_adapter(**driver, (*world)->function(), options);
     if (!luid.has_value()) {
-      outcome.unusable = "the adapter does not start";
+      const std::string_view status = status_name(luid.error());
+      outcome.unusable = fmt::format(
+          "the adapter does not start: {}",
+          status.empty() ? fmt::format("0x{:08X}", static_cast<uint32_t>(luid.error())) : status);
+      outcome.before = start_story(*calls, setting.driver_path, setting.device);
       return;
     }
+    calls.reset();
     bus::FaultInjection* const faults = (*world)->device().faults();
     if (faults != nullptr) faults->set_faults(engine_faults(plan.faults));
     hostile::Ground ground{.system = system, .luid = *luid};

@@ -99,6 +99,8 @@ std::string step_line(const StepResult& step) {
   std::string line = fmt::format("{:<20}{:<9}{}\n", step.name, word, text);
   if (const std::string calls = calls_text(step.calls); !calls.empty())
     line += fmt::format("{:<29}{}\n", "", calls);
+  for (const std::string& before : step.outcome.before)
+    line += fmt::format("{:<29}{}\n", "", before);
   return line;
 }
 
@@ -119,6 +121,7 @@ std::string to_json_text(const VerifyReport& report) {
     one["title"] = step.title;
     one["outcome"] = outcome_word(step.outcome.kind);
     one["text"] = step.outcome.text;
+    if (!step.outcome.before.empty()) one["before"] = step.outcome.before;
     one["ddis"] = nlohmann::ordered_json::object();
     for (const auto& [name, calls] : step.calls) one["ddis"][name] = calls;
     one["findings"] = nlohmann::ordered_json::array();
@@ -141,8 +144,9 @@ std::string to_sarif_text(const VerifyReport& report) {
   if (!report.interrupted.empty())
     run.notes.push_back(fmt::format("Interrupted by the user {}.", report.interrupted));
   for (const StepResult& step : report.steps) {
-    if (step.outcome.kind == Outcome::Kind::kFailed)
-      run.notes.push_back(fmt::format("Step {} failed: {}.", step.name, step.outcome.text));
+    if (step.outcome.kind != Outcome::Kind::kFailed) continue;
+    run.notes.push_back(fmt::format("Step {} failed: {}.", step.name, step.outcome.text));
+    for (const std::string& before : step.outcome.before) run.notes.back() += "\n" + before;
   }
   return verifier::to_sarif(report.findings, run);
 }

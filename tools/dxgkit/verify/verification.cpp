@@ -23,6 +23,7 @@ constexpr size_t kEventsMax = size_t{1} << 22;
 std::string command_line(const VerifyOptions& options) {
   std::string line = fmt::format("dxgkit verify {}", options.driver);
   if (options.device.text != "softgpu") line += " --device " + options.device.text;
+  line += options.machine.as_options();
   if (options.registry.has_value()) line += " --registry " + *options.registry;
   if (options.special_pool) line += " --special-pool";
   if (options.until_finding) line += " --until-finding";

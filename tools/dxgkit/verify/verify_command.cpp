@@ -12,6 +12,7 @@
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
+#include "tools/dxgkit/hardware_ids.h"
 #include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/situations.h"
 #include "tools/dxgkit/verify/blind_spots.h"
@@ -128,10 +129,11 @@ uint32_t default_patience_s(Mode mode, const nt::KernelConfig& config) {
 }  // namespace
 
 int verify_command(const VerifyOptions& given) {
-  VerifyOptions options = given;
-  if (options.list_steps) return list_steps();
-  const std::expected<std::string, std::string> driver_path = find_loadable_driver(options.driver);
+  if (given.list_steps) return list_steps();
+  const std::expected<std::string, std::string> driver_path = find_loadable_driver(given.driver);
   if (!driver_path.has_value()) return bad_input(driver_path.error());
+  VerifyOptions options = given;
+  if (!options.device_given) options.device = device_of_driver(*driver_path);
   const bool is_series = options.seeds.has_value() || options.thorough;
   const Mode mode = options.mutate || options.blind_spots || is_series ? Mode::kSim : options.mode;
   if (const auto fits = check_mode(options.device, mode); !fits) return bad_input(fits.error());
@@ -166,6 +168,7 @@ int verify_command(const VerifyOptions& given) {
       read_kernel_config(options.registry, options.special_pool, options.trace_imports);
   if (!kernel_config.has_value()) return bad_input(kernel_config.error());
   if (options.ddi_timeout_s == 0) options.ddi_timeout_s = default_patience_s(mode, *kernel_config);
+  kernel_config->processors = options.machine.processors;
   std::unique_ptr<verify::Plugin> plugin;
   if (options.client.has_value()) {
     std::expected<std::unique_ptr<verify::Plugin>, std::string> loaded =
