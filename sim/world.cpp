@@ -75,12 +75,13 @@ std::string lines_of(const nt::CallLog& log) {
 class Life {
  public:
   Life(runtime::Runtime& runtime, const SeedOptions& options, const WorldPlan& plan,
-       const trace::Recorder& recorder, SeedOutcome& outcome)
+       const trace::Recorder& recorder, verifier::Findings& findings, SeedOutcome& outcome)
       : runtime_(runtime),
         options_(options),
         plan_(plan),
         recorder_(recorder),
         outcome_(outcome),
+        findings_(findings),
         faults_(runtime, plan.faults,
                 {.paging_buffer_bytes = plan.paging_buffer_bytes,
                  .aperture_bytes = plan.aperture_bytes,
@@ -89,8 +90,6 @@ class Life {
         machine_(plan.system_bytes),
         gpu_(runtime, machine_, {.vram_bytes = plan.vram_bytes, .timing = {}, .faults = {}}),
         kernel_(runtime, machine_, findings_, kernel_config(plan, options.changes)) {
-    findings_.set_waivers(&options.waivers);
-    if (options.on_finding) findings_.set_listener(options.on_finding);
     // Its clients know the driver's private data, and its device fails as the plan says.
     situations_.add(verifier::SituationFact::kPlugIn);
     situations_.add(verifier::SituationFact::kDeviceFaults);
@@ -147,13 +146,13 @@ class Life {
   const WorldPlan& plan_;
   const trace::Recorder& recorder_;
   SeedOutcome& outcome_;
+  verifier::Findings& findings_;
   size_t first_event_ = 0;  // of the adapter that runs
   std::vector<dxgk::TimeoutReport> timeouts_;
   int64_t failed_ns_ = INT64_MAX;  // when the kernel gave the adapter up
   std::vector<TimeJump> jumps_;
   bool platform_ends_ = false;
   Faults faults_;
-  verifier::Findings findings_;
   verifier::SituationLog situations_;
   size_t findings_explained_ = 0;
   uint64_t wild_ = 0;  // page faults asked for since
@@ -680,16 +679,14 @@ void Life::run() {
 }
 
 void Life::name_bug_check() {
-  for (const verifier::Finding& finding : findings_.all()) {
-    if (finding.severity != verifier::Severity::kBugCheck) continue;
-    if (!outcome_.failure.empty() && !outcome_.failure.contains(finding.actual)) {
-      const verifier::Place& place = finding.place;
-      outcome_.failure += fmt::format(
-          "\n{}: bug-check in {}\n  actual:   {}\n  at:       {}+{:#x} {}", finding.rule,
-          finding.ddi, finding.actual, place.image, place.rva, place.symbol);
-    }
+  const std::vector<verifier::Finding> all = findings_.all();
+  const auto found =
+      std::ranges::find(all, verifier::Severity::kBugCheck, &verifier::Finding::severity);
+  if (found == all.end() || outcome_.failure.empty() || outcome_.failure.contains(found->actual))
     return;
-  }
+  outcome_.failure += fmt::format("\n{}: bug-check in {}\n  actual:   {}\n  at:       {}+{:#x} {}",
+                                  found->rule, found->ddi, found->actual, found->place.image,
+                                  found->place.rva, found->place.symbol);
 }
 
 }  // namespace
@@ -762,6 +759,9 @@ SeedOutcome run_seed(const SeedOptions& options) {
   sim.seed = options.seed;
   sim.time_limit = kTimeLimit + plan.idle_most_ns();
   const std::unique_ptr<runtime::Runtime> runtime = runtime::make_sim_runtime(sim);
+  verifier::Findings findings;  // told of outside the runtime, where that is no scheduling point
+  findings.set_waivers(&options.waivers);
+  if (options.on_finding) findings.set_listener(options.on_finding);
   uint64_t events = 0;
   const trace::Recorder* stopped = nullptr;
   trace::Recorder recorder(
@@ -789,7 +789,7 @@ SeedOutcome run_seed(const SeedOptions& options) {
     trace::set_current(&recorder);
     stopped = &recorder;
     {
-      Life life(*runtime, options, plan, recorder, outcome);
+      Life life(*runtime, options, plan, recorder, findings, outcome);
       life.run();
       life.check_packets();
       life.count_faults();
