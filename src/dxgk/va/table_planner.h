@@ -42,9 +42,9 @@ class TablePlanner {
     bool with_root = false;
     Status status = Status::kSuccess;  // kNoMemory: nothing happened to this one
     // While it is made:
-    gpuva::PageTables::Draft draft;
+    gpuva::PageTables::Draft draft = {};
     uint64_t version = 0;
-    std::vector<Spare> used;
+    std::vector<Spare> used = {};
   };
   enum class Tables { kExisting, kMore };
 
