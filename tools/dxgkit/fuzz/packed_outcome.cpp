@@ -19,6 +19,7 @@ std::string pack(const FuzzOutcome& outcome, size_t most) {
       const verifier::Finding& finding = problem.finding;
       all.back()["finding"] = {{"rule", finding.rule},
                                {"ddi", finding.ddi},
+                               {"waived", finding.waived},
                                {"severity", static_cast<int>(finding.severity)}};
       longer = line_of(message);
     }
