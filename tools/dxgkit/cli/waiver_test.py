@@ -57,6 +57,7 @@ class Waivers(Cli):
         self.assertIn("the other steps are left out: PATCH-31 would end them, too", done.stdout)
         done = self.verify("patch_fails", *work[:4], "--waive", "PATCH-31=the emulator cannot patch")
         self.assertEqual(done.returncode, 0, done.stdout)  # nothing was left out
+        self.assertRegex(done.stdout.splitlines()[-1], r"^clean as far as it ran: .*, 1 waived$")
 
     def test_seeds_fuzz_run_and_sim(self):
         done = self.run_tool("verify", MUTANT, *self.choose_fault("devices_leak"), "--seeds", "1..2", "--step", "processes", "--waive", self.LEAK)

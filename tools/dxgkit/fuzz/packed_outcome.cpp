@@ -33,6 +33,7 @@ std::string pack(const FuzzOutcome& outcome, size_t most) {
     if (longer.size() > most) {
       all.back()["finding"] = {{"rule", finding.rule},
                                {"ddi", finding.ddi},
+                               {"waived", finding.waived},
                                {"severity", static_cast<int>(finding.severity)}};
       longer = line_of(message);
     }

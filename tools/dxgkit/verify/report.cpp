@@ -58,7 +58,7 @@ int exit_code(const VerifyReport& report) {
         bug_check || (finding.severity == verifier::Severity::kBugCheck && is_mistake(finding));
   }
   if (bug_check) return kExitBugCheck;
-  bad = bad || count(report, Outcome::Kind::kFailed) != 0;
+  bad = bad || count(report, Outcome::Kind::kFailed) != 0 || report.left_out;
   return bad ? kExitFailed : kExitDone;
 }
 
@@ -78,11 +78,15 @@ std::string verdict(const VerifyReport& report) {
       counted(report.findings.size() - violations - consequences - waived, "warning"));
   if (consequences != 0) sums += ", " + counted(consequences, "consequence");
   if (waived != 0) sums += fmt::format(", {} waived", waived);
+  const bool cut_short = std::ranges::any_of(report.findings, [](const verifier::Finding& finding) {
+    return finding.severity == verifier::Severity::kBugCheck && finding.because_of.empty() &&
+           !finding.waived.empty();
+  });
   switch (exit_code(report)) {
     case kExitInterrupted:
       return fmt::format("interrupted {}: {}", report.interrupted, sums);
     case kExitDone:
-      return "clean: " + sums;
+      return (cut_short ? "clean as far as it ran: " : "clean: ") + sums;
     case kExitBugCheck:
       return "Windows would have stopped: " + sums;
     case kExitHang:

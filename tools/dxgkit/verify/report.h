@@ -29,6 +29,7 @@ struct VerifyReport {
   bool display_only = false;
   bool ended = true;        // false: its process ended in the last step
   std::string interrupted;  // by the user: how far it had got ("after 3 steps"); empty: it was not
+  bool left_out = false;    // steps that a mistake, waived or not, would have ended, too
   bool written = true;      // false: an output of the run itself could not be written
   std::vector<StepResult> steps;
   std::vector<std::string> never_called;  // entries that the driver has and that no step called

@@ -193,6 +193,7 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
           if (!over.empty()) {
             say(out_, "{:<20}{}\n", "", over);
             bench.lose_patience();
+            report_.left_out = true;
           } else if (bench.start_over()) {
             say(out_, "{:<20}{}\n", "", "the machine was started again");
           }
