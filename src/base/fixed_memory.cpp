@@ -14,29 +14,31 @@ namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 
-/// Parts of the address space that the system uses only when it is told to. ThreadSanitizer has its
-/// shadow in the first, AddressSanitizer in the second.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define DXGKIT_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define DXGKIT_TSAN 1
+#endif
+
+/// A part of the address space that the system uses only when it is told to.
 struct Part {
   uint64_t start, bytes;
 };
-constexpr Part kParts[] = {{0x2000'0000'0000, 4096 * kGiB}, {0x10'0000'0000, 384 * kGiB}};
+#ifdef DXGKIT_TSAN
+// ThreadSanitizer has its shadow where the other part is, and ends the process that asks for it.
+constexpr Part kPart = {0x10'0000'0000, 384 * kGiB};
+#else
+constexpr Part kPart = {0x2000'0000'0000, 4096 * kGiB};
+#endif
 
 /// Places that something else has are few: the system fills the address space from its other end.
 constexpr int kTriesMost = 16;
 
 class AddressBook {
  public:
-  AddressBook() {
-    for (const Part& part : kParts) {
-      void* const page =
-          map_at(part.start, kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (page == MAP_FAILED) continue;
-      munmap(page, kPageBytes);
-      part_ = part;
-      return;
-    }
-  }
-
   void* map(FixedRange range, uint64_t bytes, int protection, int flags, int fd, uint64_t offset) {
     SpinGuard guard(lock_);
     uint64_t refused[kTriesMost];
@@ -76,10 +78,10 @@ class AddressBook {
 
   /// 0: there is no room.
   uint64_t lowest_free(FixedRange range, uint64_t bytes) const {
-    const uint64_t eighth = part_.bytes / 8;
-    uint64_t at = part_.start, end = at + eighth;
+    const uint64_t eighth = kPart.bytes / 8;
+    uint64_t at = kPart.start, end = at + eighth;
     if (range == FixedRange::kStacks) at += eighth, end += eighth;
-    if (range == FixedRange::kMemory) at += 2 * eighth, end = part_.start + part_.bytes;
+    if (range == FixedRange::kMemory) at += 2 * eighth, end = kPart.start + kPart.bytes;
     bytes = align_up(bytes, kPageBytes);
     for (auto next = used_.lower_bound(at); next != used_.end() && next->first < end; ++next) {
       if (bytes <= next->first - at) return at;
@@ -89,7 +91,6 @@ class AddressBook {
   }
 
   SpinLock lock_;
-  Part part_ = {0, 0};
   std::map<uint64_t, uint64_t> used_;  // bytes by address, with the inaccessible page
 };
 
