@@ -6,7 +6,7 @@ import subprocess
 import unittest
 import xml.etree.ElementTree
 
-from support import MUTANT, TOOL, Cli
+from support import MUTANT, MUTANTS, TOOL, Cli
 
 CLIENT = os.path.join(os.path.dirname(TOOL), "clients/softgpu_client.so")
 # What waits for ever; the rule; the routine that does not return; what the finding says.
@@ -101,6 +101,19 @@ class End(Cli):
         self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
         rules = [finding["rule"] for finding in self.findings(json.loads((self.folder / "out.json").read_text()))]
         self.assertEqual([rules.count(rule) > 0 for rule in ("NT-34", "NT-20")], [True, True], rules)
+
+
+class Steps(Cli):
+    def test_calls_are_counted_once_in_simulation(self):
+        """Its time stands still from one step to the next."""
+        done = self.run_tool("verify", os.path.join(MUTANTS, "framebuffer.so"), "--device", "framebuffer", "--mode", "sim", "--step", "queries",
+                             "--step", "presents", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        ddis = {step["name"]: step["ddis"] for step in json.loads(done.stdout)["steps"]}
+        self.assertEqual(ddis["start"]["DxgkDdiStartDevice"], 1)
+        for step in ("queries", "presents", "stop", "unload"):
+            self.assertNotIn("DxgkDdiStartDevice", ddis[step], step)
+        self.assertNotIn("DxgkDdiStopDevice", ddis["unload"])
 
 
 class Terminal(Cli):
