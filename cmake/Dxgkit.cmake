@@ -26,6 +26,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86
   set(by_vectors "vector_loop:1024:noalign,libcall:-1:noalign")
   target_compile_options(dxgkit_options INTERFACE -mmemset-strategy=${by_vectors} -mmemcpy-strategy=${by_vectors})
 endif()
+# Position-independent code otherwise keeps every function replaceable by the dynamic linker, so that none is inlined.
+target_compile_options(dxgkit_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
 target_include_directories(dxgkit_options INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
 if(DXGKIT_SANITIZE)
   target_compile_options(dxgkit_options INTERFACE -fsanitize=${DXGKIT_SANITIZE} -fno-sanitize-recover=all)

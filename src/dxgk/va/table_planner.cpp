@@ -225,16 +225,25 @@ void TablePlanner::replan_or_hide(const std::shared_ptr<GpuSpace>& space,
 
 TablePlanner::Hidden TablePlanner::hide(const std::shared_ptr<GpuSpace>& space,
                                         const gpuva::PageSpans& changed, Work* work) {
-  const gpuva::PageSpans hidden = whole_entries(floor_.spaces->geometry(), changed);
   const MappedPieces pieces(floor_, *space);
   gpuva::PageSpans expected = changed;
   expected.insert(expected.end(), space->owed.begin(), space->owed.end());
   std::ranges::sort(expected, {}, &gpuva::PageSpan::first_page);
+  // What came and was not shown yet is hidden already: work that runs beside it goes on.
+  const AllBut alone(pieces, expected);
+  gpuva::Plan steps;
+  Planned only{.space = space, .changed = changed, .source = &alone, .plan = &steps};
+  plan_together(std::span(&only, 1), Tables::kExisting);
+  if (is_success(only.status)) {
+    append(space, std::move(steps), work);
+    space->owed.insert(space->owed.end(), changed.begin(), changed.end());
+    return Hidden::kChangedOnly;
+  }
+  const gpuva::PageSpans hidden = whole_entries(floor_.spaces->geometry(), changed);
   std::vector<gpuva::Piece> beside;
-  for (const gpuva::PageSpan& span : hidden) AllBut(pieces, expected).pieces_in(span, &beside);
+  for (const gpuva::PageSpan& span : hidden) alone.pieces_in(span, &beside);
   const bool others =
       std::ranges::any_of(beside, [](const gpuva::Piece& one) { return one.source.valid(); });
-  gpuva::Plan steps;
   DXGKIT_CHECK(is_success(plan(space, hidden, AllBut(pieces, hidden), &steps)));
   append(space, std::move(steps), work);
   space->owed.insert(space->owed.end(), hidden.begin(), hidden.end());
