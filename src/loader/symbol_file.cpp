@@ -100,7 +100,8 @@ std::vector<std::byte> to_elf(const SymbolFile& symbols) {
     });
     if (home == symbols.sections.end()) continue;
     table.push_back({.st_name = static_cast<uint32_t>(names.size()),
-                     .st_info = ELF64_ST_INFO(STB_GLOBAL, home->execute ? STT_FUNC : STT_OBJECT),
+                     .st_info = static_cast<unsigned char>(
+                         ELF64_ST_INFO(STB_GLOBAL, home->execute ? STT_FUNC : STT_OBJECT)),
                      .st_other = STV_DEFAULT,
                      .st_shndx = static_cast<uint16_t>(home - symbols.sections.begin() + 1),
                      .st_value = symbol.address,
