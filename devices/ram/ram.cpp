@@ -140,7 +140,7 @@ std::expected<bus::PostDisplay, std::string> read_post(std::string_view text,
   const char* const end = text.data() + text.size();
   const auto [cross, no_width] = std::from_chars(text.data(), end, post.width);
   if (no_width != std::errc() || cross == end || *cross != 'x')
-    return wrong("post: '" + std::string(text) + "' is not WIDTHxHEIGHT");
+    return wrong("post: '" + std::string(text) + "' is neither WIDTHxHEIGHT nor off");
   const auto [last, no_height] = std::from_chars(cross + 1, end, post.height);
   if (no_height != std::errc() || last != end || post.width == 0 || post.height == 0 ||
       post.width > kPostSideMost || post.height > kPostSideMost)
@@ -181,7 +181,7 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   auto bars = read_bars(options);
   if (!bars.has_value()) return wrong(bars.error());
   config.bars = std::move(*bars);
-  if (const auto given = options.find("post"); given.has_value()) {
+  if (const auto given = options.find("post"); given.has_value() && given != "off") {
     const auto post = read_post(*given, config.bars);
     if (!post.has_value()) return wrong(post.error());
     config.post = *post;
@@ -243,8 +243,8 @@ bus::DeviceType device_type() {
       {"bar#", "SIZE", "a memory BAR, 64 bits wide, in slot 0 to 4; it takes the next slot too"},
       {"file#", "PATH", "the file's bytes are at the start of that BAR"},
       {"fill#", "HEX", "these bytes, repeated, fill that BAR (zeros)"},
-      {"post", "WIDTHxHEIGHT",
-       "firmware left a mode of that size in the first BAR, 4 bytes per pixel (none)"}};
+      {"post", "WIDTHxHEIGHT|off",
+       "firmware left a mode of that size in the first BAR, 4 bytes per pixel (off)"}};
   type.configure =
       [](const bus::DeviceOptions& options) -> std::expected<bus::DeviceMaker, std::string> {
     auto config = read_config(options);

@@ -114,9 +114,11 @@ TEST(Ram, FirmwareLeavesAPicture) {
     EXPECT_EQ(function.post_display(), expected);
     EXPECT_EQ(function.peek_post_display(), expected);
   });
-  with_device("ram,bar2=4M", [](bus::Machine&, bus::PciFunction& function) {
-    EXPECT_FALSE(function.post_display().has_value());
-  });
+  for (const char* none : {"ram,bar2=4M", "ram,bar2=4M,post=off"}) {
+    with_device(none, [&](bus::Machine&, bus::PciFunction& function) {
+      EXPECT_FALSE(function.post_display().has_value()) << none;
+    });
+  }
 }
 
 /// A file may have changed since the options were read.
@@ -157,8 +159,8 @@ TEST(Ram, RefusesWithOneSentence) {
       {"ram,bar0=4K,file0=/nowhere/at/all", "file0: /nowhere/at/all cannot be read"},
       {"ram,bar0=4K,file0=/tmp", "file0: /tmp cannot be read"},
       {"ram,bar0=8K,fill0=00,file0=" + path, "file0 and fill0 exclude each other"},
-      {"ram,bar0=4M,post=", "post: '' is not WIDTHxHEIGHT"},
-      {"ram,bar0=4M,post=1024", "post: '1024' is not WIDTHxHEIGHT"},
+      {"ram,bar0=4M,post=", "post: '' is neither WIDTHxHEIGHT nor off"},
+      {"ram,bar0=4M,post=1024", "post: '1024' is neither WIDTHxHEIGHT nor off"},
       {"ram,bar0=4M,post=0x768", "post: each side of '0x768' is a number from 1 to 16384"},
       {"ram,bar0=4M,post=4x9x", "post: each side of '4x9x' is a number from 1 to 16384"},
       {"ram,bar0=4M,post=1x99999", "post: each side of '1x99999' is a number from 1 to 16384"},

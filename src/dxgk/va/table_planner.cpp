@@ -121,16 +121,18 @@ void TablePlanner::plan_together(std::span<Planned> all, Tables tables) {
 
 void TablePlanner::free_later(std::span<const Spare> spares) {
   if (spares.empty()) return;
-  std::vector<gpuva::TableId> unused;
-  for (const Spare& one : spares) unused.push_back(one.grant.table);
-  floor_.core.lane().post([&floor = floor_, unused = std::move(unused)]() DXGKIT_REQUIRES(on_lane) {
-    if (floor.gpu_va == nullptr) return;
-    for (const gpuva::TableId table : unused) {
-      if (!floor.tables->contains(table)) continue;  // power was lost
-      floor.paging_space->hide(floor.tables->at(table));
-      floor.tables->free(table);
-    }
+  for (const Spare& one : spares) unused_.push_back(one.grant.table);
+  floor_.core.lane().post([&floor = floor_]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.gpu_va != nullptr) floor.planner->free_unused();
   });
+}
+
+void TablePlanner::free_unused() {
+  for (const gpuva::TableId table : std::exchange(unused_, {})) {
+    if (!floor_.tables->contains(table)) continue;  // power was lost
+    floor_.paging_space->hide(floor_.tables->at(table));
+    floor_.tables->free(table);
+  }
 }
 
 Status TablePlanner::plan(const std::shared_ptr<GpuSpace>& space,
@@ -225,25 +227,16 @@ void TablePlanner::replan_or_hide(const std::shared_ptr<GpuSpace>& space,
 
 TablePlanner::Hidden TablePlanner::hide(const std::shared_ptr<GpuSpace>& space,
                                         const gpuva::PageSpans& changed, Work* work) {
+  const gpuva::PageSpans hidden = whole_entries(floor_.spaces->geometry(), changed);
   const MappedPieces pieces(floor_, *space);
   gpuva::PageSpans expected = changed;
   expected.insert(expected.end(), space->owed.begin(), space->owed.end());
   std::ranges::sort(expected, {}, &gpuva::PageSpan::first_page);
-  // What came and was not shown yet is hidden already: work that runs beside it goes on.
-  const AllBut alone(pieces, expected);
-  gpuva::Plan steps;
-  Planned only{.space = space, .changed = changed, .source = &alone, .plan = &steps};
-  plan_together(std::span(&only, 1), Tables::kExisting);
-  if (is_success(only.status)) {
-    append(space, std::move(steps), work);
-    space->owed.insert(space->owed.end(), changed.begin(), changed.end());
-    return Hidden::kChangedOnly;
-  }
-  const gpuva::PageSpans hidden = whole_entries(floor_.spaces->geometry(), changed);
   std::vector<gpuva::Piece> beside;
-  for (const gpuva::PageSpan& span : hidden) alone.pieces_in(span, &beside);
+  for (const gpuva::PageSpan& span : hidden) AllBut(pieces, expected).pieces_in(span, &beside);
   const bool others =
       std::ranges::any_of(beside, [](const gpuva::Piece& one) { return one.source.valid(); });
+  gpuva::Plan steps;
   DXGKIT_CHECK(is_success(plan(space, hidden, AllBut(pieces, hidden), &steps)));
   append(space, std::move(steps), work);
   space->owed.insert(space->owed.end(), hidden.begin(), hidden.end());

@@ -503,7 +503,9 @@ class Verify(Cli):
             for result, what in zip(results, wrong, strict=True):
                 self.assertIn(f"It was after: {what}.", result["message"]["text"])
             if word == "crashed":
-                self.assertIn("mutant.so", json.dumps(results[0]["locations"]))
+                place = results[0]["locations"][0]
+                self.assertEqual(os.path.basename(place["physicalLocation"]["artifactLocation"]["uri"]), "start_faults.h")
+                self.assertEqual(place["logicalLocations"][0]["fullyQualifiedName"], "DxgkDdiStartDevice")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "bus/machine.h"
 #include "devices/softgpu/softgpu.h"
 #include "dxgk/system.h"
+#include "nt/call_log.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
@@ -19,6 +22,7 @@
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/shared.h"
 #include "tools/dxgkit/softgpu_traits.h"
+#include "tools/dxgkit/start_story.h"
 #include "verifier/findings.h"
 
 namespace dxgkit::tool {
@@ -31,22 +35,37 @@ enum Answer { kFirst = 0, kSecond = 1, kRefused = 2 };
 
 /// Of the process that looks.
 struct Refusal {
-  char text[1024] = {};
+  char text[8192] = {};
 };
+
+/// What the driver did before its start failed, a line each.
+std::string told_before(const nt::CallLog& calls, const std::string& path,
+                        const std::vector<verifier::Finding>& findings) {
+  std::vector<std::string> lines;
+  for (const verifier::Finding& finding : findings)
+    lines.insert(lines.end(), finding.before.begin(), finding.before.end());
+  for (std::string& line : start_story(calls, path, default_device()))
+    lines.push_back(std::move(line));
+  std::string text = story_text(lines);
+  if (text.ends_with('\n')) text.pop_back();
+  return text.empty() ? text : "\n" + text;
+}
 
 /// Empty, or why the driver is none for the worlds. Inside the runtime.
 std::string why_not(runtime::Runtime& runtime, bus::Machine& machine, nt::Kernel& kernel,
-                    verifier::Findings& findings, bus::PciFunction& function,
-                    port::Driver& driver) {
+                    verifier::Findings& findings, bus::PciFunction& function, port::Driver& driver,
+                    const std::string& path) {
   dxgk::System system(runtime, machine, kernel, findings);
+  std::optional<nt::CallLog> calls(std::in_place, kernel);
   const Result<dxgk::Luid> adapter = system.start_adapter(driver, function, {});
   if (!adapter.has_value()) {
     std::string text = "it does not start on softgpu, the device of these worlds";
     const std::vector<verifier::Finding> all = findings.all();
     const auto mistake = std::ranges::find_if(all, verifier::is_mistake);
     if (mistake != all.end()) text += fmt::format(" ({} in {})", mistake->rule, mistake->ddi);
-    return text;
+    return text + told_before(*calls, path, all);
   }
+  calls.reset();
   const bool speaks = softgpu_traits(system, *adapter).speaks;
   static_cast<void>(system.stop_adapter(*adapter));
   if (speaks) return {};
@@ -69,7 +88,7 @@ int look_at(const std::string& path, Refusal& refusal) {
     const auto driver = port::Driver::load(
         kernel, findings, {.name = "driver", .path = path, .entry = nullptr}, &message);
     if (driver.has_value())
-      message = why_not(*runtime, machine, kernel, findings, gpu.function(), **driver);
+      message = why_not(*runtime, machine, kernel, findings, gpu.function(), **driver, path);
     if (!driver.has_value() || !message.empty()) {
       message.copy(refusal.text, sizeof refusal.text - 1);
       return;
