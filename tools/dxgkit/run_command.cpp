@@ -137,7 +137,7 @@ bool power_went_well(const SessionOutcome& outcome) {
 /// Clients of an adapter that the plan removed got an error; their last call says so.
 bool ended_by_removal(const SessionOutcome& outcome) {
   return outcome.removed && outcome.kind == SessionOutcome::Kind::kJobFailed &&
-         outcome.message.ends_with("STATUS_DEVICE_REMOVED");
+         outcome.message.contains("STATUS_DEVICE_REMOVED");
 }
 
 /// 0, or the exit code if an output cannot be written.

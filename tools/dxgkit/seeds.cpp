@@ -64,7 +64,7 @@ std::string run_seed(SessionConfig config, uint64_t seed, const Plan& plan, cons
                          status_name(done.status));
   }
   const bool showed = outcome.kind == SessionOutcome::Kind::kNoClient && outcome.message.empty();
-  const bool removed = outcome.removed && outcome.message.ends_with("STATUS_DEVICE_REMOVED");
+  const bool removed = outcome.removed && outcome.message.contains("STATUS_DEVICE_REMOVED");
   if (outcome.kind != SessionOutcome::Kind::kRan && !removed && !showed) {
     // A finding of the start has the rest.
     std::string why = outcome.message + mistakes(outcome.findings);

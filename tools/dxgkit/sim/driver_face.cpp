@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,7 +12,6 @@
 #include "bus/machine.h"
 #include "devices/softgpu/softgpu.h"
 #include "dxgk/system.h"
-#include "nt/call_log.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
@@ -22,7 +19,6 @@
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/shared.h"
 #include "tools/dxgkit/softgpu_traits.h"
-#include "tools/dxgkit/start_story.h"
 #include "verifier/findings.h"
 
 namespace dxgkit::tool {
@@ -35,37 +31,22 @@ enum Answer { kFirst = 0, kSecond = 1, kRefused = 2 };
 
 /// Of the process that looks.
 struct Refusal {
-  char text[8192] = {};
+  char text[1024] = {};
 };
-
-/// What the driver did before its start failed, a line each.
-std::string told_before(const nt::CallLog& calls, const std::string& path,
-                        const std::vector<verifier::Finding>& findings) {
-  std::vector<std::string> lines;
-  for (const verifier::Finding& finding : findings)
-    lines.insert(lines.end(), finding.before.begin(), finding.before.end());
-  for (std::string& line : start_story(calls, path, default_device()))
-    lines.push_back(std::move(line));
-  std::string text = story_text(lines);
-  if (text.ends_with('\n')) text.pop_back();
-  return text.empty() ? text : "\n" + text;
-}
 
 /// Empty, or why the driver is none for the worlds. Inside the runtime.
 std::string why_not(runtime::Runtime& runtime, bus::Machine& machine, nt::Kernel& kernel,
-                    verifier::Findings& findings, bus::PciFunction& function, port::Driver& driver,
-                    const std::string& path) {
+                    verifier::Findings& findings, bus::PciFunction& function,
+                    port::Driver& driver) {
   dxgk::System system(runtime, machine, kernel, findings);
-  std::optional<nt::CallLog> calls(std::in_place, kernel);
   const Result<dxgk::Luid> adapter = system.start_adapter(driver, function, {});
   if (!adapter.has_value()) {
     std::string text = "it does not start on softgpu, the device of these worlds";
     const std::vector<verifier::Finding> all = findings.all();
     const auto mistake = std::ranges::find_if(all, verifier::is_mistake);
     if (mistake != all.end()) text += fmt::format(" ({} in {})", mistake->rule, mistake->ddi);
-    return text + told_before(*calls, path, all);
+    return text;
   }
-  calls.reset();
   const bool speaks = softgpu_traits(system, *adapter).speaks;
   static_cast<void>(system.stop_adapter(*adapter));
   if (speaks) return {};
@@ -88,7 +69,7 @@ int look_at(const std::string& path, Refusal& refusal) {
     const auto driver = port::Driver::load(
         kernel, findings, {.name = "driver", .path = path, .entry = nullptr}, &message);
     if (driver.has_value())
-      message = why_not(*runtime, machine, kernel, findings, gpu.function(), **driver, path);
+      message = why_not(*runtime, machine, kernel, findings, gpu.function(), **driver);
     if (!driver.has_value() || !message.empty()) {
       message.copy(refusal.text, sizeof refusal.text - 1);
       return;
