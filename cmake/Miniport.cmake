@@ -6,6 +6,13 @@
 #
 # clang for x86_64-pc-windows-msvc-elf gives Microsoft record layout and calling convention; code for Windows is position-independent
 # anyway. The driver sees abi/include and nothing of the host: no libc, no exceptions, no thread-local data, no global constructors.
+#
+# What sources written for Microsoft's compiler take for granted is on:
+#   -fcheck-new  operator new of a driver returns null when pool is exhausted. C++ lets the compiler assume the opposite.
+#   -fcommon     `int count;` in a header of several C files is one variable.
+#   -ivfsoverlay `#include <Ntddk.h>` finds ntddk.h, and "Driver.h" finds driver.h: headers of the kernel, beside the sources, and in folders
+#                that OPTIONS names with -I are found in any case (dxgkit_miniport_any_case).
+#   the names of C++ functions, which have characters that no ELF linker takes, are changed in the ELF twin (miniport_rename.sh).
 find_program(DXGKIT_MINIPORT_CXX NAMES clang++-19 clang++ REQUIRED)
 find_program(DXGKIT_MINIPORT_CC NAMES clang-19 clang REQUIRED)
 find_program(DXGKIT_MINIPORT_LD NAMES ld.lld-19 ld.lld REQUIRED)
@@ -20,6 +27,37 @@ if(NOT DXGKIT_MINIPORT_INCLUDE)  # installed, the package says where they are
 endif()
 include(${CMAKE_CURRENT_LIST_DIR}/MiniportPe.cmake)
 
+# Writes <build>/miniports/NAME.dir/headers.yaml, an overlay file system of clang in which the headers of the folders named (and of
+# subfolders of the first) have names without case. Two headers whose names differ in case only keep their own.
+function(dxgkit_miniport_any_case out name first)
+  set(roots)
+  set(recurse GLOB_RECURSE)
+  foreach(folder ${first} ${ARGN})
+    file(${recurse} headers CONFIGURE_DEPENDS RELATIVE ${folder} ${folder}/*.h ${folder}/*.H ${folder}/*.hpp ${folder}/*.inl)
+    set(recurse GLOB)
+    string(TOLOWER "${headers}" lower)
+    list(LENGTH headers alone)
+    math(EXPR alone "${alone} - 1")
+    set(contents)
+    foreach(header ${headers})
+      string(TOLOWER ${header} any)
+      set(others ${lower})
+      list(REMOVE_ITEM others ${any})
+      list(LENGTH others count)
+      if(count EQUAL alone)
+        string(APPEND contents "    { 'name': '${header}', 'type': 'file', 'external-contents': '${folder}/${header}' },\n")
+      endif()
+    endforeach()
+    if(contents)
+      string(APPEND roots "  { 'name': '${folder}', 'type': 'directory', 'contents': [\n${contents}  ] },\n")
+    endif()
+  endforeach()
+  set(overlay ${DXGKIT_MINIPORT_DIR}/${name}.dir/headers.yaml)
+  # An unchanged one does not build the driver anew.
+  file(CONFIGURE OUTPUT ${overlay} CONTENT "{ 'version': 0, 'case-sensitive': 'false', 'roots': [\n${roots}] }\n")
+  set(${out} ${overlay} PARENT_SCOPE)
+endfunction()
+
 # Objects of a miniport: dxgkit_miniport_objects(OUT NAME SUFFIX SOURCES ... FLAGS ... [AFTER command...]).
 function(dxgkit_miniport_objects out name suffix)
   cmake_parse_arguments(ARG "" "" "SOURCES;FLAGS;AFTER" ${ARGN})
@@ -28,9 +66,9 @@ function(dxgkit_miniport_objects out name suffix)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE path)
     cmake_path(GET path EXTENSION LAST_ONLY extension)
     if(extension STREQUAL ".c")
-      set(compiler ${DXGKIT_MINIPORT_CC} -std=c11)
+      set(compiler ${DXGKIT_MINIPORT_CC} -std=c11 -fcommon)
     else()
-      set(compiler ${DXGKIT_MINIPORT_CXX} -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics)
+      set(compiler ${DXGKIT_MINIPORT_CXX} -std=c++20 -fcheck-new -fno-exceptions -fno-rtti -fno-threadsafe-statics)
     endif()
     cmake_path(GET path FILENAME file)
     string(MD5 hash ${path})
@@ -42,7 +80,8 @@ function(dxgkit_miniport_objects out name suffix)
     endif()
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${DXGKIT_MINIPORT_DIR}/${name}.dir
-      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${compiler} ${ARG_FLAGS} -MD -MF ${object}.d -MT ${object} -c ${path} -o ${object}
+      # ccache keeps no object made with an overlay unless it is told that the overlay only says where headers are.
+      COMMAND ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=ivfsoverlay ${CMAKE_CXX_COMPILER_LAUNCHER} ${compiler} ${ARG_FLAGS} -MD -MF ${object}.d -MT ${object} -c ${path} -o ${object}
       ${after}
       DEPENDS ${path} ${DXGKIT_MINIPORT_RENAME}
       DEPFILE ${object}.d
@@ -55,7 +94,23 @@ endfunction()
 
 function(dxgkit_add_miniport name)
   cmake_parse_arguments(ARG "" "" "SOURCES;OPTIONS;IMPORTS" ${ARGN})
+  set(folders)
+  foreach(source ${ARG_SOURCES})
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE path)
+    cmake_path(GET path PARENT_PATH folder)
+    list(APPEND folders ${folder})
+  endforeach()
+  foreach(option ${ARG_OPTIONS})
+    if(option MATCHES "^-I(.+)")
+      cmake_path(ABSOLUTE_PATH CMAKE_MATCH_1 BASE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR} NORMALIZE OUTPUT_VARIABLE folder)
+      list(APPEND folders ${folder})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  list(REMOVE_ITEM folders ${DXGKIT_MINIPORT_INCLUDE})
+  dxgkit_miniport_any_case(overlay ${name} ${DXGKIT_MINIPORT_INCLUDE} ${folders})
   set(flags -O2 -g -ffreestanding -fms-extensions -fasynchronous-unwind-tables -Wall -Wextra -Werror
+    -ivfsoverlay ${overlay} -Wno-nonportable-include-path
     -isystem ${DXGKIT_MINIPORT_INCLUDE} -I${DXGKIT_MINIPORT_ROOT} ${ARG_OPTIONS})
   dxgkit_miniport_objects(objects ${name} o SOURCES ${ARG_SOURCES}
     FLAGS -target x86_64-pc-windows-msvc-elf -fno-stack-protector ${flags}

@@ -11,7 +11,8 @@ if(NOT DXGKIT_KERNEL_IMPORT_LIB)  # an installed dxgkit brings both
   set(DXGKIT_KERNEL_STATIC_LIB ${DXGKIT_MINIPORT_DIR}/kmlib.lib)
   set(DXGKIT_KERNEL_LIBS dxgkit_kernel_libs)
 endif()
-# The stack is protected as /GS does it; line data stays out of the image, names do not. A load inside __try may raise, as MSVC takes it.
+# The stack is protected as /GS does it. The image has DWARF and a symbol table, so that findings name functions, files and lines; both lie in
+# sections that Windows discards. A load inside __try may raise, as MSVC takes it.
 set(DXGKIT_MINIPORT_PE_FLAGS -target x86_64-pc-windows-msvc -gdwarf -fstack-protector-strong -fasync-exceptions)
 
 # Once, by miniports/kmlib: the two libraries above, from a host program that prints a module definition.
@@ -31,8 +32,9 @@ function(dxgkit_kernel_libraries lister)
     DEPENDS ${definition}
     COMMENT "Making ntoskrnl.lib"
     VERBATIM)
+  # Without DWARF: where an image has some, nobody looks into the PDB of the driver that links this.
   dxgkit_miniport_objects(objects kmlib obj SOURCES ${ARG_SOURCES}
-    FLAGS ${DXGKIT_MINIPORT_PE_FLAGS} -fno-stack-protector -O2 -ffreestanding -fms-extensions -fasynchronous-unwind-tables
+    FLAGS ${DXGKIT_MINIPORT_PE_FLAGS} -g0 -fno-stack-protector -O2 -ffreestanding -fms-extensions -fasynchronous-unwind-tables
           -Wall -Wextra -Werror -isystem ${DXGKIT_MINIPORT_INCLUDE})
   add_custom_command(OUTPUT ${DXGKIT_KERNEL_STATIC_LIB}
     COMMAND ${DXGKIT_MINIPORT_LIB} /nologo /out:${DXGKIT_KERNEL_STATIC_LIB} ${objects}
@@ -58,7 +60,7 @@ function(dxgkit_miniport_pe out name)
   list(FILTER depends EXCLUDE REGEX "\\.lib$")
   add_custom_command(OUTPUT ${image}
     ${more}
-    COMMAND ${DXGKIT_MINIPORT_LINK} /nologo /driver /subsystem:native /entry:DriverEntry /nodefaultlib /debug:symtab /Brepro
+    COMMAND ${DXGKIT_MINIPORT_LINK} /nologo /driver /subsystem:native /entry:DriverEntry /nodefaultlib /debug:dwarf,symtab /Brepro
             /out:${image} ${objects} ${DXGKIT_KERNEL_STATIC_LIB} ${DXGKIT_KERNEL_IMPORT_LIB}
     DEPENDS ${depends} ${DXGKIT_KERNEL_STATIC_LIB} ${DXGKIT_KERNEL_IMPORT_LIB} ${DXGKIT_KERNEL_LIBS}
     COMMENT "Linking miniport ${name}.sys"

@@ -50,6 +50,11 @@ def load_texts(rules_dir, areas):
     return texts
 
 
+def is_page(source):
+    """Whether the source is a page that states something of the rule: neither a report, nor a page beside a choice that is all ours."""
+    return not re.search(r"\(our choice\)$|^no public source|^field reports?\b|^event text$|bring-up (notes|logs)", source, re.IGNORECASE)
+
+
 class Pages:
     """Addresses of the pages that sources name. A remark in brackets behind a title does not belong to it."""
 
@@ -85,6 +90,10 @@ def main():
             if rule["id"] != f'{area["area"]}-{number:02}' or rule["id"] in seen:
                 sys.exit(f'{area["area"]}: {rule["id"]} is out of order; a withdrawn rule keeps its number')
             seen.add(rule["id"])
+            if not rule["our_choice"] and "our choice" in json.dumps(rule).lower():
+                sys.exit(f'{rule["id"]}: it says that something is our choice, and our_choice is false')
+            if not rule["our_choice"] and not any(is_page(source) for source in rule["sources"]):
+                sys.exit(f'{rule["id"]}: no page states it, and our_choice is false')
             who = {"K": "kKernel", "M": "kMiniport", "T": "kThunkCaller"}[rule["who"]]
             fields = [
                 literal(rule["id"]), literal(rule["level"]), f"Who::{who}", literal(rule["statement"]),
@@ -92,6 +101,7 @@ def main():
                 f'{{kPages + {len(page_lines)}, {len(rule["sources"])}}}',
                 *(literal(texts[rule["id"]][name]) for name in TEXTS), literal(reasons.get(rule["id"], "")),
                 str(rule["seed"]).lower(), str(rule["our_choice"]).lower(),
+                str(any(is_page(source) for source in rule["sources"])).lower(),
             ]
             rule_lines.append("    {" + ", ".join(fields) + "},")
             for source in rule["sources"]:

@@ -104,8 +104,10 @@ SeedsReport run_seeds(const RunSeeds& options) {
     one.changes = options.changes;
     one.driver = options.driver;
     one.face = options.face;
+    one.waivers = options.waivers;
     one.trace = true;
     one.trace_path = options.trace_path;
+    one.on_finding = options.on_finding;
     return one;
   };
   const auto ended = [&](const SeedResult& result) {
@@ -120,7 +122,11 @@ SeedsReport run_seeds(const RunSeeds& options) {
   job.count = count_of(options);
   job.workers = options.workers;
   job.seconds_most = options.seconds_most;
-  job.work = [&](uint64_t index) { return run_one(options, options_of(index)); };
+  job.work = [&](uint64_t index) {
+    const SeedOptions one = options_of(index);
+    if (options.on_begin) options.on_begin(one.seed);
+    return run_one(options, one);
+  };
   job.done = [&](uint64_t index, std::string_view text) {
     Answer answer;
     DXGKIT_CHECK(text.size() >= sizeof(answer));
@@ -132,8 +138,10 @@ SeedsReport run_seeds(const RunSeeds& options) {
   };
   job.died = [&](uint64_t index, std::string_view how) {
     const SeedOptions one = options_of(index);
+    const std::string what =
+        options.last_words ? options.last_words(one.seed, how) : std::string(how);
     SeedResult result{
-        .seed = one.seed, .died = true, .counters = {}, .failure = with_plan(one, how)};
+        .seed = one.seed, .died = true, .counters = {}, .failure = with_plan(one, what)};
     result.counters.seeds = 1;
     return ended(result);
   };

@@ -50,7 +50,13 @@ struct RunSeeds {
   Changes changes = {};
   std::string driver = {};
   DriverFace face = DriverFace::kEither;
+  verifier::Waivers waivers = {};
   uint32_t workers = 1;
+  /// In a worker, before each seed and with each finding when it is reported.
+  std::function<void(uint64_t seed)> on_begin = {};
+  std::function<void(const verifier::Finding&)> on_finding = {};
+  /// What is to be said of a seed whose process ended as `how` says. Empty: that.
+  std::function<std::string(uint64_t seed, std::string_view how)> last_words = {};
   /// Called for each seed, in the order in which they end, and regularly with the number of ended
   /// seeds.
   std::function<void(const SeedResult&)> on_seed = {};

@@ -37,13 +37,18 @@ constexpr int64_t kTimeLimit = 600 * runtime::kSecond;
 /// Timers, late DPCs and other work that must run first.
 constexpr int64_t kDetectionSlack = 100 * runtime::kMillisecond;
 
+/// A call of the driver that waits or computes longer hangs.
+constexpr int64_t kCallMost = 10 * runtime::kSecond;
+
 constexpr const char* kGraphicsKey =
     "\\Registry\\Machine\\System\\CurrentControlSet\\Control\\GraphicsDrivers";
 
 std::function<void()> last_words;  // of the seed that runs
 
-nt::KernelConfig kernel_config(const WorldPlan& plan) {
+nt::KernelConfig kernel_config(const WorldPlan& plan, const Changes& changes) {
   nt::KernelConfig config;
+  config.hang_limit = kCallMost;
+  config.processors = changes.processors.value_or(1);
   if (plan.faults.has(FaultKind::kRegistry)) {
     // None of these is valid: each counts as missing (TDR-01).
     auto& values = config.registry[kGraphicsKey];
@@ -60,16 +65,23 @@ nt::KernelConfig kernel_config(const WorldPlan& plan) {
   return config;
 }
 
+std::string lines_of(const nt::CallLog& log) {
+  std::string text;
+  for (const std::string& line : log.lines()) text += line + "\n";
+  return text;
+}
+
 /// One world's life, inside the runtime. Members in the order they are made.
 class Life {
  public:
   Life(runtime::Runtime& runtime, const SeedOptions& options, const WorldPlan& plan,
-       const trace::Recorder& recorder, SeedOutcome& outcome)
+       const trace::Recorder& recorder, verifier::Findings& findings, SeedOutcome& outcome)
       : runtime_(runtime),
         options_(options),
         plan_(plan),
         recorder_(recorder),
         outcome_(outcome),
+        findings_(findings),
         faults_(runtime, plan.faults,
                 {.paging_buffer_bytes = plan.paging_buffer_bytes,
                  .aperture_bytes = plan.aperture_bytes,
@@ -77,7 +89,7 @@ class Life {
                 options.seed ^ 0xFA017u, options.canary),
         machine_(plan.system_bytes),
         gpu_(runtime, machine_, {.vram_bytes = plan.vram_bytes, .timing = {}, .faults = {}}),
-        kernel_(runtime, machine_, findings_, kernel_config(plan)) {
+        kernel_(runtime, machine_, findings_, kernel_config(plan, options.changes)) {
     // Its clients know the driver's private data, and its device fails as the plan says.
     situations_.add(verifier::SituationFact::kPlugIn);
     situations_.add(verifier::SituationFact::kDeviceFaults);
@@ -109,6 +121,8 @@ class Life {
   void check_pages(const char* when, uint64_t expected);
   /// Checks that no finding about the driver is reported unless a fault explains it.
   void check_findings(const char* when);
+  /// Adds the first bug check of the driver to a failure that does not name it.
+  void name_bug_check();
   /// Checks findings that are not yet explained; expected page faults are left out.
   std::vector<verifier::Finding> unexplained() const;
   /// Power events of the machine while the clients work: sleep, and power failures.
@@ -132,13 +146,13 @@ class Life {
   const WorldPlan& plan_;
   const trace::Recorder& recorder_;
   SeedOutcome& outcome_;
+  verifier::Findings& findings_;
   size_t first_event_ = 0;  // of the adapter that runs
   std::vector<dxgk::TimeoutReport> timeouts_;
   int64_t failed_ns_ = INT64_MAX;  // when the kernel gave the adapter up
   std::vector<TimeJump> jumps_;
   bool platform_ends_ = false;
   Faults faults_;
-  verifier::Findings findings_;
   verifier::SituationLog situations_;
   size_t findings_explained_ = 0;
   uint64_t wild_ = 0;  // page faults asked for since
@@ -181,6 +195,7 @@ std::vector<verifier::Finding> Life::unexplained() const {
       --i;
       continue;
     }
+    if (!finding.waived.empty() && finding.severity != verifier::Severity::kBugCheck) continue;
     const auto found = explained.find(finding.rule);
     if (found == explained.end() || found->second == 0 ||
         finding.severity == verifier::Severity::kBugCheck ||
@@ -208,6 +223,7 @@ bool Life::start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter
     options.timeouts->limit_count = plan_.faults.limit_count;
     options.timeouts->limit_time_ns = plan_.faults.limit_time_ns;
   }
+  const nt::CallLog log(kernel_);
   for (int tries = 0; tries < 2; ++tries) {
     first_event_ = tries == 0 ? 0 : recorder_.events().size();
     faults_.enter(tries == 0 ? Faults::Phase::kStarting : Faults::Phase::kQuiet);
@@ -222,8 +238,9 @@ bool Life::start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter
       return true;
     }
     if (tries != 0 || !faults_.start_failed()) {
-      fail(fmt::format("the adapter does not start: {}",
-                       findings_.all().empty() ? "" : verifier::to_text(findings_.all().back())));
+      fail(fmt::format(
+          "the adapter does not start: {}",
+          findings_.all().empty() ? lines_of(log) : verifier::to_text(findings_.all().back())));
       return false;
     }
     check_pages("after a start that was made to fail", free_before);
@@ -658,6 +675,18 @@ void Life::run() {
   }
   check_findings("after the driver was unloaded");
   check_pages("after the driver was unloaded", free_at_first);
+  name_bug_check();
+}
+
+void Life::name_bug_check() {
+  const std::vector<verifier::Finding> all = findings_.all();
+  const auto found =
+      std::ranges::find(all, verifier::Severity::kBugCheck, &verifier::Finding::severity);
+  if (found == all.end() || outcome_.failure.empty() || outcome_.failure.contains(found->actual))
+    return;
+  outcome_.failure += fmt::format("\n{}: bug-check in {}\n  actual:   {}\n  at:       {}+{:#x} {}",
+                                  found->rule, found->ddi, found->actual, found->place.image,
+                                  found->place.rva, found->place.symbol);
 }
 
 }  // namespace
@@ -730,6 +759,9 @@ SeedOutcome run_seed(const SeedOptions& options) {
   sim.seed = options.seed;
   sim.time_limit = kTimeLimit + plan.idle_most_ns();
   const std::unique_ptr<runtime::Runtime> runtime = runtime::make_sim_runtime(sim);
+  verifier::Findings findings;  // told of outside the runtime, where that is no scheduling point
+  findings.set_waivers(&options.waivers);
+  if (options.on_finding) findings.set_listener(options.on_finding);
   uint64_t events = 0;
   const trace::Recorder* stopped = nullptr;
   trace::Recorder recorder(
@@ -757,7 +789,7 @@ SeedOutcome run_seed(const SeedOptions& options) {
     trace::set_current(&recorder);
     stopped = &recorder;
     {
-      Life life(*runtime, options, plan, recorder, outcome);
+      Life life(*runtime, options, plan, recorder, findings, outcome);
       life.run();
       life.check_packets();
       life.count_faults();

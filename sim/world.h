@@ -21,6 +21,7 @@
 #include "sim/packet_life.h"
 #include "trace/trace.h"
 #include "verifier/findings.h"
+#include "verifier/waivers.h"
 
 namespace dxgkit::sim {
 
@@ -73,6 +74,9 @@ enum class DriverFace { kEither, kFirst, kSecond };
 struct Changes {
   std::optional<uint32_t> clients = {}, operations = {}, operations_healed = {};
   std::string faults = {};  // FaultPlan::change
+  /// The machine has at least so much memory, whatever the seed draws.
+  std::optional<uint64_t> memory_bytes = {};
+  std::optional<uint32_t> processors = {};  // that the driver sees; else 1
   bool operator==(const Changes&) const = default;
   /// The options for the tool: " --clients 1 --faults none". Empty: none.
   std::string as_options() const;
@@ -85,9 +89,13 @@ struct SeedOptions {
   /// Path of a driver for softgpu in place of the built-in ones, with the interface named here.
   std::string driver = {};
   DriverFace face = DriverFace::kEither;
+  /// Their findings fail no world, unless they stop its adapter.
+  verifier::Waivers waivers = {};
   /// Called with the trace so far when so many events have happened. 0: never.
   uint64_t stop_at_event = 0;
   std::function<void(const trace::Recorder&)> at_stop = {};
+  /// Called with each finding when it is reported. May be empty.
+  std::function<void(const verifier::Finding&)> on_finding = {};
   bool trace = false;  // SeedOutcome::trace_hash
   /// The file for the trace: text, or Perfetto's format if it ends in .pftrace. Empty: no file.
   std::string trace_path = {};

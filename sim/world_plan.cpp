@@ -94,6 +94,8 @@ std::string Changes::as_options() const {
   number("clients", clients);
   number("operations", operations);
   number("operations-healed", operations_healed);
+  number("processors", processors);
+  if (memory_bytes.has_value()) text += fmt::format(" --memory {}", *memory_bytes);
   if (!faults.empty()) text += fmt::format(" --faults '{}'", faults);
   return text;
 }
@@ -106,6 +108,7 @@ WorldPlan WorldPlan::draw(const SeedOptions& options) {
   plan.operations_healed = changes.operations_healed.value_or(plan.operations_healed);
   DXGKIT_CHECK(!plan.faults.change(changes.faults).has_value());
   draw_rest(options.seed, &plan);
+  plan.system_bytes = std::max(plan.system_bytes, changes.memory_bytes.value_or(0));
   return plan;
 }
 

@@ -38,6 +38,11 @@ TEST(Catalog, Names) {
       EXPECT_FALSE(option.name.empty() || option.value.empty() || option.help.empty());
     const auto choice = catalog().parse(type->name);
     ASSERT_TRUE(choice.has_value()) << type->name;
+    ASSERT_EQ(type->ids.size(), 1U) << type->name;
+    with_device(type->name.c_str(), [&](bus::Machine&, bus::Device& device) {
+      const bus::PciIdentity& own = device.functions()[0]->identity();
+      EXPECT_EQ(type->ids[0], std::pair(own.vendor_id, own.device_id)) << type->name;
+    });
     for (const auto& other : type->others) {
       const bus::DeviceChoice changed = choice->with(other);
       EXPECT_TRUE(catalog().parse(changed.text).has_value()) << changed.text;

@@ -56,6 +56,7 @@ bus::DeviceType device_type() {
   bus::DeviceType type;
   type.name = "framebuffer";
   type.summary = "a display of the plainest kind: what is written into BAR 0 is on the screen";
+  type.ids = {{kVendorId, kDeviceId}};
   type.options = {{"width", "PIXELS", "of the mode that firmware set (1024)"},
                   {"height", "PIXELS", "of that mode (768)"},
                   {"pitch", "BYTES", "from row to row (4 * width)"},

@@ -15,6 +15,8 @@ namespace {
 /// Slots that leave room for the upper half of a 64-bit address behind them.
 constexpr uint32_t kBarSlots = 5;
 constexpr size_t kPatternBytesMost = 64;
+/// As wide and high as a mode of firmware may be.
+constexpr uint32_t kPostSideMost = 16384, kPostPixelBytes = 4;
 
 struct BarConfig {
   uint32_t slot = 0;
@@ -25,7 +27,8 @@ struct BarConfig {
 
 struct Config {
   bus::PciIdentity identity;
-  std::vector<BarConfig> bars;  // by slot
+  std::vector<BarConfig> bars;           // by slot
+  std::optional<bus::PostDisplay> post;  // at the start of the first BAR
 };
 
 std::unexpected<std::string> wrong(std::string text) { return std::unexpected(std::move(text)); }
@@ -130,6 +133,28 @@ std::expected<std::vector<BarConfig>, std::string> read_bars(const bus::DeviceOp
   return bars;
 }
 
+/// "1024x768": the mode that firmware left in the first BAR.
+std::expected<bus::PostDisplay, std::string> read_post(std::string_view text,
+                                                       const std::vector<BarConfig>& bars) {
+  bus::PostDisplay post;
+  const char* const end = text.data() + text.size();
+  const auto [cross, no_width] = std::from_chars(text.data(), end, post.width);
+  if (no_width != std::errc() || cross == end || *cross != 'x')
+    return wrong("post: '" + std::string(text) + "' is neither WIDTHxHEIGHT nor off");
+  const auto [last, no_height] = std::from_chars(cross + 1, end, post.height);
+  if (no_height != std::errc() || last != end || post.width == 0 || post.height == 0 ||
+      post.width > kPostSideMost || post.height > kPostSideMost)
+    return wrong("post: each side of '" + std::string(text) + "' is a number from 1 to 16384");
+  post.pitch_bytes = post.width * kPostPixelBytes;
+  if (bars.empty()) return wrong("post: the picture lies in the first BAR, and there is none");
+  post.bar = bars.front().slot;
+  if (uint64_t{post.pitch_bytes} * post.height > bars.front().size_bytes)
+    return wrong("post: " + std::string(text) + " needs " +
+                 std::to_string(uint64_t{post.pitch_bytes} * post.height) +
+                 " bytes, the first BAR has " + std::to_string(bars.front().size_bytes));
+  return post;
+}
+
 std::expected<Config, std::string> read_config(const bus::DeviceOptions& options) {
   Config config;
   const struct {
@@ -156,6 +181,11 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   auto bars = read_bars(options);
   if (!bars.has_value()) return wrong(bars.error());
   config.bars = std::move(*bars);
+  if (const auto given = options.find("post"); given.has_value() && given != "off") {
+    const auto post = read_post(*given, config.bars);
+    if (!post.has_value()) return wrong(post.error());
+    config.post = *post;
+  }
   return config;
 }
 
@@ -182,6 +212,7 @@ class Ram final : public bus::Device {
       ram->memory_.push_back(std::move(*memory));
     }
     ram->function_.emplace(config.identity, std::move(bars));
+    if (config.post.has_value()) ram->function_->set_post_display(config.post);
     ram->functions_ = {&*ram->function_};
     return ram;
   }
@@ -201,6 +232,7 @@ bus::DeviceType device_type() {
   bus::DeviceType type;
   type.name = "ram";
   type.summary = "a PCI function whose BARs are memory and do nothing";
+  type.ids = {{kVendorId, kDeviceId}};
   type.options = {
       {"vendor", "HEX", "vendor id (1b36)"},
       {"device", "HEX", "device id (d0dd)"},
@@ -210,7 +242,9 @@ bus::DeviceType device_type() {
       {"class", "HEX", "base class, subclass, programming interface: six digits (030200)"},
       {"bar#", "SIZE", "a memory BAR, 64 bits wide, in slot 0 to 4; it takes the next slot too"},
       {"file#", "PATH", "the file's bytes are at the start of that BAR"},
-      {"fill#", "HEX", "these bytes, repeated, fill that BAR (zeros)"}};
+      {"fill#", "HEX", "these bytes, repeated, fill that BAR (zeros)"},
+      {"post", "WIDTHxHEIGHT|off",
+       "firmware left a mode of that size in the first BAR, 4 bytes per pixel (off)"}};
   type.configure =
       [](const bus::DeviceOptions& options) -> std::expected<bus::DeviceMaker, std::string> {
     auto config = read_config(options);

@@ -108,6 +108,19 @@ TEST(Ram, BarsHaveContent) {
   });
 }
 
+TEST(Ram, FirmwareLeavesAPicture) {
+  with_device("ram,bar2=4M,post=1024x768", [](bus::Machine&, bus::PciFunction& function) {
+    const bus::PostDisplay expected{.bar = 2, .width = 1024, .height = 768, .pitch_bytes = 4096};
+    EXPECT_EQ(function.post_display(), expected);
+    EXPECT_EQ(function.peek_post_display(), expected);
+  });
+  for (const char* none : {"ram,bar2=4M", "ram,bar2=4M,post=off"}) {
+    with_device(none, [&](bus::Machine&, bus::PciFunction& function) {
+      EXPECT_FALSE(function.post_display().has_value()) << none;
+    });
+  }
+}
+
 /// A file may have changed since the options were read.
 TEST(Ram, AFileThatGrewIsRefusedWhenTheDeviceIsMade) {
   runtime::make_sim_runtime(1)->run_main([] {
@@ -146,6 +159,13 @@ TEST(Ram, RefusesWithOneSentence) {
       {"ram,bar0=4K,file0=/nowhere/at/all", "file0: /nowhere/at/all cannot be read"},
       {"ram,bar0=4K,file0=/tmp", "file0: /tmp cannot be read"},
       {"ram,bar0=8K,fill0=00,file0=" + path, "file0 and fill0 exclude each other"},
+      {"ram,bar0=4M,post=", "post: '' is neither WIDTHxHEIGHT nor off"},
+      {"ram,bar0=4M,post=1024", "post: '1024' is neither WIDTHxHEIGHT nor off"},
+      {"ram,bar0=4M,post=0x768", "post: each side of '0x768' is a number from 1 to 16384"},
+      {"ram,bar0=4M,post=4x9x", "post: each side of '4x9x' is a number from 1 to 16384"},
+      {"ram,bar0=4M,post=1x99999", "post: each side of '1x99999' is a number from 1 to 16384"},
+      {"ram,post=64x48", "post: the picture lies in the first BAR, and there is none"},
+      {"ram,bar0=4K,post=64x48", "post: 64x48 needs 12288 bytes, the first BAR has 4096"},
       {"ram,bar0=4K,fill0=",
        "fill0: '' is not a pattern of 1 to 64 bytes, two hexadecimal digits each"},
       {"ram,bar0=4K,fill0=123",

@@ -107,6 +107,7 @@ bus::DeviceType device_type() {
       {"hibernate", "SIZE|all", "video memory that survives hibernation, not more than that (0)"},
       {"refresh", "HZ",
        "it has a screen with so many vertical syncs a second, up to 1000 (0: none)"}};
+  type.ids = {{SGPU_PCI_VENDOR_ID, SGPU_PCI_DEVICE_ID}};
   type.others = {{{"vram", "3M"}, {"standby", "all"}, {"hibernate", "all"}},
                  {{"vram", "5124K"}, {"standby", "all"}, {"hibernate", "1M"}},
                  {{"vram", "6M"}, {"standby", "2M"}, {"hibernate", "1M"}},

@@ -35,12 +35,13 @@ typedef struct _ADAPTER {
 
   KSPIN_LOCK Lock;  // guards what follows
   JOB Jobs[QUEUE_SLOTS];
-  UINT First, Next;  // jobs First up to, not including, Next; slots are the numbers modulo QUEUE_SLOTS
+  UINT First, Next;  // jobs that wait: First up to, not including, Next; slots are these modulo QUEUE_SLOTS
   UINT LastCompleted;
   UINT Preemption;  // fence of a preemption that was asked for; 0: none
   BOOLEAN Stop;
 
   KEVENT Work;  // something above changed
+  KEVENT Rest;  // set while the thread has neither a job nor a report in hand; cleared under Lock
   PKTHREAD Thread;
 } ADAPTER;
 
@@ -64,6 +65,7 @@ static NTSTATUS NTAPI FirstAddDevice(IN_CONST_PDEVICE_OBJECT device, OUT_PPVOID 
   if (adapter == NULL) return STATUS_NO_MEMORY;
   KeInitializeSpinLock(&adapter->Lock);
   KeInitializeEvent(&adapter->Work, SynchronizationEvent, FALSE);
+  KeInitializeEvent(&adapter->Rest, NotificationEvent, TRUE);
   *context = adapter;
   return STATUS_SUCCESS;
 }
@@ -460,7 +462,8 @@ static NTSTATUS NTAPI FirstPreemptCommand(IN_CONST_HANDLE context,
                                           IN_CONST_PDXGKARG_PREEMPTCOMMAND args) {
   ADAPTER* adapter = context;
   KeAcquireSpinLockAtDpcLevel(&adapter->Lock);
-  const BOOLEAN idle = adapter->First == adapter->Next;
+  const BOOLEAN idle =
+      adapter->First == adapter->Next && KeReadStateEvent(&adapter->Rest) != 0;
   const UINT lastCompleted = adapter->LastCompleted;
   if (!idle) adapter->Preemption = args->PreemptionFenceId;
   KeReleaseSpinLockFromDpcLevel(&adapter->Lock);
@@ -488,6 +491,8 @@ static NTSTATUS NTAPI FirstResetFromTimeout(IN_CONST_HANDLE context) {
   adapter->First = adapter->Next;
   adapter->Preemption = 0;
   KeReleaseSpinLock(&adapter->Lock, old);
+  // The thread may be at a job. It must not write or report any more once this call has returned.
+  KeWaitForSingleObject(&adapter->Rest, Executive, KernelMode, FALSE, NULL);
   return STATUS_SUCCESS;
 }
 
@@ -537,8 +542,9 @@ static VOID NTAPI GpuThread(PVOID context) {
       adapter->First = adapter->Next;
     } else if (adapter->First != adapter->Next) {
       work = TRUE;
-      job = adapter->Jobs[adapter->First % QUEUE_SLOTS];
+      job = adapter->Jobs[adapter->First++ % QUEUE_SLOTS];
     }
+    if (work || preempt) KeClearEvent(&adapter->Rest);
     KeReleaseSpinLock(&adapter->Lock, old);
     if (!work && !preempt) {
       KeWaitForSingleObject(&adapter->Work, Executive, KernelMode, FALSE, NULL);
@@ -550,12 +556,7 @@ static VOID NTAPI GpuThread(PVOID context) {
       report.Data.DmaCompleted.SubmissionFenceId = job.Fence;
     }
     SendReport(&report);
-    if (work) {  // only now: an engine is idle once it has said so
-      old = KeAcquireSpinLockRaiseToDpc(&adapter->Lock);
-      // A reset in between has emptied the queue, and other jobs may be there.
-      if (adapter->Jobs[adapter->First % QUEUE_SLOTS].Fence == job.Fence) ++adapter->First;
-      KeReleaseSpinLock(&adapter->Lock, old);
-    }
+    KeSetEvent(&adapter->Rest, 0, FALSE);  // only now: an engine is idle once it has said so
   }
   PsTerminateSystemThread(STATUS_SUCCESS);
 }

@@ -25,8 +25,12 @@ struct Finding {
   uint32_t bugcheck_code = 0, bugcheck_parameter = 0;  // kBugCheck
   std::string image;                                   // "softgpu.sys"; empty: unknown
   std::string symbol;                                  // "SgpuPatch+0x14"; empty: unknown
-  std::vector<std::string> stack;                      // innermost first
-  std::string text;                                    // all fields as several lines, for people
+  std::string function, file;                          // from debugging information; empty: unknown
+  uint32_t line = 0;                                   // in `file`; 0: unknown
+  /// The rule whose finding made this one happen; empty: it is a mistake of its own.
+  std::string because_of;
+  std::vector<std::string> stack;  // innermost first
+  std::string text;                // all fields as several lines, for people
 };
 
 }  // namespace dxgkit

@@ -1,5 +1,6 @@
 """Builds a miniport driver with all of its mutants in one image, and verifies one mutant of it with `dxgkit verify`."""
 import concurrent.futures
+import itertools
 import json
 import pathlib
 import re
@@ -47,6 +48,8 @@ class Driver:
         for line in listed.splitlines():
             for command in line.split(" && "):
                 words = shlex.split(command)
+                if words[1:3] == ["-E", "env"]:  # cmake -E env NAME=VALUE ... COMMAND
+                    words = list(itertools.dropwhile(lambda word: "=" in word, words[3:]))
                 if "-c" in words and f"/{self.target}.dir/" in command:  # not of its libraries
                     self.compile = words[1:] if words[0].endswith("ccache") else words
                     if sources is None:

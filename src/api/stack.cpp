@@ -11,6 +11,7 @@
 #include "devices/plugin/plugin.h"
 #include "nt/registry_store.h"
 #include "runtime/sync.h"
+#include "verifier/source_lines.h"
 
 namespace dxgkit {
 namespace {
@@ -71,6 +72,8 @@ Failure failure(Status status, std::string_view what) {
 }
 
 Finding public_finding(const verifier::Finding& finding) {
+  const std::vector<verifier::SourceFrame> source = verifier::source_of(finding.place);
+  const verifier::SourceFrame innermost = source.empty() ? verifier::SourceFrame{} : source[0];
   static_assert(static_cast<int>(Severity::kBugCheck) ==
                 static_cast<int>(verifier::Severity::kBugCheck));
   static_assert(static_cast<int>(Severity::kWarning) ==
@@ -85,6 +88,10 @@ Finding public_finding(const verifier::Finding& finding) {
           .bugcheck_parameter = finding.bugcheck_parameter,
           .image = finding.place.image,
           .symbol = finding.place.symbol,
+          .function = innermost.function,
+          .file = innermost.file,
+          .line = innermost.line,
+          .because_of = finding.because_of,
           .stack = finding.place.stack,
           .text = verifier::to_text(finding)};
 }

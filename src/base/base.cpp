@@ -3,18 +3,31 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "base/failed_check.h"
 #include "base/status.h"
 
 namespace dxgkit {
 namespace {
 std::atomic<LastWords> g_last_words{nullptr};
+char g_failed_check[256];
+std::atomic<bool> g_check_failed{false};
 }  // namespace
 
 void set_last_words(LastWords hook) { g_last_words.store(hook); }
 
+const char* failed_check() {
+  return g_check_failed.load(std::memory_order_acquire) ? g_failed_check : "";
+}
+
 void check_failed(const char* condition, const char* file, int line) {
   std::fprintf(stderr, "dxgkit: internal error: CHECK(%s) failed at %s:%d\n", condition, file,
                line);
+  static std::atomic<bool> writing{false};
+  if (!writing.exchange(true)) {
+    std::snprintf(g_failed_check, sizeof g_failed_check, "CHECK(%s) failed at %s:%d", condition,
+                  file, line);
+    g_check_failed.store(true, std::memory_order_release);
+  }
   if (LastWords hook = g_last_words.exchange(nullptr)) hook();
   std::abort();
 }

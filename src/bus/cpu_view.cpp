@@ -1,6 +1,7 @@
 #include <sys/mman.h>
 
 #include "base/check.h"
+#include "base/fixed_memory.h"
 #include "bus/machine.h"
 
 namespace dxgkit::bus {
@@ -9,12 +10,12 @@ Result<std::unique_ptr<CpuView>> CpuView::create(uint64_t size) {
   if (size == 0) return Error(Status::kInvalidParameter);
   if (size % kPageBytes != 0) return Error(Status::kInvalidParameter);
   void* address =
-      mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      map_fixed(FixedRange::kMemory, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   if (address == MAP_FAILED) return Error(Status::kNoMemory);
   return std::unique_ptr<CpuView>(new CpuView(address, size));
 }
 
-CpuView::~CpuView() { munmap(address_, size_); }
+CpuView::~CpuView() { unmap_fixed(address_, size_); }
 
 Status CpuView::retarget(std::span<const MemoryWindow> windows) {
   std::vector<MemoryWindow> merged;

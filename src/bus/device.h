@@ -173,6 +173,9 @@ struct DeviceType {
   std::string name;
   std::string summary;  // one line
   std::vector<DeviceOption> options;
+  /// Vendor and device id of the functions that a driver can drive, unless options say otherwise;
+  /// a device with other ids needs another driver. Empty: unknown.
+  std::vector<std::pair<uint16_t, uint16_t>> ids;
   /// Other devices of this type that a driver for it drives as well: options, name and value. What
   /// a driver must find out and not assume is other there, such as the size of the memory.
   std::vector<std::vector<std::pair<std::string, std::string>>> others;

@@ -130,6 +130,8 @@ class PciFunction {
   InterruptLine& interrupt_line();
   /// The display that the machine came up with, if it is on this function. Any thread.
   std::optional<PostDisplay> post_display() const;
+  /// The same for an observer, whose look must not change a simulation: it is no scheduling point.
+  std::optional<PostDisplay> peek_post_display() const;
   /// Sets or removes the post display. The owner of the screen keeps it true. Not checked here.
   void set_post_display(std::optional<PostDisplay> display);
   /// False from Machine::pull_out on. Any thread.

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/fixed_memory.h"
 #include "bus/page_allocator.h"
 #include "bus/pci_function.h"
 #include "runtime/sync.h"
@@ -290,11 +291,12 @@ Machine::Machine(uint64_t system_memory_bytes, uint64_t low_memory_bytes) {
   impl_->fd = memfd_create("dxgkit-system-memory", MFD_CLOEXEC);
   DXGKIT_CHECK(impl_->fd >= 0);
   DXGKIT_CHECK(ftruncate(impl_->fd, static_cast<off_t>(bytes)) == 0);
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, impl_->fd, 0);
+  void* memory =
+      map_fixed(FixedRange::kMemory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, impl_->fd);
   DXGKIT_CHECK(memory != MAP_FAILED);
   impl_->memory = static_cast<std::byte*>(memory);
-  void* arena = mmap(nullptr, kRegisterPages * kPageBytes, PROT_NONE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* arena = map_fixed(FixedRange::kMemory, kRegisterPages * kPageBytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   DXGKIT_CHECK(arena != MAP_FAILED);
   impl_->register_arena = static_cast<std::byte*>(arena);
   void* table = mmap(nullptr, kRegisterPages * sizeof(std::atomic<RegisterBar*>),
@@ -306,12 +308,12 @@ Machine::Machine(uint64_t system_memory_bytes, uint64_t low_memory_bytes) {
 
 Machine::~Machine() {
   for (const auto& [pointer, mapping] : impl_->mappings) {
-    if (mapping.mapped != nullptr) munmap(mapping.mapped, mapping.mapped_size);
+    if (mapping.mapped != nullptr) unmap_fixed(mapping.mapped, mapping.mapped_size);
   }
   for (PciFunction* function : impl_->functions) function->impl_->machine = nullptr;
   munmap(impl_->register_pages, kRegisterPages * sizeof(std::atomic<RegisterBar*>));
-  munmap(impl_->register_arena, kRegisterPages * kPageBytes);
-  munmap(impl_->memory, impl_->size + impl_->low_size);
+  unmap_fixed(impl_->register_arena, kRegisterPages * kPageBytes);
+  unmap_fixed(impl_->memory, impl_->size + impl_->low_size);
   close(impl_->fd);
 }
 
@@ -493,8 +495,8 @@ void* Machine::map_io(PhysicalAddress address, uint64_t size) {
     const uint64_t offset = bar->second.memory.offset + (address.value - bar->first);
     const uint64_t skew = offset % kPageBytes;
     mapping.mapped_size = align_up(size + skew, kPageBytes);
-    mapping.mapped = mmap(nullptr, mapping.mapped_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-                          bar->second.memory.fd, static_cast<off_t>(offset - skew));
+    mapping.mapped = map_fixed(FixedRange::kMemory, mapping.mapped_size, PROT_READ | PROT_WRITE,
+                               MAP_SHARED, bar->second.memory.fd, offset - skew);
     if (mapping.mapped == MAP_FAILED) return nullptr;
     pointer = static_cast<std::byte*>(mapping.mapped) + skew;
   }
@@ -510,7 +512,7 @@ bool Machine::unmap_io(void* pointer, uint64_t size) {
     if (it->second.registers != nullptr) {
       it->second.registers->mappings.fetch_sub(1, std::memory_order_acq_rel);
     } else {
-      munmap(it->second.mapped, it->second.mapped_size);
+      unmap_fixed(it->second.mapped, it->second.mapped_size);
     }
     impl_->mappings.erase(it);
     return true;

@@ -216,9 +216,16 @@ void PciFunction::set_multifunction() {
   put(impl_->config, kHeaderType, kSeveralFunctions);
 }
 
+std::optional<PostDisplay> PciFunction::peek_post_display() const {
+  const SpinGuard hold(impl_->peek_lock);
+  return impl_->peeked_display;
+}
+
 void PciFunction::set_post_display(std::optional<PostDisplay> display) {
   const runtime::MutexLock lock(impl_->mutex);
   impl_->post_display = display;
+  const SpinGuard hold(impl_->peek_lock);
+  impl_->peeked_display = display;
 }
 
 void PciFunction::Impl::publish(std::span<const PhysicalAddress> bases) {

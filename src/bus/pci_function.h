@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/arithmetic.h"
+#include "base/spin_lock.h"
 #include "bus/machine.h"
 #include "runtime/sync.h"
 
@@ -31,6 +32,8 @@ struct PciFunction::Impl {
   std::array<std::byte, kConfigBytes> config DXGKIT_GUARDED_BY(mutex);
   std::array<bool, kBarsMax> sizing DXGKIT_GUARDED_BY(mutex) = {};
   std::optional<PostDisplay> post_display DXGKIT_GUARDED_BY(mutex);
+  SpinLock peek_lock;
+  std::optional<PostDisplay> peeked_display;  // the same; under peek_lock
   // The machine it is plugged into; under the machine's lock.
   Machine* machine = nullptr;
   std::atomic<bool> gone{false};                // pulled out

@@ -13,6 +13,8 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/fixed_memory.h"
+#include "loader/symbol_file.h"
 
 namespace dxgkit::loader {
 namespace {
@@ -56,6 +58,7 @@ class Parser {
         !initializers()) {
       return Error(Status::kInvalidImageFormat);
     }
+    functions();
     return std::move(plan_);
   }
 
@@ -318,6 +321,33 @@ class Parser {
     return true;
   }
 
+  void functions() {
+    if (header_.e_shentsize != sizeof(Elf64_Shdr)) return;
+    Elf64_Shdr table{}, strings{};
+    const auto section = [&](uint64_t index, Elf64_Shdr* out) {
+      // A sum that wraps leads somewhere in the file, or is refused: nothing but a name hangs on
+      // it.
+      return index < header_.e_shnum &&
+             bytes_.read(header_.e_shoff + index * sizeof(Elf64_Shdr), out);
+    };
+    uint64_t index = 0;
+    while (section(index, &table) && table.sh_type != SHT_SYMTAB) ++index;
+    if (index >= header_.e_shnum || table.sh_type != SHT_SYMTAB) return;
+    if (!section(table.sh_link, &strings)) return;
+    const uint64_t count = std::min<uint64_t>(table.sh_size / sizeof(Elf64_Sym), kSymbolsMax);
+    for (uint64_t i = 0; i < count; ++i) {
+      Elf64_Sym entry;
+      if (!bytes_.read(table.sh_offset + i * sizeof(entry), &entry)) break;
+      if (ELF64_ST_TYPE(entry.st_info) != STT_FUNC || entry.st_shndx == SHN_UNDEF ||
+          entry.st_value >= plan_.size || entry.st_name >= strings.sh_size)
+        continue;
+      auto name = bytes_.text(strings.sh_offset + entry.st_name, strings.sh_size - entry.st_name);
+      if (name.has_value())
+        plan_.functions.push_back({std::move(*name), entry.st_value, entry.st_size});
+    }
+    std::ranges::stable_sort(plan_.functions, {}, &ElfPlan::Function::address);
+  }
+
   bool relocations(uint64_t start, uint64_t size) {
     if (size == 0) return true;
     if (size / sizeof(Elf64_Rela) > kRelocationsMax) return fail("it has too many relocations.");
@@ -415,7 +445,7 @@ Result<std::unique_ptr<ElfImage>> ElfImage::load(std::span<const std::byte> file
         "Not a driver: it has initializers (global constructors), which nobody runs in a kernel.";
     return Error(Status::kInvalidImageFormat);
   }
-  void* base = mmap(nullptr, p.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* base = map_fixed(FixedRange::kImages, p.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
   if (base == MAP_FAILED) {
     *message = "There is no memory for the image.";
     return Error(Status::kNoMemory);
@@ -469,11 +499,16 @@ Result<std::unique_ptr<ElfImage>> ElfImage::load(std::span<const std::byte> file
   }
   if (p.relro_size > 0)
     DXGKIT_CHECK(mprotect(image->base_ + p.relro_address, p.relro_size, PROT_READ) == 0);
+  if (debugger_listens()) {
+    image->announcement_ =
+        std::make_unique<Announcement>(to_elf(symbols_of(p, file, image->base_)));
+  }
   return image;
 }
 
 ElfImage::~ElfImage() {
-  if (base_ != nullptr) munmap(base_, plan_.size);
+  announcement_.reset();
+  if (base_ != nullptr) unmap_fixed(base_, plan_.size);
 }
 
 void* ElfImage::find(std::string_view name) const {
@@ -490,13 +525,22 @@ std::vector<std::string> ElfImage::imports() const {
 }
 
 std::string ElfImage::symbol(uint64_t rva) const {
-  const ElfPlan::Symbol* best = nullptr;
+  const auto named = [&](std::string_view name, uint64_t address) {
+    return fmt::format("{}+{:#x}", name, rva - address);
+  };
+  // Only within a function: behind the last that has a name lies code of another.
+  const auto after =
+      std::ranges::upper_bound(plan_.functions, rva, {}, &ElfPlan::Function::address);
+  if (after != plan_.functions.begin()) {
+    const ElfPlan::Function& found = *std::prev(after);
+    if (rva - found.address < found.size) return named(found.name, found.address);
+  }
   for (const ElfPlan::Symbol& symbol : plan_.symbols) {
     if (symbol.defined && !symbol.name.empty() && symbol.address <= rva &&
-        (best == nullptr || symbol.address > best->address))
-      best = &symbol;
+        rva - symbol.address < symbol.size)
+      return named(symbol.name, symbol.address);
   }
-  return best == nullptr ? "" : fmt::format("{}+{:#x}", best->name, rva - best->address);
+  return "";
 }
 
 }  // namespace dxgkit::loader

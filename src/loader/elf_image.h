@@ -37,10 +37,17 @@ struct ElfPlan {
     bool variable = false;
     uint64_t address = 0, size = 0;  // if defined
   };
+  /// A function of the file's own symbol table, which has the static ones too. Purely informative:
+  /// a table that is missing or malformed has none.
+  struct Function {
+    std::string name;
+    uint64_t address = 0, size = 0;
+  };
   uint64_t size = 0;  // bytes of address space, a multiple of the page
   std::vector<Segment> segments;
   std::vector<Relocation> relocations;
   std::vector<Symbol> symbols;
+  std::vector<Function> functions;     // in rising order of address
   std::vector<uint64_t> initializers;  // addresses of DT_INIT_ARRAY entries' slots
   uint64_t relro_address = 0, relro_size = 0;
 

@@ -35,6 +35,22 @@ TEST(ElfImage, LoadsADriver) {
   EXPECT_EQ(debugger(), 1u);
 }
 
+/// Static functions have names too, and code behind the last function has none.
+TEST(ElfImage, NamesTheFunctionOfAnAddress) {
+  std::string message;
+  const auto image = ElfImage::load(tiny_driver(), &resolve, &message);
+  ASSERT_TRUE(image.has_value()) << message;
+  const auto rva = [&](const void* address) {
+    return static_cast<uint64_t>(static_cast<const std::byte*>(address) - (*image)->base());
+  };
+  const auto hidden = reinterpret_cast<const void*(__attribute__((ms_abi))*)()>(
+      (*image)->find("address_of_hidden"))();
+  EXPECT_EQ((*image)->symbol(rva((*image)->find("answer")) + 1), "answer+0x1");
+  EXPECT_EQ((*image)->symbol(rva(hidden)), "hidden+0x0");
+  EXPECT_EQ((*image)->symbol((*image)->size() - 1), "");
+  EXPECT_EQ((*image)->symbol(UINT64_MAX), "");
+}
+
 /// No page of the image is writable and executable at once; code is executable, data is not.
 TEST(ElfImage, NeverMapsWritableCode) {
   std::string message;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "loader/debugger.h"
 
 namespace dxgkit::loader {
 
@@ -60,9 +61,12 @@ class Image {
   virtual std::vector<std::string> imports() const = 0;
   /// The sorted exception directory (.pdata); empty if there is none.
   virtual std::span<const RuntimeFunction> functions() const = 0;
-  /// "SgpuPatch+0x14", with " (adapter.cpp:120)" if the file has line data; empty if no symbol is
-  /// known. The first call may read debug data. Not in a signal handler.
+  /// "SgpuPatch+0x14"; empty if the file names no function there. Not in a signal handler.
   virtual std::string symbol(uint64_t rva) const = 0;
+
+ protected:
+  /// Ends before the image is unmapped: the debugger may take breakpoints out of it.
+  std::unique_ptr<Announcement> announcement_;
 };
 
 /// Loads an image of either form, told apart by its first bytes. kInvalidImageFormat with a

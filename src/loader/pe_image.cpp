@@ -7,6 +7,8 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/fixed_memory.h"
+#include "loader/symbol_file.h"
 
 namespace dxgkit::loader {
 namespace {
@@ -52,7 +54,7 @@ Result<std::unique_ptr<PeImage>> PeImage::load(std::span<const std::byte> file,
   image->plan_ = std::move(*plan);
   const PePlan& p = image->plan_;
   void* const memory =
-      mmap(nullptr, p.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      map_fixed(FixedRange::kImages, p.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
   if (memory == MAP_FAILED) {
     *message = "There is no memory for the image.";
     return Error(Status::kNoMemory);
@@ -99,11 +101,16 @@ Result<std::unique_ptr<PeImage>> PeImage::load(std::span<const std::byte> file,
     if (protection != PROT_READ)
       DXGKIT_CHECK(mprotect(base + section.address, section.memory_size, protection) == 0);
   }
+  if (debugger_listens()) {
+    image->announcement_ =
+        std::make_unique<Announcement>(to_elf(symbols_of(p, file, image->base_)));
+  }
   return image;
 }
 
 PeImage::~PeImage() {
-  if (base_ != nullptr) munmap(base_, plan_.size);
+  announcement_.reset();
+  if (base_ != nullptr) unmap_fixed(base_, plan_.size);
 }
 
 void* PeImage::find(std::string_view name) const {

@@ -19,10 +19,11 @@ void print(const std::string& text) {
     recorder->record(trace::EventKind::kMarker, recorder->name_id(text));
   }
   if (config.debug_print) config.debug_print(text);
+  if (CallLog* const log = CallLog::current()) log->printed(text);
 }
 
 bool wanted() {
-  return trace::current() != nullptr ||
+  return trace::current() != nullptr || CallLog::current() != nullptr ||
          CallFrame::current().kernel().config().debug_print != nullptr;
 }
 

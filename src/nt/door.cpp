@@ -7,9 +7,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <vector>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/fixed_memory.h"
+#include "nt/call_log.h"
 #include "nt/kernel_impl.h"
 #include "nt/stack_fill.h"
 #include "trace/trace.h"
@@ -30,8 +34,8 @@ struct FreeStacksOwner {
   ~FreeStacksOwner() {
     while (DriverStack* const stack = t_free_driver_stacks) {
       t_free_driver_stacks = stack->next;
-      munmap(reinterpret_cast<void*>(stack->low - kStackGuardBytes),
-             kStackGuardBytes + stack->bytes + 2 * kPageBytes);
+      unmap_fixed(reinterpret_cast<void*>(stack->low - kStackGuardBytes),
+                  kStackGuardBytes + stack->bytes + 2 * kPageBytes);
       delete stack;
     }
   }
@@ -41,8 +45,8 @@ DriverStack* map_driver_stack(uint64_t bytes) {
   thread_local FreeStacksOwner owner;
   static_cast<void>(&owner);
   make_signal_stack();
-  void* const mapping = mmap(nullptr, kStackGuardBytes + bytes + 2 * kPageBytes, PROT_NONE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const mapping = map_fixed(FixedRange::kStacks, kStackGuardBytes + bytes + 2 * kPageBytes,
+                                  PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   DXGKIT_CHECK(mapping != MAP_FAILED);
   auto* const stack = new DriverStack();
   stack->low = reinterpret_cast<uint64_t>(mapping) + kStackGuardBytes;
@@ -64,6 +68,15 @@ DriverStack* acquire_other_driver_stack(uint64_t bytes) {
     return stack;
   }
   return map_driver_stack(bytes);
+}
+
+void sort_free_driver_stacks() {
+  std::vector<DriverStack*> stacks;
+  for (DriverStack* stack = t_free_driver_stacks; stack != nullptr; stack = stack->next)
+    stacks.push_back(stack);
+  std::ranges::sort(stacks, std::greater(), &DriverStack::low);
+  t_free_driver_stacks = nullptr;
+  for (DriverStack* const stack : stacks) release_driver_stack(stack);
 }
 
 void set_stack_fill(Kernel& kernel, std::byte fill) { kernel.impl().stack_fill = fill; }
@@ -107,7 +120,8 @@ DoorBlock::DoorBlock() {
   DXGKIT_CHECK(file >= 0);
   DXGKIT_CHECK(ftruncate(file, kBlockBytes) == 0);
   void* const write_view = mmap(nullptr, kBlockBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  void* const code_view = mmap(nullptr, kBlockBytes, PROT_READ | PROT_EXEC, MAP_SHARED, file, 0);
+  void* const code_view =
+      map_fixed(FixedRange::kImages, kBlockBytes, PROT_READ | PROT_EXEC, MAP_SHARED, file);
   DXGKIT_CHECK(write_view != MAP_FAILED);
   DXGKIT_CHECK(code_view != MAP_FAILED);
   close(file);
@@ -117,7 +131,7 @@ DoorBlock::DoorBlock() {
 
 DoorBlock::~DoorBlock() {
   munmap(writable, kBlockBytes);
-  munmap(const_cast<uint8_t*>(code), kBlockBytes);
+  unmap_fixed(const_cast<uint8_t*>(code), kBlockBytes);
 }
 
 size_t DoorBlock::room() const { return kBlockBytes - used; }
@@ -151,30 +165,34 @@ const void* DoorBlock::add(const DoorTarget& target) {
 }
 
 const void* Kernel::door(const Export& target) {
+  if (target.address == &kNumberProcessors) return &impl_->number_of_processors;
   if (target.direct || target.data_bytes > 0) return target.address;
   return impl_->doors.make({.function = target.address,
                             .name = target.name,
                             .stack_arguments = target.stack_arguments,
                             .irql_max = target.irql_max,
                             .irql_min = target.irql_min,
-                            .traced = config_.trace_imports});
+                            .traced = config_.trace_imports,
+                            .result_kind = target.result_kind});
 }
 
 const void* Kernel::door(const char* name, const void* function, uint32_t stack_arguments,
-                         Irql irql_max) {
+                         Irql irql_max, ResultKind result_kind) {
   if (function == nullptr) return nullptr;
   return impl_->doors.make({.function = function,
                             .name = name,
                             .stack_arguments = stack_arguments,
                             .irql_max = irql_max,
                             .irql_min = 0,
-                            .traced = false});
+                            .traced = false,
+                            .result_kind = result_kind});
 }
 
 const void* Doors::make(DoorTarget target) {
   target.fast_irql_max = target.traced || target.irql_min > 0
                              ? int8_t{-1}
                              : static_cast<int8_t>(std::min<Irql>(target.irql_max, 15));
+  prepare_for_log(&target);
   runtime::MutexLock hold(lock);
   const auto key = std::make_pair(target.function, std::string_view(target.name));
   if (const auto known = stubs.find(key); known != stubs.end()) return known->second;
@@ -218,8 +236,9 @@ bool require_irql(CallFrame& frame, const char* function, Irql highest) {
 }
 
 extern "C" void dxgkit_nt_door_watched(DoorFrame* door, const DoorTarget* target);
+extern "C" void dxgkit_nt_door_answered(DoorFrame* door, uint64_t answer);
 
-/// Runs before a call that is above the level of its target, or traced. On the host stack.
+/// Runs before a call that is above the level of its target, traced or logged. On the host stack.
 void dxgkit_nt_door_watched(DoorFrame* door, const DoorTarget* target) {
   CallFrame& frame = CallFrame::current();
   if (target->traced) {
@@ -232,6 +251,13 @@ void dxgkit_nt_door_watched(DoorFrame* door, const DoorTarget* target) {
     report_irql(frame, target->name, target->irql_min, target->irql_max);
     door->irql_reported = 1;
   }
+  if (CallLog* const log = CallLog::current(); log != nullptr && door->logged != 0)
+    door->logged_call = log->enter(*target, *door);
+}
+
+/// Runs after a logged call. On the host stack.
+void dxgkit_nt_door_answered(DoorFrame* door, uint64_t answer) {
+  if (CallLog* const log = CallLog::current()) log->answered(door->logged_call, answer);
 }
 
 // --- places
@@ -257,7 +283,25 @@ verifier::Place Kernel::place_of(const void* address) const {
     place.image = image.name;
     place.rva = rva;
     // Most addresses here are return addresses: the call is the instruction before.
+    place.path = image.path;
+    place.after_call = true;
+    // The call is the instruction before, which may be the last of its function.
     if (image.symbol) place.symbol = image.symbol(rva == 0 ? 0 : rva - 1);
+    break;
+  }
+  return place;
+}
+
+verifier::Place Kernel::entry_place_of(const void* function) const {
+  verifier::Place place;
+  for (const DriverImage& image : impl_->images) {
+    const auto rva = static_cast<uint64_t>(static_cast<const std::byte*>(function) - image.base);
+    if (rva >= image.size) continue;
+    place.image = image.name;
+    place.path = image.path;
+    place.rva = rva;
+    place.entry = true;
+    if (image.symbol) place.symbol = image.symbol(rva);
     break;
   }
   return place;

@@ -52,10 +52,15 @@ struct alignas(16) DoorFrame {
   Irql current_irql;
   /// 1 while an export runs whose level the door has reported already.
   uint8_t irql_reported;
-  uint8_t padding[2];
+  /// kLogged: the thread has a CallLog, which doors tell of each call and its answer. 0: it has
+  /// none.
+  uint8_t logged;
+  uint8_t padding;
   // While inside a door: the driver's registers at the call, and the address where it continues.
   // Its stack pointer at the call instruction is driver_sp + 16.
-  uint64_t rbx, rbp, rsi, rdi, r12, r13, r14, r15, rip, unused;
+  uint64_t rbx, rbp, rsi, rdi, r12, r13, r14, r15, rip;
+  /// While inside a door, and logged: the number of the call in the log.
+  uint64_t logged_call;
   alignas(16) uint64_t xmm6_to_15[20];
   // While inside a door: what the driver called, and its first four arguments. A fault that is
   // being served clears `callee`.
@@ -63,6 +68,38 @@ struct alignas(16) DoorFrame {
   uint64_t call_arguments[4];
 };
 static_assert(std::is_standard_layout_v<DoorFrame>);
+/// A door adds it to a target's fast_irql_max, which is then below any level.
+inline constexpr uint8_t kLogged = 0x80;
+
+/// The kind of a routine's result, for texts.
+enum class ResultKind : uint8_t { kUnknown, kNothing, kStatus, kPointer, kBoolean, kNumber };
+template <typename R>
+constexpr ResultKind kind_of_result() {
+  if constexpr (std::is_void_v<R>)
+    return ResultKind::kNothing;
+  else if constexpr (std::is_pointer_v<R>)
+    return ResultKind::kPointer;
+  else if constexpr (sizeof(R) == 1)
+    return ResultKind::kBoolean;
+  else if constexpr (sizeof(R) == 4 && std::is_signed_v<R>)
+    return ResultKind::kStatus;
+  else
+    return ResultKind::kNumber;
+}
+template <typename R, typename... P>
+constexpr ResultKind result_kind_of(R(DXGKIT_NT_ABI*)(P...)) {
+  return kind_of_result<R>();
+}
+template <typename R, typename... P>
+constexpr ResultKind result_kind_of(R(DXGKIT_NT_ABI*)(P..., ...)) {
+  return kind_of_result<R>();
+}
+template <typename F>
+constexpr ResultKind result_kind_of(F) {
+  return ResultKind::kUnknown;
+}
+
+struct ShownArguments;
 
 /// The target of a door. Lives as long as its kernel.
 struct DoorTarget {
@@ -74,6 +111,9 @@ struct DoorTarget {
   Irql irql_max = 15;
   Irql irql_min = 0;
   bool traced = false;
+  ResultKind result_kind = ResultKind::kUnknown;
+  bool quiet = false;                     // it says nothing of why a start fails: not logged
+  const ShownArguments* shown = nullptr;  // of the log; null: none
 };
 
 /// The number of parameters that a Win64 function takes on the stack. A variadic function may take
@@ -115,6 +155,9 @@ inline DriverStack* acquire_driver_stack(uint64_t bytes) {
   t_free_driver_stacks = stack->next;
   return stack;
 }
+/// Puts the free stacks of this thread in the order in which they were mapped. So a second
+/// simulation on a thread takes the same stacks as the first.
+void sort_free_driver_stacks();
 /// Returns a stack, on the OS thread where it was taken. No code may run on it any more.
 inline void release_driver_stack(DriverStack* stack) {
   stack->next = t_free_driver_stacks;

@@ -18,6 +18,7 @@ static_assert(offsetof(DoorFrame, entry_sp) == 48);
 static_assert(offsetof(DoorFrame, stack_arguments) == 56);
 static_assert(offsetof(DoorFrame, current_irql) == 60);
 static_assert(offsetof(DoorFrame, irql_reported) == 61);
+static_assert(offsetof(DoorFrame, logged) == 62);
 static_assert(offsetof(DoorFrame, rbx) == 64);
 static_assert(offsetof(DoorFrame, rip) == 128);
 static_assert(offsetof(DoorFrame, xmm6_to_15) == 144);
@@ -209,6 +210,8 @@ dxgkit_nt_door:
 4:
   sub $32, %rsp
   movzbl 20(%r11), %eax
+  # A logged call takes the same way as one at too high a level.
+  orb 62(%rbx), %al
   cmp 60(%rbx), %al
   jl 7f
   call *(%r11)
@@ -282,6 +285,41 @@ dxgkit_nt_door:
   movaps 288(%rbx), %xmm15
   call *(%r11)
   movb $0, 61(%rbx)
+  cmpb $0, 62(%rbx)
+  je 8b
+  # The log hears the answer. The driver's registers are as the callee left them.
+  sub $208, %rsp
+  mov %rax, (%rsp)
+  mov %rsi, 8(%rsp)
+  mov %rdi, 16(%rsp)
+  movaps %xmm0, 32(%rsp)
+  movaps %xmm6, 48(%rsp)
+  movaps %xmm7, 64(%rsp)
+  movaps %xmm8, 80(%rsp)
+  movaps %xmm9, 96(%rsp)
+  movaps %xmm10, 112(%rsp)
+  movaps %xmm11, 128(%rsp)
+  movaps %xmm12, 144(%rsp)
+  movaps %xmm13, 160(%rsp)
+  movaps %xmm14, 176(%rsp)
+  movaps %xmm15, 192(%rsp)
+  mov %rbx, %rdi
+  mov %rax, %rsi
+  call dxgkit_nt_door_answered@PLT
+  mov (%rsp), %rax
+  mov 8(%rsp), %rsi
+  mov 16(%rsp), %rdi
+  movaps 32(%rsp), %xmm0
+  movaps 48(%rsp), %xmm6
+  movaps 64(%rsp), %xmm7
+  movaps 80(%rsp), %xmm8
+  movaps 96(%rsp), %xmm9
+  movaps 112(%rsp), %xmm10
+  movaps 128(%rsp), %xmm11
+  movaps 144(%rsp), %xmm12
+  movaps 160(%rsp), %xmm13
+  movaps 176(%rsp), %xmm14
+  movaps 192(%rsp), %xmm15
   jmp 8b
 9:
   # Not on a driver stack: a routine of the driver that host code called without a frame.

@@ -115,14 +115,19 @@ TEST(Door, KeepsRegistersOfDriverAndHost) {
     DoorWorld watched(path, tracing);
     on_host.driver_stack_bytes = 0;
     DoorWorld reference(path, on_host);
-    uint64_t result[3] = {};
+    uint64_t result[4] = {};
     size_t i = 0;
-    for (DoorWorld* each : {&reference, &world, &watched}) {
-      CallFrame frame(each->kernel, "DxgkDdiTest", kPassiveLevel);
-      EXPECT_TRUE(frame.call(each->find<Routine>("KeepsRegisters"), &result[i++], uint64_t{77}));
-    }
+    const auto call = [&](DoorWorld& each) {
+      CallFrame frame(each.kernel, "DxgkDdiTest", kPassiveLevel);
+      EXPECT_TRUE(frame.call(each.find<Routine>("KeepsRegisters"), &result[i++], uint64_t{77}));
+    };
+    for (DoorWorld* each : {&reference, &world, &watched}) call(*each);
+    const CallLog log(world.kernel);
+    call(world);
+    EXPECT_EQ(log.lines().front(), "DxgkDdiTest made 20 calls, the last 12 were");
     EXPECT_EQ(result[1], result[0]);
     EXPECT_EQ(result[2], result[0]);
+    EXPECT_EQ(result[3], result[0]);
   });
 }
 

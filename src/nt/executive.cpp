@@ -7,6 +7,8 @@
 #include <array>
 #include <cstdlib>
 
+#include "nt/leaks.h"
+
 // faults.cpp
 extern "C" DXGKIT_NT_ABI void* dxgkit_nt_memcpy(void* to, const void* from, size_t bytes);
 
@@ -185,12 +187,14 @@ std::string narrow(std::u16string_view text) {
 void add_executive_leaks(const Kernel& kernel, std::vector<Leak>& leaks) {
   const Executive& state = *const_cast<Kernel&>(kernel).impl().executive;
   runtime::MutexLock lock(state.lock);
-  uint64_t held = 0, irps = 0, registered_items = 0;
-  for (const auto& [pointer, entry] : state.references)
-    held += static_cast<uint64_t>(std::max<int64_t>(entry.held, 0));
+  uint64_t irps = 0, registered_items = 0;
+  LeakTotal held;
+  for (const auto& [pointer, entry] : state.references) {
+    if (entry.held > 0) held.add(0, entry.sequence, entry.taken, static_cast<uint64_t>(entry.held));
+  }
   for (const auto& [pointer, entry] : state.irps) irps += entry.sequence != 0 ? 1 : 0;
   registered_items = state.work_items.size();
-  if (held > 0) leaks.push_back({"object reference", "", held, 0});
+  if (held.count > 0) leaks.push_back(to_leak(kernel, "object reference", "", held));
   if (irps > 0) leaks.push_back({"IRP", "", irps, 0});
   if (registered_items > 0) leaks.push_back({"work item", "", registered_items, 0});
   std::map<std::string, uint64_t> by_kind;

@@ -36,6 +36,8 @@ struct ReferenceEntry {
   std::shared_ptr<void> object;  // kept alive; null for objects of the host (devices, drivers)
   TypeIndex type = TypeIndex::kNone;
   int64_t held = 0;
+  uint64_t sequence = 0;  // of the first that is held
+  Origin taken = {};
 };
 
 struct IrpEntry {

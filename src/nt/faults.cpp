@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/guarded_copy.h"
 #include "nt/emulate.h"
+#include "nt/executable.h"
 #include "nt/fault_frame.h"
 #include "nt/kernel_impl.h"
 #include "nt/paged.h"
@@ -58,7 +59,7 @@ const FaultRange* find_guard(const Kernel::Impl& state, uint64_t address) {
 }
 
 bool is_driver_code(const Kernel::Impl& state, uint64_t address) {
-  if (find_image(state, address) != nullptr) return true;
+  if (find_image(state, address) != nullptr || state.executable.contains(address)) return true;
   return !state.images.empty() && (in_lent_code(address) || in_stack_probe(address));
 }
 
@@ -247,7 +248,7 @@ void report_pool(CallFrame& frame, const FaultFrame& fault) {
   const char* const access = (fault.error & kPageFetch) != 0   ? "execute"
                              : (fault.error & kPageWrite) != 0 ? "write"
                                                                : "read";
-  std::string what = paged_block_text(frame.kernel(), fault.address);
+  std::string what = block_text_at(frame.kernel(), fault.address);
   const bool in_pool = !what.empty();
   if (!in_pool) what = "a pageable section of the image";
   verifier::Finding finding;
@@ -271,6 +272,39 @@ void report_pool(CallFrame& frame, const FaultFrame& fault) {
   finding.bugcheck_parameter = static_cast<uint32_t>(fault.address);
   std::string().swap(what);  // a function that does not return frees nothing
   frame.kernel().bug_check(std::move(finding));
+}
+
+/// The driver jumped into memory that holds data.
+[[noreturn]] void report_execution(CallFrame& frame, const FaultFrame& fault) {
+  std::string what = block_text_at(frame.kernel(), fault.address);
+  const bool in_pool = !what.empty();
+  if (!in_pool) what = "memory that holds data";
+  verifier::Finding finding;
+  finding.rule = "NT-36";
+  finding.ddi = frame.name();
+  // The place is the call. The data, which may lie in the image, say nothing.
+  Context call = fault.context;
+  const bool called = step_back(frame.kernel().impl(), &call);
+  finding.place = describe_place(frame.kernel().impl(), call);
+  finding.place.after_call = called;
+  finding.place.registers = describe_place(frame.kernel().impl(), fault.context).registers;
+  finding.actual = fmt::format("{} went on at {:#x}, in {}.", frame.name(), fault.address, what);
+  finding.expected =
+      "A driver runs the code of its image, and code in executable memory: NonPagedPoolExecute, "
+      "POOL_FLAG_NON_PAGED_EXECUTE, contiguous memory.";
+  finding.fix = in_pool ? "If code is meant to run there, allocate it from NonPagedPoolExecute; "
+                          "else look at the function pointer that was called."
+                        : "Look at the function pointer that was called, and at the return address "
+                          "on the stack: something has overwritten one of them.";
+  finding.bugcheck_code = 0xFC;
+  finding.bugcheck_parameter = static_cast<uint32_t>(fault.address);
+  std::string().swap(what);  // a function that does not return frees nothing
+  frame.kernel().bug_check(std::move(finding));
+}
+
+bool is_readable(uint64_t address) {
+  std::byte byte{};
+  return guarded_copy(&byte, reinterpret_cast<const void*>(address), sizeof(byte));
 }
 
 [[noreturn]] void report_guard(CallFrame& frame, const FaultFrame& fault) {
@@ -427,6 +461,8 @@ extern "C" void dxgkit_nt_serve_fault(FaultFrame* fault) {
   // What the interrupted code holds is released, because that code does not go on.
   if (fault->call != nullptr) runtime::MutexLock::release_below(fault->caller->host_stack());
   if (fault->is_paged != 0) report_paged(frame, *fault);
+  if (fault->is_wild && allow_execution(frame.kernel(), fault->address)) return;
+  if (fault->is_wild && is_readable(fault->address)) report_execution(frame, *fault);
   if (fault->is_pool) report_pool(frame, *fault);
   if (fault->guard != nullptr) report_guard(frame, *fault);
   if (fault->overflow) report_overflow(frame, *fault);

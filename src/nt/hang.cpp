@@ -8,10 +8,14 @@
 #include <fmt/format.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "nt/kernel_impl.h"
+#include "nt/seh.h"
 #include "runtime/cpu_watch.h"
 
 namespace dxgkit::nt {
@@ -90,12 +94,45 @@ runtime::TimeNs hang_deadline(CallFrame& frame) {
   return frame.kernel().runtime().now() + limit;
 }
 
+WaitingCalls::Scope::Scope(WaitingCalls& calls, const CallFrame& frame)
+    : calls_(calls), call_{.frame = &frame, .thread = frame.kernel().runtime().thread_number()} {
+  calls_.lock();
+  call_.next = std::exchange(calls_.first_, &call_);
+  calls_.unlock();
+}
+
+WaitingCalls::Scope::~Scope() {
+  calls_.lock();
+  WaitingCall** at = &calls_.first_;
+  while (*at != &call_) at = &(*at)->next;
+  *at = call_.next;
+  calls_.unlock();
+}
+
+std::vector<WaitingCalls::Seen> WaitingCalls::others(std::optional<uint32_t> thread) {
+  std::vector<Seen> all;
+  lock();
+  for (const WaitingCall* call = first_; call != nullptr; call = call->next) {
+    if (call->thread == thread) continue;
+    all.push_back({.name = call->frame->name(),
+                   .thread = call->thread,
+                   .in_door = call->frame->in_door(),
+                   .door = call->frame->door()});
+  }
+  unlock();
+  std::ranges::sort(all, {}, &Seen::thread);
+  return all;
+}
+
 bool wait_for_word(CallFrame& frame, const std::atomic<uint32_t>& word, uint32_t expected,
                    runtime::TimeNs hangs) {
   Kernel::Impl& state = frame.kernel().impl();
   state.word_waiters.fetch_add(1);
-  const runtime::WaitResult result =
-      frame.kernel().runtime().wait_either(word, expected, state.ending, 0, hangs);
+  runtime::WaitResult result = runtime::WaitResult::kWoken;
+  {
+    const WaitingCalls::Scope waits_here(state.waiting_calls, frame);
+    result = frame.kernel().runtime().wait_either(word, expected, state.ending, 0, hangs);
+  }
   state.word_waiters.fetch_sub(1);
   if (state.ending.load() != 0) frame.abandon();
   return result != runtime::WaitResult::kTimedOut;
@@ -149,7 +186,30 @@ std::string describe_wait_of(Kernel& kernel, const std::string& thread)
   return {};
 }
 
+std::vector<std::string> stack_at_door(Kernel& kernel, const DoorFrame& door) {
+  Context context;
+  context_at_door(door, &context);
+  return describe_place(kernel.impl(), context).stack;
+}
+
 }  // namespace
+
+std::string describe_waits(Kernel& kernel, std::optional<uint32_t> thread, const char* before) {
+  const std::vector<std::string> names = kernel.runtime().thread_names();
+  std::string text;
+  for (const WaitingCalls::Seen& call : kernel.impl().waiting_calls.others(thread)) {
+    text += fmt::format("{}Thread \"{}\" ({}) waits", before,
+                        call.thread < names.size() ? names[call.thread] : "", call.name);
+    if (call.in_door) {
+      if (call.door.callee != nullptr) text += fmt::format(" in {}", call.door.callee->name);
+      const char* joint = ", called at ";
+      for (const std::string& one : stack_at_door(kernel, call.door))
+        text += std::exchange(joint, " < ") + one;
+    }
+    text += '.';
+  }
+  return text;
+}
 
 std::string describe_object(Kernel& kernel, const DispatcherHeader* object) {
   const ObjectType type = static_cast<ObjectType>(object->type);
@@ -168,13 +228,21 @@ std::string describe_object(Kernel& kernel, const DispatcherHeader* object) {
 }
 
 void report_wait(CallFrame& frame, const char* function, std::string object) {
-  std::string actual =
-      fmt::format("{} has not returned: it waits for {} for more than {} ms.", frame.name(), object,
-                  frame.kernel().hang_limit() / runtime::kMillisecond);
+  Kernel& kernel = frame.kernel();
+  verifier::Finding finding{
+      .rule = "NT-20",
+      .ddi = function,
+      .actual = fmt::format("{} has not returned: it waits for {} for more than {} ms.{}",
+                            frame.name(), object, kernel.hang_limit() / runtime::kMillisecond,
+                            describe_waits(kernel, kernel.runtime().thread_number(), " ")),
+      .expected = "DriverEntry and every DDI return.",
+      .fix = "Wait with a timeout, and look at who should have signalled or released the object.",
+      .bugcheck_code = 0x133,
+      .bugcheck_parameter = 1,
+      .place = kernel.place_of(frame.caller())};
+  if (frame.in_door()) finding.place.stack = stack_at_door(kernel, frame.door());
   std::string().swap(object);  // a function that does not return frees nothing
-  frame.kernel().bug_check(
-      "NT-20", function, 0x133, 1, std::move(actual), "DriverEntry and every DDI return.",
-      "Wait with a timeout, and look at who should have signalled or released the object.");
+  kernel.bug_check(std::move(finding));
 }
 
 void check_sleep(CallFrame& frame, const char* function) {

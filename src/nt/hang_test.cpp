@@ -80,6 +80,7 @@ std::string hang(const char* path, const char* function, uint64_t how, const cha
   EXPECT_EQ(finding.rule, "NT-20");
   EXPECT_EQ(finding.ddi, ddi);
   EXPECT_EQ(finding.place.image, "driver.sys");
+  EXPECT_FALSE(finding.place.stack.empty());
   return finding.actual;
 }
 
@@ -101,6 +102,12 @@ TEST(Hang, SaysForWhatTheCallWaits) {
       EXPECT_NE(lock.find("it waits for spin lock 0x"), std::string::npos) << lock;
       EXPECT_NE(lock.find(", held by thread \"driver thread 1\" for more"), std::string::npos)
           << lock;
+      for (const std::string& text : {thread, lock}) {
+        EXPECT_NE(text.find(" Thread \"driver thread 1\" (system thread) waits in "
+                            "KeWaitForSingleObject, called at driver.sys+0x"),
+                  std::string::npos)
+            << text;
+      }
     });
   }
 }

@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/fixed_memory.h"
 #include "nt/executive.h"
 #include "nt/kernel_impl.h"
 #include "nt/paged.h"
@@ -122,7 +123,8 @@ void CallFrame::report_held_locks() {
          .expected = "A driver releases each spin lock before the call ends in which it took it.",
          .fix = "Release the lock on every path, error paths too.",
          .windows = "The next acquire of the lock spins for ever: a hang, or bug check 0x133.",
-         .place = kernel_.place_of(held.caller)});
+         .place = kernel_.place_of(held.caller),
+         .dooms = true});
   }
 }
 
@@ -174,6 +176,8 @@ void CallFrame::run_dpcs() {
     void* const context = dpc->context;
     void* const argument1 = dpc->argument1;
     void* const argument2 = dpc->argument2;
+    const uint64_t mask = root->processor_mask_;
+    if (dpc->number != 0) root->processor_mask_ = uint64_t{1} << (dpc->number & 63);
     __atomic_store_n(&dpc->queued, nullptr, __ATOMIC_RELEASE);
     if (!kernel_.driver_is_dead()) {
       trace::emit(trace::EventKind::kDpcRun);
@@ -186,6 +190,7 @@ void CallFrame::run_dpcs() {
       }
       frame.current_irql = kDispatchLevel;
     }
+    root->processor_mask_ = mask;
     if (kernel_.impl_->dpcs_outstanding.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       kernel_.runtime().wake_all(kernel_.impl_->dpcs_outstanding);
     }
@@ -203,18 +208,26 @@ Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findi
       findings_(findings),
       config_(std::move(config)),
       impl_(std::make_unique<Impl>()) {
+  config_.processors = std::clamp<uint32_t>(config_.processors, 1, 64);
+  impl_->number_of_processors = static_cast<uint8_t>(config_.processors);
+  findings.begin_machine(&CallLog::lines_of_this_thread);
   impl_->executive = make_executive(config_);
+  sort_free_driver_stacks();
   set_hang_limit(config_.hang_limit);
   if (config_.special_pool) impl_->arena = make_special_arena();
   if (config_.catch_faults) install_fault_handler();
   make_paged_memory(*this);
+  impl_->deadlock_note.emplace([this] {
+    const std::string text = describe_waits(*this, std::nullopt, "\n  ");
+    return text.empty() ? text : text.substr(1) + "\n";
+  });
 }
 
 Kernel::~Kernel() {
   quiesce();
   clear_executive(*this);
   free_leaked_memory(*this);
-  for (const auto& [address, size] : impl_->trap_pages) munmap(address, size);
+  for (const auto& [address, size] : impl_->trap_pages) unmap_fixed(address, size);
   free_emergency_stacks(*impl_);
   end_paged_memory(*this);
 }
@@ -330,8 +343,8 @@ const void* Kernel::unresolved_import(std::string_view name, std::string_view li
   const size_t index = impl_->trap_imports.size();
   const size_t per_page = kPageBytes / kStubBytes;
   if (index % per_page == 0) {
-    void* page =
-        mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* page = map_fixed(FixedRange::kImages, kPageBytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS);
     DXGKIT_CHECK(page != MAP_FAILED);
     std::memset(page, 0xCC, kPageBytes);
     impl_->trap_pages.emplace_back(page, kPageBytes);

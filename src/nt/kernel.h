@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,10 +11,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "bus/machine.h"
+#include "nt/call_log.h"
 #include "nt/door.h"
 #include "nt/layout.h"
 #include "runtime/runtime.h"
@@ -65,6 +68,9 @@ struct KernelConfig {
   runtime::DurationNs hang_limit = 0;
   /// Makes every call of an import by a driver image a trace event (kCallbackEnter).
   bool trace_imports = false;
+  /// The processors that the driver sees, 1 to 64. Its code runs on any of them: only a thread that
+  /// asked for some of them, and a DPC that was sent to one, can tell them apart.
+  uint32_t processors = 1;
 
   /// The paths that IoOpenDeviceRegistryKey opens as device key and as driver key, and the
   /// RegistryPath of DriverEntry.
@@ -84,8 +90,9 @@ struct DriverImage {
   /// The x64 exception directory as it lies in the image (12-byte RUNTIME_FUNCTION entries,
   /// sorted). Empty: no handlers and no unwinding.
   std::span<const std::byte> functions = {};
-  /// "SgpuPatch+0x14 (adapter.cpp:120)" or empty. Not called in a signal handler.
+  /// "SgpuPatch+0x14" or empty. Not called in a signal handler.
   std::function<std::string(uint64_t rva)> symbol = {};
+  std::string path = {};  // of its file, for the debugging information; empty: unknown
 };
 
 /// A range of addresses. A driver's access to it becomes a finding; see Kernel::add_fault_range.
@@ -197,6 +204,15 @@ class CallFrame : private DoorFrame {
   bool queue_dpc(Kdpc& dpc, void* argument1, void* argument2);
   /// Removes the DPC from this thread's queue; false if it is not there. Any IRQL.
   bool remove_dpc(Kdpc& dpc);
+  /// The processors that the driver chose for this thread in the running call, bit n for number n;
+  /// 0: all. Returns the choice before it.
+  uint64_t choose_processors(uint64_t mask) { return std::exchange(root_->processor_mask_, mask); }
+  /// The number of the processor that this thread is on.
+  uint32_t processor() const {
+    return root_->processor_mask_ == 0
+               ? 0
+               : static_cast<uint32_t>(std::countr_zero(root_->processor_mask_));
+  }
   /// A pointer of the port, which callbacks read again: the adapter. Null by default.
   void* owner = nullptr;
   /// The driver's system thread whose first frame this is, or null.
@@ -222,6 +238,8 @@ class CallFrame : private DoorFrame {
   std::byte* host_stack() const { return host_sp; }
   /// The door has already reported the level of the running export.
   bool irql_was_reported() const { return irql_reported != 0; }
+  /// The number of the driver's call in the thread's CallLog; 0 without one.
+  uint64_t logged_call_number() const { return in_door() && logged != 0 ? logged_call : 0; }
 
   // --- exceptions (see seh.h)
   /// Exceptions of the driver code called through this frame that are being handled.
@@ -278,6 +296,7 @@ class CallFrame : private DoorFrame {
   Kdpc* dpc_head_ = nullptr;  // of the root frame only
   Kdpc* dpc_tail_ = nullptr;
   DriverStack* stack_ = nullptr;  // taken by this frame
+  uint64_t processor_mask_ = 0;   // of the root frame only
   // Of the root frame only: the spin locks of the thread, as far as they have room, oldest first.
   static constexpr uint32_t kHeldLocksMax = 8;
   std::array<HeldLock, kHeldLocksMax> held_locks_;
@@ -311,6 +330,7 @@ struct Export {
   const char* note;         // what is partial or refused; empty when supported
   uint32_t data_bytes = 0;  // size of a variable; 0: a function
   uint32_t stack_arguments = kUnknownStackArguments;  // at most; see door.h
+  ResultKind result_kind = ResultKind::kUnknown;
   // From the table in irql_levels.cpp.
   Irql irql_max = 15;
   Irql irql_min = 0;
@@ -401,7 +421,8 @@ class Kernel {
   /// an interface. `name` must live as long as the kernel. The same (function, name) gives the same
   /// address; null gives null.
   const void* door(const char* name, const void* function,
-                   uint32_t stack_arguments = kUnknownStackArguments, Irql irql_max = 15);
+                   uint32_t stack_arguments = kUnknownStackArguments, Irql irql_max = 15,
+                   ResultKind result_kind = ResultKind::kUnknown);
   /// True if `address` lies in the guard of a driver stack that the calling thread uses: driver
   /// code overran its stack (NT-03). Signal-safe.
   static bool is_stack_guard(const void* address);
@@ -413,9 +434,13 @@ class Kernel {
   }
   /// True if `address` lies in special pool; a fault there is NT-10 or NT-11. Signal-safe.
   bool is_special_pool(const void* address) const;
-  /// Image, offset and symbol of an address in a driver image; empty elsewhere. Not in a signal
-  /// handler.
+  /// True if the driver is an image, whose calls come through doors.
+  bool runs_an_image() const { return code_bytes_ != 0; }
+  /// Image, offset and symbol of a return address in a driver image; empty elsewhere. Not in a
+  /// signal handler.
   verifier::Place place_of(const void* address) const;
+  /// The same for a function that the driver put into its table.
+  verifier::Place entry_place_of(const void* function) const;
 
   /// Adds driver code. A fault of this code becomes an exception of the driver. An unhandled
   /// exception becomes a bug check finding (NT-01) and an abandoned call, and does not end the
@@ -484,7 +509,11 @@ inline CallFrame::CallFrame(Kernel& kernel, const char* name, Irql irql)
   slot_ = slots != nullptr ? slots : &kernel.runtime().thread_slot(0);
   current_irql = irql;
   irql_reported = 0;
+  CallLog* const log = CallLog::of(slot_);
+  logged = log == nullptr ? 0 : kLogged;
   previous_ = static_cast<CallFrame*>(*slot_);
+  if (log != nullptr && previous_ == nullptr && irql == kPassiveLevel) [[unlikely]]
+    log->begin(name);
   if (previous_ == nullptr) {
     root_ = this;
     driver_sp = base_sp = stack_low = stack_bytes = 0;
@@ -522,6 +551,7 @@ struct StoppedCall {
   // The driver's code that ran last: it was interrupted, it called `import`, or it is a return
   // address that was found on the stack. "": unknown.
   const char* image = "";
+  const char* path = "";  // of the image's file
   uint64_t rva = 0;
 };
 

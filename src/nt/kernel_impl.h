@@ -10,9 +10,11 @@
 #include <string>
 
 #include "nt/context.h"
+#include "nt/executable.h"
 #include "nt/kernel.h"
 #include "nt/pool.h"
 #include "nt/system_time.h"
+#include "runtime/deadlock_note.h"
 #include "runtime/sync.h"
 
 namespace dxgkit::nt {
@@ -54,6 +56,50 @@ struct Waiter {
   int32_t satisfied_index = -1;
 };
 
+/// A call of the driver that waits in an export. Lives on the stack of its thread.
+struct WaitingCall {
+  const CallFrame* frame = nullptr;
+  uint32_t thread = 0;  // its number
+  WaitingCall* next = nullptr;
+};
+
+/// All of them, the newest first, for the report of one that waits for too long. Any thread. The
+/// lock is held for moments, and is no point where a simulation switches threads.
+class WaitingCalls {
+ public:
+  /// While one lives, the calling thread counts as waiting in `frame`.
+  class Scope {
+   public:
+    Scope(WaitingCalls& calls, const CallFrame& frame);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    WaitingCalls& calls_;
+    WaitingCall call_;
+  };
+  /// A call, copied while it waited.
+  struct Seen {
+    std::string name;  // of the DDI or callback
+    uint32_t thread = 0;
+    bool in_door = false;
+    DoorFrame door;  // while in_door
+  };
+  /// Without the calls of `thread`, by thread.
+  std::vector<Seen> others(std::optional<uint32_t> thread);
+
+ private:
+  void lock() {
+    while (busy_.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  void unlock() { busy_.clear(std::memory_order_release); }
+
+  std::atomic_flag busy_;
+  WaitingCall* first_ = nullptr;
+};
+
 /// A system thread of the driver: the object behind its KTHREAD pointer and handles.
 struct ThreadObject {
   DispatcherHeader header{};
@@ -84,6 +130,7 @@ struct HandleEntry {
   std::shared_ptr<NamedEventObject> event;
   std::shared_ptr<OpenFile> file = {};
   uint64_t sequence = 0;
+  Origin taken = {};
 };
 
 struct MdlEntry {
@@ -134,15 +181,20 @@ std::shared_ptr<Executive> make_executive(const KernelConfig& config);
 struct Kernel::Impl {
   std::shared_ptr<Executive> executive;
   Doors doors;
+  uint8_t number_of_processors = 1;  // the driver's KeNumberProcessors
   EmulatorStubs emulator;
   std::atomic<std::byte> stack_fill{std::byte{0}};  // see stack_fill.h
   // Futex word, 1: the kernel ends, and waiting driver threads are abandoned.
   std::atomic<uint32_t> ending{0};
   std::atomic<uint32_t> word_waiters{0};  // threads in wait_for_word
+  WaitingCalls waiting_calls;
+  std::optional<runtime::DeadlockNote> deadlock_note;  // tells of these
   std::function<void(const verifier::Finding&)> fatal_handler;
   std::function<bool(std::string_view routine)> allocation_fault;  // see pool.h
   bool allocation_fails(const char* routine) const {
-    return allocation_fault && allocation_fault(routine);
+    if (!allocation_fault || !allocation_fault(routine)) return false;
+    CallLog::note("this run makes the call fail");
+    return true;
   }
   InitializeHook initialize_hook;
   std::atomic<void*> default_owner{nullptr};
@@ -150,9 +202,10 @@ struct Kernel::Impl {
   // Memory. Lock order: none of these locks nests in another.
   mutable runtime::Mutex memory_lock;
   std::map<const void*, PoolBlock> pool;  // looked up, never iterated for output
-  std::unique_ptr<SpecialArena> arena;    // null unless special_pool
-  std::deque<FreedBlock> freed;           // oldest first
-  uint64_t freed_pages = 0;               // of those in the arena
+  PoolHeap heap;
+  std::unique_ptr<SpecialArena> arena;  // null unless special_pool
+  std::deque<FreedBlock> freed;         // oldest first
+  uint64_t freed_pages = 0;             // of those in the arena
   std::map<const void*, ContiguousBlock> contiguous;
   std::map<const void*, Mapping> mappings;
   std::map<const void*, MdlEntry> mdls;
@@ -174,6 +227,7 @@ struct Kernel::Impl {
   // Changed only while the driver does not run; the fault handler reads it.
   std::vector<FaultRange> fault_ranges;
   std::vector<DriverImage> images;
+  ExecutableBlocks executable;  // the fault handler reads it, too
   // Places where threads that ran out of stack were reported. A list through the first word of
   // each.
   std::atomic<void*> emergency_stacks{nullptr};
@@ -203,6 +257,9 @@ runtime::TimeNs hang_deadline(CallFrame& frame);
 /// "event 0x1234 (driver.sys+0x5678 ready)", with the owner of a mutex, and of a thread what it
 /// waits for. Takes the dispatcher lock.
 std::string describe_object(Kernel& kernel, const DispatcherHeader* object);
+/// A sentence for each thread that waits in the driver, but for `thread`: with its stack, and with
+/// `before` in front.
+std::string describe_waits(Kernel& kernel, std::optional<uint32_t> thread, const char* before);
 /// The name of the thread that owns a lock, by its number + 1.
 std::string owner_name(Kernel& kernel, uint64_t owner);
 /// One wait of driver code for `word` to leave `expected`. Leaves the driver if the kernel ends.
@@ -224,6 +281,9 @@ void free_emergency_stacks(Kernel::Impl& state);
                                    const Context& context);
 /// The place of driver code: image, symbol, registers, frames.
 verifier::Place describe_place(const Kernel::Impl& state, const Context& context);
+/// Makes `context` that of the driver's call that led there, if the stack begins with an address to
+/// return to. False: it does not, and nothing has changed.
+bool step_back(const Kernel::Impl& state, Context* context);
 /// Cancels the driver's armed timers, and waits for running callbacks.
 void cancel_all_timers(Kernel& kernel);
 /// Frees leaked pool, contiguous memory and mappings.
@@ -246,7 +306,7 @@ void* map_io_for_driver(uint64_t physical, uint64_t bytes);
 #define DXGKIT_EXPORT(name, function, support, note)                                         \
   ::dxgkit::nt::Export {                                                                     \
     name, reinterpret_cast<const void*>(&function), ::dxgkit::nt::Support::support, note, 0, \
-        ::dxgkit::nt::stack_arguments_of(&function)                                          \
+        ::dxgkit::nt::stack_arguments_of(&function), ::dxgkit::nt::result_kind_of(&function) \
   }
 
 std::span<const Export> memory_exports();
@@ -274,6 +334,11 @@ std::span<const Export> crt_exports();
 std::span<const Export> page_exports();
 std::span<const Export> exception_exports();
 std::span<const Export> probe_exports();
+
+/// The processors of the machine, bit n for number n.
+uint64_t active_processors(const Kernel& kernel);
+/// The variable KeNumberProcessors of drivers that are no image; an image has its kernel's.
+extern const uint8_t kNumberProcessors;
 
 /// The documented levels of an export, and whether it runs on the driver's stack: irql_levels.cpp.
 void set_levels(Export& entry);

@@ -202,6 +202,18 @@ TEST(Pool, CatchesDoubleFrees) {
   });
 }
 
+/// What a machine did to itself says nothing of the next one: a new kernel begins without a cause.
+TEST(Kernel, BeginsANewMachine) {
+  in_both_modes([] {
+    World world;
+    world.findings.report(
+        {.rule = "NT-16", .ddi = {}, .actual = {}, .expected = {}, .fix = {}, .dooms = true});
+    EXPECT_EQ(world.findings.doomed_by(), "NT-16");
+    const Kernel next(runtime::Runtime::current(), world.machine, world.findings, {});
+    EXPECT_EQ(world.findings.doomed_by(), "");
+  });
+}
+
 /// Paged pool above APC_LEVEL and waits at DISPATCH_LEVEL are findings; a poll is not.
 TEST(Irql, ChecksCalls) {
   DXGKIT_COVERS("NT-07", "NT-17");

@@ -4,24 +4,12 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/spelling.h"
 #include "nt/executive.h"
 #include "nt/kernel_impl.h"
 
 namespace dxgkit::nt {
 namespace {
-
-/// Sums up leaks of one kind. The first one in order of allocation names the code to blame.
-struct Total {
-  uint64_t count = 0, bytes = 0, first_sequence = UINT64_MAX;
-  Origin first = {};
-  void add(uint64_t size, uint64_t sequence, const Origin& origin) {
-    ++count;
-    bytes += size;
-    if (sequence >= first_sequence) return;
-    first_sequence = sequence;
-    first = origin;
-  }
-};
 
 struct LeakRule {
   std::string_view what;
@@ -51,16 +39,23 @@ const LeakRule* rule_of(std::string_view what) {
 }
 
 /// Adds a leak for what was counted, if anything was.
-void add_total(const Kernel& kernel, const char* what, const std::string& tag, const Total& total,
-               std::vector<TakenMemory>& taken) {
+void add_total(const Kernel& kernel, const char* what, const std::string& tag,
+               const LeakTotal& total, std::vector<TakenMemory>& taken) {
   if (total.count == 0) return;
-  taken.push_back(
-      {{what, tag, total.count, total.bytes,
-        total.first.ddi[0] == 0 ? "" : to_text(kernel, total.first), total.first.caller},
-       total.first.ddi});
+  taken.push_back({to_leak(kernel, what, tag, total), total.first.ddi});
 }
 
 }  // namespace
+
+Leak to_leak(const Kernel& kernel, const char* what, const std::string& tag,
+             const LeakTotal& total) {
+  return {what,
+          tag,
+          total.count,
+          total.bytes,
+          total.first.ddi[0] == 0 ? "" : to_text(kernel, total.first),
+          total.first.caller};
+}
 
 uint64_t memory_mark(const Kernel& kernel) {
   runtime::MutexLock lock(kernel.impl().memory_lock);
@@ -70,9 +65,9 @@ uint64_t memory_mark(const Kernel& kernel) {
 std::vector<TakenMemory> memory_taken(const Kernel& kernel, uint64_t from, uint64_t to) {
   const Kernel::Impl& state = kernel.impl();
   std::vector<TakenMemory> result;
-  std::map<std::string, Total> by_tag;
-  Total contiguous, mdls, mappings;
-  const auto count = [&](Total& total, uint64_t bytes, uint64_t sequence, const Origin& taken) {
+  std::map<std::string, LeakTotal> by_tag;
+  LeakTotal contiguous, mdls, mappings;
+  const auto count = [&](LeakTotal& total, uint64_t bytes, uint64_t sequence, const Origin& taken) {
     if (sequence >= from && sequence < to) total.add(bytes, sequence, taken);
   };
   runtime::MutexLock lock(state.memory_lock);
@@ -95,18 +90,19 @@ std::vector<Leak> Kernel::leaks() const {
   std::vector<Leak> result;
   {
     runtime::MutexLock lock(impl_->dispatcher_lock);
-    Total armed, running;
+    LeakTotal armed, running, handles;
     for (const auto& [address, timer] : impl_->timers) {
       if (timer.armed) armed.add(0, timer.sequence, timer.set_by);
     }
     for (const auto& [address, thread] : impl_->threads) {
       if (!thread->ended) running.add(0, thread->sequence, thread->started_by);
     }
+    for (const auto& [value, handle] : impl_->handles)
+      handles.add(0, handle.sequence, handle.taken);
     add_total(*this, "timer", "", armed, taken);
     add_total(*this, "thread", "", running, taken);
+    add_total(*this, "handle", "", handles, taken);
     for (TakenMemory& one : taken) result.push_back(std::move(one.leak));
-    if (!impl_->handles.empty())
-      result.push_back({"handle", "", impl_->handles.size(), 0, "", nullptr});
   }
   if (const uint32_t dpcs = impl_->dpcs_outstanding.load(); dpcs > 0)
     result.push_back({"queued DPC", "", dpcs, 0, "", nullptr});
@@ -114,11 +110,23 @@ std::vector<Leak> Kernel::leaks() const {
   return result;
 }
 
+namespace {
+
+/// "2 handles", "2 pool".
+std::string amount_text(const Leak& leak) {
+  for (const std::string_view mass : {"pool", "contiguous memory", "pages of an MDL"}) {
+    if (leak.what == mass) return fmt::format("{} {}", leak.count, leak.what);
+  }
+  return counted(leak.count, leak.what);
+}
+
+}  // namespace
+
 size_t Kernel::report_leaks(const char* when) {
   const std::vector<Leak> found = leaks();
   for (const Leak& leak : found) {
     const LeakRule* const rule = rule_of(leak.what);
-    std::string actual = fmt::format("{}: {} {} left", when, leak.count, leak.what);
+    std::string actual = fmt::format("{}: {} left", when, amount_text(leak));
     if (!leak.tag.empty()) actual += fmt::format(" with tag '{}'", leak.tag);
     if (leak.bytes > 0) actual += fmt::format(", {} bytes", leak.bytes);
     const char* const verb = leak.what == "timer"    ? "queued by KeSetTimer in"

@@ -8,6 +8,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "nt/executable.h"
 #include "nt/kernel_impl.h"
 #include "nt/seh.h"
 
@@ -15,6 +16,26 @@ namespace dxgkit::nt {
 namespace {
 
 // --- contiguous memory
+
+/// For the log: whose memory it was that did not do.
+void explain_no_contiguous(const bus::Machine& machine, uint64_t bytes, uint64_t highest) {
+  if (CallLog::current() == nullptr) return;
+  const uint64_t last = machine.highest_system_address().value;
+  const uint64_t all = last + 1 - bus::Machine::kSystemMemoryBase;
+  constexpr uint64_t kKiB = 1024;
+  if (highest < bus::Machine::kSystemMemoryBase) {
+    CallLog::note(fmt::format("below that address the machine has only {} KiB, from {:#x} on",
+                              machine.low_memory_bytes() / kKiB, bus::Machine::kLowMemoryBase));
+  } else if (bytes > all) {
+    CallLog::note(
+        fmt::format("the machine has only {} KiB of memory; --memory gives it more", all / kKiB));
+  } else {
+    CallLog::note(
+        fmt::format("no such piece of the machine's {} KiB of memory is free{}; --memory gives it "
+                    "more",
+                    all / kKiB, highest < last ? fmt::format(" up to {:#x}", highest) : ""));
+  }
+}
 
 void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest, uint64_t boundary,
                           std::optional<uint32_t> cache) {
@@ -29,7 +50,10 @@ void* allocate_contiguous(const char* function, uint64_t bytes, uint64_t highest
   if (boundary > kPageBytes && is_power_of_two(boundary) && rounded <= boundary)
     alignment = std::bit_ceil(rounded);
   const auto first = kernel.machine().allocate_contiguous(rounded / kPageBytes, alignment, highest);
-  if (!first.has_value()) return nullptr;
+  if (!first.has_value()) {
+    explain_no_contiguous(kernel.machine(), rounded, highest);
+    return nullptr;
+  }
   const uint64_t address = first->value * kPageBytes;
   std::byte* memory = kernel.machine().system_pointer(bus::PhysicalAddress(address), rounded);
   std::memset(memory, kPoolPattern, rounded);
@@ -101,6 +125,7 @@ void free_contiguous(const char* function, void* memory, const FreedAs* as = nul
                      "Keep both beside the address, or use MmFreeContiguousMemory, which asks for "
                      "neither.");
   }
+  end_execution(kernel, memory, block.page_count * kPageBytes);
   kernel.machine().free_contiguous(block.first, block.page_count);
 }
 
@@ -133,7 +158,10 @@ void* map_io(uint64_t physical, uint64_t bytes) {
   CallFrame& frame = CallFrame::current();
   Kernel& kernel = frame.kernel();
   void* pointer = kernel.machine().map_io(bus::PhysicalAddress(physical), bytes);
-  if (pointer == nullptr) return nullptr;
+  if (pointer == nullptr) {
+    CallLog::note("that range is in no BAR of a device");
+    return nullptr;
+  }
   Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.memory_lock);
   state.mappings.emplace(pointer, Mapping{state.next_sequence++, Mapping::Kind::kIoSpace, bytes,
@@ -415,8 +443,10 @@ void free_leaked_memory(Kernel& kernel) {
   Kernel::Impl& state = kernel.impl();
   runtime::MutexLock lock(state.memory_lock);
   // This only frees, so the order has no visible effect, and address order is harmless.
-  for (auto& [address, block] : state.contiguous)
+  for (auto& [address, block] : state.contiguous) {
+    end_execution(kernel, address, block.page_count * kPageBytes);
     kernel.machine().free_contiguous(block.first, block.page_count);
+  }
   for (auto& [address, mdl] : state.mdls) std::free(const_cast<void*>(address));
   for (auto& [address, mapping] : state.mappings) {
     if (mapping.kind == Mapping::Kind::kIoSpace)

@@ -290,7 +290,9 @@ void add_reference(Executive& state, const void* pointer, std::shared_ptr<void> 
   ReferenceEntry& entry = state.references[pointer];
   if (entry.object == nullptr) entry.object = std::move(object);
   if (type != TypeIndex::kNone) entry.type = type;
-  ++entry.held;
+  if (++entry.held > 1) return;
+  entry.sequence = state.next_sequence++;
+  entry.taken = origin_of(CallFrame::current());
 }
 
 void* make_handle(Kernel& kernel, HandleEntry entry) {
@@ -299,6 +301,7 @@ void* make_handle(Kernel& kernel, HandleEntry entry) {
   const uint64_t value = state.next_handle;
   state.next_handle += 4;
   entry.sequence = value;
+  entry.taken = origin_of(CallFrame::current());
   state.handles.emplace(value, std::move(entry));
   return reinterpret_cast<void*>(value);
 }

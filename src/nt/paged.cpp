@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/arithmetic.h"
+#include "base/fixed_memory.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -70,7 +71,7 @@ void add_pageable_section(Kernel& kernel, const void* start, uint64_t bytes, int
 PagedMemory::~PagedMemory() {
   if (in_.load()) g_paged_in.fetch_sub(1);
   if (ranges_[0].start.load() != 0)
-    munmap(reinterpret_cast<void*>(ranges_[0].start.load()), kPoolBytes);
+    unmap_fixed(reinterpret_cast<void*>(ranges_[0].start.load()), kPoolBytes);
 }
 
 void PagedMemory::add_section(const void* start, uint64_t bytes, int protection) {
@@ -116,8 +117,8 @@ std::byte* PagedMemory::take(uint64_t page_count) {
   }
   Range& pool = ranges_[0];
   if (pool.start.load() == 0) {
-    void* const memory =
-        mmap(nullptr, kPoolBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const memory = map_fixed(FixedRange::kMemory, kPoolBytes, PROT_NONE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     if (memory == MAP_FAILED) return nullptr;
     pool.protection = PROT_READ | PROT_WRITE;
     pool.start.store(reinterpret_cast<uint64_t>(memory));

@@ -130,6 +130,96 @@ TEST_P(PagedTest, PageableCodeRunsBelowTheLevelAndNotAtIt) {
   });
 }
 
+constexpr uint64_t kNonPagedPool = 0, kPagedPool = 1, kCacheAligned = 4, kNonPagedPoolNx = 512;
+constexpr uint64_t kFlagNonPaged = 0x40, kFlagNonPagedExecute = 0x80, kFlagPaged = 0x100;
+
+// In a heap block, in pages of the machine, and at the end of contiguous memory: the driver's
+// second jump into a block finds it executable already, and the next block of the same pages is
+// data again.
+TEST_P(PagedTest, CodeRunsInExecutableMemory) {
+  DXGKIT_COVERS("NT-36");
+  in_both([](PagedWorld& world) {
+    for (int round = 0; round < 2; ++round) {
+      for (const uint64_t bytes : {64U, 4096U, 10000U}) {
+        EXPECT_EQ(world.passive("RunInPool", bytes << 16 | kNonPagedPool), 43U) << bytes;
+        EXPECT_EQ(world.passive("RunInPool", bytes << 16 | kCacheAligned), 43U) << bytes;
+      }
+      EXPECT_EQ(world.passive("RunInPool2", kFlagNonPagedExecute), 43U);
+      EXPECT_EQ(world.passive("RunInContiguous", 8192), 43U);
+    }
+    EXPECT_EQ(world.findings_text(), "");
+    EXPECT_TRUE(world.kernel.leaks().empty());
+  });
+}
+
+TEST_P(PagedTest, CodeInDataIsABugCheckAtTheCall) {
+  DXGKIT_COVERS("NT-36");
+  const auto stops = [](const char* function, uint64_t argument, const char* where) {
+    in_both([&](PagedWorld& world) {
+      // What was executable before is not, once it has been freed.
+      EXPECT_EQ(world.passive("RunInPool", 4096 << 16 | kNonPagedPool), 43U);
+      uint64_t result = 77;
+      EXPECT_FALSE(world.call(function, argument, &result));
+      EXPECT_EQ(result, 77U);
+      const verifier::Finding finding = world.only();
+      EXPECT_EQ(finding.rule, "NT-36");
+      EXPECT_EQ(finding.severity, verifier::Severity::kBugCheck);
+      EXPECT_EQ(finding.bugcheck_code, 0xFCU);
+      EXPECT_NE(finding.actual.find(where), std::string::npos) << finding.actual;
+      EXPECT_EQ(finding.place.image, "driver.sys");
+      EXPECT_TRUE(finding.place.after_call);
+      ASSERT_FALSE(finding.place.stack.empty());
+      EXPECT_NE(finding.place.rva, 0U);
+      EXPECT_TRUE(world.kernel.driver_is_dead());
+    });
+  };
+  for (const uint64_t bytes : {4096U, 10000U}) {
+    stops("RunInPool", bytes << 16 | kNonPagedPoolNx, "with tag 'Code'");
+    stops("RunInPool", bytes << 16 | kPagedPool, "with tag 'Code'");
+  }
+  stops("RunInPool", uint64_t{64} << 16 | kNonPagedPoolNx, "of 64 bytes");
+  stops("RunInPool2", kFlagNonPaged, "of 100 bytes");
+  stops("RunInPool2", kFlagPaged, "of 100 bytes");
+  stops("RunOnStack", 0, "memory that holds data");
+}
+
+// Such code is the driver's, as that of its image is.
+TEST_P(PagedTest, AFaultInExecutableMemoryIsTheDrivers) {
+  DXGKIT_COVERS("NT-36", "NT-01");
+  in_both([](PagedWorld& world) {
+    uint64_t result = 0;
+    EXPECT_FALSE(world.call("FaultInPool", 1, &result));
+    const verifier::Finding finding = world.only();
+    EXPECT_EQ(finding.rule, "NT-01");
+    EXPECT_NE(finding.actual.find("touched 0x0 (read)"), std::string::npos) << finding.actual;
+    EXPECT_EQ(finding.place.image, "driver.sys");
+  });
+}
+
+// A leak names the code to blame, whatever was taken.
+TEST_P(PagedTest, HandlesAndReferencesThatStayHaveAPlace) {
+  DXGKIT_COVERS("LIFE-20");
+  in_both([](PagedWorld& world) {
+    EXPECT_EQ(world.passive("KeepHandles", 2), 2U);
+    EXPECT_EQ(world.kernel.report_leaks("after the test"), 2U);
+    const std::vector<verifier::Finding> findings = world.findings.all();
+    ASSERT_EQ(findings.size(), 2U) << world.findings_text();
+    for (const verifier::Finding& finding : findings) {
+      EXPECT_EQ(finding.rule, "LIFE-20");
+      EXPECT_EQ(finding.place.image, "driver.sys");
+      EXPECT_NE(finding.place.symbol.find("KeepHandles"), std::string::npos)
+          << finding.place.symbol;
+    }
+    EXPECT_NE(findings[0].actual.find("2 handles left; the first was taken by KeepHandles"),
+              std::string::npos)
+        << findings[0].actual;
+    EXPECT_NE(
+        findings[1].actual.find("2 object references left; the first was taken by KeepHandles"),
+        std::string::npos)
+        << findings[1].actual;
+  });
+}
+
 std::vector<const char*> images() {
   std::vector<const char*> paths{NT_PAGED};
   if (std::string(NT_PAGED_SYS).ends_with(".sys")) paths.push_back(NT_PAGED_SYS);

@@ -30,7 +30,10 @@ Mdl* allocate_pages(const char* function, uint64_t low, uint64_t high, uint64_t 
   std::vector<bus::PageFrame> pages;
   if ((flags & kContiguous) != 0) {
     const auto first = kernel.machine().allocate_contiguous(count, kPageBytes, high);
-    if (!first.has_value()) return nullptr;
+    if (!first.has_value()) {
+      CallLog::note("the machine has no such piece of memory left; --memory gives it more");
+      return nullptr;
+    }
     for (uint64_t i = 0; i < count; ++i) pages.emplace_back(first->value + i);
   } else if (high < bus::Machine::kSystemMemoryBase) {
     // Only the low window can have them, and it is asked page by page.
@@ -40,6 +43,7 @@ Mdl* allocate_pages(const char* function, uint64_t low, uint64_t high, uint64_t 
       pages.push_back(*page);
     }
     if ((flags & kFullyRequired) != 0 && pages.size() < count) {
+      CallLog::note("the machine has too little memory below that address");
       kernel.machine().free_pages(pages);
       return nullptr;
     }
@@ -49,7 +53,10 @@ Mdl* allocate_pages(const char* function, uint64_t low, uint64_t high, uint64_t 
         (flags & kFullyRequired) != 0 ? count : std::min(count, kernel.machine().free_page_count());
     if (wanted == 0) return nullptr;
     auto found = kernel.machine().allocate_pages(wanted);
-    if (!found.has_value()) return nullptr;
+    if (!found.has_value()) {
+      CallLog::note("the machine has too little free memory; --memory gives it more");
+      return nullptr;
+    }
     pages = std::move(*found);
   }
   const auto outside = [&](bus::PageFrame page) {

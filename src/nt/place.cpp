@@ -58,10 +58,24 @@ void guess_frames(const Kernel::Impl& state, const Context& start,
 
 }  // namespace
 
+bool step_back(const Kernel::Impl& state, Context* context) {
+  uint64_t back = 0;
+  if (!guarded_copy(&back, reinterpret_cast<const void*>(context->rsp), sizeof(back)) ||
+      find_image(state, back) == nullptr || !follows_call(back))
+    return false;
+  context->rip = back;
+  context->rsp += sizeof(back);
+  return true;
+}
+
 verifier::Place describe_place(const Kernel::Impl& state, const Context& context) {
   verifier::Place place;
   place.registers = describe_registers(context);
-  FrameWalker walker(state, context, nullptr);
+  Context start = context;
+  if (find_image(state, context.rip) == nullptr && !in_lent_code(context.rip) &&
+      !in_stack_probe(context.rip))
+    place.after_call = step_back(state, &start);
+  FrameWalker walker(state, start, nullptr);
   bool first = true;
   for (size_t frames = 0; frames < kFramesShown; ++frames) {
     const bool driver_frame = walker.settle();
@@ -71,6 +85,7 @@ verifier::Place describe_place(const Kernel::Impl& state, const Context& context
     if (first) {
       place.image = image->name;
       place.rva = pc - reinterpret_cast<uint64_t>(image->base);
+      place.path = image->path;
       if (image->symbol) place.symbol = image->symbol(place.rva);
       first = false;
     }
@@ -95,6 +110,7 @@ StoppedCall stopped_call(const void* context) {
     const DriverImage* image = find_image(state, address);
     if (image == nullptr) return false;
     stopped.image = image->name.c_str();
+    stopped.path = image->path.c_str();
     stopped.rva = address - reinterpret_cast<uint64_t>(image->base);
     return true;
   };

@@ -5,11 +5,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "nt/executable.h"
 #include "nt/kernel_impl.h"
 #include "nt/paged.h"
 
@@ -17,10 +17,7 @@ namespace dxgkit::nt {
 namespace {
 
 // POOL_TYPE values with a meaning here.
-constexpr uint32_t kNonPagedPool = 0;
 constexpr uint32_t kPagedPoolBit = 1;
-constexpr uint32_t kMustSucceedBit = 2;
-constexpr uint32_t kCacheAlignedBit = 4;
 constexpr uint32_t kNonPagedPoolNx = 512;
 // POOL_FLAG_* of ExAllocatePool2.
 constexpr uint64_t kFlagUninitialized = 0x2, kFlagNonPaged = 0x40, kFlagNonPagedExecute = 0x80,
@@ -33,6 +30,8 @@ constexpr uint8_t kFreedPattern = 0xDD;
 constexpr uint64_t kCanaryBytes = 16;
 constexpr uint64_t kAlignment = 16;  // of every block
 constexpr uint64_t kArenaBytes = uint64_t{16} << 30;
+/// What the heap maps at once. Larger blocks than a quarter of it are mapped by themselves.
+constexpr uint64_t kChunkBytes = 256 * 1024;
 constexpr size_t kFreedKept = 4096;
 constexpr uint64_t kFreedPagesKept = 16 * 1024;
 constexpr uint8_t kDpcType = 0x13;  // KDPC.Type
@@ -48,18 +47,9 @@ uint64_t pages_of(uint64_t bytes) { return align_up(bytes, kPageBytes) / kPageBy
 std::byte* place(Kernel& kernel, PoolKind kind, PoolBlock& block) {
   Kernel::Impl& state = kernel.impl();
   const uint64_t rounded = align_up(block.bytes, kPageBytes);
-  if (kind == PoolKind::kNonPagedExecutable) {
-    void* memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE | PROT_EXEC,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
-    block.home = PoolBlock::Home::kExecutable;
-    block.base = static_cast<std::byte*>(memory);
-    block.base_bytes = rounded;
-    return block.base;
-  }
   // Non-paged pool of a page or more comes from system pages, so that it has a physical address as
   // on Windows.
-  if (kind == PoolKind::kNonPaged && block.bytes >= kPageBytes) {
+  if (kind != PoolKind::kPaged && block.bytes >= kPageBytes) {
     if (const auto first = kernel.machine().allocate_contiguous(rounded / kPageBytes);
         first.has_value()) {
       block.home = PoolBlock::Home::kSystem;
@@ -98,10 +88,11 @@ std::byte* place(Kernel& kernel, PoolKind kind, PoolBlock& block) {
   const uint64_t before = whole_pages ? 0 : kCanaryBytes;
   block.base_bytes = whole_pages ? rounded + kPageBytes
                                  : before + align_up(block.bytes, kAlignment) + kCanaryBytes;
-  block.base = static_cast<std::byte*>(
-      std::aligned_alloc(whole_pages ? kPageBytes : kAlignment, block.base_bytes));
+  block.base = state.heap.take(block.base_bytes);
   return block.base == nullptr ? nullptr : block.base + before;
 }
+
+constexpr uint64_t kPoolBlockBytesMost = uint64_t{1} << 40;
 
 void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_t tag, bool zero) {
   CallFrame& frame = CallFrame::current();
@@ -113,18 +104,22 @@ void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_
                      "Pool allocations have a size.", "Check the size that reaches this call.");
     bytes = 1;
   }
-  if (bytes > uint64_t{1} << 40 || state.allocation_fails(function)) return nullptr;
+  if (bytes > kPoolBlockBytesMost) CallLog::note("no machine has so much pool");
+  if (bytes > kPoolBlockBytesMost || state.allocation_fails(function)) return nullptr;
   {
     runtime::MutexLock lock(state.memory_lock);
     if (bytes > kernel.config().pool_bytes_max ||
-        state.pool_bytes > kernel.config().pool_bytes_max - bytes)
+        state.pool_bytes > kernel.config().pool_bytes_max - bytes) {
+      CallLog::note("this run's limit of the pool is reached");
       return nullptr;
+    }
     state.pool_bytes += bytes;
   }
   PoolBlock block;
   block.bytes = bytes;
   block.tag = tag;
   block.paged = kind == PoolKind::kPaged;
+  block.executable = kind == PoolKind::kNonPagedExecutable;
   block.allocated = origin_of(frame);
   std::byte* const memory = place(kernel, kind, block);
   if (memory != nullptr) {
@@ -146,17 +141,15 @@ void* allocate_pool(const char* function, PoolKind kind, uint64_t bytes, uint32_
 /// Frees the memory of a block; special pool only becomes inaccessible. memory_lock is held for
 /// special and paged blocks.
 void release_memory(Kernel& kernel, const PoolBlock& block) {
+  if (block.executable) end_execution(kernel, block.base, block.base_bytes);
   switch (block.home) {
     case PoolBlock::Home::kHeap:
-      std::free(block.base);
+      kernel.impl().heap.give_back(block.base, block.base_bytes);
       break;
     case PoolBlock::Home::kSystem:
       kernel.machine().free_contiguous(
           bus::PageFrame(kernel.machine().physical_of(block.base).value / kPageBytes),
           block.base_bytes / kPageBytes);
-      break;
-    case PoolBlock::Home::kExecutable:
-      munmap(block.base, block.base_bytes);
       break;
     case PoolBlock::Home::kSpecial:
       kernel.impl().arena->close(block.base, block.base_bytes / kPageBytes);
@@ -344,20 +337,15 @@ void free_pool(const char* function, void* pointer, uint32_t tag) {
   }
 }
 
+/// Paged pool is not executable on x64 (NT-36). Neither of the other bits that a type may have
+/// makes a difference.
 PoolKind kind_of(uint32_t pool_type) {
   if ((pool_type & kPagedPoolBit) != 0) return PoolKind::kPaged;
-  return pool_type == kNonPagedPool || (pool_type & kNonPagedPoolNx) == 0
-             ? PoolKind::kNonPagedExecutable
-             : PoolKind::kNonPaged;
+  return (pool_type & kNonPagedPoolNx) == 0 ? PoolKind::kNonPagedExecutable : PoolKind::kNonPaged;
 }
 
 DXGKIT_NT_ABI void* ex_allocate_pool_with_tag(uint32_t pool_type, uint64_t bytes, uint32_t tag) {
-  PoolKind kind = kind_of(pool_type & ~(kMustSucceedBit | kCacheAlignedBit));
-  // NonPagedPool (0) is executable on Windows too, but nearly no driver runs code there and such
-  // memory has no physical address here; only the explicit NonPagedPoolExecute of ExAllocatePool2
-  // gives executable memory.
-  if (kind == PoolKind::kNonPagedExecutable) kind = PoolKind::kNonPaged;
-  return allocate_pool("ExAllocatePoolWithTag", kind, bytes, tag, false);
+  return allocate_pool("ExAllocatePoolWithTag", kind_of(pool_type), bytes, tag, false);
 }
 
 DXGKIT_NT_ABI void* ex_allocate_pool(uint32_t pool_type, uint64_t bytes) {
@@ -365,8 +353,7 @@ DXGKIT_NT_ABI void* ex_allocate_pool(uint32_t pool_type, uint64_t bytes) {
 }
 
 DXGKIT_NT_ABI void* ex_allocate_pool_zero(uint32_t pool_type, uint64_t bytes, uint32_t tag) {
-  const PoolKind kind = (pool_type & kPagedPoolBit) != 0 ? PoolKind::kPaged : PoolKind::kNonPaged;
-  return allocate_pool("ExAllocatePoolZero", kind, bytes, tag, true);
+  return allocate_pool("ExAllocatePoolZero", kind_of(pool_type), bytes, tag, true);
 }
 
 DXGKIT_NT_ABI void* ex_allocate_pool2(uint64_t flags, uint64_t bytes, uint32_t tag) {
@@ -417,17 +404,58 @@ std::string to_text(const Kernel& kernel, const Origin& origin) {
   return fmt::format("{}+{:#x} in {}", place.image, place.rva, origin.ddi);
 }
 
+// --- the heap
+
+PoolHeap::~PoolHeap() {
+  for (std::byte* const chunk : chunks_) unmap_fixed(chunk, kChunkBytes);
+}
+
+std::byte* PoolHeap::take(uint64_t bytes) {
+  SpinGuard guard(lock_);
+  if (const auto known = free_.find(bytes); known != free_.end() && !known->second.empty()) {
+    std::byte* const block = known->second.back();
+    known->second.pop_back();
+    return block;
+  }
+  const bool whole_pages = bytes % kPageBytes == 0;
+  const bool alone = bytes > kChunkBytes / 4;
+  if (const uint64_t skip = whole_pages ? left_ % kPageBytes : 0; !alone && skip != 0) {
+    next_ += skip;
+    left_ -= skip;
+  }
+  if (alone || left_ < bytes) {
+    void* const memory =
+        map_fixed(FixedRange::kMemory, alone ? align_up(bytes, kPageBytes) : kChunkBytes,
+                  PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+    if (memory == MAP_FAILED) return nullptr;
+    if (alone) return static_cast<std::byte*>(memory);
+    next_ = static_cast<std::byte*>(memory);
+    left_ = kChunkBytes;
+    chunks_.push_back(next_);
+  }
+  std::byte* const block = next_;
+  next_ += bytes;
+  left_ -= bytes;
+  return block;
+}
+
+void PoolHeap::give_back(std::byte* block, uint64_t bytes) {
+  if (bytes > kChunkBytes / 4) return unmap_fixed(block, align_up(bytes, kPageBytes));
+  SpinGuard guard(lock_);
+  free_[bytes].push_back(block);
+}
+
 // --- special pool
 
 SpecialArena::SpecialArena(uint64_t bytes) : bytes_(bytes) {
   void* const memory =
-      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      map_fixed(FixedRange::kMemory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   DXGKIT_CHECK(memory != MAP_FAILED);
   start_ = reinterpret_cast<uint64_t>(memory);
   used_ = kPageBytes;  // the first block has an inaccessible page before it too
 }
 
-SpecialArena::~SpecialArena() { munmap(reinterpret_cast<void*>(start_), bytes_); }
+SpecialArena::~SpecialArena() { unmap_fixed(reinterpret_cast<void*>(start_), bytes_); }
 
 std::byte* SpecialArena::take(uint64_t page_count) {
   std::byte* first = nullptr;
@@ -509,7 +537,7 @@ std::optional<PoolFault> describe_pool_fault(const Kernel& kernel, const CallFra
                    "A block is not touched after it was freed.", "Find who keeps the pointer."};
 }
 
-std::string paged_block_text(const Kernel& kernel, uint64_t address) {
+std::string block_text_at(const Kernel& kernel, uint64_t address) {
   const Kernel::Impl& state = kernel.impl();
   const auto* const at = reinterpret_cast<const std::byte*>(address);
   runtime::MutexLock lock(state.memory_lock);
@@ -517,7 +545,7 @@ std::string paged_block_text(const Kernel& kernel, uint64_t address) {
   if (next == state.pool.begin()) return {};
   --next;
   const PoolBlock& block = next->second;
-  if (block.home != PoolBlock::Home::kPaged || at >= block.base + block.base_bytes) return {};
+  if (at >= block.base + block.base_bytes) return {};
   return block_text(kernel, static_cast<const std::byte*>(next->first), block);
 }
 
@@ -565,8 +593,7 @@ std::span<const Export> pool_exports() {
   static const Export kTable[] = {
       DXGKIT_EXPORT("ExAllocatePool", ex_allocate_pool, kSupported, ""),
       DXGKIT_EXPORT("ExAllocatePool2", ex_allocate_pool2, kSupported, ""),
-      DXGKIT_EXPORT("ExAllocatePoolWithTag", ex_allocate_pool_with_tag, kPartial,
-                    "NonPagedPool is not executable"),
+      DXGKIT_EXPORT("ExAllocatePoolWithTag", ex_allocate_pool_with_tag, kSupported, ""),
       DXGKIT_EXPORT("ExAllocatePoolZero", ex_allocate_pool_zero, kSupported, ""),
       DXGKIT_EXPORT("ExFreePool", ex_free_pool, kSupported, ""),
       DXGKIT_EXPORT("ExFreePoolWithTag", ex_free_pool_with_tag, kSupported, ""),

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/spin_lock.h"
 #include "nt/kernel.h"
 
 namespace dxgkit::nt {
@@ -34,16 +35,37 @@ struct PoolBlock {
   uint64_t bytes = 0;
   uint32_t tag = 0;
   enum class Home {
-    kHeap,        // aligned_alloc
-    kSystem,      // contiguous system pages: it has a physical address
-    kExecutable,  // mmap
-    kSpecial,     // pages of the arena
-    kPaged,       // pages that go at DISPATCH_LEVEL (paged.h)
+    kHeap,     // blocks side by side
+    kSystem,   // contiguous system pages: it has a physical address
+    kSpecial,  // pages of the arena
+    kPaged,    // pages that go at DISPATCH_LEVEL (paged.h)
   } home = Home::kHeap;
   bool paged = false;
+  bool executable = false;    // code may run in it (executable.h)
   std::byte* base = nullptr;  // what was allocated; from here to the block, and
   uint64_t base_bytes = 0;    // behind the block to base + base_bytes, lie canaries
   Origin allocated = {};
+};
+
+/// Memory for blocks of any size, side by side, at addresses that only depend on the requests. Any
+/// thread; no scheduling point.
+class PoolHeap {
+ public:
+  PoolHeap() = default;
+  ~PoolHeap();
+  PoolHeap(const PoolHeap&) = delete;
+  PoolHeap& operator=(const PoolHeap&) = delete;
+  /// `bytes`: a multiple of 16. Whole pages begin at a page. Null if there is no memory.
+  std::byte* take(uint64_t bytes);
+  /// What `take` returned for so many bytes.
+  void give_back(std::byte* block, uint64_t bytes);
+
+ private:
+  SpinLock lock_;
+  std::byte* next_ = nullptr;  // the rest of the last chunk
+  uint64_t left_ = 0;
+  std::vector<std::byte*> chunks_;
+  std::map<uint64_t, std::vector<std::byte*>> free_;  // by size, last in first out
 };
 
 /// Address space in which every block of special pool lies between inaccessible pages. Freed blocks
@@ -92,9 +114,9 @@ struct PoolFault {
 };
 std::optional<PoolFault> describe_pool_fault(const Kernel& kernel, const CallFrame& frame,
                                              uint64_t address);
-/// The block of paged pool that contains `address`, for a finding; empty if there is none. Not in a
+/// The block of pool that contains `address`, for a finding; empty if there is none. Not in a
 /// signal handler.
-std::string paged_block_text(const Kernel& kernel, uint64_t address);
+std::string block_text_at(const Kernel& kernel, uint64_t address);
 /// Reports NT-10 for every live block whose surroundings were overwritten. Returns their number.
 size_t report_pool_overruns(Kernel& kernel, const char* when);
 std::unique_ptr<SpecialArena> make_special_arena();

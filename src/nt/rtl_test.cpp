@@ -404,6 +404,97 @@ TEST(System, VersionsRoutinesAndRefusals) {
   });
 }
 
+TEST(System, ProcessorsAreAsManyAsConfigured) {
+  DXGKIT_COVERS("NT-23");
+  for (const uint32_t count : {1U, 4U, 64U}) {
+    in_both_modes([&] {
+      KernelConfig config;
+      config.processors = count;
+      World world(config);
+      with_frame(world.kernel, kPassiveLevel, [&] {
+        const uint64_t all = UINT64_MAX >> (64 - count);
+        uint64_t mask = 0;
+        EXPECT_EQ(ExportCall<uint32_t(uint64_t*)>("KeQueryActiveProcessorCount")(&mask), count);
+        EXPECT_EQ(mask, all);
+        for (const char* counts :
+             {"KeQueryActiveProcessorCountEx", "KeQueryMaximumProcessorCountEx"}) {
+          const ExportCall<uint32_t(uint16_t)> of_group(counts);
+          EXPECT_EQ(of_group(0), count);
+          EXPECT_EQ(of_group(0xFFFF), count);
+          EXPECT_EQ(of_group(1), 0U);
+        }
+        EXPECT_EQ(ExportCall<uint32_t()>("KeQueryMaximumProcessorCount")(), count);
+        EXPECT_EQ(ExportCall<uint64_t()>("KeQueryActiveProcessors")(), all);
+        EXPECT_EQ(ExportCall<uint64_t(uint16_t)>("KeQueryGroupAffinity")(0), all);
+        EXPECT_EQ(ExportCall<uint64_t(uint16_t)>("KeQueryGroupAffinity")(1), 0U);
+        const auto* const variable =
+            static_cast<const uint8_t*>(world.kernel.door(*find_export("KeNumberProcessors")));
+        EXPECT_EQ(*variable, count);
+        uint32_t number = 0;
+        const ExportCall<int32_t(uint32_t, uint32_t*)> by_index("KeGetProcessorNumberFromIndex");
+        EXPECT_EQ(by_index(count - 1, &number), 0);
+        EXPECT_EQ(number, (count - 1) << 16);
+        EXPECT_EQ(by_index(count, &number), nt_status(0xC000000D));
+        const ExportCall<uint32_t(const uint32_t*)> index_of("KeGetProcessorIndexFromNumber");
+        EXPECT_EQ(index_of(&number), count - 1);
+        const uint32_t none = count << 16;
+        EXPECT_EQ(index_of(&none), UINT32_MAX);
+      });
+    });
+  }
+}
+
+/// The number of the processor is that of the driver's choice; processors that are not there are no
+/// choice.
+TEST(System, ThreadsAndDpcsAreOnTheProcessorOfTheirChoice) {
+  DXGKIT_COVERS("NT-23");
+  in_both_modes([] {
+    KernelConfig config;
+    config.processors = 4;
+    World world(config);
+    with_frame(world.kernel, kPassiveLevel, [&] {
+      const ExportCall<uint32_t()> current("KeGetCurrentProcessorNumber");
+      const ExportCall<uint64_t(uint64_t)> choose("KeSetSystemAffinityThreadEx");
+      EXPECT_EQ(current(), 0U);
+      EXPECT_EQ(choose(0b1100), 0U);
+      EXPECT_EQ(current(), 2U);
+      uint32_t number = 0;
+      EXPECT_EQ(ExportCall<uint32_t(uint32_t*)>("KeGetCurrentProcessorNumberEx")(&number), 2U);
+      EXPECT_EQ(number, 2U << 16);
+      EXPECT_EQ(choose(0xF0), 0b1100U);
+      EXPECT_EQ(current(), 0U);
+      // One after the other, on the calling one last.
+      choose(0b1000);
+      static std::vector<uint32_t> seen;
+      seen.clear();
+      const auto look = +[](uint64_t argument) DXGKIT_NT_ABI -> uint64_t {
+        seen.push_back(CallFrame::current().processor());
+        return argument + seen.size();
+      };
+      EXPECT_EQ(ExportCall<uint64_t(uint64_t(DXGKIT_NT_ABI*)(uint64_t), uint64_t)>(
+                    "KeIpiGenericCall")(look, 10),
+                14U);
+      EXPECT_EQ(seen, (std::vector<uint32_t>{3, 2, 1, 3}));
+      ExportCall<void()>("KeRevertToUserAffinityThread")();
+      EXPECT_EQ(current(), 0U);
+      // A DPC is on its processor, and its thread is where it was afterwards.
+      Kdpc dpc{};
+      const auto routine = +[](Kdpc*, void*, void*, void*)
+                                DXGKIT_NT_ABI { seen.push_back(CallFrame::current().processor()); };
+      ExportCall<void(Kdpc*, DeferredRoutine, void*)>("KeInitializeDpc")(&dpc, routine, nullptr);
+      const ExportCall<int32_t(Kdpc*, const uint32_t*)> target("KeSetTargetProcessorDpcEx");
+      number = 4U << 16;
+      EXPECT_EQ(target(&dpc, &number), nt_status(0xC000000D));
+      number = 1U << 16;
+      EXPECT_EQ(target(&dpc, &number), 0);
+      seen.clear();
+      ExportCall<uint8_t(Kdpc*, void*, void*)>("KeInsertQueueDpc")(&dpc, nullptr, nullptr);
+      EXPECT_EQ(seen, std::vector<uint32_t>{1});
+      EXPECT_EQ(current(), 0U);
+    });
+  });
+}
+
 TEST(Files, AreReadFromTheHostsSetOnly) {
   in_both_modes([] {
     World world;

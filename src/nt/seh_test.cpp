@@ -231,12 +231,21 @@ TEST_P(Seh, CatchesWhatTheProcessorRefuses) {
     });
   }
   run([](World& world) {
-    const uint64_t data = world.call("Trail");  // not executable
-    EXPECT_EQ(world.call("CatchCall", data), 2U);
+    EXPECT_EQ(world.call("CatchCall", kBad), 2U);  // no memory
     EXPECT_EQ(world.seen().code, kStatusAccessViolation);
     EXPECT_EQ(world.seen().parameters[0], 8U);
-    EXPECT_EQ(world.seen().parameters[1], data);
+    EXPECT_EQ(world.seen().parameters[1], kBad);
     EXPECT_EQ(world.findings.total(), 0U) << world.findings_text();
+  });
+  run([](World& world) {
+    const uint64_t data = world.call("Trail");  // memory of the image, and not executable
+    EXPECT_EQ(world.call("CatchCall", data), World::kAbandoned);
+    ASSERT_EQ(world.findings.total(), 1U) << world.findings_text();
+    const verifier::Finding finding = world.findings.all()[0];
+    EXPECT_EQ(finding.rule, "NT-36");
+    EXPECT_EQ(finding.bugcheck_code, 0xFCU);
+    EXPECT_NE(finding.place.stack.at(0).find("CatchCall"), std::string::npos)
+        << finding.place.stack.at(0);
   });
 }
 

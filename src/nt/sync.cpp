@@ -135,11 +135,13 @@ int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const
   }
   {
     const runtime::TimeNs hangs = hang_deadline(frame);
-    for (;;) {
-      if (waiter.woken.load(std::memory_order_acquire) != 0) break;
-      if (kernel.runtime().wait(waiter.woken, 0, std::min(deadline, hangs)) ==
-          runtime::WaitResult::kTimedOut)
-        break;
+    {
+      const WaitingCalls::Scope waits_here(state.waiting_calls, frame);
+      while (waiter.woken.load(std::memory_order_acquire) == 0) {
+        if (kernel.runtime().wait(waiter.woken, 0, std::min(deadline, hangs)) ==
+            runtime::WaitResult::kTimedOut)
+          break;
+      }
     }
     uint32_t woken = 0;
     {

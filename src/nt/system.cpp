@@ -143,12 +143,19 @@ DXGKIT_NT_ABI const void* mm_get_system_routine_address(const UnicodeString* nam
   return frame.in_door() ? frame.kernel().door(*found) : found->address;
 }
 
-// --- processors: one
+// --- processors: as many as the configuration says, in one group
 
-DXGKIT_NT_ABI uint64_t one_mask() { return 1; }
+Kernel& own_kernel() { return CallFrame::current().kernel(); }
+DXGKIT_NT_ABI uint64_t processor_mask() { return active_processors(own_kernel()); }
+DXGKIT_NT_ABI uint32_t processor_count() { return own_kernel().config().processors; }
+DXGKIT_NT_ABI uint32_t processor_count_of_group(uint16_t group) {
+  constexpr uint16_t kAllGroups = 0xFFFF;
+  return group == 0 || group == kAllGroups ? processor_count() : 0;
+}
+DXGKIT_NT_ABI uint32_t current_processor() { return CallFrame::current().processor(); }
 DXGKIT_NT_ABI uint32_t one() { return 1; }
 DXGKIT_NT_ABI uint32_t zero() { return 0; }
-DXGKIT_NT_ABI uint64_t group_affinity(uint16_t group) { return group == 0 ? 1 : 0; }
+DXGKIT_NT_ABI uint64_t group_affinity(uint16_t group) { return group == 0 ? processor_mask() : 0; }
 
 struct ProcessorNumber {  // PROCESSOR_NUMBER
   uint16_t group;
@@ -159,22 +166,34 @@ struct GroupAffinity {  // GROUP_AFFINITY
   uint16_t group, reserved[3];
 };
 DXGKIT_NT_ABI int32_t processor_number_from_index(uint32_t index, ProcessorNumber* number) {
-  if (index != 0) return kInvalidParameter;
-  required("KeGetProcessorNumberFromIndex", "ProcNumber", number) = {0, 0, 0};
+  if (index >= processor_count()) return kInvalidParameter;
+  required("KeGetProcessorNumberFromIndex", "ProcNumber", number) = {0, static_cast<uint8_t>(index),
+                                                                     0};
   return kSuccess;
 }
 DXGKIT_NT_ABI uint32_t processor_index_from_number(const ProcessorNumber* number) {
   const ProcessorNumber& given = required("KeGetProcessorIndexFromNumber", "ProcNumber", number);
-  return given.group == 0 && given.number == 0 ? 0 : UINT32_MAX;
+  return given.group == 0 && given.number < processor_count() ? given.number : UINT32_MAX;
 }
-DXGKIT_NT_ABI void set_system_affinity(uint64_t) {}
-DXGKIT_NT_ABI uint64_t set_system_affinity_ex(uint64_t) { return 0; }
-DXGKIT_NT_ABI void revert_affinity() {}
-DXGKIT_NT_ABI void revert_affinity_ex(uint64_t) {}
-DXGKIT_NT_ABI void set_group_affinity(const GroupAffinity*, GroupAffinity* previous) {
-  if (previous != nullptr) *previous = {};
+/// Processors that are not there do not count; a choice without any is ignored.
+uint64_t choose_processors(uint64_t mask) {
+  CallFrame& frame = CallFrame::current();
+  mask &= active_processors(frame.kernel());
+  return mask == 0 ? frame.choose_processors(0) : frame.choose_processors(mask);
 }
-DXGKIT_NT_ABI void revert_group_affinity(const GroupAffinity*) {}
+DXGKIT_NT_ABI void set_system_affinity(uint64_t mask) { choose_processors(mask); }
+DXGKIT_NT_ABI uint64_t set_system_affinity_ex(uint64_t mask) { return choose_processors(mask); }
+DXGKIT_NT_ABI void revert_affinity() { choose_processors(0); }
+DXGKIT_NT_ABI void revert_affinity_ex(uint64_t mask) { choose_processors(mask); }
+DXGKIT_NT_ABI void set_group_affinity(const GroupAffinity* affinity, GroupAffinity* previous) {
+  const GroupAffinity& given = required("KeSetSystemGroupAffinityThread", "Affinity", affinity);
+  const uint64_t before = choose_processors(given.group == 0 ? given.mask : 0);
+  if (previous != nullptr) *previous = {before, 0, {}};
+}
+DXGKIT_NT_ABI void revert_group_affinity(const GroupAffinity* previous) {
+  choose_processors(
+      required("KeRevertToUserGroupAffinityThread", "PreviousAffinity", previous).mask);
+}
 DXGKIT_NT_ABI uint8_t processor_feature(uint32_t feature) {
   // The features of every x86-64, so that a run does not depend on the host: compare-exchange of 8
   // bytes, MMX, SSE, RDTSC, SSE2, NX.
@@ -189,7 +208,13 @@ DXGKIT_NT_ABI uint64_t ipi_generic_call(uint64_t(DXGKIT_NT_ABI* routine)(uint64_
   constexpr Irql kIpiLevel = 14;
   CallFrame& frame = CallFrame::current();
   const Irql old = frame.raise(kIpiLevel);
-  const uint64_t result = call_driver("KeIpiGenericCall routine", routine, argument);
+  // On the calling processor last, whose result counts.
+  const uint64_t mask = frame.choose_processors(0);
+  uint64_t result = 0;
+  for (uint32_t left = frame.kernel().config().processors; left-- > 0;) {
+    frame.choose_processors(left == 0 ? mask : uint64_t{1} << left);
+    result = call_driver("KeIpiGenericCall routine", routine, argument);
+  }
   CallFrame::current().lower(old);
   return result;
 }
@@ -342,10 +367,16 @@ DXGKIT_NT_ABI void refuse_void() {
   DXGKIT_EXPORT(name, refuse_void<name>, kRefused, note ": a call is a bug check")
 
 const uint32_t kNtBuildNumber = 0xF0000000 | kBuildNumber;
-const uint8_t kNumberProcessors = 1;
 const uint32_t kSafeBootMode = 0;
+constexpr const char* kProcessorNote = "a number to look at: threads run anywhere";
 
 }  // namespace
+
+const uint8_t kNumberProcessors = 1;
+
+uint64_t active_processors(const Kernel& kernel) {
+  return UINT64_MAX >> (64 - kernel.config().processors);
+}
 
 std::span<const Export> system_exports() {
   static const Export kTable[] = {
@@ -378,19 +409,18 @@ std::span<const Export> system_exports() {
       DXGKIT_EXPORT("KeExpandKernelStackAndCalloutEx", expand_stack, kPartial,
                     "calls on the same stack"),
       DXGKIT_EXPORT("KeGetCurrentNodeNumber", zero, kPartial, "one node"),
-      DXGKIT_EXPORT("KeGetCurrentProcessorNumber", zero, kPartial, "one processor"),
-      DXGKIT_EXPORT("KeGetProcessorIndexFromNumber", processor_index_from_number, kPartial,
-                    "one processor"),
-      DXGKIT_EXPORT("KeGetProcessorNumberFromIndex", processor_number_from_index, kPartial,
-                    "one processor"),
-      DXGKIT_EXPORT("KeIpiGenericCall", ipi_generic_call, kPartial, "one processor"),
+      DXGKIT_EXPORT("KeGetCurrentProcessorNumber", current_processor, kPartial, kProcessorNote),
+      DXGKIT_EXPORT("KeGetProcessorIndexFromNumber", processor_index_from_number, kSupported, ""),
+      DXGKIT_EXPORT("KeGetProcessorNumberFromIndex", processor_number_from_index, kSupported, ""),
+      DXGKIT_EXPORT("KeIpiGenericCall", ipi_generic_call, kPartial,
+                    "one processor after the other"),
       DXGKIT_EXPORT("KeQueryActiveGroupCount", one, kPartial, "one group"),
-      DXGKIT_EXPORT("KeQueryActiveProcessors", one_mask, kPartial, "one processor"),
-      DXGKIT_EXPORT("KeQueryGroupAffinity", group_affinity, kPartial, "one processor"),
+      DXGKIT_EXPORT("KeQueryActiveProcessors", processor_mask, kSupported, ""),
+      DXGKIT_EXPORT("KeQueryGroupAffinity", group_affinity, kSupported, ""),
       DXGKIT_EXPORT("KeQueryHighestNodeNumber", zero, kPartial, "one node"),
       DXGKIT_EXPORT("KeQueryMaximumGroupCount", one, kPartial, "one group"),
-      DXGKIT_EXPORT("KeQueryMaximumProcessorCount", one, kPartial, "one processor"),
-      DXGKIT_EXPORT("KeQueryMaximumProcessorCountEx", one, kPartial, "one processor"),
+      DXGKIT_EXPORT("KeQueryMaximumProcessorCount", processor_count, kSupported, ""),
+      DXGKIT_EXPORT("KeQueryMaximumProcessorCountEx", processor_count_of_group, kSupported, ""),
       DXGKIT_EXPORT("KeRegisterBugCheckCallback", register_bug_check, kPartial,
                     "kept, never called: there is no crash dump"),
       DXGKIT_EXPORT("KeRegisterBugCheckReasonCallback", register_bug_check, kPartial,
@@ -398,19 +428,17 @@ std::span<const Export> system_exports() {
       DXGKIT_EXPORT("KeRestoreExtendedProcessorState", restore_extended_state, kPartial,
                     "the host saves what its threads use"),
       DXGKIT_EXPORT("KeRestoreFloatingPointState", save_floating_state, kSupported, ""),
-      DXGKIT_EXPORT("KeRevertToUserAffinityThread", revert_affinity, kPartial, "one processor"),
-      DXGKIT_EXPORT("KeRevertToUserAffinityThreadEx", revert_affinity_ex, kPartial,
-                    "one processor"),
+      DXGKIT_EXPORT("KeRevertToUserAffinityThread", revert_affinity, kPartial, kProcessorNote),
+      DXGKIT_EXPORT("KeRevertToUserAffinityThreadEx", revert_affinity_ex, kPartial, kProcessorNote),
       DXGKIT_EXPORT("KeRevertToUserGroupAffinityThread", revert_group_affinity, kPartial,
-                    "one processor"),
+                    kProcessorNote),
       DXGKIT_EXPORT("KeSaveExtendedProcessorState", save_extended_state, kPartial,
                     "the host saves what its threads use"),
       DXGKIT_EXPORT("KeSaveFloatingPointState", save_floating_state, kSupported, ""),
-      DXGKIT_EXPORT("KeSetSystemAffinityThread", set_system_affinity, kPartial, "one processor"),
+      DXGKIT_EXPORT("KeSetSystemAffinityThread", set_system_affinity, kPartial, kProcessorNote),
       DXGKIT_EXPORT("KeSetSystemAffinityThreadEx", set_system_affinity_ex, kPartial,
-                    "one processor"),
-      DXGKIT_EXPORT("KeSetSystemGroupAffinityThread", set_group_affinity, kPartial,
-                    "one processor"),
+                    kProcessorNote),
+      DXGKIT_EXPORT("KeSetSystemGroupAffinityThread", set_group_affinity, kPartial, kProcessorNote),
       DXGKIT_EXPORT("MmGetSystemRoutineAddress", mm_get_system_routine_address, kSupported, ""),
       DXGKIT_EXPORT("PoQueryWatchdogTime", po_query_watchdog_time, kPartial, "no watchdog"),
       DXGKIT_EXPORT("PoRegisterPowerSettingCallback", register_power_setting, kPartial,

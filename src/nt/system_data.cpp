@@ -68,7 +68,7 @@ void read_shared_data(CallFrame& frame, uint64_t offset, uint64_t bytes, void* o
     window.put(0x274 + feature, uint8_t{1});
   window.put(0x300, uint64_t{10'000'000});          // QpcFrequency
   window.put_time(0x320, units / kSystemTimeTick);  // TickCount
-  window.put(0x3C0, uint32_t{1});                   // ActiveProcessorCount
+  window.put(0x3C0, frame.kernel().config().processors);  // ActiveProcessorCount
   window.put(0x3C4, uint8_t{1});                    // ActiveGroupCount
 }
 
@@ -79,9 +79,9 @@ void read_processor_data(CallFrame& frame, uint64_t offset, uint64_t bytes, void
   window.put(0x050, frame.irql());                   // Irql
   window.put(0x060, uint16_t{1});                    // MajorVersion
   window.put(0x180, uint32_t{0x1F80});               // PRCB: MxCsr
-  window.put(0x184, uint8_t{0});                     // PRCB: LegacyNumber
+  window.put(0x184, static_cast<uint8_t>(frame.processor()));  // PRCB: LegacyNumber
   window.put(0x188, current_thread());               // PRCB: CurrentThread
-  window.put(0x1A4, uint32_t{0});                    // PRCB: Number
+  window.put(0x1A4, frame.processor());              // PRCB: Number
 }
 
 }  // namespace dxgkit::nt

@@ -49,7 +49,8 @@ DXGKIT_NT_ABI int32_t ps_create_system_thread(void** handle, uint32_t, ObjectAtt
                                              .thread = object,
                                              .key = {},
                                              .event = {},
-                                             .sequence = value});
+                                             .sequence = value,
+                                             .taken = origin_of(frame)});
     *handle = reinterpret_cast<void*>(value);
   }
   // The new thread may end before this assignment: only joins read it, after the driver is done.
@@ -110,7 +111,8 @@ DXGKIT_NT_ABI Kevent* io_create_event(bool notification, void** handle) {
                                            .thread = {},
                                            .key = {},
                                            .event = object,
-                                           .sequence = value});
+                                           .sequence = value,
+                                           .taken = origin_of(CallFrame::current())});
   *handle = reinterpret_cast<void*>(value);
   return &object->event;
 }
@@ -156,12 +158,18 @@ DXGKIT_NT_ABI uint8_t ke_remove_queue_dpc(Kdpc* dpc) {
   return 0;
 }
 DXGKIT_NT_ABI void ke_set_target_processor_dpc(Kdpc* dpc, int8_t number) {
-  required("KeSetTargetProcessorDpc", "Dpc", dpc).number = static_cast<uint16_t>(number);
+  // A processor that is not there: the DPC runs where it was queued.
+  const auto target = static_cast<uint8_t>(number);
+  const bool exists = target < CallFrame::current().kernel().config().processors;
+  required("KeSetTargetProcessorDpc", "Dpc", dpc).number = exists ? target : 0;
 }
 DXGKIT_NT_ABI int32_t ke_set_target_processor_dpc_ex(Kdpc* dpc, const uint32_t* number) {
-  if ((required("KeSetTargetProcessorDpcEx", "ProcNumber", number) & 0xFFFFFF) != 0)
-    return ntstatus::kInvalidParameter;  // group or processor other than the first
-  required("KeSetTargetProcessorDpcEx", "Dpc", dpc).number = 0;
+  // PROCESSOR_NUMBER: the group in the lower half, then the number in it.
+  const uint32_t given = required("KeSetTargetProcessorDpcEx", "ProcNumber", number);
+  const uint32_t target = given >> 16 & 0xFF;
+  if ((given & 0xFFFF) != 0 || target >= CallFrame::current().kernel().config().processors)
+    return ntstatus::kInvalidParameter;
+  required("KeSetTargetProcessorDpcEx", "Dpc", dpc).number = static_cast<uint16_t>(target);
   return ntstatus::kSuccess;
 }
 DXGKIT_NT_ABI uint8_t ke_insert_queue_dpc(Kdpc* dpc, void* argument1, void* argument2) {
@@ -290,13 +298,19 @@ DXGKIT_NT_ABI void ke_query_tick_count(int64_t* count) {
   *count = units_since_start() / kSystemTimeTick;
 }
 DXGKIT_NT_ABI uint32_t ke_query_active_processor_count(uint64_t* mask) {
-  if (mask != nullptr) *mask = 1;
-  return 1;
+  const Kernel& kernel = CallFrame::current().kernel();
+  if (mask != nullptr) *mask = active_processors(kernel);
+  return kernel.config().processors;
 }
-DXGKIT_NT_ABI uint32_t ke_query_active_processor_count_ex(uint16_t) { return 1; }
+DXGKIT_NT_ABI uint32_t ke_query_active_processor_count_ex(uint16_t group) {
+  constexpr uint16_t kAllGroups = 0xFFFF;
+  return group == 0 || group == kAllGroups ? CallFrame::current().kernel().config().processors : 0;
+}
 DXGKIT_NT_ABI uint32_t ke_get_current_processor_number_ex(void* number) {
-  if (number != nullptr) std::memset(number, 0, 4);
-  return 0;
+  const uint32_t current = CallFrame::current().processor();
+  const uint32_t packed = current << 16;  // PROCESSOR_NUMBER: group, number
+  if (number != nullptr) std::memcpy(number, &packed, sizeof packed);
+  return current;
 }
 
 }  // namespace
@@ -373,21 +387,20 @@ std::span<const Export> timer_exports() {
                     "one that another thread queued runs first"),
       DXGKIT_EXPORT("KeSetCoalescableTimer", ke_set_coalescable_timer, kSupported, ""),
       DXGKIT_EXPORT("KeSetTargetProcessorDpc", ke_set_target_processor_dpc, kPartial,
-                    "one processor"),
+                    "a number to look at: DPCs run on the thread that queued them"),
       DXGKIT_EXPORT("KeSetTargetProcessorDpcEx", ke_set_target_processor_dpc_ex, kPartial,
-                    "one processor"),
+                    "a number to look at: DPCs run on the thread that queued them"),
       DXGKIT_EXPORT("KeCancelTimer", ke_cancel_timer, kSupported, ""),
       DXGKIT_EXPORT("KeFlushQueuedDpcs", ke_flush_queued_dpcs, kSupported, ""),
       DXGKIT_EXPORT("KeGetCurrentProcessorNumberEx", ke_get_current_processor_number_ex, kPartial,
-                    "one processor"),
+                    "a number to look at: threads run anywhere"),
       DXGKIT_EXPORT("KeInitializeDpc", ke_initialize_dpc, kSupported, ""),
       DXGKIT_EXPORT("KeInitializeTimer", ke_initialize_timer, kSupported, ""),
       DXGKIT_EXPORT("KeInitializeTimerEx", ke_initialize_timer_ex, kSupported, ""),
       DXGKIT_EXPORT("KeInsertQueueDpc", ke_insert_queue_dpc, kSupported, ""),
-      DXGKIT_EXPORT("KeQueryActiveProcessorCount", ke_query_active_processor_count, kPartial,
-                    "one processor"),
-      DXGKIT_EXPORT("KeQueryActiveProcessorCountEx", ke_query_active_processor_count_ex, kPartial,
-                    "one processor"),
+      DXGKIT_EXPORT("KeQueryActiveProcessorCount", ke_query_active_processor_count, kSupported, ""),
+      DXGKIT_EXPORT("KeQueryActiveProcessorCountEx", ke_query_active_processor_count_ex, kSupported,
+                    ""),
       DXGKIT_EXPORT("KeQueryInterruptTime", ke_query_interrupt_time, kSupported, ""),
       DXGKIT_EXPORT("KeQueryInterruptTimePrecise", ke_query_interrupt_time_precise, kSupported, ""),
       DXGKIT_EXPORT("KeQueryPerformanceCounter", ke_query_performance_counter, kSupported, ""),

@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/fixed_memory.h"
 
 namespace dxgkit::port {
 
@@ -18,14 +19,15 @@ class CutMemory {
  public:
   explicit CutMemory(std::span<const std::byte> bytes)
       : size_bytes_(align_up(bytes.size(), kPageBytes) + kPageBytes),
-        memory_(static_cast<std::byte*>(mmap(nullptr, size_bytes_, PROT_READ | PROT_WRITE,
-                                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))),
+        memory_(static_cast<std::byte*>(map_fixed(FixedRange::kMemory, size_bytes_,
+                                                  PROT_READ | PROT_WRITE,
+                                                  MAP_PRIVATE | MAP_ANONYMOUS))),
         start_(memory_ + (size_bytes_ - kPageBytes - bytes.size())) {
     DXGKIT_CHECK(memory_ != MAP_FAILED);
     if (!bytes.empty()) std::memcpy(start_, bytes.data(), bytes.size());
     DXGKIT_CHECK(mprotect(memory_ + (size_bytes_ - kPageBytes), kPageBytes, PROT_NONE) == 0);
   }
-  ~CutMemory() { munmap(memory_, size_bytes_); }
+  ~CutMemory() { unmap_fixed(memory_, size_bytes_); }
   CutMemory(const CutMemory&) = delete;
   CutMemory& operator=(const CutMemory&) = delete;
 

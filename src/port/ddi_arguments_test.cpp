@@ -86,7 +86,7 @@ const std::map<std::string_view, size_t> kSizes = {
 
 /// The word without what differs from run to run: an address of this process.
 std::string word_text(uint64_t word) {
-  constexpr uint64_t kLowest = 0x5000'0000'0000, kHighest = 0x8000'0000'0000;
+  constexpr uint64_t kLowest = 0x2000'0000'0000, kHighest = 0x8000'0000'0000;
   return word >= kLowest && word < kHighest ? "*" : fmt::format("{:x}", word);
 }
 

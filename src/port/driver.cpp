@@ -189,10 +189,23 @@ Status Driver::Impl::take_table(const void* data, bool is_display_only) {
     std::memcpy(reinterpret_cast<std::byte*>(&table) + place->offset_bytes, &pointer,
                 sizeof(pointer));
   }
+  findings.set_entry_places([this](std::string_view ddi) { return entry_place(ddi); });
   table.Version = declared;
   version = declared;
   display_only = is_display_only;
   return Status::kSuccess;
+}
+
+verifier::Place Driver::Impl::entry_place(std::string_view ddi) const {
+  const void* function = nullptr;
+  if (ddi == "DxgkDdiPresentDisplayOnly") {
+    std::memcpy(&function, &display_only_ddi.DxgkDdiPresentDisplayOnly, sizeof(function));
+  } else if (const abi::TableEntry* entry = find_entry(abi::kDriverInitializationData, ddi);
+             entry != nullptr && ddi.starts_with("DxgkDdi")) {
+    std::memcpy(&function, reinterpret_cast<const std::byte*>(&table) + entry->offset_bytes,
+                sizeof(function));
+  }
+  return function == nullptr ? verifier::Place{} : kernel.entry_place_of(function);
 }
 
 Driver::Impl::~Impl() {
@@ -211,6 +224,7 @@ Driver::Impl::~Impl() {
   // finding.
   if (loaded && !kernel.driver_is_dead()) kernel.report_leaks("after DxgkDdiUnload");
   kernel.quiesce();
+  findings.set_entry_places(nullptr);
   if (image != nullptr) kernel.remove_image(image->base());
   kernel.set_initialize_hook(nullptr);
 }
@@ -226,6 +240,8 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
                                              const DriverSource& source, std::string* message) {
   std::string ignored;
   if (message == nullptr) message = &ignored;
+  const nt::CallLog log(kernel);
+  nt::CallLog::begin_start(nullptr);
   std::unique_ptr<Driver> driver(new Driver());
   driver->impl_ = std::make_unique<Impl>(kernel, findings);
   Impl& impl = *driver->impl_;
@@ -255,7 +271,8 @@ Result<std::unique_ptr<Driver>> Driver::load(nt::Kernel& kernel, verifier::Findi
                       .base = mapped.base(),
                       .size = mapped.size(),
                       .functions = std::as_bytes(mapped.functions()),
-                      .symbol = [&mapped](uint64_t rva) { return mapped.symbol(rva); }});
+                      .symbol = [&mapped](uint64_t rva) { return mapped.symbol(rva); },
+                      .path = source.path});
     entry = mapped.entry();
     if (entry == nullptr) {
       *message = fmt::format("{} is not a driver: it has no DriverEntry.", source.path);

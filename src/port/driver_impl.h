@@ -24,6 +24,8 @@ struct Driver::Impl : DriverTable {
 
   /// The body of DxgkInitialize: checks the table and copies what the declared version has.
   Status take_table(const void* data, bool is_display_only);
+  /// Where the function is that the driver gave for a DDI; empty: it gave none.
+  verifier::Place entry_place(std::string_view ddi) const;
 
   nt::Kernel& kernel;
   verifier::Findings& findings;

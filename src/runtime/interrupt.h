@@ -15,6 +15,11 @@ bool interrupted();
 /// -1, which poll ignores, without catch_interrupts().
 int interrupt_fd();
 
+/// In a process that was just forked: an interrupt of its parent is one of this process, too, and
+/// the other way round. When the parent has ended, the process ends too.
+/// @param parent  the caller of fork.
+void share_interrupts_with_parent(int parent);
+
 /// In a process that was just forked: an interrupt is its parent's business, who ends this process
 /// if it has to. When the parent has ended, the process ends too. interrupted() is false in it.
 /// @param parent  the caller of fork.

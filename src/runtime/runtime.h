@@ -145,6 +145,7 @@ enum class ThreadSlot : size_t {
   kTrace = 3,
   kVidPn = 4,
   kLocks = 5,
+  kCallLog = 6,
 };
 inline constexpr size_t kThreadSlots = 8;
 

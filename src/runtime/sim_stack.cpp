@@ -7,6 +7,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/fixed_memory.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -27,7 +28,7 @@ namespace {
 class StackCache {
  public:
   ~StackCache() {
-    for (const FiberStack& stack : stacks_) munmap(stack.mapping, stack.mapping_bytes);
+    for (const FiberStack& stack : stacks_) unmap_fixed(stack.mapping, stack.mapping_bytes);
   }
   bool take(size_t bytes, FiberStack* stack) {
     for (size_t i = stacks_.size(); i-- > 0;) {
@@ -58,8 +59,8 @@ FiberStack acquire_stack(size_t bytes) {
   FiberStack stack;
   if (t_cache.take(bytes, &stack)) return stack;
   stack.mapping_bytes = bytes + kPageBytes;
-  stack.mapping = mmap(nullptr, stack.mapping_bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  stack.mapping = map_fixed(FixedRange::kStacks, stack.mapping_bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK);
   DXGKIT_CHECK(stack.mapping != MAP_FAILED);
   DXGKIT_CHECK(mprotect(stack.mapping, kPageBytes, PROT_NONE) == 0);
   stack.bottom = static_cast<char*>(stack.mapping) + kPageBytes;
@@ -72,7 +73,7 @@ void release_stack(const FiberStack& stack) {
   // The last frames never returned, so their red zones are still marked.
   ASAN_UNPOISON_MEMORY_REGION(stack.bottom, stack.bytes);
 #endif
-  if (!t_cache.keep(stack)) munmap(stack.mapping, stack.mapping_bytes);
+  if (!t_cache.keep(stack)) unmap_fixed(stack.mapping, stack.mapping_bytes);
 }
 
 }  // namespace dxgkit::runtime

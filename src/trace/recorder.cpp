@@ -220,6 +220,16 @@ std::vector<std::string> Recorder::names() const {
 
 uint64_t Recorder::dropped() const { return impl_->dropped.load(); }
 
+uint64_t Recorder::recorded() const {
+  SpinGuard guard(impl_->lock);
+  uint64_t count = impl_->dropped.load();
+  for (const std::unique_ptr<Buffer>& buffer : impl_->buffers) {
+    for (const std::unique_ptr<Chunk>& chunk : buffer->chunks)
+      count += chunk->used.load(std::memory_order_acquire);
+  }
+  return count;
+}
+
 uint64_t hash_of(std::span<const Event> events) {
   uint64_t hash = 0xCBF29CE484222325u;
   const auto mix = [&hash](uint64_t value) {

@@ -129,6 +129,9 @@ class Recorder {
   std::vector<Event> events() const;
   std::vector<std::string> names() const;
   uint64_t dropped() const;
+  /// The number of events so far, dropped ones among them. In a simulation the next event is that
+  /// one of the run's order.
+  uint64_t recorded() const;
 
  private:
   struct Impl;

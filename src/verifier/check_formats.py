@@ -68,12 +68,16 @@ def check_sarif(text):
     for artifact in run["artifacts"]:
         uri(artifact["location"]["uri"], "an artifact")
     for result in run["results"]:
-        keys(result, {"ruleId", "ruleIndex", "level", "message", "locations", "stacks", "properties"}, ("message",), "a result")
+        keys(result, {"ruleId", "ruleIndex", "level", "message", "locations", "stacks", "suppressions", "properties"}, ("message",), "a result")
         check(result["level"] in ("none", "note", "warning", "error"), "level")
         check(rules[result["ruleIndex"]]["id"] == result["ruleId"], "ruleIndex does not lead to ruleId")
         text_of(result["message"], "a result")
         for place in result["locations"]:
             location(place, "a location")
+        for suppression in result.get("suppressions", []):
+            keys(suppression, {"kind", "status", "justification"}, ("kind",), "a suppression")
+            check(suppression["kind"] in ("inSource", "external"), "the kind of a suppression")
+            check(suppression["status"] in ("accepted", "underReview", "rejected"), "the status of a suppression")
         for stack in result.get("stacks", []):
             keys(stack, {"message", "frames"}, ("frames",), "a stack")
             for frame in stack["frames"]:

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 
 #include "verifier/json_text.h"
+#include "verifier/observed.h"
 #include "verifier/rule_catalogue.h"
+#include "verifier/source_lines.h"
 
 namespace dxgkit::verifier {
 namespace {
@@ -27,29 +27,9 @@ std::string join(std::initializer_list<std::string> parts) {
   return out;
 }
 
-const char* level_name(Severity severity) {
-  return severity == Severity::kWarning ? "warning" : "error";
-}
-
-struct SourceLine {
-  std::string file;
-  uint32_t line = 0;
-};
-
-/// "SgpuPatch+0x14 (adapter.cpp:120)": the part in parentheses.
-std::optional<SourceLine> source_line(const std::string& symbol) {
-  const size_t open = symbol.rfind(" (");
-  const size_t colon = symbol.rfind(':');
-  if (open == std::string::npos || colon == std::string::npos || colon < open ||
-      !symbol.ends_with(')'))
-    return std::nullopt;
-  SourceLine out;
-  out.file = symbol.substr(open + 2, colon - open - 2);
-  const char* const begin = symbol.data() + colon + 1;
-  const char* const end = symbol.data() + symbol.size() - 1;
-  const auto [stop, error] = std::from_chars(begin, end, out.line);
-  if (error != std::errc() || stop != end || out.line == 0 || out.file.empty()) return std::nullopt;
-  return out;
+const char* level_name(const Finding& finding) {
+  if (!finding.because_of.empty()) return "note";
+  return finding.severity == Severity::kWarning ? "warning" : "error";
 }
 
 /// A path as the URI reference SARIF wants: '/' between parts, other special bytes escaped.
@@ -77,10 +57,11 @@ std::string physical_location(const Finding& finding, const ReportedRun& run) {
     return fmt::format(R"("physicalLocation":{{"artifactLocation":{{{}}}}})",
                        field("uri", uri(run.driver)));
   }
-  if (const std::optional<SourceLine> line = source_line(place.symbol)) {
+  if (const std::vector<SourceFrame> source = source_of(place);
+      !source.empty() && source[0].line != 0) {
     return fmt::format(
         R"("physicalLocation":{{"artifactLocation":{{{}}},"region":{{"startLine":{}}}}})",
-        field("uri", uri(line->file)), line->line);
+        field("uri", uri(source[0].file)), source[0].line);
   }
   return fmt::format(
       R"("physicalLocation":{{"artifactLocation":{{{}}},"address":{{"relativeAddress":{},{}}}}})",
@@ -100,35 +81,50 @@ std::string stack_of(const Finding& finding) {
                      field("text", "innermost first"), frames);
 }
 
+/// Its reason is kept outside of the driver's source.
+std::string suppression_of(const Finding& finding) {
+  if (finding.waived.empty()) return {};
+  return fmt::format(R"(,"suppressions":[{{"kind":"external","status":"accepted",{}}}])",
+                     field("justification", finding.waived));
+}
+
 std::string result_of(const Finding& finding, size_t rule_index, const ReportedRun& run) {
-  std::string text = finding.actual + " Expected: " + finding.expected;
+  std::string text =
+      finding.because_of.empty() ? "" : fmt::format("Because of {}: ", finding.because_of);
+  text += finding.actual + " Expected: " + finding.expected;
   if (!finding.why.empty()) text += " Why: " + finding.why;
   text += " Fix: " + finding.fix + " On Windows: " + consequence_text(finding);
+  if (!finding.before.empty()) text += " Before:";
+  for (const std::string& line : finding.before) text += "\n" + line;
   const std::string bug_check = finding.severity == Severity::kBugCheck
                                     ? fmt::format(R"("bugcheckCode":{},"bugcheckParameter":{})",
                                                   finding.bugcheck_code, finding.bugcheck_parameter)
                                     : std::string();
-  const std::string properties =
-      join({field("severity", severity_text(finding.severity)), field("actual", finding.actual),
-            field("expected", finding.expected), field("fix", finding.fix),
-            field("windows", consequence_text(finding)),
-            field("confidence", confidence_text(finding.confidence)), bug_check});
+  const std::string properties = join(
+      {field("severity", severity_text(finding)), field("actual", finding.actual),
+       field("expected", finding.expected), field("fix", finding.fix),
+       field("windows", consequence_text(finding)), field("confidence", confidence_text(finding)),
+       bug_check, finding.because_of.empty() ? "" : field("becauseOf", finding.because_of)});
   const std::string location = join({physical_location(finding, run),
                                      fmt::format(R"("logicalLocations":[{{{},"kind":"function"}}])",
                                                  field("fullyQualifiedName", finding.ddi))});
   return fmt::format(
-      R"({{{},"ruleIndex":{},"level":"{}","message":{{{}}},"locations":[{{{}}}]{}{},"properties":{{{}}}}})",
-      field("ruleId", finding.rule), rule_index, level_name(finding.severity), field("text", text),
-      location, finding.place.stack.empty() ? "" : ",", stack_of(finding), properties);
+      R"({{{},"ruleIndex":{},"level":"{}","message":{{{}}},"locations":[{{{}}}]{}{}{},"properties":{{{}}}}})",
+      field("ruleId", finding.rule), rule_index, level_name(finding), field("text", text), location,
+      finding.place.stack.empty() ? "" : ",", stack_of(finding), suppression_of(finding),
+      properties);
 }
 
 std::string rule_of(const std::string& id) {
   const Rule* rule = find_rule(id);
   if (rule == nullptr) return fmt::format("{{{}}}", field("id", id));
+  std::string effects;
+  for (const std::string& sentence : consequences_of(*rule))
+    effects += (effects.empty() ? "" : " ") + sentence;
   return fmt::format(R"({{{},"shortDescription":{{{}}},"help":{{{}}},"properties":{{{}}}}})",
                      field("id", id), field("text", rule->statement),
-                     field("text", fmt::format("{} When broken: {}. Sources: {}.", rule->statement,
-                                               rule->observed, rule->sources)),
+                     field("text", fmt::format("{} When it is broken: {} Sources: {}.",
+                                               rule->statement, effects, rule->sources)),
                      join({field("level", rule->level), field("who", to_string(rule->who)),
                            rule->our_choice ? std::string(R"("ourChoice":true)") : std::string()}));
 }
@@ -174,10 +170,12 @@ std::string to_sarif(std::span<const Finding> findings, const ReportedRun& run) 
     results += (results.empty() ? "\n   " : ",\n   ") + result_of(finding, index, run);
   }
   std::string notes;
-  for (const std::string& note : run.notes) {
-    notes += fmt::format(R"({}{{"level":"error","message":{{{}}}}})", notes.empty() ? "" : ",",
+  const auto add_note = [&](std::string_view level, const std::string& note) {
+    notes += fmt::format(R"({}{{"level":"{}","message":{{{}}}}})", notes.empty() ? "" : ",", level,
                          field("text", note));
-  }
+  };
+  for (const std::string& note : run.notes) add_note("error", note);
+  for (const std::string& remark : run.remarks) add_note("note", remark);
   return fmt::format(
       R"({{
  "$schema":"https://json.schemastore.org/sarif-2.1.0.json",

@@ -15,7 +15,9 @@ struct ReportedRun {
   std::string command;  // the command line, to repeat it
   bool ended = true;    // false: a hang or a crash cut the run short
   /// Problems without a finding, each a full sentence.
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = {};
+  /// What is no problem and worth knowing, each a full sentence.
+  std::vector<std::string> remarks = {};
 };
 
 /// A SARIF 2.1.0 log with one run. It has the rules that its results name, from the catalogue, and

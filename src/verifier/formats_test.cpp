@@ -28,23 +28,26 @@ std::vector<Finding> samples() {
   placed.rule = "NT-01";
   placed.place = {.image = "gpu driver.sys",
                   .rva = 0x1A2C,
-                  .symbol = "Patch+0x14 (src\\patch unit.cpp:120)",
+                  .symbol = "Patch+0x14",
                   .registers = "rax=0",
                   .stack = {"gpu.sys+0x1a2c Patch+0x14", "gpu.sys+0x10 Main"}};
-  Finding no_line = placed;
-  no_line.place.symbol = "Patch+0x14";
+  Finding consequence = placed;
+  consequence.because_of = "PATCH-31";
   Finding warning = patch;
   warning.rule = "NO-SUCH-RULE";
   warning.severity = Severity::kWarning;
   warning.actual = "Bytes \xFF\xC3\x28 and \x01 from a driver.";
-  return {patch, placed, no_line, warning};
+  Finding waived = patch;
+  waived.waived = "known \"since\" spring";
+  return {patch, placed, consequence, warning, waived};
 }
 
 ReportedRun sample_run() {
   return {.driver = "build/gpu driver.sys",
           .command = "dxgkit verify 'build/gpu driver.sys'",
           .ended = true,
-          .notes = {"Step power failed: it said \"no\"."}};
+          .notes = {"Step power failed: it said \"no\"."},
+          .remarks = {"The waiver of PAGE-05 is unused."}};
 }
 
 /// Runs the script on `text`; the test fails with what it prints.
@@ -74,12 +77,19 @@ TEST(Sarif, SaysWhatTheSchemaWants) {
 TEST(Sarif, NamesRulePlaceAndLevel) {
   const std::string text = to_sarif(samples(), sample_run());
   EXPECT_NE(text.find(R"("ruleId":"PATCH-31","ruleIndex":0,"level":"error")"), std::string::npos);
-  EXPECT_NE(text.find(R"("uri":"src/patch%20unit.cpp"},"region":{"startLine":120})"),
+  EXPECT_NE(text.find(R"("becauseOf":"PATCH-31")"), std::string::npos);
+  EXPECT_NE(text.find(R"("level":"note","message":{"text":"Because of PATCH-31: It returned)"),
             std::string::npos);
   EXPECT_NE(text.find(R"("relativeAddress":6700)"), std::string::npos);
   EXPECT_NE(text.find(R"("level":"warning")"), std::string::npos);
   EXPECT_NE(text.find(R"("fullyQualifiedName":"DxgkDdiPatch","kind":"function")"),
             std::string::npos);
+  EXPECT_NE(text.find(R"("suppressions":[{"kind":"external","status":"accepted",)"
+                      R"("justification":"known \"since\" spring"}])"),
+            std::string::npos);
+  // The help of the rule speaks in sentences, not in the rulebook's short words.
+  EXPECT_NE(text.find("When it is broken: Windows stops with bug check 0x119 "), std::string::npos);
+  EXPECT_EQ(text.find("BC(119"), std::string::npos);
   EXPECT_EQ(text, to_sarif(samples(), sample_run()));
 }
 

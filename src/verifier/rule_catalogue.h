@@ -34,6 +34,7 @@ struct Rule {
   std::string_view no_situation;  // why no situation of the catalogue shows it; else empty
   bool seed;                      // from one of the five pages that the rulebook began with
   bool our_choice;                // no source states a part of it
+  bool documented;                // a page states at least a part of it
 };
 
 struct RuleArea {

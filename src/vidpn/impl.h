@@ -140,9 +140,9 @@ struct Manager::Impl {
 
   /// How handles and infos ended, kept for a while. It tells "used after release" from "never
   /// ours".
-  std::map<uint32_t, const char*> retired_handles;
+  std::map<uint32_t, std::string> retired_handles;
   struct RetiredInfo {
-    const char* how = "";
+    std::string how = {};
     std::unique_ptr<std::byte[]> memory;  // kept, so that the address has no other use yet
   };
   std::map<const void*, RetiredInfo> retired_infos;
@@ -155,8 +155,9 @@ struct Manager::Impl {
   uint32_t new_serial();
   /// The call of this thread, or null.
   CallState* current_call();
-  void retire_handle(uint32_t serial, const char* how);
-  void retire_info(const void* address, const char* how);
+  /// @param how  "released by pfnReleasePathInfo", "gone with its monitor"
+  void retire_handle(uint32_t serial, std::string how);
+  void retire_info(const void* address, std::string how);
   template <typename Mode>
   std::map<uint32_t, ModeSetObject<Mode>>& mode_sets();
   template <typename Mode>

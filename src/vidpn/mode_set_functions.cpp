@@ -181,7 +181,7 @@ Status add(Service& service, ModeSetObject<Mode>& set, uint32_t serial,
                           Confidence::kDocumented);
   }
   set.set.modes.push_back(mode);
-  service.manager.retire_info(address, "added");
+  service.manager.retire_info(address, service.by_this_call("added"));
   return Status::kSuccess;
 }
 

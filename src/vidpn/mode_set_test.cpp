@@ -230,7 +230,7 @@ TEST_F(TargetSets, InfosGoWithTheirSet) {
               "held when it was gone with the release of its mode set.");
   EXPECT_EQ(release(set), kInvalidTargetModeSet);
   expect_last(2, "VIDPN-06", Confidence::kDocumented,
-              "The handle is a target mode set that was released.");
+              "The handle is a target mode set that was released by pfnReleaseTargetModeSet.");
   const SetHandle made = create();
   create_info(made);
   EXPECT_EQ(add(made, mode_of(1)), Status::kSuccess);
@@ -240,7 +240,7 @@ TEST_F(TargetSets, InfosGoWithTheirSet) {
       "a new target mode info of target 512, from pfnCreateNewModeInfo, was still held when "
       "it was gone with the assignment of its mode set.");
   EXPECT_EQ(assign(made), kInvalidTargetModeSet);
-  expect_last(4, "VIDPN-06", Confidence::kDocumented, "that was assigned.");
+  expect_last(4, "VIDPN-06", Confidence::kDocumented, "that was assigned by pfnAssign");
   EXPECT_EQ(driver_.manager.open_objects(), 1U);
 }
 
@@ -305,7 +305,7 @@ TEST_F(TargetSets, HandlesThatEndedAreRememberedForAWhile) {
   }
   EXPECT_EQ(release(first), kInvalidTargetModeSet);
   expect_last(1, "VIDPN-06", Confidence::kDocumented,
-              "The handle is a target mode set that was released.");
+              "The handle is a target mode set that was released by pfnReleaseTargetModeSet.");
   EXPECT_EQ(release(create()), Status::kSuccess);
   EXPECT_EQ(release(first), kInvalidTargetModeSet);
   expect_last(2, "VIDPN-06", Confidence::kDocumented,
@@ -336,7 +336,8 @@ TEST_F(TargetSets, SetsGoToTheirVidPnAndOwner) {
   expect_last(5, "VIDPN-18", Confidence::kDocumented,
               "The mode set was created for target 512, and is assigned to 256.");
   EXPECT_EQ(assign(set), kInvalidTargetModeSet);
-  expect_last(6, "VIDPN-06", Confidence::kDocumented, "released by a failed assignment");
+  expect_last(6, "VIDPN-06", Confidence::kDocumented,
+              "released by pfnAssignTargetModeSet, which failed");
   EXPECT_EQ(assign(create()), Status::kInvalidParameter);
   expect_last(7, "VIDPN-18", Confidence::kDocumented, "The mode set has no mode.");
   SetHandle again = nullptr;

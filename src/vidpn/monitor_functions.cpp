@@ -82,7 +82,7 @@ Status release_set(Service& service, ModeSetHandle handle) {
   if (given) return Status::kSuccess;
   service.drop_infos(Kind::kMonitorSet, serial, "gone with the release of its mode set");
   if (set.stale) manager.monitor_sets.erase(serial);
-  manager.retire_handle(serial, "released");
+  manager.retire_handle(serial, service.by_this_call("released"));
   return Status::kSuccess;
 }
 
@@ -275,7 +275,7 @@ Status add(Service& service, MonitorSlot& slot, uint32_t serial, AbiMode* addres
   if (mode.preference == D3DKMDT_MP_PREFERRED)
     for (MonitorMode& other : modes) other.preference = D3DKMDT_MP_NOTPREFERRED;
   modes.push_back(mode);
-  service.manager.retire_info(address, "added");
+  service.manager.retire_info(address, service.by_this_call("added"));
   return Status::kSuccess;
 }
 

@@ -297,7 +297,8 @@ TEST_F(TwoMonitors, AddedModesJoin) {
   wanted.push_back(mode);
   EXPECT_EQ(driver_.manager.monitor(kTargetB)->modes, wanted);
   EXPECT_EQ(as_status(modes_->pfnReleaseModeInfo(set, info)), kInvalidTargetMode);
-  expect_last(3, "VIDPN-06", Confidence::kDocumented, "The structure was added before.");
+  expect_last(3, "VIDPN-06", Confidence::kDocumented,
+              "The structure was added by pfnAddMode before.");
   // One that is not preferred takes nothing away.
   mode.id = 51;
   mode.signal.active.height = 600;

@@ -530,7 +530,7 @@ TEST_F(Edges, FindingsSayWhatStructureItIs) {
   EXPECT_EQ(said(info, Status::kSuccess),
             "The driver wrote into an acquired path info (1 -> 512).");
   EXPECT_EQ(driver_.findings.count("VIDPN-22"), 1U);
-  EXPECT_EQ(said(info, kInvalidPath), "The structure was released before.");
+  EXPECT_EQ(said(info, kInvalidPath), "The structure was released by pfnReleasePathInfo before.");
   // The driver may write into an info that it created.
   AbiPath* made = nullptr;
   ASSERT_EQ(as_status(paths_->pfnCreateNewPathInfo(topology_, &made)), Status::kSuccess);

@@ -141,10 +141,10 @@ uint32_t Service::resolve(const void* handle, Kind kind) {
   if (live(manager, kind, parts.serial)) return parts.serial;
   const auto retired = manager.retired_handles.find(parts.serial);
   const bool known = parts.serial < manager.next_serial;
-  const char* how = retired != manager.retired_handles.end() ? retired->second
-                    : known                                  ? "given back"
-                                                             : nullptr;
-  if (how == nullptr) {
+  const std::string how = retired != manager.retired_handles.end() ? retired->second
+                          : known                                  ? "given back"
+                                                                   : "";
+  if (how.empty()) {
     return wrong("VIDPN-05", "The handle was never given out.",
                  "Pass the handle as it was received.");
   }
@@ -207,11 +207,18 @@ Info* Service::info(const void* address, Kind owner_kind, uint32_t owner, Status
           "Drop the pointer with the call that gives the structure back.", Confidence::kDocumented);
       return nullptr;
     }
-    *status = refuse(invalid, "VIDPN-05",
-                     address == nullptr ? "The pointer to the structure is NULL."
-                                        : "The structure did not come from this interface.",
-                     "The structure is one that Acquire or CreateNew of the same set gave.",
-                     "Pass that pointer, not a copy of the structure.", Confidence::kDocumented);
+    const bool null = address == nullptr;
+    *status = refuse(
+        invalid, "VIDPN-05",
+        null ? "The pointer to the structure is NULL."
+             : "The structure did not come from this interface.",
+        "The structure is one that Acquire or CreateNew of the same set gave.",
+        null
+            ? "Check the status of the call that should have given it: an empty set, or the end of "
+              "one, is a success without a structure."
+            : "Pass that pointer while the structure is the driver's: not a copy, and not after it "
+              "was given back.",
+        Confidence::kDocumented);
     return nullptr;
   }
   Info& entry = found->second;
@@ -233,6 +240,10 @@ Info* Service::info(const void* address, Kind owner_kind, uint32_t owner, Status
   return &entry;
 }
 
+std::string Service::by_this_call(const char* how) const {
+  return fmt::format("{} by {}", how, where.function);
+}
+
 void Service::end_info(const void* address, const char* how) {
   const auto found = manager.infos.find(address);
   if (found == manager.infos.end()) return;
@@ -248,7 +259,7 @@ void Service::end_info(const void* address, const char* how) {
          .windows = "The kernel's own copy changes.",
          .confidence = Confidence::kInferred});
   }
-  manager.retire_info(address, how);
+  manager.retire_info(address, by_this_call(how));
 }
 
 void Service::drop_infos(Kind owner_kind, uint32_t owner, const char* how) {
@@ -261,7 +272,7 @@ void Service::drop_infos(Kind owner_kind, uint32_t owner, const char* how) {
   for (const auto& [number, address] : mine) {
     const Info& entry = manager.infos.at(address);
     findings.push_back(leak_finding("", describe(manager, entry), entry.given_by, how));
-    manager.retire_info(address, how);
+    manager.retire_info(address, by_this_call(how));
   }
 }
 
@@ -371,18 +382,18 @@ bool end_service(Manager::Impl& manager, const Where& where,
   return fatal;
 }
 
-void Manager::Impl::retire_handle(uint32_t serial, const char* how) {
-  retired_handles[serial] = how;
+void Manager::Impl::retire_handle(uint32_t serial, std::string how) {
+  retired_handles[serial] = std::move(how);
   if (retired_handles.size() > kRetiredMax) retired_handles.erase(retired_handles.begin());
 }
 
-void Manager::Impl::retire_info(const void* address, const char* how) {
+void Manager::Impl::retire_info(const void* address, std::string how) {
   auto node = infos.extract(address);
   if (node.empty()) return;
   Info& info = node.mapped();
   // Reads after this show the pattern; the address is not given out again for a while.
   std::memset(info.memory.get(), 0xDD, info.bytes);
-  retired_infos[address] = {how, std::move(info.memory)};
+  retired_infos[address] = {std::move(how), std::move(info.memory)};
   retired_order.push_back(address);
   if (retired_order.size() > kRetiredMax) {
     retired_infos.erase(retired_order.front());

@@ -74,6 +74,8 @@ class Service {
   /// The live info at `address` that was given out for `owner`. Otherwise null with a finding and
   /// `*status`: `invalid`, or kResourcesNotRelated for an info of another set.
   Info* info(const void* address, Kind owner_kind, uint32_t owner, Status invalid, Status* status);
+  /// "released by pfnReleasePathInfo": how something ended, for a later finding.
+  std::string by_this_call(const char* how) const;
   /// The driver has released the info.
   void end_info(const void* address, const char* how);
   /// A set ends while the driver holds infos of it: one VIDPN-07 each.

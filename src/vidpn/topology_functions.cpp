@@ -136,7 +136,10 @@ NTSTATUS NTAPI acquire_next(Handle handle, const AbiPath* current, const AbiPath
                                 info->created ? "The path info is new, in no topology."
                                               : "The path of this info was removed.",
                                 "The current path is one of the topology.",
-                                "Enumerate with infos from AcquireFirst and AcquireNext.");
+                                info->created
+                                    ? "Enumerate with infos from AcquireFirst and AcquireNext."
+                                    : "Acquire the next path before pfnRemovePath, or begin anew "
+                                      "with AcquireFirst.");
         }
         if (place + 1 == paths.end()) {
           Service::give(out, static_cast<const AbiPath*>(nullptr));
@@ -249,7 +252,7 @@ Status add_new_path(Service& service, VidPnObject& object, uint32_t topology, Ab
     object.source_sets[path.source] = manager.add_assigned_set<SourceMode>(vidpn, path.source, {});
   object.target_sets[path.target] = manager.add_assigned_set<TargetMode>(vidpn, path.target, {});
   object.network.paths.push_back(std::move(path));
-  manager.retire_info(address, "added");
+  manager.retire_info(address, service.by_this_call("added"));
   return Status::kSuccess;
 }
 

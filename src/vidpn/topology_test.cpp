@@ -237,10 +237,12 @@ TEST_F(WideTopology, InfosAreThoseOfThisTopology) {
   expect_finding(before++, "VIDPN-22", Confidence::kInferred,
                  "The driver wrote into an acquired path info (1 -> 256).");
   EXPECT_EQ(release(created), Status::kSuccess);
-  refused(release(created), kInvalidPath, "VIDPN-06", kSure, "The structure was released before.");
+  refused(release(created), kInvalidPath, "VIDPN-06", kSure,
+          "The structure was released by pfnReleasePathInfo before.");
   created = create(good(0, kTargetA, 9));
   EXPECT_EQ(add(created), Status::kSuccess);
-  refused(release(created), kInvalidPath, "VIDPN-06", kSure, "The structure was added before.");
+  refused(release(created), kInvalidPath, "VIDPN-06", kSure,
+          "The structure was added by pfnAddPath before.");
 }
 
 // An info is of the path it came from: not of another one to the same target, nor from the same

@@ -72,7 +72,7 @@ Status release_set(Service& service, const void* vidpn, const void* handle) {
   if (--entry->references > 0) return Status::kSuccess;
   service.drop_infos(T::kKind, set, "gone with the release of its mode set");
   if (entry->state != SetState::kAssigned) service.manager.mode_sets<Mode>().erase(set);
-  service.manager.retire_handle(set, "released");
+  service.manager.retire_handle(set, service.by_this_call("released"));
   return Status::kSuccess;
 }
 
@@ -111,10 +111,11 @@ Status create_set(Service& service, const void* vidpn, uint32_t owner,
 
 /// A created set ends without being assigned.
 template <typename Mode>
-void consume_set(Service& service, uint32_t set, const char* how) {
+void consume_set(Service& service, uint32_t set) {
   service.drop_infos(ModeTraits<Mode>::kKind, set, "gone with the assignment of its mode set");
   service.manager.mode_sets<Mode>().erase(set);
-  service.manager.retire_handle(set, how);
+  service.manager.retire_handle(
+      set, fmt::format("released by {}, which failed", service.where.function));
 }
 
 template <typename Mode>
@@ -149,7 +150,7 @@ Status assign_set(Service& service, const void* vidpn, uint32_t owner, const voi
   // From here on the kernel knows which objects to release, and releases them.
   if (entry->owner != owner) {
     const uint32_t made_for = entry->owner;
-    consume_set<Mode>(service, set, "released by a failed assignment");
+    consume_set<Mode>(service, set);
     return service.refuse(kResourcesNotRelated, "VIDPN-18",
                           fmt::format("The mode set was created for {} {}, and is assigned to {}.",
                                       T::kOwner, made_for, owner),
@@ -157,7 +158,7 @@ Status assign_set(Service& service, const void* vidpn, uint32_t owner, const voi
                           Confidence::kDocumented);
   }
   if (entry->set.modes.empty()) {
-    consume_set<Mode>(service, set, "released by a failed assignment");
+    consume_set<Mode>(service, set);
     return service.refuse(Status::kInvalidParameter, "VIDPN-18", "The mode set has no mode.",
                           "An assigned mode set has at least one mode.",
                           "Add a mode first; fail the DDI when there is none that works.",
@@ -174,7 +175,7 @@ Status assign_set(Service& service, const void* vidpn, uint32_t owner, const voi
     const Mode* kept = find_same(entry->set, *pinned);
     if (kept == nullptr) {
       const std::string lost = T::text(*pinned);
-      consume_set<Mode>(service, set, "released by a failed assignment");
+      consume_set<Mode>(service, set);
       return service.refuse(
           kPinnedModeMustRemain, "VIDPN-15",
           fmt::format("{} {} has {} pinned, which the new set lacks.", T::kOwner, owner, lost),
@@ -186,7 +187,7 @@ Status assign_set(Service& service, const void* vidpn, uint32_t owner, const voi
   service.drop_infos(T::kKind, set, "gone with the assignment of its mode set");
   entry->state = SetState::kAssigned;
   entry->references = 0;
-  manager.retire_handle(set, "assigned");
+  manager.retire_handle(set, service.by_this_call("assigned"));
   assigned[owner] = set;
   if (old_entry.references > 0) {
     old_entry.state = SetState::kReplaced;

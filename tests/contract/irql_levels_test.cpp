@@ -332,11 +332,11 @@ struct Protected {
   const void* device = nullptr;
   static void NTAPI routine(void* device, void* context, NTSTATUS status) {
     auto& me = *static_cast<Protected*>(context);
-    ++me.calls;
     me.status = status;
     me.device = device;
     me.irql = nt::CallFrame::current().irql();
     if (me.body) me.body();
+    ++me.calls;  // last: who sees it finds all that the body did
   }
   NTSTATUS ask(Stack& stack, ULONG attributes) {
     const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();

@@ -474,6 +474,10 @@ TEST_F(VaSecondSpaceTest, AProcessThatEndsAsTheAdapterIsResetLeavesNoTables) {
         static_cast<void>(end.finished());
       }
       stack.drive();
+      for (int i = 0; i < 100 && stack.statistics().adapter_resets == 0; ++i) {
+        runtime::Runtime::current().sleep_for(10 * runtime::kMicrosecond);
+        stack.drive();
+      }
       EXPECT_EQ(stack.statistics().adapter_resets, 1U);
       EXPECT_EQ(rooms_of(stack), rooms);
       EXPECT_EQ(stack.rules(), std::vector<std::string>{});

@@ -374,6 +374,34 @@ TEST_F(VaTableEvictionTest, AListThatTablesOutgrowPutsItsDeviceInError) {
   });
 }
 
+// The list with what is to come does not fit beside the tables, and the list as queued work knows
+// it does: the tables that were found for the first must not be in the way of the second.
+TEST_F(VaTableEvictionTest, WorkRunsBesideAListThatDoesNotFitYet) {
+  DXGKIT_COVERS("RES-03", "VA-29");
+  everywhere([](GpuVaStack& stack) {
+    Sparse one(stack, "one");
+    VaClient other(stack, "other");
+    std::vector<D3DKMT_HANDLE> pages;
+    for (NTSTATUS status = 0; status >= 0 && pages.size() < kSegmentPages; stack.drive()) {
+      pages.push_back(one.client.make_allocation(kPage, kMemorySet));
+      status = one.client.make_resident({pages.back()});
+    }
+    const D3DKMT_HANDLE refused = pages.back();
+    ASSERT_NO_FATAL_FAILURE(crowd_out(stack, other));
+    ASSERT_EQ(one.client.submit(one.client.context, one.at(2), Sparse::kReads * 24), 0);
+    stack.settle();
+    // The queued work needs the first page, which makes room for the last only then.
+    EXPECT_EQ(one.client.evict({pages.front()}), 0);
+    EXPECT_EQ(one.client.make_resident({refused}), kPendingStatus);
+    stack.drive();
+    EXPECT_EQ(stack.gpu.reads().size(), 1 + Sparse::kReads);
+    EXPECT_TRUE(one.client.in_memory(refused));
+    EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // A process ends, power goes, and entries want to be invalidated first: nothing is left over.
 TEST_F(VaTableEvictionTest, WhileTheyAreAway) {
   DXGKIT_COVERS("PAGE-02", "PAGE-39");

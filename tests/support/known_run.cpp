@@ -20,9 +20,9 @@
 namespace dxgkit::testing {
 namespace {
 
-/// Where Linux puts programs, libraries, heaps and stacks. No address of a simulated machine or GPU
-/// that tests use is there.
-constexpr uint64_t kHostLowest = 0x5000'0000'0000, kHostHighest = 0x7FFF'FFFF'FFFF;
+/// Where map_fixed and Linux put programs, libraries, heaps and stacks. No address of a simulated
+/// machine or GPU that tests use is there.
+constexpr uint64_t kHostLowest = 0x2000'0000'0000, kHostHighest = 0x7FFF'FFFF'FFFF;
 
 /// `text` with "(address)" for every number that can be an address of this process, and "(offset)"
 /// for those in a driver's image, which the compiler chooses.

@@ -605,6 +605,7 @@ NTSTATUS ScriptedMiniport::default_start_device(DXGK_START_INFO*, DXGKRNL_INTERF
                                                 ULONG* sources, ULONG* children) {
   *sources = config.video_present_sources;
   *children = config.children;
+  forget_outstanding();  // the device begins anew
   return status_of(Status::kSuccess);
 }
 

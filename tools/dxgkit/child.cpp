@@ -60,7 +60,9 @@ bool stop_child(pid_t child, int line, Said* said) {
 
 }  // namespace
 
-ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_ms) {
+ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_ms,
+                      ChildInterrupts interrupts) {
+  const bool ends_by_itself = interrupts == ChildInterrupts::kReachIt;
   int line[2];
   if (pipe(line) != 0) return {ChildEnd::Kind::kNotStarted, errno};
   std::fflush(nullptr);  // otherwise the child would print buffered text again
@@ -72,7 +74,11 @@ ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_m
     return {ChildEnd::Kind::kNotStarted, errno};
   }
   if (child == 0) {
-    runtime::leave_interrupts_to_parent(parent);
+    if (ends_by_itself) {
+      runtime::share_interrupts_with_parent(parent);
+    } else {
+      runtime::leave_interrupts_to_parent(parent);
+    }
     close(line[0]);
     // If the parent has ended, the child ends at its next beat, by SIGPIPE.
     Heartbeat heartbeat(line[1]);
@@ -85,10 +91,11 @@ ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_m
   bool hung = false, stopped = false;
   Said said;
   while (!said.over) {
-    pollfd waiting[2] = {
-        {.fd = line[0], .events = POLLIN, .revents = 0},
-        {.fd = said.finishing ? -1 : runtime::interrupt_fd(), .events = POLLIN, .revents = 0}};
-    const int ready = poll(waiting, 2, patience_ms);
+    pollfd waiting[2] = {{.fd = line[0], .events = POLLIN, .revents = 0},
+                         {.fd = said.finishing || ends_by_itself ? -1 : runtime::interrupt_fd(),
+                          .events = POLLIN,
+                          .revents = 0}};
+    const int ready = poll(waiting, 2, said.finishing ? -1 : patience_ms);
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) {
       hung = true;

@@ -31,10 +31,18 @@ struct ChildEnd {
   int code = 0;
 };
 
+/// What an interrupt (runtime/interrupt.h) means to a child.
+enum class ChildInterrupts {
+  kEndIt,    // its parent ends it
+  kReachIt,  // it ends its work by itself, and its outputs tell how far it got
+};
+
 /// Runs `body` in a forked child that shares stdout and stderr, and waits for it. The body's value
 /// is 0..255, and kExitNotWritten if its stdout could not be written. Call it with one thread only.
 /// Buffered output is not printed twice.
-/// @param patience_ms  longest time between two beats, and from the last beat to the end; > 0.
-ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_ms);
+/// @param patience_ms  longest time between two beats; > 0. Once the child writes its outputs it
+///                     takes the time that it needs.
+ChildEnd run_in_child(const std::function<int(Heartbeat&)>& body, int patience_ms,
+                      ChildInterrupts interrupts = ChildInterrupts::kEndIt);
 
 }  // namespace dxgkit::tool

@@ -152,6 +152,8 @@ class ClientDevice {
   /// Blocks until `fence` has reached `value`.
   ClientResult<void> wait(D3DKMT_HANDLE fence, uint64_t value);
   ClientResult<void> wait_idle();
+  /// Why calls answer STATUS_DEVICE_REMOVED: a clause. Empty while the device works.
+  std::string why_lost() const;
   ClientResult<void> close();
 
  private:

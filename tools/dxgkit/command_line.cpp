@@ -93,4 +93,62 @@ void add_reports(CLI::App* command, Reports& reports, const char* json, const ch
   add("--junit", reports.junit, junit);
 }
 
+void add_waivers(CLI::App* command, WaiverChoice& waivers) {
+  const auto add_all = [](auto add) {
+    return CLI::callback_t([add](const CLI::results_t& texts) {
+      for (const std::string& text : texts) add(text);
+      return true;
+    });
+  };
+  command
+      ->add_option(
+          "--waive", add_all([&waivers](const std::string& text) {
+            if (const auto added = waivers.list.add(text); !added)
+              throw CLI::ValidationError("--waive", added.error());
+            waivers.options += " --waive " + shell_quoted(text);
+          }),
+          "this rule is broken on purpose: its findings are listed with the reason, and do "
+          "not count; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("RULE=REASON");
+  command
+      ->add_option("--waivers", add_all([&waivers](const std::string& path) {
+                     const auto text = read_file(path);
+                     if (!text.has_value()) throw CLI::ValidationError("--waivers", text.error());
+                     if (const auto added = waivers.list.add_file(*text); !added)
+                       throw CLI::ValidationError("--waivers", path + ": " + added.error());
+                     waivers.options += " --waivers " + shell_quoted(path);
+                   }),
+                   "a file of them, kept with the driver: a line RULE = REASON each; # begins a "
+                   "comment")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("FILE");
+}
+
+void add_machine(CLI::App* command, MachineOptions& machine, const char* memory_help) {
+  const auto read = [](auto parse, auto store) {
+    return CLI::callback_t([=](const CLI::results_t& texts) {
+      const auto value = parse(texts.back());
+      if (!value.has_value()) throw CLI::ValidationError(value.error());
+      store(*value);
+      return true;
+    });
+  };
+  command
+      ->add_option("--memory",
+                   read(parse_memory, [&machine](uint64_t bytes) { machine.memory_bytes = bytes; }),
+                   memory_help)
+      ->expected(1)
+      ->type_name("BYTES");
+  command
+      ->add_option(
+          "--processors",
+          read(parse_processors, [&machine](uint32_t number) { machine.processors = number; }),
+          "that the driver sees (1)")
+      ->expected(1)
+      ->type_name("N");
+}
+
 }  // namespace dxgkit::tool

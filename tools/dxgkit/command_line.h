@@ -28,4 +28,10 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error);
 void add_reports(CLI::App* command, Reports& reports, const char* json, const char* sarif = nullptr,
                  const char* junit = nullptr);
 
+/// Adds --waive and --waivers: rules that are broken on purpose.
+void add_waivers(CLI::App* command, WaiverChoice& waivers);
+
+/// Adds --memory and --processors. `memory_help` says how much there is without the option.
+void add_machine(CLI::App* command, MachineOptions& machine, const char* memory_help);
+
 }  // namespace dxgkit::tool

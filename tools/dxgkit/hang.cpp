@@ -17,7 +17,7 @@ std::string engine(uint32_t node) {
   return node == SGPU_NODE_COPY ? "copy" : fmt::format("node {}", node);
 }
 
-bool lost_its_device(const JobResult& job) { return job.error.ends_with("STATUS_DEVICE_REMOVED"); }
+bool lost_its_device(const JobResult& job) { return job.error.contains("STATUS_DEVICE_REMOVED"); }
 
 bool is_recovery(const dxgk::TimeoutReport& report) {
   return report.code == 0x141 || report.code == 0x117;

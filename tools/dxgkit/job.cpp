@@ -56,6 +56,7 @@ class ProcessJob {
   ClientResult<void> run();
 
  private:
+  ClientResult<void> run_all();
   struct TileWork {
     const Tile* tile = nullptr;
     size_t number = 0;  // in the plan
@@ -294,6 +295,14 @@ ClientResult<void> ProcessJob::run_passes(Objects& objects) {
 }
 
 ClientResult<void> ProcessJob::run() {
+  ClientResult<void> done = run_all();
+  if (done.has_value()) return done;
+  if (const std::string why = device_.why_lost(); !why.empty())
+    done.error().text += fmt::format(" ({})", why);
+  return done;
+}
+
+ClientResult<void> ProcessJob::run_all() {
   for (size_t i = whole_ ? 0 : process_; i < plan_.tiles.size(); i += whole_ ? 1 : kProcesses) {
     TileWork work;
     work.tile = &plan_.tiles[i];

@@ -23,5 +23,9 @@ inline constexpr int64_t kBusyMachineTdrDelayNs = 10'000'000'000;
 /// imports in the trace. The error is one sentence that begins with the path.
 std::expected<nt::KernelConfig, std::string> read_kernel_config(
     const std::optional<std::string>& registry_path, bool special_pool, bool trace_imports);
+/// The same with the text of a registry file, or none. `path` begins the error.
+std::expected<nt::KernelConfig, std::string> kernel_config_of(
+    const std::optional<std::string>& registry_text, const std::string& path, bool special_pool,
+    bool trace_imports);
 
 }  // namespace dxgkit::tool

@@ -13,13 +13,16 @@
 #include <iterator>
 #include <span>
 
+#include "base/failed_check.h"
 #include "devices/plugin/plugin.h"
 #include "nt/kernel.h"
+#include "tools/dxgkit/finding_json.h"
 
 namespace dxgkit::tool {
 namespace {
 
 constexpr size_t kNotes = 64;
+constexpr size_t kKeptBytes = size_t{256} << 10;  // touched pages alone cost memory
 constexpr int kFramesMost = 24;
 constexpr size_t kFramesInKey = 3;
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM};
@@ -38,9 +41,13 @@ struct Note {
   char ddi[64] = {};                            // the call that was running; "": none
   char import[64] = {};
   CodePlace driver = {};
-  char plugin[512] = {};  // not empty: code of a device plug-in stopped, and this says so
+  char driver_path[512] = {};  // of the file with that code
+  char plugin[512] = {};       // not empty: code of a device plug-in stopped, and this says so
+  char check[256] = {};        // not empty: this check of ours failed
   int frame_count = 0;
   CodePlace frames[kFramesMost] = {};
+  std::atomic<size_t> kept_bytes{0};
+  char kept[kKeptBytes];  // lines of JSON
 
   /// " in DxgkDdiPatch, which had called RtlCopyMemory, at softgpu.sys+0x1234".
   std::string doing() const;
@@ -51,6 +58,14 @@ struct Note {
 struct LastWords::Board {
   std::atomic<uint32_t> taken{0};
   Note notes[kNotes];
+
+  const Note* find(uint64_t index) const {
+    const Note* found = nullptr;
+    for (const Note& note : notes) {
+      if (note.index.load() == index && (found == nullptr || note.signal != 0)) found = &note;
+    }
+    return found;
+  }
 };
 
 namespace {
@@ -71,11 +86,13 @@ void write_note(int signal, const void* context) {
   if (signal != SIGALRM && plugin::crashed_in_plugin(context, &crash))
     plugin::crash_text(crash, signal, note.plugin, sizeof note.plugin);
   note.signal = signal;
+  if (signal == SIGABRT) copy_name(failed_check(), note.check);
   const nt::StoppedCall stopped = nt::stopped_call(context);
   note.driver.offset = stopped.rva;
   copy_name(stopped.ddi, note.ddi);
   copy_name(stopped.import, note.import);
   copy_name(stopped.image, note.driver.image);
+  copy_name(stopped.path, note.driver_path);
   void* addresses[kFramesMost];
   const int count = backtrace(addresses, kFramesMost);
   // The first frames are this function, the handler, and the frames that the kernel puts below it.
@@ -115,7 +132,7 @@ LastWords::LastWords() {
 
 LastWords::~LastWords() = default;
 
-void LastWords::listen(uint64_t index, uint32_t seconds) {
+void LastWords::listen(uint64_t index, uint32_t seconds) const {
   if (note_of_process == nullptr) {
     note_of_process = &board_->notes[board_->taken.fetch_add(1) % kNotes];
     static char stack[64 << 10];
@@ -132,9 +149,39 @@ void LastWords::listen(uint64_t index, uint32_t seconds) {
   note.seconds = seconds;
   note.last_call.store(nullptr);
   nt::g_call_note = &note.last_call;
-  note.ddi[0] = note.import[0] = note.driver.image[0] = note.plugin[0] = 0;
+  note.ddi[0] = note.import[0] = note.driver.image[0] = note.driver_path[0] = note.plugin[0] = 0;
+  note.check[0] = 0;
+  std::memset(note.kept, 0, std::min(note.kept_bytes.load(), sizeof note.kept));
+  note.kept_bytes.store(0);
   note.index.store(index);
   alarm(seconds);
+}
+
+void LastWords::keep(const Problem& problem) {
+  if (note_of_process == nullptr) return;
+  Note& note = *note_of_process;
+  const std::string line =
+      line_of({{"key", problem.key}, {"finding", to_message(problem.finding)}}) + '\n';
+  // Threads write side by side. A line that is not complete when the process ends does not count.
+  const size_t at = note.kept_bytes.fetch_add(line.size());
+  if (at <= sizeof note.kept && line.size() <= sizeof note.kept - at)
+    std::memcpy(note.kept + at, line.data(), line.size());
+}
+
+std::vector<Problem> LastWords::kept(uint64_t index) const {
+  std::vector<Problem> problems;
+  const Note* const note = board_->find(index);
+  if (note == nullptr) return problems;
+  std::string_view text(note->kept, std::min(note->kept_bytes.load(), sizeof note->kept));
+  for (size_t end = 0; (end = text.find('\n')) != std::string_view::npos;
+       text.remove_prefix(end + 1)) {
+    const auto line = nlohmann::json::parse(text.substr(0, end), nullptr, false);
+    if (!line.is_object() || !line.contains("finding")) continue;
+    const auto key = line.find("key");
+    problems.push_back({.key = key != line.end() && key->is_string() ? key->get<std::string>() : "",
+                        .finding = finding_of(line["finding"])});
+  }
+  return problems;
 }
 
 std::string Note::doing() const {
@@ -149,16 +196,14 @@ std::string Note::doing() const {
 }
 
 Problem LastWords::of(uint64_t index, std::string_view what, std::string_view how) const {
-  const Note* found = nullptr;
-  for (const Note& note : board_->notes) {
-    if (note.index.load() == index && (found == nullptr || note.signal != 0)) found = &note;
-  }
+  const Note* const found = board_->find(index);
   Problem problem;
   verifier::Finding& finding = problem.finding;
   finding.severity = verifier::Severity::kBugCheck;
   finding.confidence = verifier::Confidence::kInferred;
   finding.expected =
-      "Every DDI returns, and a fault of the driver becomes a finding with its place.";
+      "Every DDI returns, what was submitted is reported complete, and a fault of the driver "
+      "becomes a finding with its place.";
   if (found == nullptr || found->signal == 0) {
     problem.key = std::string(how);
     finding.rule = "NT-01";
@@ -171,6 +216,8 @@ Problem LastWords::of(uint64_t index, std::string_view what, std::string_view ho
   finding.ddi = found->ddi;
   finding.place.image = found->driver.image;
   finding.place.rva = found->driver.offset;
+  finding.place.path = found->driver_path;
+  finding.place.after_call = found->import[0] != 0;
   for (int i = 0; i < found->frame_count; ++i) {
     const CodePlace& frame = found->frames[i];
     finding.place.stack.push_back(
@@ -182,6 +229,16 @@ Problem LastWords::of(uint64_t index, std::string_view what, std::string_view ho
     finding.bugcheck_code = 0x133;
     finding.actual =
         fmt::format("{} took longer than {} s{}.", what, found->seconds, found->doing());
+    return problem;
+  }
+  if (found->check[0] != 0) {
+    problem.key = fmt::format("kernel: {}", found->check);
+    finding.rule = "NT-37";
+    finding.severity = verifier::Severity::kViolation;
+    finding.actual = fmt::format("{} ended its process: {}{}.", what, found->check, found->doing());
+    finding.expected = "Whatever drivers and processes do, dxgkit goes on and tells of it.";
+    finding.why = "It is a mistake of dxgkit, unless the driver wrote over memory of others.";
+    finding.windows = "Nothing: Windows is not involved.";
     return problem;
   }
   problem.key = fmt::format("signal {}", found->signal);

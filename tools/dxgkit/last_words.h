@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tools/dxgkit/shared.h"
 #include "verifier/findings.h"
@@ -30,8 +31,14 @@ class LastWords {
   /// signal or an abort comes that nobody handles, or if `seconds` pass without another call of
   /// this function; 0: however long it takes. Call it before any nt::Kernel is made: the kernel
   /// then handles faults of a driver.
-  void listen(uint64_t index, uint32_t seconds);
-  /// In the parent: turns the note into a problem (NT-01, NT-20). `what` begins its text and ran in
+  void listen(uint64_t index, uint32_t seconds) const;
+  /// In the child, any thread: keeps the problem beside the note for the index of listen(), as far
+  /// as there is room.
+  static void keep(const Problem& problem);
+  /// In the parent: what was kept for that index, in order.
+  std::vector<Problem> kept(uint64_t index) const;
+  /// In the parent: turns the note into a problem (NT-01, NT-20; NT-37 if a check of ours failed).
+  /// `what` begins its text and ran in
   /// the process: "A run", "Step reset". `how` says how the process ended ("it ended by signal 9")
   /// if it left no note but the name of the last call. The place of the finding is the driver's
   /// code that ran last, if it is known.

@@ -20,6 +20,7 @@
 
 namespace {
 
+using dxgkit::tool::add_machine;
 using dxgkit::tool::add_reports;
 using dxgkit::tool::EvictBenchOptions;
 using dxgkit::tool::Reports;
@@ -104,6 +105,7 @@ void add_run(CLI::App& app, RunOptions& options) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("DEVICE");
+  add_machine(run, options.machine, "memory of the machine, like 1G (what the job needs)");
   run->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
   run->add_flag("--special-pool", options.special_pool,
                 "put every pool block at the end of a page: overruns fault where they happen");
@@ -135,6 +137,9 @@ void add_run(CLI::App& app, RunOptions& options) {
   run->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   run->add_option("--report", options.report, "write the report page (HTML)");
   run->add_option("--output", options.output, "write the resulting picture (PNG)");
+  dxgkit::tool::add_waivers(run, options.waivers);
+  run->add_flag("--in-process", options.in_process,
+                "run the driver in this process, for a debugger");
   add_reports(run, options.reports, "the summary as JSON");
 }
 
@@ -150,11 +155,15 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
       ->add_option(
           "--device",
           reader(dxgkit::tool::parse_device,
-                 [&options](const dxgkit::tool::DeviceChoice& device) { options.device = device; }),
+                 [&options](const dxgkit::tool::DeviceChoice& device) {
+                   options.device = device;
+                   options.device_given = true;
+                 }),
           "what the driver finds, as `dxgkit devices` lists it: NAME[,OPTION=VALUE...], or a "
           "plug-in, FILE.so (softgpu)")
       ->expected(1)
       ->type_name("DEVICE");
+  add_machine(verify, options.machine, "memory of the machine, like 1G (512M)");
   verify->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
   verify->add_flag("--special-pool", options.special_pool,
                    "put every pool block at the end of a page: overruns fault where they happen");
@@ -180,15 +189,17 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
   verify->add_flag("--until-finding", options.until_finding,
                    "leave out the steps behind the first one that finds a mistake");
   CLI::Option* list = verify->add_flag("--list-steps", options.list_steps, "name the steps");
+  dxgkit::tool::add_waivers(verify, options.waivers);
   add_reports(verify, options.reports, "the report as JSON", "the findings as SARIF 2.1.0",
               "the steps as JUnit XML");
   CLI::Option* trace =
       verify->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   verify
-      ->add_option("--ddi-timeout", options.ddi_timeout_s,
-                   "seconds without progress after which the driver counts as hung")
-      ->check(CLI::Range(1U, 3600U))
-      ->capture_default_str();
+      ->add_option(
+          "--ddi-timeout", options.ddi_timeout_s,
+          "seconds without progress after which the driver counts as hung (20, and with real "
+          "threads three times TdrDelay more, so that a timeout is told first)")
+      ->check(CLI::Range(1U, 3600U));
   CLI::Option* in_process = verify->add_flag("--in-process", options.in_process,
                                              "run the driver in this process, for a debugger");
   CLI::Option* mutate = verify->add_flag(

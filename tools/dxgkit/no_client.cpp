@@ -1,11 +1,8 @@
 #include "tools/dxgkit/no_client.h"
 
-#include <d3dkmthk.h>
 #include <fmt/format.h>
 
 #include "dxgk/displays.h"
-#include "miniports/softgpu/softgpu_umd.h"
-#include "thunks/client.h"
 #include "tools/dxgkit/seeds.h"
 
 namespace dxgkit::tool {
@@ -21,26 +18,11 @@ std::string status_text(Status status) {
 
 }  // namespace
 
-SoftGpuTraits softgpu_traits(dxgk::System& system, dxgk::Luid adapter) {
-  dxgk::Process& process = system.create_process("probe");
-  SgpuUmdAdapterInfo info{};
-  {
-    const thunks::ClientScope scope(system, process);
-    D3DKMT_OPENADAPTERFROMLUID open{};
-    open.AdapterLuid.LowPart = adapter.low;
-    open.AdapterLuid.HighPart = adapter.high;
-    if (is_success(from_ntstatus(D3DKMTOpenAdapterFromLuid(&open)))) {
-      D3DKMT_QUERYADAPTERINFO query{};
-      query.hAdapter = open.hAdapter;
-      query.Type = KMTQAITYPE_UMDRIVERPRIVATE;
-      query.pPrivateDriverData = &info;
-      query.PrivateDriverDataSize = sizeof(info);
-      if (!is_success(from_ntstatus(D3DKMTQueryAdapterInfo(&query)))) info = {};
-    }
-  }
-  system.end_process(process);
-  if (info.magic != SGPU_UMD_ADAPTER_MAGIC) return {};
-  return {.speaks = true, .gpu_addresses = (info.flags & SGPU_UMD_ADAPTER_GPU_VA) != 0};
+std::string no_work_line(const std::string& driver) {
+  return fmt::format(
+      "{0}: only its user mode knows its commands, so it got no work here; `dxgkit verify {0} "
+      "--client PLUGIN.so` gives it some, and `dxgkit new-client FOLDER` writes a plug-in",
+      driver);
 }
 
 NoClientOutcome run_without_client(runtime::Runtime& runtime, dxgk::System& system,

@@ -7,15 +7,9 @@
 #include "dxgk/system.h"
 #include "runtime/runtime.h"
 #include "tools/dxgkit/picture.h"
+#include "tools/dxgkit/softgpu_traits.h"
 
 namespace dxgkit::tool {
-
-/// The answer of an adapter to the private language of the main job's client.
-struct SoftGpuTraits {
-  bool speaks = false;         // it understands the language
-  bool gpu_addresses = false;  // commands hold GPU virtual addresses
-};
-SoftGpuTraits softgpu_traits(dxgk::System& system, dxgk::Luid adapter);
 
 struct NoClientOutcome {
   std::string error;              // empty, or the problem in a sentence without a full stop
@@ -23,6 +17,9 @@ struct NoClientOutcome {
   bool compared = false;          // it showed a picture, which was compared
   std::optional<Picture> screen;  // the first source that shows a picture
 };
+
+/// The line of bad input for a driver that got no work.
+std::string no_work_line(const std::string& driver);
 
 /// Lets the adapter run for a while. If it is display-only and shows a picture, presents a drawn
 /// picture there and compares. Inside the runtime of `system`.

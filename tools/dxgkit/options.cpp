@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdio>
 
+#include "base/arithmetic.h"
 #include "base/spelling.h"
 #include "devices/catalog/catalog.h"
 #include "devices/plugin/plugin.h"
@@ -37,6 +38,12 @@ int not_written(const std::string& text) {
   return kExitNotWritten;
 }
 
+std::string shell_quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 std::FILE* Reports::text_stream() const {
   return json == kToStdout || sarif == kToStdout || junit == kToStdout ? stderr : stdout;
 }
@@ -61,6 +68,30 @@ std::expected<uint64_t, std::string> parse_bytes(std::string_view text) {
     return *bytes;
   return std::unexpected(
       fmt::format("'{}' is not a number of bytes (like 67108864, 64M or 1GiB)", text));
+}
+
+std::string MachineOptions::as_options() const {
+  std::string text;
+  if (memory_bytes.has_value()) text += fmt::format(" --memory {}", *memory_bytes);
+  if (processors != 1) text += fmt::format(" --processors {}", processors);
+  return text;
+}
+
+std::expected<uint64_t, std::string> parse_memory(std::string_view text) {
+  const std::expected<uint64_t, std::string> bytes = parse_bytes(text);
+  if (!bytes.has_value()) return bytes;
+  if (*bytes < kMemoryBytesLeast || *bytes > kMemoryBytesMost)
+    return std::unexpected(
+        fmt::format("'{}' is no memory that a machine here can have: 16M to 60G", text));
+  return align_up(*bytes, kPageBytes);
+}
+
+std::expected<uint32_t, std::string> parse_processors(std::string_view text) {
+  const std::optional<uint64_t> number = parse_number(text);
+  if (!number.has_value() || *number < 1 || *number > kProcessorsMost)
+    return std::unexpected(
+        fmt::format("'{}' is no number of processors: 1 to {}", text, kProcessorsMost));
+  return static_cast<uint32_t>(*number);
 }
 
 DeviceChoice default_device() { return *devices::catalog().parse(kDefaultDevice); }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bus/device.h"
+#include "verifier/waivers.h"
 
 namespace dxgkit::tool {
 
@@ -39,6 +40,15 @@ struct Reports {
 };
 /// The same for other outputs: nothing, or paths.
 int check_outputs(std::initializer_list<const std::optional<std::string>*> paths);
+
+/// Rules that the driver breaks on purpose.
+struct WaiverChoice {
+  verifier::Waivers list;
+  std::string options;  // as given: " --waive 'PAGE-05=no fills'"
+};
+
+/// One word for a shell.
+std::string shell_quoted(const std::string& text);
 
 enum class Mode { kOs, kSim };
 
@@ -77,16 +87,37 @@ struct SwitchChoice {
 /// The drivers behind the name "softgpu".
 DeviceChoice default_device();
 
+/// The machine around the devices.
+struct MachineOptions {
+  std::optional<uint64_t> memory_bytes;  // else as the command likes it
+  uint32_t processors = 1;               // that the driver sees
+
+  /// As options of the tool: " --memory 1073741824 --processors 4"; empty without them.
+  std::string as_options() const;
+};
+inline constexpr uint64_t kMemoryBytesLeast = uint64_t{16} << 20;
+/// All that lies between the first address of memory and the last that devices are told of.
+inline constexpr uint64_t kMemoryBytesMost = uint64_t{60} << 30;
+/// One group of them.
+inline constexpr uint32_t kProcessorsMost = 64;
+/// "512M": 16M to 60G.
+std::expected<uint64_t, std::string> parse_memory(std::string_view text);
+/// 1 to 64.
+std::expected<uint32_t, std::string> parse_processors(std::string_view text);
+
 struct VerifyOptions {
   std::string driver;
   DeviceChoice device = default_device();
+  bool device_given = false;  // else the driver's hardware ids may choose another one
   std::optional<std::string> registry, client;
+  MachineOptions machine;
   Mode mode = Mode::kOs;
   uint64_t seed = 1;
   Reports reports;
   std::optional<std::string> trace;
   std::vector<std::string> only;  // names of steps; empty: all
-  uint32_t ddi_timeout_s = 20;
+  /// 0: long enough for whatever the kernel itself waits for.
+  uint32_t ddi_timeout_s = 0;
   bool special_pool = false, trace_imports = false;
   bool list_steps = false, in_process = false;
   bool until_finding = false;      // steps behind the first one with a finding are left out
@@ -97,6 +128,7 @@ struct VerifyOptions {
   std::string situation;           // only of those whose names begin so
   uint32_t mutate_calls = 4;       // of each callback and routine, from the first on
   uint32_t jobs = 0;               // 0: as many as there are processors
+  WaiverChoice waivers;
 };
 
 struct EvictBenchOptions {
@@ -139,8 +171,10 @@ struct RunOptions {
   std::optional<SwitchChoice> verifier;
   // PNG of the picture on the screen; or a folder, for all pictures.
   std::optional<std::string> scanout;
-  bool special_pool = false, trace_imports = false;
+  bool special_pool = false, trace_imports = false, in_process = false;
+  MachineOptions machine = {};
   Reports reports;
+  WaiverChoice waivers;
 };
 
 /// "64M", "1GiB", "4096": bytes with an optional binary suffix. The error is one sentence.

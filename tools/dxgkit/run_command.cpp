@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -9,16 +10,22 @@
 #include "base/arithmetic.h"
 #include "base/spelling.h"
 #include "runtime/interrupt.h"
+#include "tools/dxgkit/child.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/hang.h"
+#include "tools/dxgkit/hardware_ids.h"
 #include "tools/dxgkit/kernel_config.h"
+#include "tools/dxgkit/last_words.h"
+#include "tools/dxgkit/no_client.h"
 #include "tools/dxgkit/report.h"
 #include "tools/dxgkit/screen.h"
 #include "tools/dxgkit/seeds.h"
 #include "tools/dxgkit/session.h"
+#include "tools/dxgkit/start_story.h"
 #include "tools/dxgkit/summary.h"
+#include "tools/dxgkit/waivers.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -26,6 +33,8 @@ namespace {
 /// More than any surface test needs; sparse, so it costs nothing until used.
 constexpr uint64_t kVramBytesMax = uint64_t{32} << 30;
 constexpr size_t kFindingsPrintedMax = 20;
+/// A run without a tile for so long is lost. The kernel ends a DDI that hangs long before.
+constexpr int kPatienceMs = 120'000;
 
 constexpr uint64_t kLargePageBytes = uint64_t{64} << 10;  // of softgpu
 
@@ -74,9 +83,7 @@ void print_findings(const std::vector<verifier::Finding>& findings) {
 }
 
 bool any_violation(const std::vector<verifier::Finding>& findings) {
-  return std::ranges::any_of(findings, [](const verifier::Finding& f) {
-    return f.severity != verifier::Severity::kWarning;
-  });
+  return std::ranges::any_of(findings, verifier::is_mistake);
 }
 
 /// The progress line: rewritten in place on a terminal, otherwise a line each second.
@@ -130,7 +137,7 @@ bool power_went_well(const SessionOutcome& outcome) {
 /// Clients of an adapter that the plan removed got an error; their last call says so.
 bool ended_by_removal(const SessionOutcome& outcome) {
   return outcome.removed && outcome.kind == SessionOutcome::Kind::kJobFailed &&
-         outcome.message.ends_with("STATUS_DEVICE_REMOVED");
+         outcome.message.contains("STATUS_DEVICE_REMOVED");
 }
 
 /// 0, or the exit code if an output cannot be written.
@@ -200,30 +207,157 @@ Written write_outputs(const RunOptions& options, const Summary& summary) {
   return written;
 }
 
+/// False: it could not be written.
+bool write_summary(const RunOptions& options, const Summary& summary, const std::string& how_far) {
+  nlohmann::ordered_json json = to_json(summary);
+  json["interrupted"] = how_far;
+  json["waivers"] = waivers_json(options.waivers.list);
+  return write_output(options.reports.json,
+                      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
 /// Writes the files and prints the summary. Returns the exit code.
 int conclude(const RunOptions& options, const Summary& summary, const std::string& how_far,
              const std::string& text, int code) {
   const Written written = write_outputs(options, summary);
-  nlohmann::ordered_json json = to_json(summary);
-  json["interrupted"] = how_far;
-  bool all =
-      write_output(options.reports.json,
-                   json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  if (!options.reports.on_stdout()) fmt::print("{}{}", text, written.text);
+  bool all = write_summary(options, summary, how_far);
+  if (!options.reports.on_stdout())
+    fmt::print("{}{}{}", waivers_text(options.waivers.list), text, written.text);
   all = all && written.code != kExitNotWritten;
   return !all               ? kExitNotWritten
          : !how_far.empty() ? kExitInterrupted
                             : std::max(code, written.code);
 }
 
+/// The run and its outputs. `heartbeat` may be null.
+int run_once(const RunOptions& options, const SessionConfig& config, const Plan& plan,
+             const Picture& source, Heartbeat* heartbeat) {
+  ProgressLine progress(options.reports.on_stdout());
+  uint64_t steps = 0, all_steps = 0;
+  const SessionOutcome outcome = run_session(config, plan, source, [&](uint64_t done, uint64_t of) {
+    progress.show(done, of);
+    steps = done;
+    all_steps = of;
+    if (heartbeat != nullptr) heartbeat->beat();
+  });
+  if (heartbeat != nullptr) heartbeat->finishing();
+  progress.end();
+  std::string how_far;  // if the user ended it
+  if (runtime::interrupted() && all_steps == 0) {
+    how_far = "before the first tile";
+  } else if (runtime::interrupted()) {
+    how_far = fmt::format("after {} of {}", steps, counted(all_steps, "tile step"));
+  }
+
+  using Kind = SessionOutcome::Kind;
+  std::optional<Picture> expected;
+  if (outcome.kind == Kind::kRan && how_far.empty()) {
+    progress.note("computing the CPU reference");
+    expected = reference_result(source);
+  }
+  progress.end();
+  if (outcome.kind == Kind::kNotADriver) return bad_input(outcome.message);
+  print_findings(outcome.findings);
+  Summary summary{.config = config, .plan = plan, .outcome = outcome, .result = {}};
+  summary.results.resize(outcome.adapters.size());
+  for (size_t i = 0; i < outcome.adapters.size(); ++i)
+    summary.results[i] = outcome.adapters[i].error();
+  int code = kExitFailed;
+  if (outcome.kind == Kind::kNoClient) {
+    summary.result = outcome.message.empty() ? outcome.no_client.text : outcome.message;
+    if (outcome.message.empty() && !any_violation(outcome.findings)) code = kExitDone;
+    const bool idle = outcome.message.empty() && !outcome.no_client.compared;
+    if (code == kExitDone && idle && how_far.empty())
+      return bad_input(no_work_line(options.driver));
+    return conclude(
+        options, summary, how_far,
+        fmt::format("{} has no client here: {}\n`dxgkit verify` exercises it; a plug-in "
+                    "(`dxgkit new-client`) gives it work.\n",
+                    config.driver_name, summary.result),
+        code);
+  }
+  if (!how_far.empty() && (outcome.kind == Kind::kRan || outcome.kind == Kind::kJobFailed)) {
+    summary.result = "interrupted " + how_far;
+  } else if (expected.has_value() && !outcome.adapters.empty()) {
+    summary.results = compare_adapters(plan, outcome, *expected);
+    summary.result = sum_up(outcome, summary.results);
+    if (all_went_well(outcome, summary.results) && !any_violation(outcome.findings)) {
+      if (none_got_work(outcome)) return bad_input(no_work_line(options.driver));
+      code = kExitDone;
+    }
+  } else if (expected.has_value() && config.hang.has_value()) {
+    summary.result = describe_hang(plan, outcome, *expected);
+    if (hang_went_well(plan, outcome, *expected) && !any_violation(outcome.findings))
+      code = kExitDone;
+  } else if (expected.has_value()) {
+    summary.result = compare(plan, outcome.job, *expected);
+    if (outcome.job.picture == *expected && summary.result.starts_with("identical") &&
+        !any_violation(outcome.findings) && power_went_well(outcome))
+      code = kExitDone;
+  } else if (ended_by_removal(outcome)) {
+    summary.result = fmt::format("removed as planned: {}", outcome.message);
+    if (!any_violation(outcome.findings)) code = kExitDone;
+  } else {
+    fmt::print(stderr, "dxgkit: {}\n{}", outcome.message, story_text(outcome.before));
+    summary.result = outcome.message;
+    if (outcome.kind == Kind::kLoadRefused || outcome.kind == Kind::kStartFailed) {
+      // There was no run, so there is nothing to sum up. But the trace shows how far the start
+      // came.
+      const int written = write_outputs(options, summary).code;
+      return std::max(write_summary(options, summary, {}) ? written : kExitNotWritten, kExitFailed);
+    }
+  }
+  if (expected.has_value() && outcome.screen.has_value()) {
+    const bool right = same_colours(*outcome.screen, outcome.job.picture);
+    summary.result += right ? "; the screen shows it" : "; the screen shows SOMETHING ELSE";
+    if (!right) code = kExitFailed;
+  }
+  return conclude(options, summary, how_far, to_text(summary), code);
+}
+
+/// The outputs of a run whose process ended: what it had found, and its end.
+int lose_run(const RunOptions& options, const SessionConfig& config, const Plan& plan,
+             const LastWords& words, const ChildEnd& end) {
+  const bool hung = end.kind == ChildEnd::Kind::kHung;
+  const std::string how = hung ? fmt::format("it made no progress for {} s", kPatienceMs / 1000)
+                          : end.kind == ChildEnd::Kind::kLeft
+                              ? fmt::format("it ended itself with exit code {}", end.code)
+                              : fmt::format("it ended by signal {}", end.code);
+  Problem problem = words.of(0, "The run", how);
+  if (!problem.broken_around_it.empty()) return bad_input(problem.broken_around_it);
+  if (hung) {
+    problem.finding.rule = "NT-20";
+    problem.finding.bugcheck_code = 0x133;
+  }
+  problem.finding.fix =
+      "Run the same with --in-process under a debugger. If the fault is not in the driver, it is a "
+      "mistake of this tool.";
+  SessionOutcome outcome;
+  outcome.kind = SessionOutcome::Kind::kJobFailed;
+  outcome.message = "the process was lost: " + how;
+  for (Problem& kept : words.kept(0)) outcome.findings.push_back(std::move(kept.finding));
+  outcome.findings.push_back(std::move(problem.finding));
+  print_findings(outcome.findings);
+  for (const auto* path : {&options.trace, &options.report, &options.output, &options.scanout}) {
+    if (path->has_value()) fmt::print(stderr, "dxgkit: {}: not written\n", **path);
+  }
+  const Summary summary{
+      .config = config, .plan = plan, .outcome = outcome, .result = outcome.message};
+  if (!options.reports.on_stdout()) fmt::print("result: {}\n", summary.result);
+  return write_summary(options, summary, "") ? kExitFailed : kExitNotWritten;
+}
+
 }  // namespace
 
-int run_command(const RunOptions& options) {
+int run_command(const RunOptions& given) {
   runtime::catch_interrupts();
+  RunOptions options = given;
   const std::string driver = driver_of(options);
   const MemoryModel model = options.model.value_or(MemoryModel::kPatch);
   const std::expected<std::string, std::string> driver_path = find_loadable_driver(driver);
   if (!driver_path.has_value()) return bad_input(driver_path.error());
+  if (options.devices.empty() && !is_built_in(driver))
+    options.devices = {device_of_driver(*driver_path)};
 
   Picture source;
   if (options.input.has_value()) {
@@ -261,7 +395,9 @@ int run_command(const RunOptions& options) {
     config.kernel.registry[nt::KernelConfig::kDriverKey]["MemoryModel"] =
         nt::RegistryValue::dword(static_cast<uint32_t>(model));
   }
+  config.kernel.processors = options.machine.processors;
   config.verifier = options.verifier;
+  config.waivers = options.waivers.list;
   if (options.power_plan.has_value()) {
     if (!is_softgpu_alone(options))
       return bad_input("--power-plan: only for one softgpu device, whose job can be checked");
@@ -303,6 +439,14 @@ int run_command(const RunOptions& options) {
     }
     config.vram_bytes = align_down(*options.vram_bytes, kPageBytes);
   }
+  config.memory_bytes = memory_of_job(config, plan);
+  if (options.machine.memory_bytes.has_value()) {
+    if (*options.machine.memory_bytes < config.memory_bytes) {
+      return bad_input(fmt::format("--memory {}: too little; this job needs at least {} bytes",
+                                   *options.machine.memory_bytes, config.memory_bytes));
+    }
+    config.memory_bytes = *options.machine.memory_bytes;
+  }
   if (const int code = check_outputs(options); code != kExitDone) return code;
   if (options.seeds.has_value()) {
     if (options.trace.has_value() || options.report.has_value() || options.output.has_value() ||
@@ -314,87 +458,32 @@ int run_command(const RunOptions& options) {
     return run_seeds(options, config, plan, source);
   }
 
-  ProgressLine progress(options.reports.on_stdout());
-  uint64_t steps = 0, all_steps = 0;
-  const SessionOutcome outcome = run_session(config, plan, source, [&](uint64_t done, uint64_t of) {
-    progress.show(done, of);
-    steps = done;
-    all_steps = of;
-  });
-  progress.end();
-  std::string how_far;  // if the user ended it
-  if (runtime::interrupted() && all_steps == 0) {
-    how_far = "before the first tile";
-  } else if (runtime::interrupted()) {
-    how_far = fmt::format("after {} of {}", steps, counted(all_steps, "tile step"));
-  }
+  if (options.in_process) return run_once(options, config, plan, source, nullptr);
 
-  using Kind = SessionOutcome::Kind;
-  std::optional<Picture> expected;
-  if (outcome.kind == Kind::kRan && how_far.empty()) {
-    progress.note("computing the CPU reference");
-    expected = reference_result(source);
+  const LastWords words;
+  config.on_finding = [](const verifier::Finding& finding) {
+    LastWords::keep({.key = {}, .finding = finding});
+  };
+  const ChildEnd end = run_in_child(
+      [&](Heartbeat& heartbeat) {
+        words.listen(0, 0);
+        return run_once(options, config, plan, source, &heartbeat);
+      },
+      kPatienceMs, ChildInterrupts::kReachIt);
+  switch (end.kind) {
+    case ChildEnd::Kind::kExited:
+      return end.code;
+    case ChildEnd::Kind::kNotStarted:
+      return bad_input("a child process could not be started");
+    case ChildEnd::Kind::kInterrupted:
+      return kExitInterrupted;
+    case ChildEnd::Kind::kKilled:
+    case ChildEnd::Kind::kLeft:
+    case ChildEnd::Kind::kHung:
+      break;
   }
-  progress.end();
-  if (outcome.kind == Kind::kNotADriver) return bad_input(outcome.message);
-  print_findings(outcome.findings);
-  Summary summary{.config = config, .plan = plan, .outcome = outcome, .result = {}};
-  summary.results.resize(outcome.adapters.size());
-  for (size_t i = 0; i < outcome.adapters.size(); ++i)
-    summary.results[i] = outcome.adapters[i].error();
-  int code = kExitFailed;
-  if (outcome.kind == Kind::kNoClient) {
-    summary.result = outcome.message.empty() ? outcome.no_client.text : outcome.message;
-    if (outcome.message.empty() && !any_violation(outcome.findings)) code = kExitDone;
-    const bool idle = outcome.message.empty() && !outcome.no_client.compared;
-    if (code == kExitDone && idle && how_far.empty()) {
-      return bad_input(
-          fmt::format("{0}: only its user mode knows its commands, so it got no work here; "
-                      "`dxgkit verify {0} --client PLUGIN.so` gives it some, and `dxgkit "
-                      "new-client FOLDER` writes a plug-in",
-                      options.driver));
-    }
-    return conclude(
-        options, summary, how_far,
-        fmt::format("{} has no client here: {}\n`dxgkit verify` exercises it; a plug-in "
-                    "(`dxgkit new-client`) gives it work.\n",
-                    config.driver_name, summary.result),
-        code);
-  }
-  if (!how_far.empty() && (outcome.kind == Kind::kRan || outcome.kind == Kind::kJobFailed)) {
-    summary.result = "interrupted " + how_far;
-  } else if (expected.has_value() && !outcome.adapters.empty()) {
-    summary.results = compare_adapters(plan, outcome, *expected);
-    summary.result = sum_up(outcome, summary.results);
-    if (all_went_well(outcome, summary.results) && !any_violation(outcome.findings))
-      code = kExitDone;
-  } else if (expected.has_value() && config.hang.has_value()) {
-    summary.result = describe_hang(plan, outcome, *expected);
-    if (hang_went_well(plan, outcome, *expected) && !any_violation(outcome.findings))
-      code = kExitDone;
-  } else if (expected.has_value()) {
-    summary.result = compare(plan, outcome.job, *expected);
-    if (outcome.job.picture == *expected && summary.result.starts_with("identical") &&
-        !any_violation(outcome.findings) && power_went_well(outcome))
-      code = kExitDone;
-  } else if (ended_by_removal(outcome)) {
-    summary.result = fmt::format("removed as planned: {}", outcome.message);
-    if (!any_violation(outcome.findings)) code = kExitDone;
-  } else {
-    fmt::print(stderr, "dxgkit: {}\n", outcome.message);
-    summary.result = outcome.message;
-    if (outcome.kind == Kind::kLoadRefused || outcome.kind == Kind::kStartFailed) {
-      // There was no run, so there is nothing to sum up. But the trace shows how far the start
-      // came.
-      return std::max(write_outputs(options, summary).code, kExitFailed);
-    }
-  }
-  if (expected.has_value() && outcome.screen.has_value()) {
-    const bool right = same_colours(*outcome.screen, outcome.job.picture);
-    summary.result += right ? "; the screen shows it" : "; the screen shows SOMETHING ELSE";
-    if (!right) code = kExitFailed;
-  }
-  return conclude(options, summary, how_far, to_text(summary), code);
+  if (end.kind == ChildEnd::Kind::kKilled && end.code == SIGPIPE) return kExitNotWritten;
+  return lose_run(options, config, plan, words, end);
 }
 
 }  // namespace dxgkit::tool

@@ -12,6 +12,7 @@
 #include "runtime/sync.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/screen.h"
+#include "tools/dxgkit/start_story.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -75,12 +76,7 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   using Kind = SessionOutcome::Kind;
   WorldConfig world_config;
   world_config.devices = config.devices;
-  const uint64_t pictures = config.hang.has_value() ? kProcesses : 1;
-  const uint64_t show_bytes =
-      config.show ? uint64_t{plan.width} * plan.height * kPixelBytes * (kScreenPrimaries + 1) : 0;
-  world_config.memory_bytes =
-      config.devices.size() *
-      align_up(pictures * job_system_bytes(plan) + show_bytes + kHostReserveBytes, kPageBytes);
+  world_config.memory_bytes = config.memory_bytes;
   world_config.vram_bytes = config.vram_bytes;
   world_config.kernel = config.kernel;
   std::expected<std::unique_ptr<World>, std::string> world =
@@ -96,6 +92,7 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   for (size_t node = 0; node < engines.size(); ++node)
     trace::emit_name(trace::ObjectClass::kNode, node, engines[node]);
 
+  std::optional<nt::CallLog> calls(std::in_place, kernel);
   port::DriverSource image;
   image.name = config.driver_name;
   image.path = config.driver_path;
@@ -108,6 +105,7 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
                        : Kind::kLoadRefused;
     outcome.message = fmt::format("{}: {}", config.driver_path,
                                   message.empty() ? describe(driver.error()) : message);
+    outcome.before = start_story(*calls, config.driver_path, config.devices.front());
     return;
   }
   outcome.interface_version = (*driver)->interface_version();
@@ -129,11 +127,13 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
           several ? fmt::format("adapter {} ({}) did not start: {}", luids.size() + 1,
                                 config.devices[slot.device].text, describe(started.error()))
                   : fmt::format("the adapter did not start: {}", describe(started.error()));
+      outcome.before = start_story(*calls, config.driver_path, config.devices[slot.device]);
       for (const dxgk::Luid running : luids) static_cast<void>(system.stop_adapter(running));
       return;
     }
     luids.push_back(*started);
   }
+  calls.reset();
   if (several) {
     run_side_by_side(runtime, config, plan, source, progress, **world, system, luids, outcome);
     for (const dxgk::Luid running : luids) static_cast<void>(system.stop_adapter(running));
@@ -197,10 +197,20 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
 
 }  // namespace
 
+uint64_t memory_of_job(const SessionConfig& config, const Plan& plan) {
+  const uint64_t pictures = config.hang.has_value() ? kProcesses : 1;
+  const uint64_t show_bytes =
+      config.show ? uint64_t{plan.width} * plan.height * kPixelBytes * (kScreenPrimaries + 1) : 0;
+  return config.devices.size() *
+         align_up(pictures * job_system_bytes(plan) + show_bytes + kHostReserveBytes, kPageBytes);
+}
+
 SessionOutcome run_session(const SessionConfig& config, const Plan& plan, const Picture& source,
                            const Progress& progress) {
   SessionOutcome outcome;
   verifier::Findings findings;
+  findings.set_waivers(&config.waivers);
+  if (config.on_finding) findings.set_listener(config.on_finding);
   const std::unique_ptr<runtime::Runtime> runtime = config.mode == Mode::kSim
                                                         ? runtime::make_sim_runtime(config.seed)
                                                         : runtime::make_os_runtime(config.seed);

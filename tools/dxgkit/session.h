@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "tools/dxgkit/power.h"
 #include "trace/trace.h"
 #include "verifier/findings.h"
+#include "verifier/waivers.h"
 
 namespace dxgkit::tool {
 
@@ -21,6 +23,7 @@ struct SessionConfig {
   std::string driver_path;                // either form
   std::string driver_name;                // for messages and names in the trace
   uint64_t vram_bytes = 0;                // multiple of the page
+  uint64_t memory_bytes = 0;              // of the machine: at least memory_of_job
   std::optional<MemoryModel> model = {};  // else the driver's own choice
   Mode mode = Mode::kOs;
   uint64_t seed = 1;
@@ -30,7 +33,10 @@ struct SessionConfig {
   PowerPlan power = {};  // softgpu only, and one device; so are the next two
   std::optional<SwitchChoice> verifier = {};
   std::optional<HangChoice> hang = {};  // each client then draws the whole picture
-  bool show = false;                    // a client shows the result on the device's screen
+  verifier::Waivers waivers = {};
+  bool show = false;  // a client shows the result on the device's screen
+  /// Called with each finding when it is reported. Any thread. May be empty.
+  std::function<void(const verifier::Finding&)> on_finding = {};
 };
 
 /// The outcome of one of several adapters, which all ran at the same time.
@@ -54,7 +60,8 @@ struct SessionOutcome {
     kJobFailed,    // a client call was refused: `message`
   };
   Kind kind = Kind::kRan;
-  std::string message;  // one sentence, except for kRan
+  std::string message;              // one sentence, except for kRan
+  std::vector<std::string> before;  // of a failed start, beside the findings: see start_story.h
   JobResult job;
   std::vector<AdapterOutcome> adapters;  // with several: all of them; then `job` is the first one's
   // With a hang: by client; then `job` is of a client that succeeded.
@@ -73,6 +80,9 @@ struct SessionOutcome {
   std::vector<verifier::Finding> findings;
   trace::Recording recording;  // empty unless asked for
 };
+
+/// The bytes of the machine that the job on these devices needs.
+uint64_t memory_of_job(const SessionConfig& config, const Plan& plan);
 
 /// Blocks until everything is torn down again. Not from inside a runtime.
 SessionOutcome run_session(const SessionConfig& config, const Plan& plan, const Picture& source,

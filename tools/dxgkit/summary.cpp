@@ -154,6 +154,14 @@ std::string sum_up(const SessionOutcome& outcome, const std::vector<std::string>
   return text;
 }
 
+bool none_got_work(const SessionOutcome& outcome) {
+  if (outcome.adapters.empty())
+    return outcome.kind == SessionOutcome::Kind::kNoClient && !outcome.no_client.compared;
+  return std::ranges::none_of(outcome.adapters, [](const AdapterOutcome& one) {
+    return one.speaks || one.no_client.compared;
+  });
+}
+
 bool all_went_well(const SessionOutcome& outcome, const std::vector<std::string>& results) {
   for (size_t i = 0; i < results.size(); ++i) {
     const AdapterOutcome& one = outcome.adapters[i];
@@ -285,6 +293,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
     findings.push_back(nlohmann::ordered_json::parse(verifier::to_json(finding)));
   }
   json["findings"] = findings;
+  if (!summary.outcome.before.empty()) json["before"] = summary.outcome.before;
   return json;
 }
 

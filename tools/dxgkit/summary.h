@@ -18,6 +18,9 @@ std::vector<std::string> compare_adapters(const Plan& plan, const SessionOutcome
                                           const Picture& expected);
 /// One line of these.
 std::string sum_up(const SessionOutcome& outcome, const std::vector<std::string>& results);
+/// No adapter ran the job or showed a picture that could be compared: nothing can be said of the
+/// driver.
+bool none_got_work(const SessionOutcome& outcome);
 /// True if no call was refused and every picture is right.
 bool all_went_well(const SessionOutcome& outcome, const std::vector<std::string>& results);
 

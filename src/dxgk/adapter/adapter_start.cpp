@@ -40,12 +40,15 @@ void ask_for_interfaces(port::AdapterPort& port, std::optional<uint32_t> panel) 
 }  // namespace
 
 Status Adapter::start() {
+  const nt::CallLog log(core_.kernel());
+  nt::CallLog::begin_start(&core_.function());
   core_.open_port(callbacks_);
   timeout_->start();
   selection_.start();
   if (const Status status = core_.port().life().add_device(); status != Status::kSuccess) {
     // LIFE-05: "not mine" is no failure of the driver.
     if (status != Status::kNotSupported) rules_.explain_failure("DxgkDdiAddDevice", status);
+    nt::CallLog::end_start();
     core_.close_port();
     core_.gate().close();
     return is_success(status) ? Status::kUnsuccessful : status;
@@ -58,6 +61,7 @@ Status Adapter::start() {
     return Status::kSuccess;
   }
   if (!is_success(status)) rules_.explain_failure(step, status);
+  nt::CallLog::end_start();
   undo_start();
   return is_success(status) ? Status::kDeviceConfigurationError : status;
 }

@@ -40,6 +40,9 @@ struct AdapterOptions {
   int64_t tdr_delay_ns = 2'000'000'000;
   /// In place of what the registry says, `tdr_delay_ns` included.
   std::optional<TimeoutPolicy> timeouts = {};
+  /// The first packet that is overdue ends the adapter if nothing was ever reported complete
+  /// (TDR-01): recovery after recovery would bring nothing else.
+  bool silence_ends_it = false;
   /// Processes at work are told this often to let go of what they did not use since (RES-19); 0:
   /// never.
   int64_t periodic_trim_ns = 0;

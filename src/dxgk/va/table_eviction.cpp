@@ -147,15 +147,20 @@ TableEviction::TableRoom TableEviction::table_room(const Process& process) {
 TableEviction::Tables TableEviction::bring_tables(const Process& process) {
   const std::shared_ptr<GpuSpace> space = floor_.spaces->of(process.number());
   if (!space) return Tables::kThere;  // its process is going
+  // A smaller list may be tried next, with the room of those tables that were found for this one.
+  const auto no_room = [&]() DXGKIT_REQUIRES(on_lane) {
+    floor_.planner->free_unused();
+    return Tables::kNoRoom;
+  };
   TablePlanner::Work work;
   if (space->evicted && space->restoring == 0) {
-    if (!is_success(restore_tables(space, &work))) return Tables::kNoRoom;
+    if (!is_success(restore_tables(space, &work))) return no_room();
   } else if (!space->evicted && !space->owed.empty() && room_may_come(*space)) {
     static_cast<void>(floor_.planner->replan(space, {}, &work));
     if (!space->owed.empty()) {
       // All tables together may fit where those that are missing do not.
       if (may_evict(*space, Whose::kQueued)) evict_tables(*space);
-      return Tables::kNoRoom;
+      return no_room();
     }
     if (!work.empty()) ++space->restoring;
   }

@@ -121,16 +121,18 @@ void TablePlanner::plan_together(std::span<Planned> all, Tables tables) {
 
 void TablePlanner::free_later(std::span<const Spare> spares) {
   if (spares.empty()) return;
-  std::vector<gpuva::TableId> unused;
-  for (const Spare& one : spares) unused.push_back(one.grant.table);
-  floor_.core.lane().post([&floor = floor_, unused = std::move(unused)]() DXGKIT_REQUIRES(on_lane) {
-    if (floor.gpu_va == nullptr) return;
-    for (const gpuva::TableId table : unused) {
-      if (!floor.tables->contains(table)) continue;  // power was lost
-      floor.paging_space->hide(floor.tables->at(table));
-      floor.tables->free(table);
-    }
+  for (const Spare& one : spares) unused_.push_back(one.grant.table);
+  floor_.core.lane().post([&floor = floor_]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.gpu_va != nullptr) floor.planner->free_unused();
   });
+}
+
+void TablePlanner::free_unused() {
+  for (const gpuva::TableId table : std::exchange(unused_, {})) {
+    if (!floor_.tables->contains(table)) continue;  // power was lost
+    floor_.paging_space->hide(floor_.tables->at(table));
+    floor_.tables->free(table);
+  }
 }
 
 Status TablePlanner::plan(const std::shared_ptr<GpuSpace>& space,

@@ -42,9 +42,9 @@ class TablePlanner {
     bool with_root = false;
     Status status = Status::kSuccess;  // kNoMemory: nothing happened to this one
     // While it is made:
-    gpuva::PageTables::Draft draft;
+    gpuva::PageTables::Draft draft = {};
     uint64_t version = 0;
-    std::vector<Spare> used;
+    std::vector<Spare> used = {};
   };
   enum class Tables { kExisting, kMore };
 
@@ -97,15 +97,19 @@ class TablePlanner {
   Status point_kernel_space(const std::shared_ptr<GpuSpace>& space, gpuva::PageSpan changed,
                             gpuva::Plan* plan) DXGKIT_REQUIRES(on_lane);
 
+  /// Tables of plans that came to nothing give their room back, which else happens when the lane is
+  /// free. Not from inside a plan: whoever gets the room plans too, and would queue that before
+  /// this plan is queued.
+  void free_unused() DXGKIT_REQUIRES(on_lane);
+
  private:
   Result<gpuva::TableGrant> grant(const GpuSpace& space, const gpuva::TableNeed& need)
       DXGKIT_REQUIRES(on_lane);
   void fail_devices(const std::shared_ptr<GpuSpace>& space) DXGKIT_REQUIRES(on_lane);
-  /// Not from inside a plan: whoever gets the room plans too, and would queue that before this plan
-  /// is queued.
   void free_later(std::span<const Spare> spares) DXGKIT_REQUIRES(on_lane);
 
   VaFloor& floor_;
+  std::vector<gpuva::TableId> unused_ DXGKIT_GUARDED_BY(on_lane);  // and not freed yet
 };
 
 }  // namespace dxgkit::dxgk

@@ -133,6 +133,29 @@ bool Timeout::excuse(NodeOrdinal node) {
   return true;
 }
 
+namespace {
+
+verifier::Finding never_completed(NodeOrdinal node, SubmissionFenceId fence, int64_t delay_ns) {
+  return {
+      .rule = "TDR-01",
+      .severity = verifier::Severity::kViolation,
+      .ddi = "DxgkDdiSubmitCommand",
+      .actual = fmt::format("Node {} took fence {} and reported nothing for {} ms. It has never "
+                            "reported a completion.",
+                            node.value, fence.value, delay_ns / runtime::kMillisecond),
+      .expected = "A submitted packet reaches the engine, and its fence is reported complete.",
+      .fix =
+          "Check that the engine was started for this fence, that its interrupt is enabled "
+          "and acknowledged, and that the ISR reports DMA_COMPLETED for every fence.",
+      .why = "Without a report the kernel cannot know that anything has run.",
+      .windows =
+          "The engine or the adapter is reset again and again, until Windows gives the "
+          "adapter up.",
+      .dooms = true};
+}
+
+}  // namespace
+
 void Timeout::look_at(NodeOrdinal node) {
   const SubmissionFenceId before = core_.scheduler().node_status(node).last_completed;
   // INT-22: the driver reports what it missed before anybody calls it a hang.
@@ -158,6 +181,12 @@ void Timeout::look_at(NodeOrdinal node) {
   }
   const std::optional<int64_t> due = deadline(node);
   if (!due.has_value() || *due > runtime_.now()) return;  // it got on
+  // No fence is 0, so nothing has ever completed.
+  if (core_.options().silence_ends_it && provoked_ == ProvokedTimeouts::kNone &&
+      status.last_completed == SubmissionFenceId{} && status.hardware_queue_length != 0) {
+    core_.fail(never_completed(node, scheduler.packets_on(node).front().second, policy_.delay_ns));
+    return;
+  }
   if (!status.preemption_pending) {
     Node& mine = nodes_[node.value];
     mine.asked_fences.clear();

@@ -12,6 +12,9 @@ static int counter = 40;
 EXPORTED int* const pointer_to_counter = &counter;
 
 EXPORTED int answer(void) { return *pointer_to_counter + 2; }
+// Only the file's own symbol table has its name.
+static __attribute__((noinline)) int hidden(void) { return *pointer_to_counter - 2; }
+EXPORTED int (*address_of_hidden(void))(void) { return hidden; }
 
 EXPORTED ULONG tag_of_allocation(void) {
   void* memory = ExAllocatePoolWithTag(NonPagedPoolNx, 64, 0x74736554);

@@ -545,12 +545,13 @@ struct Implemented {
   Support support;
   std::string_view note;
   uint32_t stack_arguments;
+  nt::ResultKind result_kind;
 };
 
 #define DXGKIT_ENTRY(name, function, support, note)                           \
   {                                                                           \
     name, reinterpret_cast<const void*>(&(function)), Support::support, note, \
-        nt::stack_arguments_of(&(function))                                   \
+        nt::stack_arguments_of(&(function)), nt::result_kind_of(&(function))  \
   }
 const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbInvalidateHwContext", invalidate_hw_context, kSupported, ""),
@@ -668,8 +669,9 @@ void fill_callbacks(PortCore& core) {
     const void* slot = slots()[i];
     if (core.driver.is_image) {
       const Implemented* known = find_implemented(entry.name);
-      slot =
-          core.kernel.door(entry.name.data(), slot, known == nullptr ? 0 : known->stack_arguments);
+      slot = core.kernel.door(entry.name.data(), slot,
+                              known == nullptr ? 0 : known->stack_arguments, nt::kHighLevel,
+                              known == nullptr ? nt::ResultKind::kStatus : known->result_kind);
     }
     std::memcpy(bytes + entry.offset_bytes, &slot, sizeof(void*));
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/fixed_memory.h"
 #include "dxgkit/abi_versions.h"
 #include "port/answers.h"
 #include "port/core/ddi_call.h"
@@ -38,7 +39,7 @@ PortCore::PortCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Machine& 
       interrupts(*this) {
   const std::string key = nt::KernelConfig::kDeviceKey;
   registry_path.assign(key.begin(), key.end());
-  void* page = mmap(nullptr, kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* page = map_fixed(FixedRange::kMemory, kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS);
   DXGKIT_CHECK(page != MAP_FAILED);
   guard_page = static_cast<std::byte*>(page);
   kernel.add_fault_range(
@@ -68,7 +69,7 @@ PortCore::~PortCore() {
   }
   kernel.set_fatal_handler(nullptr);
   kernel.remove_fault_range(guard_page);
-  munmap(guard_page, kPageBytes);
+  unmap_fixed(guard_page, kPageBytes);
 }
 
 Status PortCore::violation(const char* rule, const char* ddi_name, std::string actual,

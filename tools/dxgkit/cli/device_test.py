@@ -187,7 +187,7 @@ class SeveralDevices(Cli):
     def test_an_adapter_that_does_not_start(self):
         done = self.run_tool("run", "--size", "64x64", "--device", "softgpu", "--device", "none")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertRegex(done.stderr, r"dxgkit: adapter 2 \(none\) did not start: STATUS_\w+\n$")
+        self.assertRegex(done.stderr, r"(?m)^dxgkit: adapter 2 \(none\) did not start: STATUS_\w+$")
 
     def test_two_displays(self):
         """Firmware lights one of them; both have the driver."""

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Uses the built tool as a person would: fuzz. Arguments: support.py."""
+import os
 import re
 import unittest
 
-from support import MUTANT, Cli
+from support import MUTANT, MUTANTS, Cli
 
 
 class Fuzz(Cli):
@@ -16,6 +17,31 @@ class Fuzz(Cli):
             reached, possible = map(int, re.search(r"\nsituations: (\d+) of (\d+) that can come up with this driver\n", done.stdout).groups())
             self.assertTrue(20 < reached < possible, done.stdout)
         self.assertEqual(self.files(), ["good.png"])  # nothing to reproduce, nothing written
+
+    def test_a_display_only_driver_is_clean(self):
+        for form in (".so", ".sys"):
+            done = self.run_tool("fuzz", os.path.join(MUTANTS, "framebuffer" + form), "--device", "framebuffer", "--seeds", "1..12", "--steps", "150")
+            self.assertEqual((done.returncode, done.stdout.splitlines()[-1:]), (0, ["clean"]), done.stdout + done.stderr)
+            self.assertRegex(done.stdout, r"12 seeds, 0 of them not clean; \d{3,} calls")
+
+    def test_a_reproducer_has_the_options_of_its_run(self):
+        fault = self.choose_fault("render_trusts")
+        done = self.run_tool("fuzz", MUTANT, *fault, "--device", "softgpu,vram=8M", "--special-pool", "--seeds", "1..20", "--steps", "120", "--tries",
+                             "0", "--out", "found")
+        self.assertIn(done.returncode, (1, 3), done.stdout + done.stderr)
+        lines = next(iter((self.folder / "found").glob("*.fuzz"))).read_text().splitlines()
+        for line in ("dxgkit-fuzz 2", "device softgpu,vram=8M", "special-pool", 'registry {"service": {"Mutant": "render_trusts"}}'):
+            self.assertIn(line, lines)
+        self.assertTrue(any(line.startswith("memory ") for line in lines), lines)
+        # What cannot be there any more is named.
+        (self.folder / "odd.fuzz").write_text("dxgkit-fuzz 2\ndevice toaster\nseed 1\n")
+        done = self.run_tool("fuzz", MUTANT, "--replay", "odd.fuzz")
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1))
+        self.assertIn("odd.fuzz: ", done.stderr)
+        # Files of the first version had no options.
+        (self.folder / "old.fuzz").write_text("dxgkit-fuzz 1\nseed 1\nsteps 0 1 2\n")
+        done = self.run_tool("fuzz", "softgpu", "--replay", "old.fuzz")
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "clean"), done.stdout + done.stderr)
 
     def test_a_mutant_is_found_made_small_and_replayed(self):
         fault = self.choose_fault("render_trusts")
@@ -32,11 +58,13 @@ class Fuzz(Cli):
         steps = sum(len(line.split()) - 1 for line in text.splitlines() if line.startswith("steps "))
         self.assertLessEqual(steps, 3, text)  # one Render does it
         self.assertIn("D3DKMTRender", text)
-        again = self.run_tool("fuzz", MUTANT, *fault, "--replay", str(found))
+        # The file has the registry of the run, which chose the fault.
+        self.choose_fault("none")
+        again = self.run_tool("fuzz", MUTANT, "--replay", str(found))
         self.assertEqual(again.returncode, done.returncode, again.stdout + again.stderr)
         self.assertIn(text.splitlines()[0].removeprefix("# "), again.stdout)
-        # Without the fault there is nothing to see.
-        whole = self.run_tool("fuzz", MUTANT, "--replay", str(found))
+        # The command line goes above the file. Without the fault there is nothing to see.
+        whole = self.run_tool("fuzz", MUTANT, *fault, "--replay", str(found))
         self.assertEqual((whole.returncode, whole.stdout.splitlines()[-1]), (0, "clean"), whole.stdout + whole.stderr)
 
     def test_the_same_seeds_find_the_same(self):

@@ -74,6 +74,13 @@ class Cli(unittest.TestCase):
         (self.folder / "mutant.json").write_text(json.dumps({"service": {"Mutant": name}}))
         return "--registry", "mutant.json"
 
+    def mutant_of(self, fault):
+        """A copy of the mutant that has the fault without a registry; its path."""
+        mark, image = b"own fault:", pathlib.Path(MUTANT).read_bytes()
+        at = image.index(mark) + len(mark)
+        (self.folder / f"{fault}.so").write_bytes(image[:at] + fault.encode() + image[at + len(fault):])
+        return f"{fault}.so"
+
     def proved(self, rules):
         """Says so as GoogleTest does."""
         value = " ".join(sorted(rules))

@@ -124,6 +124,15 @@ class Faults(Usage):
                     lines.add(self.refused(*before, "softgpu", *after, option, value))
             self.assertEqual(len(lines), 1, lines)
 
+    def test_worlds_refuse_drivers_of_other_devices(self):
+        for command in ("sim", "replay", "shrink"):
+            before, after, _ = WITH_DRIVER[command]
+            for driver, why in ((os.path.join(MUTANTS, "framebuffer.sys"), "it does not start on softgpu"),
+                                (self.mutant_of("start_fails"), "(LIFE-11 in DxgkDdiStartDevice)"),
+                                (self.mutant_of("private_refused"), "its user mode is not softgpu's")):
+                with self.subTest(command=command, driver=driver):
+                    self.assertIn(why, self.refused(*before, driver, *after))
+
     def test_outputs_that_cannot_be_written(self):
         reports = {"verify": ("softgpu", "--step", "devices"), "doctor": ("softgpu",), "support": (), "fuzz": ("softgpu", "--seeds", "1..1"),
                    "sim": ("--seeds", "1..1", "--operations", "5"), "run": ("--size", "64x64")}

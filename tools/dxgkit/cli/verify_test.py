@@ -303,6 +303,29 @@ class Verify(Cli):
             steps, rules = self.mutant("render_spins", "--step", "hostile-render", "--ddi-timeout", "1", code=4, mode=mode)
             self.assertIn("NT-20", sum(rules.values(), []))
 
+    def test_preemption_that_does_not_come_up_is_not_reached(self):
+        # The results are right where the kernel never asks: that proves nothing of preemption.
+        key = "\\Registry\\Machine\\System\\CurrentControlSet\\Control\\GraphicsDrivers\\Scheduler"
+        for enabled, outcome in ((1, "ok"), (0, "skipped")):
+            (self.folder / "registry.json").write_text(json.dumps({key: {"EnablePreemption": enabled}}))
+            report, steps = self.report("--registry", "registry.json", "--mode", "sim", "--step", "preempt-busy", code=0)
+            step = steps["preempt-busy"]
+            self.assertEqual((step["outcome"], step["text"].startswith("not reached: ")), (outcome, not enabled), step)
+            self.assertEqual("DxgkDdiPreemptCommand" in step["ddis"], bool(enabled))
+
+    def test_a_lost_device_is_not_blamed_on_patching(self):
+        steps, rules = self.mutant("later_pass_unlisted", "--step", "passes", code=1)
+        found = next(finding for finding in steps["passes"]["findings"] if finding["rule"] == "REND-29")
+        self.assertEqual(found["ddi"], "DxgkDdiSubmitCommand")
+        self.assertIn("the device was lost to work that is right", found["actual"])
+        self.assertNotIn("DxgkDdiPatch", found["fix"])
+
+    def test_a_timeout_is_told_before_patience_ends(self):
+        # With real threads each of the two requests that this driver ignores takes TdrDelay.
+        steps, rules = self.mutant("preempt_silent", "--step", "preempt-busy", code=1, mode="os")
+        self.assertIn("PREEMPT-06", rules.get("preempt-busy", []))
+        self.assertNotIn("NT-20", sum(rules.values(), []))
+
     def test_a_driver_that_waits_for_ever(self):
         steps, rules = self.mutant("stop_waits", "--step", "restart", code=4)
         self.assertEqual(rules.get("restart"), ["NT-20"], rules)
@@ -480,7 +503,9 @@ class Verify(Cli):
             for result, what in zip(results, wrong, strict=True):
                 self.assertIn(f"It was after: {what}.", result["message"]["text"])
             if word == "crashed":
-                self.assertIn("mutant.so", json.dumps(results[0]["locations"]))
+                place = results[0]["locations"][0]
+                self.assertEqual(os.path.basename(place["physicalLocation"]["artifactLocation"]["uri"]), "start_faults.h")
+                self.assertEqual(place["logicalLocations"][0]["fullyQualifiedName"], "DxgkDdiStartDevice")
 
 
 if __name__ == "__main__":

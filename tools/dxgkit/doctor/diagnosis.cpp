@@ -160,6 +160,7 @@ void run_entry(const nt::KernelConfig& config, Diagnosis& out) {
     };
     out.entered = true;
     std::string message;
+    const nt::CallLog calls(kernel);
     const auto driver = port::Driver::load(kernel, findings, source, &message);
     out.accepted = driver.has_value();
     out.unloadable =
@@ -168,6 +169,7 @@ void run_entry(const nt::KernelConfig& config, Diagnosis& out) {
       out.refusal = message.empty()
                         ? fmt::format("loading failed with {}", status_name(driver.error()))
                         : message;
+      out.before = calls.lines();
     }
   });
   out.findings = findings.all();
@@ -186,9 +188,7 @@ size_t Diagnosis::count_imports(std::string_view support) const {
 }
 
 bool Diagnosis::can_start() const {
-  return accepted && std::ranges::none_of(findings, [](const verifier::Finding& finding) {
-           return finding.severity != verifier::Severity::kWarning;
-         });
+  return accepted && std::ranges::none_of(findings, verifier::is_mistake);
 }
 
 std::expected<Diagnosis, std::string> diagnose(const std::string& path,

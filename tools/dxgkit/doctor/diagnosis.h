@@ -40,6 +40,7 @@ struct Diagnosis {
   bool unloadable = false;              // no kernel can load the file: bad input
   bool accepted = false;                // DriverEntry and DxgkInitialize succeeded
   std::string refusal;                  // one sentence, unless accepted
+  std::vector<std::string> before;      // then: the last calls of DriverEntry, a line each
   std::string kind;                     // "full", "render-only", "display-only", "none"
   uint32_t version = 0;                 // declared interface version; 0: none declared
   std::string version_name;             // "WDDM1_3"

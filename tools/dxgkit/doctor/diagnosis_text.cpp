@@ -67,6 +67,7 @@ std::string to_text(const Diagnosis& d) {
   add("\nDriverEntry: {}\n", d.accepted  ? "succeeded, and its table was accepted"
                              : d.entered ? d.refusal
                                          : "not called: " + d.refusal);
+  for (const std::string& line : d.before) add("  {}\n", line);
 
   if (!d.entries.empty()) {
     size_t width = 0;
@@ -125,6 +126,7 @@ nlohmann::ordered_json to_json(const Diagnosis& d) {
   out["interface_version_name"] = d.version_name;
   out["driver_entry"] = d.accepted ? "accepted" : d.entered ? "refused" : "not called";
   out["refusal"] = d.refusal;
+  out["before"] = d.before;
   out["image"] = {{"form", image.form == ImageFacts::Form::kPe ? "pe" : "elf"},
                   {"machine", image.machine},
                   {"subsystem", image.subsystem},

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <ranges>
 
-#include "tools/dxgkit/explain/consequence.h"
 #include "tools/dxgkit/explain/explanation.h"
 #include "tools/dxgkit/paragraph.h"
+#include "verifier/observed.h"
 #include "verifier/situations.h"
 
 namespace dxgkit::tool {
@@ -95,7 +95,7 @@ std::string rule_text(const verifier::Rule& rule) {
   out += wrapped(rule.statement, "  ");
   out += heading("Why") + wrapped(rule.why, "  ");
   out += heading("When it is broken");
-  for (const std::string& sentence : consequences_of(rule)) out += point(sentence);
+  for (const std::string& sentence : verifier::consequences_of(rule)) out += point(sentence);
   out += heading("How to fix it") + wrapped(rule.fix, "  ");
   out += heading("Wrong") + example(rule.wrong);
   out += heading("Right") + example(rule.right);
@@ -128,12 +128,13 @@ nlohmann::ordered_json rule_json(const verifier::Rule& rule) {
     pages.push_back({{"title", page.title}, {"address", nullptr}});
     if (!page.address.empty()) pages.back()["address"] = page.address;
   }
-  nlohmann::ordered_json out = {{"kind", "rule"},        {"id", rule.id},
-                                {"level", rule.level},   {"who", verifier::to_string(rule.who)},
-                                {"duty", duty_of(rule)}, {"statement", rule.statement},
-                                {"why", rule.why},       {"consequences", consequences_of(rule)},
-                                {"fix", rule.fix},       {"wrong", rule.wrong},
-                                {"right", rule.right}};
+  nlohmann::ordered_json out = {
+      {"kind", "rule"},        {"id", rule.id},
+      {"level", rule.level},   {"who", verifier::to_string(rule.who)},
+      {"duty", duty_of(rule)}, {"statement", rule.statement},
+      {"why", rule.why},       {"consequences", verifier::consequences_of(rule)},
+      {"fix", rule.fix},       {"wrong", rule.wrong},
+      {"right", rule.right}};
   out["situations"] = std::move(situations);
   if (out["situations"].empty()) out["no_situation"] = no_situation_of(rule);
   out["our_choice"] = rule.our_choice;

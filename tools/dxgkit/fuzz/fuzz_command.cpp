@@ -12,6 +12,7 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/spelling.h"
 #include "runtime/interrupt.h"
@@ -21,10 +22,12 @@
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/fuzz/packed_outcome.h"
+#include "tools/dxgkit/hardware_ids.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/shared.h"
 #include "tools/dxgkit/situations.h"
 #include "tools/dxgkit/verify/report.h"
+#include "tools/dxgkit/waivers.h"
 #include "verifier/formats.h"
 
 namespace dxgkit::tool {
@@ -37,12 +40,6 @@ using fuzz::FuzzSetting;
 /// Makes a reproducer smaller no longer than this.
 constexpr runtime::DurationNs kMinimiseLongest = 60 * runtime::kSecond;
 constexpr size_t kCallsShown = 400;
-
-std::string shell_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
 
 /// All seeds in which the same went wrong.
 struct Group {
@@ -69,10 +66,22 @@ std::string slug(const std::string& key) {
   return out.empty() ? "problem" : out;
 }
 
+bool counts(const Problem& problem) { return problem.finding.waived.empty(); }
+
+/// Its run ended there, so what would have come afterwards was not tested.
+bool cuts_short(const Problem& problem) {
+  return !counts(problem) && problem.finding.severity == verifier::Severity::kBugCheck;
+}
+
 class Fuzzer {
  public:
-  Fuzzer(const FuzzOptions& options, FuzzSetting setting)
-      : options_(options), setting_(std::move(setting)), clock_(runtime::make_os_runtime(0)) {}
+  Fuzzer(const FuzzOptions& options, FuzzSetting setting, fuzz::Surroundings around)
+      : options_(options),
+        setting_(std::move(setting)),
+        around_(std::move(around)),
+        clock_(runtime::make_os_runtime(0)) {
+    setting_.on_problem = &LastWords::keep;
+  }
 
   int run();
   int replay(const FuzzPlan& plan);
@@ -82,8 +91,8 @@ class Fuzzer {
  private:
   /// In a child process. Outcomes of processes that ended have one problem.
   FuzzOutcome run_apart(const FuzzPlan& plan, const std::string& log_path = {});
-  /// Of a process that ended.
-  Problem problem_of(uint64_t note, std::string_view how) const;
+  /// Of a process that ended: what it had found, and its end.
+  std::vector<Problem> problems_of(uint64_t note, std::string_view how) const;
   void seeds();
   void take(uint64_t seed, const FuzzOutcome& outcome);
   void make_small(Group& group);
@@ -94,16 +103,23 @@ class Fuzzer {
   /// Empty, or how far it had got when the user ended it.
   std::string interrupted() const;
   std::string options_text() const;
+  /// "clean", "2 problems".
+  std::string sums() const;
   uint64_t first_seed() const { return options_.seconds.has_value() ? 1 : options_.seeds.first; }
 
   const FuzzOptions& options_;
   FuzzSetting setting_;
+  const fuzz::Surroundings around_;
   const std::unique_ptr<runtime::Runtime> clock_;
   LastWords words_;
   Shared<verifier::SituationLog> situations_;
   std::string broken_around_it_;  // not empty: that ends everything
-  std::map<std::string, Group> groups_;
-  uint64_t ended_ = 0, bad_ = 0;
+  std::map<std::string, Group>& groups_of(const Problem& problem) {
+    return counts(problem) ? groups_ : waived_;
+  }
+
+  std::map<std::string, Group> groups_, waived_;
+  uint64_t ended_ = 0, bad_ = 0, cut_short_ = 0;
   hostile::Counts counts_;
   bool interrupted_ = false;  // as it was when the outputs were begun
   std::FILE* const out_ = options_.reports.text_stream();
@@ -111,19 +127,23 @@ class Fuzzer {
 
 std::string Fuzzer::options_text() const {
   std::string text = shell_quoted(options_.driver);
-  if (options_.device.text != kDefaultDevice) text += " --device " + options_.device.text;
+  if (around_.device != kDefaultDevice) text += " --device " + shell_quoted(around_.device);
+  text += options_.machine.as_options();
   if (options_.registry.has_value()) text += " --registry " + shell_quoted(*options_.registry);
-  if (options_.client.has_value()) text += " --client " + shell_quoted(*options_.client);
-  if (options_.special_pool) text += " --special-pool";
-  return text;
+  if (!around_.client.empty()) text += " --client " + shell_quoted(around_.client);
+  if (around_.special_pool) text += " --special-pool";
+  return text + options_.waivers.options;
 }
 
-Problem Fuzzer::problem_of(uint64_t note, std::string_view how) const {
-  Problem problem = words_.of(note, "A run", how);
-  problem.finding.fix =
+std::vector<Problem> Fuzzer::problems_of(uint64_t note, std::string_view how) const {
+  Problem end = words_.of(note, "A run", how);
+  end.finding.fix =
       "Replay the reproducer under a debugger: dxgkit fuzz ... --replay FILE --in-process. "
       "If the fault is not in the driver, it is a mistake of this tool.";
-  return problem;
+  std::vector<Problem> problems = words_.kept(note);
+  problems.push_back(std::move(end));
+  for (Problem& one : problems) one.finding.waived = setting_.waivers.use(one.finding.rule);
+  return problems;
 }
 
 FuzzOutcome Fuzzer::run_apart(const FuzzPlan& plan, const std::string& log_path) {
@@ -149,9 +169,9 @@ FuzzOutcome Fuzzer::run_apart(const FuzzPlan& plan, const std::string& log_path)
     return true;
   };
   job.died = [&](uint64_t, std::string_view how) {
-    Problem problem = problem_of(note, how);
-    broken_around_it_ = problem.broken_around_it;
-    if (broken_around_it_.empty()) outcome.problems.push_back(std::move(problem));
+    std::vector<Problem> problems = problems_of(note, how);
+    broken_around_it_ = problems.back().broken_around_it;
+    if (broken_around_it_.empty()) outcome.problems = std::move(problems);
     return true;
   };
   if (!sim::run_pool(job)) outcome.unusable = "a child process could not be started";
@@ -165,12 +185,15 @@ std::optional<std::string> Fuzzer::probe() {
   if (outcome.unusable.empty()) return std::nullopt;
   for (const Problem& problem : outcome.problems)
     fmt::print(stderr, "{}", verifier::to_text(problem.finding));
-  return fmt::format("{}: {}", options_.driver, outcome.unusable);
+  std::string why = fmt::format("{}: {}", options_.driver, outcome.unusable);
+  for (const std::string& line : outcome.before) why += "\n  " + line;
+  return why;
 }
 
 void Fuzzer::take(uint64_t seed, const FuzzOutcome& outcome) {
   ++ended_;
-  bad_ += outcome.problems.empty() ? 0 : 1;
+  bad_ += std::ranges::any_of(outcome.problems, counts) ? 1 : 0;
+  cut_short_ += std::ranges::any_of(outcome.problems, cuts_short) ? 1 : 0;
   counts_.calls += outcome.counts.calls;
   counts_.succeeded += outcome.counts.succeeded;
   counts_.blocked += outcome.counts.blocked;
@@ -178,9 +201,9 @@ void Fuzzer::take(uint64_t seed, const FuzzOutcome& outcome) {
   std::map<std::string, bool> seen;
   for (const Problem& problem : outcome.problems) {
     if (!std::exchange(seen[problem.key], true)) {
-      Group& group = groups_[problem.key];
+      Group& group = groups_of(problem)[problem.key];
       if (group.seeds++ == 0) {
-        fmt::print(out_, "seed {}: {}\n", seed, problem.key);
+        fmt::print(out_, "seed {}: {}{}\n", seed, problem.key, counts(problem) ? "" : " (waived)");
         std::fflush(out_);
       }
       // The lowest, whatever order workers end in.
@@ -212,8 +235,8 @@ void Fuzzer::seeds() {
   };
   job.died = [&](uint64_t index, std::string_view how) {
     FuzzOutcome outcome;
-    outcome.problems.push_back(problem_of(index, how));
-    broken_around_it_ = outcome.problems.front().broken_around_it;
+    outcome.problems = problems_of(index, how);
+    broken_around_it_ = outcome.problems.back().broken_around_it;
     if (!broken_around_it_.empty()) return false;
     take(first_seed() + index, outcome);
     return in_time();
@@ -255,8 +278,8 @@ bool Fuzzer::write_reproducer(Group& group) {
   const std::string log_path = group.file + ".calls";
   run_apart(group.least, log_path);  // after an interrupt: nothing, so the calls are left out
   std::string text = fmt::format("# {}\n# dxgkit fuzz {} --replay {}\n", group.problem.key,
-                                 options_text(), shell_quoted(group.file));
-  text += fuzz::to_text(group.least);
+                                 shell_quoted(options_.driver), shell_quoted(group.file));
+  text += fuzz::to_text({group.least, around_});
   const std::string finding = verifier::to_text(group.problem.finding);
   const std::string calls = read_file(log_path).value_or("");
   std::filesystem::remove(log_path, error);
@@ -301,9 +324,19 @@ bool Fuzzer::write_reports() const {
   std::vector<verifier::JunitCase> cases;
   verifier::ReportedRun run{.driver = options_.driver,
                             .command = "dxgkit fuzz " + options_text(),
-                            .ended = !interrupted_,
-                            .notes = {}};
+                            .ended = !interrupted_};
+  const auto told = [](const std::string& key, const Group& group) {
+    return nlohmann::ordered_json{
+        {"key", key},
+        {"seeds", group.seeds},
+        {"first_seed", group.first_seed},
+        {"steps", group.least.steps.size()},
+        {"reproducer", group.file},
+        {"finding",
+         nlohmann::ordered_json::parse(verifier::to_json(group.problem.finding), nullptr, false)}};
+  };
   nlohmann::ordered_json problems = nlohmann::ordered_json::array();
+  nlohmann::ordered_json waived = nlohmann::ordered_json::array();
   for (const auto& [key, group] : groups_) {
     findings.push_back(group.problem.finding);
     const std::string from = group.file.empty() ? "" : "reproducer: " + group.file;
@@ -311,20 +344,19 @@ bool Fuzzer::write_reports() const {
                      .outcome = verifier::JunitCase::Outcome::kFailed,
                      .message = group.problem.finding.actual,
                      .text = verifier::to_text(group.problem.finding) + from});
-    problems.push_back(
-        {{"key", key},
-         {"seeds", group.seeds},
-         {"first_seed", group.first_seed},
-         {"steps", group.least.steps.size()},
-         {"reproducer", group.file},
-         {"finding", nlohmann::ordered_json::parse(verifier::to_json(group.problem.finding),
-                                                   nullptr, false)}});
+    problems.push_back(told(key, group));
   }
   cases.push_back({.name = "seeds",
                    .outcome = ended_ == 0 ? verifier::JunitCase::Outcome::kSkipped
                                           : verifier::JunitCase::Outcome::kPassed,
                    .message = counted(ended_, "seed"),
                    .text = {}});
+  for (const auto& [key, group] : waived_) {
+    findings.push_back(group.problem.finding);
+    waived.push_back(told(key, group));
+  }
+  run.remarks = unused_waivers(setting_.waivers);
+  std::ranges::move(waiver_cases(setting_.waivers), std::back_inserter(cases));
   if (const std::string how_far = interrupted(); !how_far.empty()) {
     run.notes.push_back(fmt::format("Interrupted by the user {}.", how_far));
     cases.push_back(verifier::interrupted_case(how_far));
@@ -338,6 +370,8 @@ bool Fuzzer::write_reports() const {
                                    {"seeds", ended_},
                                    {"seeds_not_clean", bad_},
                                    {"problems", problems},
+                                   {"waived", waived},
+                                   {"waivers", waivers_json(setting_.waivers)},
                                    {"situations", situations_json(reached)}};
   const Reports& reports = options_.reports;
   bool written = write_output(
@@ -345,6 +379,14 @@ bool Fuzzer::write_reports() const {
   written = write_output(reports.sarif, verifier::to_sarif(findings, run)) && written;
   return write_output(reports.junit, verifier::to_junit("dxgkit fuzz " + options_.driver, cases)) &&
          written;
+}
+
+std::string Fuzzer::sums() const {
+  std::string text = groups_.empty() ? "clean" : counted(groups_.size(), "problem");
+  if (!waived_.empty()) text += fmt::format(", {} waived", waived_.size());
+  if (cut_short_ != 0)
+    text += fmt::format("; {} ended early at a waived bug check", counted(cut_short_, "seed"));
+  return text;
 }
 
 int Fuzzer::code() const { return interrupted_ ? kExitInterrupted : worst(groups_); }
@@ -359,13 +401,17 @@ int Fuzzer::finish() {
     fmt::print(out_, "{}: {}, the first {}; {} in {}\n", key, counted(group.seeds, "seed"),
                group.first_seed, counted(group.least.steps.size(), "step"), group.file);
   }
-  const std::string sums = groups_.empty() ? "clean" : counted(groups_.size(), "problem");
+  for (const auto& [key, group] : waived_) {
+    fmt::print(out_, "waived: {}: {}, the first {}\n", key, counted(group.seeds, "seed"),
+               group.first_seed);
+  }
+  fmt::print(out_, "{}", waivers_text(setting_.waivers));
   fmt::print(out_, "{}\n", situations_text(verifier::SituationReport(*situations_)));
   if (interrupted_) {
     fmt::print(out_, "interrupted {}: {}\n", interrupted(),
-               groups_.empty() ? "no problem so far" : sums);
+               groups_.empty() ? "no problem so far" : sums());
   } else {
-    fmt::print(out_, "{}\n", sums);
+    fmt::print(out_, "{}\n", sums());
   }
   return write_reports() ? code() : kExitNotWritten;
 }
@@ -395,17 +441,52 @@ int Fuzzer::replay(const FuzzPlan& plan) {
   }
   for (const Problem& problem : outcome.problems) {
     fmt::print(out_, "{}\n{}", problem.key, verifier::to_text(problem.finding));
-    Group& group = groups_[problem.key];
+    Group& group = groups_of(problem)[problem.key];
     group.problem = problem;
     group.least = plan;
     group.file = *options_.replay;
   }
   interrupted_ = runtime::interrupted();
-  fmt::print(out_, "{}\n",
-             interrupted_      ? "interrupted"
-             : groups_.empty() ? "clean"
-                               : counted(groups_.size(), "problem"));
+  fmt::print(out_, "{}\n", interrupted_ ? std::string("interrupted") : sums());
   return write_reports() ? code() : kExitNotWritten;
+}
+
+/// The command line above the reproducer, and that above the defaults. `around` becomes what the
+/// run has. The error is one sentence.
+std::optional<std::string> apply(const FuzzOptions& options, FuzzSetting* setting,
+                                 fuzz::Surroundings* around) {
+  const std::string whose = options.replay.has_value() ? *options.replay + ": " : std::string();
+  if (options.device.has_value()) {
+    setting->device = *options.device;
+  } else if (!around->device.empty()) {
+    auto device = parse_device(around->device);
+    if (!device.has_value()) return whose + device.error();
+    setting->device = std::move(*device);
+  } else {
+    setting->device = device_of_driver(setting->driver_path);
+  }
+  around->device = setting->device.text;
+  if (const auto simulated = check_mode(setting->device, Mode::kSim); !simulated)
+    return simulated.error();
+  std::string path = whose + "registry";
+  if (options.registry.has_value()) {
+    auto text = read_file(*options.registry);
+    if (!text.has_value()) return text.error();
+    around->registry = std::move(*text);
+    path = *options.registry;
+  }
+  around->special_pool = around->special_pool || options.special_pool;
+  auto kernel = kernel_config_of(around->registry, path, around->special_pool, false);
+  if (!kernel.has_value()) return kernel.error();
+  setting->kernel = std::move(*kernel);
+  setting->kernel.processors = options.machine.processors;
+  if (options.client.has_value()) around->client = *options.client;
+  const uint64_t memory_bytes = options.machine.memory_bytes.value_or(around->memory_bytes);
+  if (memory_bytes != 0) setting->memory_bytes = memory_bytes;
+  if (around->vram_bytes != 0) setting->vram_bytes = around->vram_bytes;
+  around->memory_bytes = setting->memory_bytes;
+  around->vram_bytes = setting->vram_bytes;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -435,6 +516,7 @@ void add_fuzz(CLI::App& app, FuzzOptions& options) {
           "FILE.so (softgpu, which can be made to fail)")
       ->expected(1)
       ->type_name("DEVICE");
+  add_machine(fuzz, options.machine, "memory of the machine, like 1G (512M)");
   fuzz->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
   fuzz->add_option("--client", options.client,
                    "plug-in that knows the driver's private data (dxgkit/client_plugin.h)");
@@ -461,10 +543,12 @@ void add_fuzz(CLI::App& app, FuzzOptions& options) {
       ->check(CLI::Range(0U, 100'000U))
       ->capture_default_str();
   fuzz->add_option("--out", options.out, "folder of the reproducers")->capture_default_str();
-  fuzz->add_option("--replay", options.replay, "run a reproducer, and show its calls")
+  fuzz->add_option("--replay", options.replay,
+                   "run a reproducer with the options it was made with, and show its calls")
       ->type_name("FILE");
   fuzz->add_flag("--in-process", options.in_process,
                  "with --replay: run the driver in this process, for a debugger");
+  add_waivers(fuzz, options.waivers);
   add_reports(fuzz, options.reports, "the problems as JSON", "the findings as SARIF 2.1.0",
               "the problems as JUnit XML");
 }
@@ -475,32 +559,29 @@ int fuzz_command(const FuzzOptions& options) {
   if (const int code = options.reports.check(); code != kExitDone) return code;
   FuzzSetting setting;
   setting.driver_path = *driver_path;
-  setting.device = options.device;
-  if (const auto simulated = check_mode(options.device, Mode::kSim); !simulated)
-    return bad_input(simulated.error());
-  auto kernel = read_kernel_config(options.registry, options.special_pool, false);
-  if (!kernel.has_value()) return bad_input(kernel.error());
-  setting.kernel = std::move(*kernel);
+  setting.waivers = options.waivers.list;
+  fuzz::Reproducer from;
+  if (options.replay.has_value()) {
+    const auto text = read_file(*options.replay);
+    if (!text.has_value()) return bad_input(text.error());
+    auto parsed = fuzz::parse_reproducer(*text);
+    if (!parsed.has_value())
+      return bad_input(fmt::format("{}: {}", *options.replay, parsed.error()));
+    from = std::move(*parsed);
+  }
+  fuzz::Surroundings& around = from.around;
+  if (const auto wrong = apply(options, &setting, &around)) return bad_input(*wrong);
   std::unique_ptr<verify::Plugin> plugin;
-  if (options.client.has_value()) {
-    auto loaded = verify::Plugin::load(*options.client);
+  if (!around.client.empty()) {
+    auto loaded = verify::Plugin::load(around.client);
     if (!loaded.has_value()) return bad_input(loaded.error());
     plugin = std::move(*loaded);
     setting.plugin = plugin.get();
   }
-  FuzzPlan plan;
-  if (options.replay.has_value()) {
-    const auto text = read_file(*options.replay);
-    if (!text.has_value()) return bad_input(text.error());
-    auto parsed = fuzz::parse_fuzz_plan(*text);
-    if (!parsed.has_value())
-      return bad_input(fmt::format("{}: {}", *options.replay, parsed.error()));
-    plan = std::move(*parsed);
-  }
   if (!options.in_process) runtime::catch_interrupts();
-  Fuzzer fuzzer(options, std::move(setting));
+  Fuzzer fuzzer(options, std::move(setting), std::move(around));
   if (const auto why = fuzzer.probe()) return bad_input(*why);
-  return options.replay.has_value() ? fuzzer.replay(plan) : fuzzer.run();
+  return options.replay.has_value() ? fuzzer.replay(from.plan) : fuzzer.run();
 }
 
 }  // namespace dxgkit::tool

@@ -12,7 +12,8 @@ namespace dxgkit::tool {
 
 struct FuzzOptions {
   std::string driver;
-  DeviceChoice device = default_device();
+  std::optional<DeviceChoice> device;  // else the reproducer's, the one of the driver's ids, or the default
+  MachineOptions machine;
   std::optional<std::string> registry, client;
   SeedRange seeds{1, 200};
   std::optional<uint32_t> seconds;  // instead of a range of seeds: seeds from 1 on for so long
@@ -23,6 +24,7 @@ struct FuzzOptions {
   std::string out = "dxgkit-fuzz";  // made when there is a file to put there
   std::optional<std::string> replay;
   Reports reports;
+  WaiverChoice waivers;
   bool special_pool = false, in_process = false;
 };
 

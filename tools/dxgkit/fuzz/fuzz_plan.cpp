@@ -13,9 +13,12 @@
 namespace dxgkit::tool::fuzz {
 namespace {
 
-constexpr std::string_view kHead = "dxgkit-fuzz 1";
+constexpr std::string_view kFormat = "dxgkit-fuzz";
+constexpr std::string_view kVersion = "2", kVersionOfPlans = "1";
 constexpr size_t kTextBytesMost = size_t{4} << 20;
 constexpr size_t kNumbersInLine = 16;
+/// More than any machine of a run has.
+constexpr uint64_t kMemoryBytesMost = uint64_t{1} << 36;
 
 using Member = uint32_t DeviceFaults::*;
 constexpr std::array<std::pair<std::string_view, Member>, 3> kRates{
@@ -43,7 +46,51 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
-/// One line that is no comment; the error is a clause.
+/// The rest of a line that begins with `key` and a blank, or with `key` alone.
+std::optional<std::string_view> rest_of(std::string_view line, std::string_view key) {
+  if (!line.starts_with(key)) return std::nullopt;
+  line.remove_prefix(key.size());
+  if (line.empty()) return line;
+  if (line.front() != ' ') return std::nullopt;
+  return line.substr(1);
+}
+
+/// True if it is one whose text may hold anything.
+bool take_text(std::string_view line, Surroundings* around) {
+  if (const auto device = rest_of(line, "device")) {
+    around->device = *device;
+  } else if (const auto client = rest_of(line, "client")) {
+    around->client = *client;
+  } else if (const auto registry = rest_of(line, "registry")) {
+    if (!around->registry.has_value()) around->registry.emplace();
+    around->registry->append(*registry) += '\n';
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/// One of the other lines of the surroundings. The error is a clause.
+std::expected<bool, std::string> take_size(std::string_view line, Surroundings* around) {
+  const std::string_view key = word(&line);
+  const std::string_view text = word(&line);
+  if (key == "special-pool") {
+    if (!text.empty()) return std::unexpected("special-pool stands alone");
+    return around->special_pool = true;
+  }
+  uint64_t* const size = key == "memory" ? &around->memory_bytes
+                         : key == "vram" ? &around->vram_bytes
+                                         : nullptr;
+  if (size == nullptr) return false;
+  const std::optional<uint64_t> value = number<uint64_t>(text);
+  if (!value.has_value() || *value == 0 || *value > kMemoryBytesMost || !word(&line).empty())
+    return std::unexpected(
+        fmt::format("{} is a number of bytes up to {}, not '{}'", key, kMemoryBytesMost, text));
+  *size = *value;
+  return true;
+}
+
+/// One line of the plan that is no comment; the error is a clause.
 std::expected<void, std::string> take(std::string_view line, FuzzPlan* plan, bool* seed_given) {
   const std::string_view key = word(&line);
   if (key == "steps") {
@@ -105,8 +152,22 @@ FuzzPlan FuzzPlan::draw(uint64_t seed, uint32_t step_count) {
   return plan;
 }
 
-std::string to_text(const FuzzPlan& plan) {
-  std::string text = fmt::format("{}\nseed {}\n", kHead, plan.seed);
+std::string to_text(const Reproducer& reproducer) {
+  const auto& [plan, around] = reproducer;
+  std::string text = fmt::format("{} {}\n", kFormat, kVersion);
+  if (!around.device.empty()) text += fmt::format("device {}\n", around.device);
+  if (around.memory_bytes != 0) text += fmt::format("memory {}\n", around.memory_bytes);
+  if (around.vram_bytes != 0) text += fmt::format("vram {}\n", around.vram_bytes);
+  if (around.special_pool) text += "special-pool\n";
+  if (!around.client.empty()) text += fmt::format("client {}\n", around.client);
+  std::string_view registry;
+  if (around.registry.has_value()) registry = *around.registry;
+  while (!registry.empty()) {
+    const size_t end = std::min(registry.find('\n'), registry.size());
+    text += fmt::format("registry {}\n", registry.substr(0, end));
+    registry.remove_prefix(std::min(end + 1, registry.size()));
+  }
+  text += fmt::format("seed {}\n", plan.seed);
   for (const auto& [name, member] : kRates) {
     if (plan.faults.*member != 0) text += fmt::format("{} {}\n", name, plan.faults.*member);
   }
@@ -121,8 +182,9 @@ std::string to_text(const FuzzPlan& plan) {
   return text;
 }
 
-std::expected<FuzzPlan, std::string> parse_fuzz_plan(std::string_view text) {
-  FuzzPlan plan;
+std::expected<Reproducer, std::string> parse_reproducer(std::string_view text) {
+  Reproducer out;
+  bool has_surroundings = false;
   if (text.size() > kTextBytesMost) return std::unexpected("it is larger than 4 MiB");
   bool head = false, seed_given = false;
   size_t number_of_line = 0;
@@ -131,20 +193,30 @@ std::expected<FuzzPlan, std::string> parse_fuzz_plan(std::string_view text) {
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
+    const auto wrong = [&](std::string_view what) {
+      return std::unexpected(fmt::format("line {}: {}", number_of_line, what));
+    };
+    if (has_surroundings && take_text(line, &out.around)) continue;
     line = line.substr(0, line.find('#'));
     if (std::string_view rest = line; word(&rest).empty()) continue;
     if (!head) {
       std::string_view rest = line;
-      head = word(&rest) == "dxgkit-fuzz" && word(&rest) == "1" && word(&rest).empty();
-      if (!head)
-        return std::unexpected(fmt::format("line {}: it begins with '{}'", number_of_line, kHead));
+      head = word(&rest) == kFormat;
+      const std::string_view version = word(&rest);
+      has_surroundings = version == kVersion;
+      head = head && (has_surroundings || version == kVersionOfPlans) && word(&rest).empty();
+      if (!head) return wrong(fmt::format("it begins with '{} {}'", kFormat, kVersion));
       continue;
     }
-    if (const auto taken = take(line, &plan, &seed_given); !taken)
-      return std::unexpected(fmt::format("line {}: {}", number_of_line, taken.error()));
+    if (has_surroundings) {
+      const auto taken = take_size(line, &out.around);
+      if (!taken) return wrong(taken.error());
+      if (*taken) continue;
+    }
+    if (const auto taken = take(line, &out.plan, &seed_given); !taken) return wrong(taken.error());
   }
   if (!seed_given) return std::unexpected("line 1: there is no seed");
-  return plan;
+  return out;
 }
 
 Minimised minimise(const FuzzPlan& plan, const std::function<bool(const FuzzPlan&)>& still,

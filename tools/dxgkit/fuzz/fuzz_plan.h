@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,10 +34,29 @@ struct FuzzPlan {
 };
 inline constexpr uint32_t kStepsMost = 100'000;
 
-/// The plan as lines of words; `#` begins a comment.
-std::string to_text(const FuzzPlan& plan);
-/// Reads any text. The error names the line.
-std::expected<FuzzPlan, std::string> parse_fuzz_plan(std::string_view text);
+/// The options of a run beside its plan. With the driver they decide all of it.
+struct Surroundings {
+  std::string device;                   // as --device takes it; empty: the default
+  std::string client;                   // the path of the plug-in; empty: none
+  std::optional<std::string> registry;  // the text of the registry file
+  bool special_pool = false;
+  uint64_t memory_bytes = 0, vram_bytes = 0;  // of the machine and of its device; 0: the default
+  bool operator==(const Surroundings&) const = default;
+};
+
+/// A reproducer's file.
+struct Reproducer {
+  FuzzPlan plan;
+  Surroundings around;
+  bool operator==(const Reproducer&) const = default;
+};
+
+/// As lines of words; `#` begins a comment, but not in device, client and registry: those are the
+/// rest of their line.
+std::string to_text(const Reproducer& reproducer);
+/// Reads any text, of version 1 too, which has a plan and no surroundings. The error names the
+/// line.
+std::expected<Reproducer, std::string> parse_reproducer(std::string_view text);
 
 struct Minimised {
   FuzzPlan plan;

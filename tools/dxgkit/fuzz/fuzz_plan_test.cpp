@@ -12,16 +12,42 @@ TEST(FuzzPlan, ReadsBackWhatItWrites) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     FuzzPlan plan = FuzzPlan::draw(seed, 40);
     plan.steps.erase(plan.steps.begin() + 7);
-    const auto again = parse_fuzz_plan("# why\n" + to_text(plan) + "# the end");
+    const auto again = parse_reproducer("# why\n" + to_text({plan, {}}) + "# the end");
     ASSERT_TRUE(again.has_value()) << again.error();
-    EXPECT_EQ(*again, plan);
+    EXPECT_EQ(again->plan, plan);
+    EXPECT_EQ(again->around, Surroundings{});
   }
   EXPECT_EQ(FuzzPlan::draw(3, 40), FuzzPlan::draw(3, 40));
 }
 
+TEST(FuzzPlan, KeepsTheOptionsOfTheRun) {
+  const Reproducer whole{.plan = FuzzPlan::draw(3, 20),
+                         .around = {.device = "./my gpu.so,size=4,note=#1",
+                                    .client = "a client#2.so",
+                                    .registry = "# values\n[service]\n\nMutant = \"a # b\"\n",
+                                    .special_pool = true,
+                                    .memory_bytes = 1 << 20,
+                                    .vram_bytes = 4096}};
+  const std::string text = to_text(whole);
+  const auto again = parse_reproducer(text);
+  ASSERT_TRUE(again.has_value()) << again.error();
+  EXPECT_EQ(*again, whole);
+  // Version 1 knew the plan alone.
+  const auto old = parse_reproducer("dxgkit-fuzz 1\nseed 7\nsteps 1 2\nlate-interrupts 9\n");
+  ASSERT_TRUE(old.has_value()) << old.error();
+  EXPECT_EQ(old->plan, (FuzzPlan{.seed = 7, .steps = {1, 2}, .faults = {.late_interrupts = 9}}));
+  EXPECT_EQ(old->around, Surroundings{});
+  EXPECT_EQ(parse_reproducer("dxgkit-fuzz 1\nseed 1\nvram 4096\n").error(),
+            "line 3: 'vram' is unknown");
+}
+
 TEST(FuzzPlan, SaysWhatIsWrongWithAText) {
-  const auto error = [](std::string_view text) { return parse_fuzz_plan(text).error(); };
-  EXPECT_EQ(error("steps 1"), "line 1: it begins with 'dxgkit-fuzz 1'");
+  const auto error = [](std::string_view text) { return parse_reproducer(text).error(); };
+  EXPECT_EQ(error("steps 1"), "line 1: it begins with 'dxgkit-fuzz 2'");
+  EXPECT_EQ(error("dxgkit-fuzz 3\nseed 1\n"), "line 1: it begins with 'dxgkit-fuzz 2'");
+  EXPECT_EQ(error("dxgkit-fuzz 2\nseed 1\nvram x\n"),
+            "line 3: vram is a number of bytes up to 68719476736, not 'x'");
+  EXPECT_EQ(error("dxgkit-fuzz 2\nspecial-pool 1\n"), "line 2: special-pool stands alone");
   EXPECT_EQ(error("dxgkit-fuzz 1\nsteps 1\n"), "line 1: there is no seed");
   EXPECT_EQ(error("dxgkit-fuzz 1\nseed x\n"), "line 2: 'x' is not a seed");
   EXPECT_EQ(error("dxgkit-fuzz 1\nseed 1 2\n"), "line 2: seed takes one number");

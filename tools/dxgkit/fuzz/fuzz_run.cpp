@@ -6,19 +6,20 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "miniports/softgpu/softgpu_umd.h"
 #include "port/driver.h"
 #include "sim/random.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/no_client.h"
+#include "tools/dxgkit/start_story.h"
 
 namespace dxgkit::tool::fuzz {
 namespace {
 
-constexpr uint64_t kMemoryBytes = uint64_t{128} << 20;
-constexpr uint64_t kVramBytes = uint64_t{4} << 20;  // little: allocations push each other out
 constexpr uint64_t kAllocationBytes = 0x40000;
 constexpr runtime::TimeNs kTimeLimit = 3600 * runtime::kSecond;
 constexpr size_t kFramesInKey = 2;
@@ -59,7 +60,7 @@ Problem broken_promise(const std::string& what, const std::string& where) {
   const std::string call = where.substr(0, where.find('('));
   if (!call.empty()) problem.key += " in " + call;
   problem.finding = {
-      .rule = "THUNK-01",
+      .rule = "NT-37",
       .severity = verifier::Severity::kViolation,
       .ddi = call,
       .actual = fmt::format("Hostile processes: {}{}{}.", what, where.empty() ? "" : ", ", where),
@@ -71,6 +72,12 @@ Problem broken_promise(const std::string& what, const std::string& where) {
           "tool's kernel.",
       .confidence = verifier::Confidence::kInferred};
   return problem;
+}
+
+/// False: a warning, a consequence, or a mistake of the client.
+bool is_problem(const verifier::Finding& finding) {
+  return verifier::breaks_rule(finding) &&
+         std::ranges::find(kClientsFault, finding.rule) == std::end(kClientsFault);
 }
 
 /// The input that the driver accepts from its clients.
@@ -123,11 +130,12 @@ void run_inside(runtime::Runtime& runtime, const FuzzSetting& setting, const Fuz
                 FuzzOutcome& outcome) {
   const auto broken = [&](const std::string& what, const std::string& where) {
     outcome.problems.push_back(broken_promise(what, where));
+    if (setting.on_problem) setting.on_problem(outcome.problems.back());
   };
   WorldConfig config;
   config.devices = {setting.device};
-  config.memory_bytes = kMemoryBytes;
-  config.vram_bytes = kVramBytes;
+  config.memory_bytes = setting.memory_bytes;
+  config.vram_bytes = setting.vram_bytes;
   config.kernel = setting.kernel;
   auto world = World::create(runtime, findings, config);
   if (!world.has_value()) {
@@ -138,9 +146,11 @@ void run_inside(runtime::Runtime& runtime, const FuzzSetting& setting, const Fuz
   source.name = setting.driver_path.substr(setting.driver_path.rfind('/') + 1);
   source.path = setting.driver_path;
   std::string message;
+  std::optional<nt::CallLog> calls(std::in_place, (*world)->kernel());
   const auto driver = port::Driver::load((*world)->kernel(), findings, source, &message);
   if (!driver.has_value()) {
     outcome.unusable = message.empty() ? "DriverEntry failed" : message;
+    outcome.before = start_story(*calls, setting.driver_path, setting.device);
     return;
   }
   {
@@ -149,9 +159,14 @@ void run_inside(runtime::Runtime& runtime, const FuzzSetting& setting, const Fuz
     options.situations = setting.situations;
     const Result<dxgk::Luid> luid = system.start_adapter(**driver, (*world)->function(), options);
     if (!luid.has_value()) {
-      outcome.unusable = "the adapter does not start";
+      const std::string_view status = status_name(luid.error());
+      outcome.unusable = fmt::format(
+          "the adapter does not start: {}",
+          status.empty() ? fmt::format("0x{:08X}", static_cast<uint32_t>(luid.error())) : status);
+      outcome.before = start_story(*calls, setting.driver_path, setting.device);
       return;
     }
+    calls.reset();
     bus::FaultInjection* const faults = (*world)->device().faults();
     if (faults != nullptr) faults->set_faults(engine_faults(plan.faults));
     hostile::Ground ground{.system = system, .luid = *luid};
@@ -186,13 +201,15 @@ FuzzOutcome run_plan(const FuzzSetting& setting, const FuzzPlan& plan,
                      const std::function<void(const std::string&)>& log) {
   FuzzOutcome outcome;
   verifier::Findings findings;
+  findings.set_waivers(&setting.waivers);
+  findings.set_listener([&](const verifier::Finding& finding) {
+    if (setting.on_problem && is_problem(finding)) setting.on_problem(problem_of(finding));
+  });
   const auto runtime = runtime::make_sim_runtime(
       {.seed = plan.seed, .time_limit = kTimeLimit, .stack_bytes = size_t{512} << 10});
   runtime->run_main([&] { run_inside(*runtime, setting, plan, log, findings, outcome); });
   for (const verifier::Finding& finding : findings.all()) {
-    const bool clients = std::ranges::find(kClientsFault, finding.rule) != std::end(kClientsFault);
-    if (finding.severity == verifier::Severity::kWarning || clients) continue;
-    outcome.problems.push_back(problem_of(finding));
+    if (is_problem(finding)) outcome.problems.push_back(problem_of(finding));
   }
   return outcome;
 }

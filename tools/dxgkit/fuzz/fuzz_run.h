@@ -16,22 +16,28 @@
 #include "tools/dxgkit/verify/plugin.h"
 #include "verifier/findings.h"
 #include "verifier/situations.h"
+#include "verifier/waivers.h"
 
 namespace dxgkit::tool::fuzz {
 
 struct FuzzSetting {
   std::string driver_path;
   DeviceChoice device = default_device();
+  /// A page costs memory of the host once it is touched.
+  uint64_t memory_bytes = uint64_t{512} << 20;
   nt::KernelConfig kernel;
+  uint64_t vram_bytes = uint64_t{4} << 20;       // little: allocations push each other out
   const verify::Plugin* plugin = nullptr;        // its pack_allocation is used, if there is one
   verifier::SituationLog* situations = nullptr;  // may be null; else its life is the caller's
-  // Seconds of processor time, after which the driver counts as hanging.
-  uint32_t seconds_most = 30;
+  verifier::Waivers waivers;
+  /// Called with each problem when it comes up; any thread of the run. May be empty.
+  std::function<void(const Problem&)> on_problem;
 };
 
 struct FuzzOutcome {
   std::string unusable;  // the file is not a driver, or the driver does not start: there was no run
-  std::vector<Problem> problems;
+  std::vector<std::string> before;  // then: what the start says beside its problems
+  std::vector<Problem> problems;  // waived ones, too
   hostile::Counts counts;
 };
 

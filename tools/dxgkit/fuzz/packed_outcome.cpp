@@ -7,18 +7,33 @@ namespace dxgkit::tool::fuzz {
 std::string pack(const FuzzOutcome& outcome, size_t most) {
   nlohmann::json message;
   message["unusable"] = outcome.unusable.substr(0, most / 4);
+  // The entry comes first, and what it did last comes last.
+  std::vector<std::string> before = outcome.before;
+  const auto bytes = [&] {
+    size_t sum = 0;
+    for (const std::string& line : before) sum += line.size();
+    return sum;
+  };
+  while (before.size() > 1 && bytes() > most / 4) before.erase(before.begin() + 1);
+  message["before"] = before;
   message["counts"] = {outcome.counts.calls, outcome.counts.succeeded, outcome.counts.blocked,
                        outcome.counts.processes};
   message["problems"] = nlohmann::json::array();
   std::string out = line_of(message);
   for (const Problem& problem : outcome.problems) {
     nlohmann::json& all = message["problems"];
-    all.push_back({{"key", problem.key}, {"finding", to_message(problem.finding)}});
+    verifier::Finding finding = problem.finding;
+    all.push_back({{"key", problem.key}, {"finding", to_message(finding)}});
     std::string longer = line_of(message);
+    while (longer.size() > most && finding.before.size() > 1) {
+      finding.before.erase(finding.before.begin() + 1);
+      all.back()["finding"] = to_message(finding);
+      longer = line_of(message);
+    }
     if (longer.size() > most) {
-      const verifier::Finding& finding = problem.finding;
       all.back()["finding"] = {{"rule", finding.rule},
                                {"ddi", finding.ddi},
+                               {"waived", finding.waived},
                                {"severity", static_cast<int>(finding.severity)}};
       longer = line_of(message);
     }
@@ -36,6 +51,7 @@ FuzzOutcome unpack(std::string_view bytes) {
     return outcome;
   }
   outcome.unusable = message.value("unusable", "");
+  outcome.before = message.value("before", std::vector<std::string>());
   const auto counts = message.value("counts", std::vector<uint64_t>());
   size_t at = 0;
   for (uint64_t* count : {&outcome.counts.calls, &outcome.counts.succeeded, &outcome.counts.blocked,

@@ -1,11 +1,14 @@
 // The softgpu miniport with a fault, for tests of the tool's messages to a driver's author. The
 // registry value "Mutant" of the driver's key chooses the fault; without it the driver has none.
+// Where there is no registry, a test writes the fault's name behind the colon in `own_fault`, in a
+// copy of the file.
 // The rest of the driver is compiled with DxgkInitialize renamed to the function below.
 #undef DxgkInitialize
 #include <dispmprt.h>
 #include <ntddk.h>
 
 #include "miniports/softgpu/softgpu_umd.h"
+#include "tools/dxgkit/mutants/endless_faults.h"
 #include "tools/dxgkit/mutants/recovery_faults.h"
 #include "tools/dxgkit/mutants/start_faults.h"
 
@@ -515,6 +518,11 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("lock_kept")) data->DxgkDdiCreateDevice = keep_lock;
   if (chosen("leaves_process")) data->DxgkDdiCreateAllocation = leave_process;
   if (chosen("aborts_process")) data->DxgkDdiCreateAllocation = abort_process;
+  if (chosen("waits_for_nobody")) data->DxgkDdiCreateDevice = wait_for_nobody;
+  if (chosen("lock_twice")) data->DxgkDdiCreateDevice = lock_twice;
+  if (chosen("locks_crossed")) data->DxgkDdiCreateDevice = cross_locks;
+  if (chosen("thread_wild")) data->DxgkDdiCreateAllocation = start_wild_thread;
+  if (chosen("thread_endless")) data->DxgkDdiCreateAllocation = start_endless_thread;
   if (chosen("stop_waits")) data->DxgkDdiStopDevice = wait_in_stop;
   if (chosen("version_odd")) data->DxgkDdiQueryAdapterInfo = version_of_nobody;
   if (chosen("slots_none")) data->DxgkDdiQueryAdapterInfo = caps_without_slots;
@@ -655,12 +663,20 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("entry_faults")) *reinterpret_cast<volatile int*>(8) = 1;
 }
 
+const volatile char own_fault[48] = "own fault:";
+constexpr ULONG kOwnFaultAt = 10;
+
 }  // namespace
 
 extern "C" NTSTATUS NTAPI mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path,
                                             PDRIVER_INITIALIZATION_DATA data) {
   whole = *data;
   bool gives_up = false;
+  WCHAR own[sizeof(own_fault)];
+  ULONG own_characters = 0;
+  for (ULONG i = kOwnFaultAt; i < sizeof(own_fault) && own_fault[i] != 0; ++i)
+    own[own_characters++] = static_cast<WCHAR>(own_fault[i]);
+  if (own_characters != 0) break_one(own, own_characters, data);
   OBJECT_ATTRIBUTES attributes;
   InitializeObjectAttributes(&attributes, registry_path, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE,
                              nullptr, nullptr);

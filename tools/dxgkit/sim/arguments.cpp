@@ -43,6 +43,7 @@ void add_worlds(CLI::App* command, Worlds& worlds) {
         return sim::FaultPlan{}.change(text).value_or(std::string());
       })
       ->type_name("PLAN");
+  add_waivers(command, worlds.waivers);
   const auto number = [&](const char* name, std::optional<uint32_t>& to, uint32_t least,
                           uint32_t most, const char* help) {
     command->add_option(name, to, help)->check(CLI::Range(least, most))->type_name("N");
@@ -50,6 +51,28 @@ void add_worlds(CLI::App* command, Worlds& worlds) {
   number("--clients", worlds.changes.clients, 1, 64, "client processes of each world");
   number("--operations", worlds.changes.operations, 0, 1'000'000,
          "of each client while faults strike");
+  const auto read = [](auto parse, auto store) {
+    return CLI::callback_t([=](const CLI::results_t& texts) {
+      const auto value = parse(texts.back());
+      if (!value.has_value()) throw CLI::ValidationError(value.error());
+      store(*value);
+      return true;
+    });
+  };
+  command
+      ->add_option(
+          "--memory",
+          read(parse_memory, [&worlds](uint64_t bytes) { worlds.changes.memory_bytes = bytes; }),
+          "every machine has at least so much memory (as the seed draws it)")
+      ->expected(1)
+      ->type_name("BYTES");
+  command
+      ->add_option(
+          "--processors",
+          read(parse_processors, [&worlds](uint32_t count) { worlds.changes.processors = count; }),
+          "that the driver sees (1)")
+      ->expected(1)
+      ->type_name("N");
   number("--operations-healed", worlds.changes.operations_healed, 0, 1'000'000, "and afterwards");
   command
       ->add_option_function<std::string>(
@@ -130,7 +153,11 @@ void add_simulation(CLI::App& app, SimArguments& arguments) {
       ->type_name("EVENT");
   replay->add_option("--db", arguments.replay.db, "compare with what sim kept there")
       ->type_name("FILE");
-  replay->add_flag("--gdb", arguments.replay.gdb, "under gdb, which stops at that event");
+  CLI::Option* gdb =
+      replay->add_flag("--gdb", arguments.replay.gdb, "under gdb, which stops at that event");
+  replay->add_option("--break", arguments.replay.breakpoints, "stop where the driver has this")
+      ->type_name("FUNCTION|FILE:LINE")
+      ->needs(gdb);
   replay->add_flag("--stop-here", arguments.replay.stop_here)->group("");
 
   CLI::App* shrink = app.add_subcommand(

@@ -13,8 +13,8 @@ struct DriverOfWorlds {
   sim::DriverFace face = sim::DriverFace::kEither;
 };
 /// `driver` is empty or "softgpu" for the built-in drivers, or the path of a driver for softgpu. A
-/// child process loads that driver once to find the interface it declares. The error is one
-/// sentence.
+/// child process loads and starts that driver once, to find the interface it declares, and whether
+/// the clients of worlds have work for it. The error is one sentence.
 std::expected<DriverOfWorlds, std::string> driver_of(const std::string& driver);
 
 }  // namespace dxgkit::tool

@@ -19,6 +19,7 @@
 #include "tools/dxgkit/sim/shrink.h"
 #include "tools/dxgkit/sim/sim_options.h"
 #include "tools/dxgkit/sim/trace_diff.h"
+#include "tools/dxgkit/waivers.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -33,6 +34,7 @@ sim::SeedOptions options_of(const Worlds& worlds, const DriverOfWorlds& driver, 
   options.changes = worlds.changes;
   options.driver = driver.path;
   options.face = driver.face;
+  options.waivers = worlds.waivers.list;
   options.trace = true;
   return options;
 }
@@ -103,10 +105,22 @@ int run_gdb(const ReplayOptions& options, uint64_t event) {
   const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
   if (length <= 0) return kExitFailed;
   self[length] = 0;
-  std::string command = fmt::format("exec gdb -ex run --args '{}' replay {}{}", self, options.seed,
-                                    options.worlds.as_options());
+  // The driver is not loaded yet. The kernel answers SIGSEGV of paged memory and of instructions
+  // that only a kernel may execute, and reports the rest.
+  std::vector<std::string> arguments = {"gdb", "-ex", "set breakpoint pending on", "-ex",
+                                        "handle SIGSEGV SIG38 nostop noprint pass"};
+  for (const std::string& place : options.breakpoints) {
+    arguments.emplace_back("-ex");
+    arguments.push_back("break " + place);
+  }
+  std::string command = fmt::format("exec \"$@\" -ex run --args '{}' replay {}{}", self,
+                                    options.seed, options.worlds.as_options());
   if (event != 0) command += fmt::format(" --until {} --stop-here", event);
-  execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+  std::vector<char*> words = {const_cast<char*>("sh"), const_cast<char*>("-c"), command.data(),
+                              const_cast<char*>("sh")};
+  for (std::string& argument : arguments) words.push_back(argument.data());
+  words.push_back(nullptr);
+  execv("/bin/sh", words.data());
   fmt::print(stderr, "dxgkit: gdb could not be started\n");
   return kExitFailed;
 }
@@ -138,6 +152,7 @@ int replay_command(const ReplayOptions& options) {
   fmt::print("{}\n  trace {:016x}, {:.3f} ms simulated\n",
              outcome.passed() ? "passed" : "failed: " + outcome.failure, outcome.trace_hash,
              static_cast<double>(outcome.counters.simulated_ns) / 1e6);
+  fmt::print("{}", waivers_text(options.worlds.waivers.list));
   if (event != 0) {
     fmt::print("  it has no event {}\n", event);
     return kExitFailed;

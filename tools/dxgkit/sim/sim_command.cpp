@@ -12,19 +12,19 @@
 #include "runtime/interrupt.h"
 #include "sim/process_pool.h"
 #include "tools/dxgkit/files.h"
+#include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/options.h"
 #include "tools/dxgkit/sim/driver_face.h"
 #include "tools/dxgkit/sim/results.h"
 #include "tools/dxgkit/sim/sim_options.h"
+#include "tools/dxgkit/waivers.h"
 
 namespace dxgkit::tool {
 namespace {
 
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
+/// A seed takes less than a second. After that its process notes where it is, and ends.
+constexpr uint32_t kSeedSecondsMost = 300;
+constexpr uint32_t kSecondsForNote = 10;
 
 std::string time_text(double seconds) {
   const auto whole = static_cast<uint64_t>(seconds);
@@ -88,7 +88,8 @@ std::string json_text(const sim::SeedsReport& report, const SimOptions& options,
                                    {"seeds", count},
                                    {"seeds_ended", report.ended},
                                    {"seconds", report.seconds},
-                                   {"failures", failures}};
+                                   {"failures", failures},
+                                   {"waivers", waivers_json(options.worlds.waivers.list)}};
   return all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -96,11 +97,11 @@ std::string json_text(const sim::SeedsReport& report, const SimOptions& options,
 
 std::string Worlds::as_options() const {
   std::string text;
-  if (!driver.empty() && driver != "softgpu") text += " " + quoted(driver);
+  if (!driver.empty() && driver != "softgpu") text += " " + shell_quoted(driver);
   text += changes.as_options();
   if (canary != sim::Canary::kNone)
     text += fmt::format(" --canary {}", sim::kCanaryNames[static_cast<size_t>(canary)]);
-  return text;
+  return text + waivers.options;
 }
 
 int sim_command(const SimOptions& options) {
@@ -123,10 +124,22 @@ int sim_command(const SimOptions& options) {
   run.canary = options.worlds.canary;
   run.driver = driver->path;
   run.face = driver->face;
+  run.waivers = options.worlds.waivers.list;
   run.workers = sim::workers_for(options.jobs);
   run.replay_every = options.twice_every;
   run.failures_most = options.failures_most;
   run.replay = [&](uint64_t seed) { return fmt::format("dxgkit replay {}{}", seed, worlds); };
+  const LastWords words;
+  run.seconds_most = kSeedSecondsMost + kSecondsForNote;
+  run.on_begin = [&](uint64_t seed) { words.listen(seed, kSeedSecondsMost); };
+  run.on_finding = [](const verifier::Finding& finding) {
+    LastWords::keep({.key = {}, .finding = finding});
+  };
+  run.last_words = [&](uint64_t seed, std::string_view how) {
+    std::string text = fmt::format("{}\n", how);
+    for (const Problem& problem : words.kept(seed)) text += verifier::to_text(problem.finding);
+    return text + verifier::to_text(words.of(seed, "The seed", how).finding);
+  };
   std::FILE* const out = options.reports.text_stream();
   Progress progress(sim::count_of(run), !options.quiet && isatty(STDERR_FILENO) != 0);
   std::optional<std::string> trouble;
@@ -149,6 +162,7 @@ int sim_command(const SimOptions& options) {
   std::string seeds = fmt::format("{}..{}", options.seeds.first, options.seeds.last);
   if (options.shards != 1) seeds += fmt::format(" ({}/{})", options.shard + 1, options.shards);
   fmt::print(out, "{}", sim::summary(report, seeds));
+  fmt::print(out, "{}", waivers_text(run.waivers));
   const uint64_t count = sim::count_of(run);
   std::string how_far;
   if (runtime::interrupted()) {

@@ -213,5 +213,24 @@ TEST(FaultPlans, AreChangedByText) {
     EXPECT_TRUE(plan.change(text).has_value()) << text;
 }
 
+/// Memory beyond what seeds draw, in any kind of world; and no other change of the plan.
+TEST(Worlds, HaveAtLeastTheMemoryThatIsAskedFor) {
+  constexpr uint64_t kAsked = uint64_t{1} << 30;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    sim::SeedOptions options{.seed = seed};
+    const sim::WorldPlan drawn = sim::WorldPlan::draw(options);
+    EXPECT_LT(drawn.system_bytes, kAsked) << seed;
+    options.changes.memory_bytes = kAsked;
+    const sim::WorldPlan more = sim::WorldPlan::draw(options);
+    EXPECT_EQ(more.system_bytes, kAsked) << seed;
+    EXPECT_EQ(more.client_count, drawn.client_count) << seed;
+    options.changes.memory_bytes = 1;
+    EXPECT_EQ(sim::WorldPlan::draw(options).system_bytes, drawn.system_bytes) << seed;
+  }
+  Worlds worlds;
+  worlds.changes = {.memory_bytes = kAsked, .processors = 4};
+  EXPECT_EQ(worlds.as_options(), " --processors 4 --memory 1073741824");
+}
+
 }  // namespace
 }  // namespace dxgkit::tool

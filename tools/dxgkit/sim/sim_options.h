@@ -16,6 +16,7 @@ struct Worlds {
   std::string driver;  // empty or "softgpu": the built-in ones
   sim::Changes changes;
   sim::Canary canary = sim::Canary::kNone;
+  WaiverChoice waivers;
 
   /// As options of the tool, behind the command: " drv.sys --faults none".
   std::string as_options() const;
@@ -40,6 +41,7 @@ struct ReplayOptions {
   std::optional<std::string> until;  // a number, or text of the line
   std::optional<std::string> db;     // the trace's hash must equal the one kept there
   bool gdb = false, stop_here = false;
+  std::vector<std::string> breakpoints;  // for gdb
 };
 
 struct ShrinkOptions {

@@ -11,6 +11,7 @@
 #include "dxgkit/abi_versions.h"
 #include "nt/registry_store.h"
 #include "nt/stack_fill.h"
+#include "tools/dxgkit/start_story.h"
 
 namespace dxgkit::tool::verify {
 
@@ -75,6 +76,8 @@ Outcome Bench::load(const nt::KernelConfig& kernel_config, const DeviceChoice& d
   WorldConfig config;
   config.devices = {device};
   config.vram_bytes = uint64_t{64} << 20;
+  if (options_.machine.memory_bytes.has_value())
+    config.memory_bytes = *options_.machine.memory_bytes;
   config.kernel = kernel_config;
   machine_config_ = kernel_config;
   std::expected<std::unique_ptr<World>, std::string> world =
@@ -106,6 +109,7 @@ Outcome Bench::load(const nt::KernelConfig& kernel_config, const DeviceChoice& d
   };
   std::string message;
   const size_t before = findings_.total();
+  const nt::CallLog calls(world_->kernel());
   // DriverEntry makes its table on a stack that holds anything.
   nt::set_stack_fill(world_->kernel(), std::byte{0xA5});
   Result<std::unique_ptr<port::Driver>> driver =
@@ -113,7 +117,9 @@ Outcome Bench::load(const nt::KernelConfig& kernel_config, const DeviceChoice& d
   nt::set_stack_fill(world_->kernel(), std::byte{0});
   if (!driver.has_value()) {
     not_a_driver_ = driver.error() == Status::kInvalidImageFormat && findings_.total() == before;
-    return Outcome::failed(message.empty() ? status_text(driver.error()) : message);
+    Outcome failed = Outcome::failed(message.empty() ? status_text(driver.error()) : message);
+    if (!mutated()) failed.before = start_story(calls, driver_path_, device);
+    return failed;
   }
   driver_ = std::move(*driver);
   system_ =
@@ -140,6 +146,7 @@ Outcome Bench::start(const StartChanges& changes) {
     negligence_->set_inner(options.faults);
     options.faults = negligence_;
   }
+  options.silence_ends_it = !mutated();
   options.situations = &situations_;
   if (plugin() != nullptr) situations_.add(verifier::SituationFact::kPlugIn);
   if (device_faults() != nullptr && simulated())
@@ -147,9 +154,16 @@ Outcome Bench::start(const StartChanges& changes) {
   options.verifier = changes.verifier;
   options.transfer_chunk_bytes = changes.transfer_chunk_bytes;
   options.may_fail_to_start = changes.may_fail;
+  std::optional<nt::CallLog> calls(std::in_place, world_->kernel());
   const Result<dxgk::Luid> luid = system_->start_adapter(*driver_, world_->function(), options);
-  if (!luid.has_value())
-    return Outcome::failed(fmt::format("the adapter did not start: {}", status_text(luid.error())));
+  if (!luid.has_value()) {
+    Outcome failed =
+        Outcome::failed(fmt::format("the adapter did not start: {}", status_text(luid.error())));
+    if (!mutated() && !changes.may_fail)
+      failed.before = start_story(*calls, driver_path_, options_.device);
+    return failed;
+  }
+  calls.reset();
   luid_ = *luid;
   Result<dxgk::Exercise> exercise = dxgk::Exercise::on(*system_, *luid_);
   if (!exercise.has_value()) return Outcome::failed("the adapter is gone again");

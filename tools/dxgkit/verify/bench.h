@@ -65,6 +65,9 @@ class Bench {
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
+  /// The driver is lost: calls that do not return are waited for no longer than a second.
+  void lose_patience() { world_->kernel().set_hang_limit(runtime::kSecond); }
+
   // --- for the first and last steps ---
   Outcome load();
   /// What a start has beside what it always has.
@@ -132,6 +135,7 @@ class Bench {
     return known_leaks_.emplace(leak.what + leak.tag, leak.caller).second;
   }
   verifier::Findings& findings() { return findings_; }
+  const verifier::SituationLog& situations() const { return situations_; }
   dxgk::System& system() { return *system_; }
   dxgk::Luid luid() const { return *luid_; }
   dxgk::Exercise& exercise() {

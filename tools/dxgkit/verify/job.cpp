@@ -8,6 +8,7 @@
 #include "dxgk/core/process.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/content_history.h"
+#include "tools/dxgkit/verify/wrong_result.h"
 #include "trace/trace.h"
 
 namespace dxgkit::tool::verify {
@@ -24,22 +25,7 @@ uint64_t pages_of(const ClientAllocation& allocation) {
 }  // namespace
 
 void report_result(Bench& bench, const std::string& actual) {
-  const bool addresses = bench.gpu_addresses();
-  bench.findings().report(
-      {.rule = addresses ? "VA-47" : "REND-29",
-       .severity = verifier::Severity::kViolation,
-       .ddi = addresses ? "DxgkDdiBuildPagingBuffer" : "DxgkDdiRender",
-       .actual = "A job of the client plug-in came out wrong: " + actual + ".",
-       .expected = "The client plug-in finds the bytes its job must have made.",
-       .fix = addresses
-                  ? "Compare the entries DXGK_OPERATION_UPDATE_PAGE_TABLE asks for with those in "
-                    "memory, each level, then the root the engine has, then what FlushTlb flushes; "
-                    "VA-28 tells of a fault what was mapped there."
-                  : "If the same job alone is right, compare the addresses DxgkDdiPatch writes "
-                    "with where the allocations are; else compare the translated commands with the "
-                    "client's.",
-       .why = "The plug-in checked the content of the allocations after the job was complete.",
-       .windows = addresses ? "Wrong pictures, or lost devices." : "Wrong pictures."});
+  bench.findings().report(wrong_result(actual, bench.gpu_addresses()));
 }
 
 void report_refusal(Bench& bench, Status status) {
@@ -62,9 +48,10 @@ void report_refusal(Bench& bench, Status status) {
 }
 
 std::string lost_text(Client& client, D3DKMT_HANDLE device) {
-  return client.page_faulted(device) ? "the device was lost to a page fault, though all its "
-                                       "addresses were mapped and its memory resident"
-                                     : "the device was lost to work that is right";
+  return std::string(kLostDevice) +
+         (client.page_faulted(device)
+              ? "a page fault, though all its addresses were mapped and its memory resident"
+              : "work that is right");
 }
 
 Answer<std::unique_ptr<Job>> Job::create(Bench& bench, Client& client, D3DKMT_HANDLE device,

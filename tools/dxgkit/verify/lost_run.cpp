@@ -35,19 +35,22 @@ StepResult lost_step(const VerifyOptions& options, StepLog::Content found, const
                                step)
                  : fmt::format("Step {} made no progress for {} s; the process was ended.", step,
                                options.ddi_timeout_s),
-         .expected = "DriverEntry and every DDI return.",
+         .expected = "DriverEntry and every DDI return, and what the kernel waits for comes: "
+                     "completions, answers to preemptions, objects that the driver signals.",
          .fix = fmt::format("Run it under a debugger: {} --step {} --in-process; interrupt it and "
                             "look at the stacks.",
                             command_line(options), step),
          .bugcheck_code = 0x133,
          .bugcheck_parameter = 0,
-         .confidence = verifier::Confidence::kInferred});
+         .confidence = verifier::Confidence::kInferred,
+         .waived = std::string(options.waivers.list.use("NT-20"))});
     return last;
   }
   problem.finding.fix = fmt::format(
       "Run it under a debugger: {} --step {} --in-process. If the fault is not in the driver or "
       "the client plug-in, it is a mistake of this tool.",
       command_line(options), step);
+  problem.finding.waived = options.waivers.list.use(problem.finding.rule);
   last.outcome = Outcome::failed(fmt::format("the process was lost in step {}: {}", step, end.how));
   last.findings.push_back(std::move(problem.finding));
   return last;

@@ -39,8 +39,7 @@ struct MutantResult {
 };
 
 bool bad(const verifier::Finding& finding) {
-  return finding.severity == verifier::Severity::kViolation ||
-         finding.severity == verifier::Severity::kBugCheck;
+  return verifier::is_mistake(finding) && finding.severity != verifier::Severity::kStartFail;
 }
 
 std::string_view word_of(const verifier::Finding& finding) {

@@ -242,12 +242,15 @@ Outcome absence(Bench& bench) {
 
 // --- other screens
 
-/// One machine with a device of these options. An error: what is wrong, which has been reported.
-Answer<void> look_at_screen(Bench& bench, const std::string& options, std::string* how) {
-  const std::expected<DeviceChoice, std::string> device =
-      parse_device(bench.device().type->name + "," + options);
-  if (!device.has_value()) return std::unexpected(device.error());
-  if (const Outcome loaded = bench.load_again(bench.kernel_config(), *device);
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+/// One machine with its device changed so. An error: what is wrong, which has been reported.
+Answer<void> look_at_screen(Bench& bench, const Changes& changes, std::string* how) {
+  std::string options;
+  for (const auto& [name, value] : changes)
+    options += fmt::format("{}{}={}", options.empty() ? "" : ",", name, value);
+  const DeviceChoice device = bench.device().with(changes);
+  if (const Outcome loaded = bench.load_again(bench.kernel_config(), device);
       loaded.kind != Outcome::Kind::kOk)
     return std::unexpected(loaded.text);
   const bool started = bench.start({.may_fail = true}).kind == Outcome::Kind::kOk;
@@ -273,11 +276,12 @@ Outcome other_screens(Bench& bench) {
   std::string how;
   if (type.option("width") != nullptr && type.option("height") != nullptr &&
       type.option("pitch") != nullptr) {
-    const Answer<void> done = look_at_screen(bench, "width=200,height=90,pitch=1088", &how);
+    const Answer<void> done =
+        look_at_screen(bench, {{"width", "200"}, {"height", "90"}, {"pitch", "1088"}}, &how);
     if (!done) return Outcome::failed(done.error());
   }
   if (type.option("post") != nullptr) {
-    const Answer<void> done = look_at_screen(bench, "post=off", &how);
+    const Answer<void> done = look_at_screen(bench, {{"post", "off"}}, &how);
     if (!done) return Outcome::failed(done.error());
   }
   if (how.empty())

@@ -8,6 +8,7 @@
 
 #include "base/spelling.h"
 #include "tools/dxgkit/situations.h"
+#include "tools/dxgkit/waivers.h"
 #include "verifier/formats.h"
 
 namespace dxgkit::tool::verify {
@@ -47,35 +48,45 @@ size_t count(const VerifyReport& report, Outcome::Kind kind) {
 
 }  // namespace
 
-bool is_mistake(const verifier::Finding& finding) {
-  return finding.severity != verifier::Severity::kWarning;
-}
-
 int exit_code(const VerifyReport& report) {
   if (!report.interrupted.empty()) return kExitInterrupted;
   bool bad = std::ranges::any_of(report.findings, is_mistake);
   bool bug_check = false;
   for (const verifier::Finding& finding : report.findings) {
     if (finding.rule == kHangRule && is_mistake(finding)) return kExitHang;
-    bug_check = bug_check || finding.severity == verifier::Severity::kBugCheck;
+    bug_check =
+        bug_check || (finding.severity == verifier::Severity::kBugCheck && is_mistake(finding));
   }
   if (bug_check) return kExitBugCheck;
-  bad = bad || count(report, Outcome::Kind::kFailed) != 0;
+  bad = bad || count(report, Outcome::Kind::kFailed) != 0 || report.left_out;
   return bad ? kExitFailed : kExitDone;
 }
 
 std::string verdict(const VerifyReport& report) {
   const size_t failed = count(report, Outcome::Kind::kFailed);
   const auto violations = static_cast<size_t>(std::ranges::count_if(report.findings, is_mistake));
-  const std::string sums = fmt::format(
+  const auto consequences = static_cast<size_t>(std::ranges::count_if(
+      report.findings,
+      [](const verifier::Finding& finding) { return !finding.because_of.empty(); }));
+  const auto waived = static_cast<size_t>(
+      std::ranges::count_if(report.findings, [](const verifier::Finding& finding) {
+        return finding.because_of.empty() && !finding.waived.empty();
+      }));
+  std::string sums = fmt::format(
       "{} done, {} skipped, {} failed; {}, {}", counted(count(report, Outcome::Kind::kOk), "step"),
       count(report, Outcome::Kind::kSkipped), failed, counted(violations, "finding"),
-      counted(report.findings.size() - violations, "warning"));
+      counted(report.findings.size() - violations - consequences - waived, "warning"));
+  if (consequences != 0) sums += ", " + counted(consequences, "consequence");
+  if (waived != 0) sums += fmt::format(", {} waived", waived);
+  const bool cut_short = std::ranges::any_of(report.findings, [](const verifier::Finding& finding) {
+    return finding.severity == verifier::Severity::kBugCheck && finding.because_of.empty() &&
+           !finding.waived.empty();
+  });
   switch (exit_code(report)) {
     case kExitInterrupted:
       return fmt::format("interrupted {}: {}", report.interrupted, sums);
     case kExitDone:
-      return "clean: " + sums;
+      return (cut_short ? "clean as far as it ran: " : "clean: ") + sums;
     case kExitBugCheck:
       return "Windows would have stopped: " + sums;
     case kExitHang:
@@ -92,6 +103,8 @@ std::string step_line(const StepResult& step) {
   std::string line = fmt::format("{:<20}{:<9}{}\n", step.name, word, text);
   if (const std::string calls = calls_text(step.calls); !calls.empty())
     line += fmt::format("{:<29}{}\n", "", calls);
+  for (const std::string& before : step.outcome.before)
+    line += fmt::format("{:<29}{}\n", "", before);
   return line;
 }
 
@@ -112,6 +125,7 @@ std::string to_json_text(const VerifyReport& report) {
     one["title"] = step.title;
     one["outcome"] = outcome_word(step.outcome.kind);
     one["text"] = step.outcome.text;
+    if (!step.outcome.before.empty()) one["before"] = step.outcome.before;
     one["ddis"] = nlohmann::ordered_json::object();
     for (const auto& [name, calls] : step.calls) one["ddis"][name] = calls;
     one["findings"] = nlohmann::ordered_json::array();
@@ -122,18 +136,21 @@ std::string to_json_text(const VerifyReport& report) {
     out["steps"].push_back(std::move(one));
   }
   out["never_called"] = report.never_called;
+  out["waivers"] = waivers_json(report.waivers);
   out["situations"] = situations_json(report.situations);
   return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 std::string to_sarif_text(const VerifyReport& report) {
   verifier::ReportedRun run{
-      .driver = report.driver, .command = report.command, .ended = report.ended, .notes = {}};
+      .driver = report.driver, .command = report.command, .ended = report.ended};
+  run.remarks = unused_waivers(report.waivers);
   if (!report.interrupted.empty())
     run.notes.push_back(fmt::format("Interrupted by the user {}.", report.interrupted));
   for (const StepResult& step : report.steps) {
-    if (step.outcome.kind == Outcome::Kind::kFailed)
-      run.notes.push_back(fmt::format("Step {} failed: {}.", step.name, step.outcome.text));
+    if (step.outcome.kind != Outcome::Kind::kFailed) continue;
+    run.notes.push_back(fmt::format("Step {} failed: {}.", step.name, step.outcome.text));
+    for (const std::string& before : step.outcome.before) run.notes.back() += "\n" + before;
   }
   return verifier::to_sarif(report.findings, run);
 }
@@ -150,11 +167,14 @@ std::string to_junit_text(const VerifyReport& report) {
     if (step.outcome.kind == Outcome::Kind::kSkipped) one.outcome = Case::Outcome::kSkipped;
     if (step.outcome.kind == Outcome::Kind::kFailed || bad) one.outcome = Case::Outcome::kFailed;
     for (const verifier::Finding& finding : step.findings) one.text += verifier::to_text(finding);
-    if (one.message.empty() && bad)
-      one.message = step.findings.front().rule + ": " + step.findings.front().actual;
+    if (one.message.empty() && bad) {
+      const auto first = std::ranges::find_if(step.findings, is_mistake);
+      one.message = first->rule + ": " + first->actual;
+    }
     cases.push_back(std::move(one));
   }
   if (!report.interrupted.empty()) cases.push_back(verifier::interrupted_case(report.interrupted));
+  std::ranges::move(waiver_cases(report.waivers), std::back_inserter(cases));
   std::ranges::move(situation_cases(report.situations), std::back_inserter(cases));
   return verifier::to_junit("dxgkit verify " + report.driver, cases);
 }

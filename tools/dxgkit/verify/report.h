@@ -10,6 +10,7 @@
 #include "tools/dxgkit/verify/step.h"
 #include "verifier/findings.h"
 #include "verifier/situations.h"
+#include "verifier/waivers.h"
 
 namespace dxgkit::tool::verify {
 
@@ -28,11 +29,13 @@ struct VerifyReport {
   bool display_only = false;
   bool ended = true;        // false: its process ended in the last step
   std::string interrupted;  // by the user: how far it had got ("after 3 steps"); empty: it was not
+  bool left_out = false;    // steps that a mistake, waived or not, would have ended, too
   bool written = true;      // false: an output of the run itself could not be written
   std::vector<StepResult> steps;
   std::vector<std::string> never_called;  // entries that the driver has and that no step called
   verifier::SituationReport situations;
   std::vector<verifier::Finding> findings;  // all, in order
+  verifier::Waivers waivers;
 };
 
 /// Exit codes beside those of every command.
@@ -43,8 +46,7 @@ inline constexpr int kExitHang = 4;      // the driver did not come back
 inline std::string key_of(const verifier::Finding& finding) {
   return finding.rule + " " + finding.ddi;
 }
-/// More than a warning.
-bool is_mistake(const verifier::Finding& finding);
+using verifier::is_mistake;
 int exit_code(const VerifyReport& report);
 /// The last line: the overall outcome.
 std::string verdict(const VerifyReport& report);

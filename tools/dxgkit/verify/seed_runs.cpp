@@ -174,6 +174,7 @@ VerifyReport SeedRuns::report() const {
   VerifyReport report;
   report.driver = options_.driver;
   report.command = command_line(options_);
+  report.waivers = options_.waivers.list;
   report.situations = verifier::SituationReport(*board_.situations);
   if (runtime::interrupted()) {
     report.ended = false;

@@ -14,10 +14,11 @@ struct Outcome {
   Kind kind = Kind::kOk;
   // kOk: a description with numbers; else the reason, a sentence without a full stop.
   std::string text;
+  std::vector<std::string> before = {};  // of a start that failed: see start_story.h
 
-  static Outcome ok(std::string text = {}) { return {Kind::kOk, std::move(text)}; }
-  static Outcome skipped(std::string why) { return {Kind::kSkipped, std::move(why)}; }
-  static Outcome failed(std::string what) { return {Kind::kFailed, std::move(what)}; }
+  static Outcome ok(std::string text = {}) { return {Kind::kOk, std::move(text), {}}; }
+  static Outcome skipped(std::string why) { return {Kind::kSkipped, std::move(why), {}}; }
+  static Outcome failed(std::string what) { return {Kind::kFailed, std::move(what), {}}; }
 };
 
 /// One step. It leaves the adapter idle and without an owner, whatever happened; with kMachine,

@@ -21,7 +21,8 @@ void take_line(const nlohmann::json& line, StepLog::Content* content) {
     StepResult step{.name = line.at("step"),
                     .title = line.at("title"),
                     .outcome = {.kind = static_cast<Outcome::Kind>(line.at("outcome").get<int>()),
-                                .text = line.at("text")},
+                                .text = line.at("text"),
+                                .before = line.at("before")},
                     .calls = line.at("calls"),
                     .findings = {},
                     .situations = line.at("situations")};
@@ -65,6 +66,7 @@ void StepLog::add(const StepResult& step) {
               {"title", step.title},
               {"outcome", static_cast<int>(step.outcome.kind)},
               {"text", step.outcome.text},
+              {"before", step.outcome.before},
               {"calls", step.calls},
               {"findings", findings},
               {"situations", step.situations}});

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 
 #include "runtime/deadlock_note.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/report.h"
 #include "tools/dxgkit/verify/late_report.h"
+#include "tools/dxgkit/verify/running_step.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -21,6 +23,7 @@ constexpr size_t kEventsMax = size_t{1} << 22;
 std::string command_line(const VerifyOptions& options) {
   std::string line = fmt::format("dxgkit verify {}", options.driver);
   if (options.device.text != "softgpu") line += " --device " + options.device.text;
+  line += options.machine.as_options();
   if (options.registry.has_value()) line += " --registry " + *options.registry;
   if (options.special_pool) line += " --special-pool";
   if (options.until_finding) line += " --until-finding";
@@ -30,6 +33,7 @@ std::string command_line(const VerifyOptions& options) {
               ? fmt::format(" --seeds {}..{}", options.seeds->first, options.seeds->last)
               : fmt::format(" --seed {}", options.seed);
   if (options.thorough) line += " --thorough";
+  line += options.waivers.options;
   for (const std::string& step : options.only) line += " --step " + step;
   return line;
 }
@@ -59,14 +63,30 @@ std::optional<std::string> Verification::why_not(Bench& bench, const Step& step)
   return std::nullopt;
 }
 
+std::string Verification::why_over(const StepResult& step) const {
+  const std::string cause = findings_.doomed_by();
+  if (cause.empty()) return {};
+  const std::vector<verifier::Finding> all = findings_.all();
+  const bool waits = std::ranges::any_of(all, [&](const verifier::Finding& finding) {
+    return finding.rule == cause && (finding.dooms || finding.rule == "NT-20");
+  });
+  if (!waits && std::ranges::any_of(step.findings, verifier::breaks_rule)) return {};
+  return fmt::format("the other steps are left out: {} would end them, too", cause);
+}
+
 void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& runtime,
                             trace::Recorder& recorder) {
   board_.steps.begin(step.name);
-  if (heartbeat_ != nullptr) heartbeat_->beat();
+  if (heartbeat_ != nullptr) {
+    heartbeat_->beat();
+    show_running(step.name, step.title);
+  }
   StepResult result{
       .name = step.name, .title = step.title, .outcome = {}, .calls = {}, .findings = {}};
   const size_t findings_before = findings_.all().size();
+  // Time stands still in a simulation that does not wait, and tells nothing of the order there.
   const runtime::TimeNs began = runtime.now();
+  const uint64_t recorded_before = runtime.is_simulated() ? recorder.recorded() : 0;
   const uint64_t late = bench.late_reports();
   std::array<uint64_t, verifier::kSituations> counts_before;
   for (size_t i = 0; i < counts_before.size(); ++i)
@@ -95,7 +115,10 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
   }
   if (result.outcome.kind != Outcome::Kind::kSkipped) {
     const std::vector<std::string> names = recorder.names();
-    for (const trace::Event& event : recorder.events()) {
+    const std::vector<trace::Event> events = recorder.events();
+    const uint64_t dropped = recorder.dropped();
+    const uint64_t before = recorded_before > dropped ? recorded_before - dropped : 0;
+    for (const trace::Event& event : std::span(events).subspan(std::min(before, events.size()))) {
       if (event.time_ns < began ||
           event.kind != static_cast<uint16_t>(trace::EventKind::kDdiEnter) ||
           event.a >= names.size())
@@ -103,6 +126,17 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
       ++result.calls[names[event.a]];
     }
   }
+  const auto fatal = std::ranges::find_if(result.findings, [](const verifier::Finding& finding) {
+    return finding.severity == verifier::Severity::kBugCheck && finding.because_of.empty() &&
+           !finding.waived.empty();
+  });
+  // The waiver reaches as far as the run: it excuses this step, but no step that is left out.
+  if (fatal != result.findings.end() && result.outcome.kind == Outcome::Kind::kFailed &&
+      why_over(result).empty()) {
+    result.outcome = Outcome::skipped(
+        fmt::format("{}, which is waived, ended it: {}", fatal->rule, result.outcome.text));
+  }
+  if (heartbeat_ != nullptr) wipe_running();
   if (bench.not_a_driver()) {  // bad input: one line on stderr, nothing here
     report_.steps.push_back(std::move(result));
     return;
@@ -118,6 +152,8 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
 std::optional<VerifyReport> Verification::run(std::string* message) {
   report_.driver = options_.driver;
   report_.command = command_line(options_);
+  report_.waivers = options_.waivers.list;
+  findings_.set_waivers(&options_.waivers.list);
   board_.steps.begin_seed(options_.seed);
   const std::unique_ptr<runtime::Runtime> runtime = options_.mode == Mode::kSim
                                                         ? runtime::make_sim_runtime(options_.seed)
@@ -140,10 +176,11 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
                   *board_.situations, heartbeat_, mutator_);
       bench.set_negligence(negligence_);
       bool found = false;
+      std::string over;
       for (const Step& step : all_steps()) {
         const bool always = step.needs == Step::Needs::kNothing ||
                             step.needs == Step::Needs::kDriver;  // the frame of every run
-        if (!always && found && options_.until_finding) continue;
+        if (!always && ((found && options_.until_finding) || !over.empty())) continue;
         if (!always && !options_.only.empty() &&
             std::ranges::find(options_.only, step.name) == options_.only.end())
           continue;
@@ -151,9 +188,16 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
         run_step(bench, step, *runtime, recorder);
         found = found || std::ranges::any_of(report_.steps.back().findings, is_mistake);
         // A bug check ends the machine, not the verification: the other steps get a new machine.
-        if (was_running && !bench.running() && step.needs != Step::Needs::kDriver &&
-            bench.start_over())
-          say(out_, "{:<20}{}\n", "", "the machine was started again");
+        if (was_running && !bench.running() && step.needs != Step::Needs::kDriver) {
+          over = why_over(report_.steps.back());
+          if (!over.empty()) {
+            say(out_, "{:<20}{}\n", "", over);
+            bench.lose_patience();
+            report_.left_out = true;
+          } else if (bench.start_over()) {
+            say(out_, "{:<20}{}\n", "", "the machine was started again");
+          }
+        }
         if (bench.not_a_driver()) {
           is_driver = false;
           *message = report_.steps.back().outcome.text;

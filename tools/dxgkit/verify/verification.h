@@ -51,6 +51,9 @@ class Verification {
 
  private:
   std::optional<std::string> why_not(Bench& bench, const Step& step) const;
+  /// After a step in which the machine died: why another machine would tell nothing new. Empty: it
+  /// may tell something. A driver whose every step waits for TdrDelay is not asked again.
+  std::string why_over(const StepResult& step) const;
   void run_step(Bench& bench, const Step& step, runtime::Runtime& runtime,
                 trace::Recorder& recorder);
 

@@ -6,19 +6,23 @@
 #include <optional>
 
 #include "base/spelling.h"
+#include "dxgk/work/timeout.h"
 #include "runtime/interrupt.h"
 #include "tools/dxgkit/child.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
+#include "tools/dxgkit/hardware_ids.h"
 #include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/situations.h"
 #include "tools/dxgkit/verify/blind_spots.h"
 #include "tools/dxgkit/verify/lost_run.h"
 #include "tools/dxgkit/verify/mutate.h"
 #include "tools/dxgkit/verify/report.h"
+#include "tools/dxgkit/verify/running_step.h"
 #include "tools/dxgkit/verify/seed_runs.h"
 #include "tools/dxgkit/verify/verification.h"
+#include "tools/dxgkit/waivers.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -39,6 +43,7 @@ int finish(const VerifyOptions& options, const VerifyReport& report, std::FILE* 
     for (const std::string& name : report.never_called) names += (names.empty() ? "" : ", ") + name;
     say(out, "\nnot called here, though the driver has them: {}\n", names);
   }
+  if (!report.waivers.empty()) say(out, "\n{}", waivers_text(report.waivers));
   say(out, "{}", situations_text(report.situations));
   say(out, "\n{}\n", verify::verdict(report));
   std::fflush(out);
@@ -56,10 +61,12 @@ int list_steps() {
 
 /// The report of a run that the user ended: the steps so far, and what the present one has found.
 int interrupted(const VerifyOptions& options, const Board& board, std::FILE* out) {
+  verify::wipe_running();
   StepLog::Content found = board.steps.read()[options.seed];
   VerifyReport report;
   report.driver = options.driver;
   report.command = command_line(options);
+  report.waivers = options.waivers.list;
   report.ended = false;
   report.steps = std::move(found.steps);
   report.interrupted = fmt::format("after {}", counted(report.steps.size(), "step"));
@@ -84,6 +91,7 @@ int interrupted(const VerifyOptions& options, const Board& board, std::FILE* out
 /// The report of a run that did not end by itself: the outputs are written all the same.
 int cut_short(const VerifyOptions& options, const Board& board, const LastWords& words,
               const ChildEnd& end, std::FILE* out) {
+  verify::wipe_running();
   const StepLog::Content found = board.steps.read()[options.seed];
   const RunEnd how{.hung = end.kind == ChildEnd::Kind::kHung,
                    .how = end.kind == ChildEnd::Kind::kLeft
@@ -94,6 +102,7 @@ int cut_short(const VerifyOptions& options, const Board& board, const LastWords&
   VerifyReport report;
   report.driver = options.driver;
   report.command = command_line(options);
+  report.waivers = options.waivers.list;
   report.ended = false;
   report.steps = found.steps;
   report.steps.push_back(verify::lost_step(options, found, how, std::move(problem)));
@@ -106,12 +115,25 @@ int cut_short(const VerifyOptions& options, const Board& board, const LastWords&
   return finish(options, report, out);
 }
 
+/// Seconds without progress. With real threads a call may wait while the kernel waits for TdrDelay:
+/// until it asks for a preemption, until it gives up on that, and until a second one. The finding
+/// that is due then says more than the end of the process.
+uint32_t default_patience_s(Mode mode, const nt::KernelConfig& config) {
+  constexpr uint32_t kPatience = 20, kDelays = 3, kMost = 3600;
+  if (mode == Mode::kSim) return kPatience;
+  const int64_t delay_s =
+      dxgk::read_timeout_policy(config, kBusyMachineTdrDelayNs).delay_ns / runtime::kSecond;
+  return static_cast<uint32_t>(std::min<int64_t>(kMost, kPatience + kDelays * delay_s));
+}
+
 }  // namespace
 
-int verify_command(const VerifyOptions& options) {
-  if (options.list_steps) return list_steps();
-  const std::expected<std::string, std::string> driver_path = find_loadable_driver(options.driver);
+int verify_command(const VerifyOptions& given) {
+  if (given.list_steps) return list_steps();
+  const std::expected<std::string, std::string> driver_path = find_loadable_driver(given.driver);
   if (!driver_path.has_value()) return bad_input(driver_path.error());
+  VerifyOptions options = given;
+  if (!options.device_given) options.device = device_of_driver(*driver_path);
   const bool is_series = options.seeds.has_value() || options.thorough;
   const Mode mode = options.mutate || options.blind_spots || is_series ? Mode::kSim : options.mode;
   if (const auto fits = check_mode(options.device, mode); !fits) return bad_input(fits.error());
@@ -135,11 +157,18 @@ int verify_command(const VerifyOptions& options) {
     return bad_input(fmt::format("no situation begins with '{}'{}", options.situation,
                                  meant.empty() ? "; `dxgkit situations` lists them" : meant));
   }
+  if ((options.mutate || options.blind_spots) && !options.waivers.list.empty()) {
+    return bad_input(
+        fmt::format("--waive: not with {}, where what the driver does wrong anyway does not count",
+                    options.mutate ? "--mutate" : "--blind-spots"));
+  }
   if (const int code = options.reports.check(); code != kExitDone) return code;
   if (const int code = check_outputs({&options.trace}); code != kExitDone) return code;
   std::expected<nt::KernelConfig, std::string> kernel_config =
       read_kernel_config(options.registry, options.special_pool, options.trace_imports);
   if (!kernel_config.has_value()) return bad_input(kernel_config.error());
+  if (options.ddi_timeout_s == 0) options.ddi_timeout_s = default_patience_s(mode, *kernel_config);
+  kernel_config->processors = options.machine.processors;
   std::unique_ptr<verify::Plugin> plugin;
   if (options.client.has_value()) {
     std::expected<std::unique_ptr<verify::Plugin>, std::string> loaded =

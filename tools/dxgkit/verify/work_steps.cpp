@@ -354,9 +354,20 @@ Outcome preempt_idle(Bench& bench) {
 }
 
 /// Long work of low priority, then short work of normal priority, on each node.
+/// Calls of DxgkDdiPreemptCommand so far: each finds the node idle, or with work.
+uint64_t preemptions(const Bench& bench) {
+  using verifier::Situation;
+  uint64_t calls = 0;
+  for (const auto one :
+       {Situation::kPreemptIdle, Situation::kPreemptOne, Situation::kPreemptSeveral})
+    calls += bench.situations().count(one);
+  return calls;
+}
+
 Outcome preempt_busy(Bench& bench) {
   if (!bench.exercise().caps().preemption_aware)
     return Outcome::skipped("its caps do not say PreemptionAware");
+  const uint64_t before = preemptions(bench);
   std::string wrong;
   bool late = false;  // the kernel had to ask what became of the preemption
   const auto run = [&]() -> Answer<void> {
@@ -411,6 +422,11 @@ Outcome preempt_busy(Bench& bench) {
          .fix = "Look at every cause of the interrupt, on each engine, and report what it tells.",
          .windows = "Urgent work, the desktop's above all, stands still for seconds."});
     return Outcome::failed("preemption was reported when asked for only");
+  }
+  if (preemptions(bench) == before) {
+    return Outcome::skipped(
+        "not reached: results are right, but DxgkDdiPreemptCommand was not called: preemption is "
+        "off, or no work was on an engine for long enough");
   }
   return Outcome::ok("urgent work overtook long work, results right");
 }

@@ -6,10 +6,10 @@
 
 #include "verifier/rule_catalogue.h"
 
-namespace dxgkit::tool {
+namespace dxgkit::verifier {
 
 /// Sentences, at least one. They tell the words of `observed` (rules/README.md) and everything that
 /// stands beside them, and bug checks with number, name and parameters.
-std::vector<std::string> consequences_of(const verifier::Rule& rule);
+std::vector<std::string> consequences_of(const Rule& rule);
 
-}  // namespace dxgkit::tool
+}  // namespace dxgkit::verifier

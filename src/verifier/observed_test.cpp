@@ -1,4 +1,4 @@
-#include "tools/dxgkit/explain/consequence.h"
+#include "verifier/observed.h"
 
 #include <gtest/gtest.h>
 
@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
-namespace dxgkit::tool {
+namespace dxgkit::verifier {
 namespace {
 
 using Sentences = std::vector<std::string>;
 
-Sentences sentences_of(std::string_view observed, verifier::Who who = verifier::Who::kMiniport) {
-  verifier::Rule rule{};
+Sentences sentences_of(std::string_view observed, Who who = Who::kMiniport) {
+  Rule rule{};
   rule.who = who;
   rule.observed = observed;
   return consequences_of(rule);
@@ -25,7 +25,7 @@ TEST(Consequence, SaysTheCodeWords) {
                        "The adapter goes on. No page says what Windows does."}));
   EXPECT_EQ(sentences_of("VIOL for another code"),
             Sentences{"dxgkit reports a finding for another code."});
-  EXPECT_EQ(sentences_of("TEST (golden trace)", verifier::Who::kKernel),
+  EXPECT_EQ(sentences_of("TEST (golden trace)", Who::kKernel),
             Sentences{"Nothing outside dxgkit shows it: a test of dxgkit fails (golden trace)."});
   EXPECT_EQ(sentences_of("TEST (stress)"),
             Sentences{"No single call shows it; a test of dxgkit tries it (stress)."});
@@ -88,4 +88,4 @@ TEST(Consequence, KeepsBracketsWhole) {
 }
 
 }  // namespace
-}  // namespace dxgkit::tool
+}  // namespace dxgkit::verifier

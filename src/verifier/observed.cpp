@@ -1,4 +1,4 @@
-#include "tools/dxgkit/explain/consequence.h"
+#include "verifier/observed.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 
 #include "verifier/bug_checks.h"
 
-namespace dxgkit::tool {
+namespace dxgkit::verifier {
 namespace {
 
 /// What stands in brackets behind a code word: "119,1" of "BC(119,1)"; and the text behind it.
@@ -40,19 +40,19 @@ bool continues_word(std::string_view text) {
 
 /// A bug check that `observed` names.
 struct NamedBugCheck {
-  const verifier::BugCheck* check;
-  const verifier::BugCheckValue* value;  // null if the first parameter is not given, or is data
+  const BugCheck* check;
+  const BugCheckValue* value;  // null if the first parameter is not given, or is data
 };
 
 std::optional<NamedBugCheck> bug_check_of(std::string_view inside) {
   const size_t comma = inside.find(',');
   const std::optional<uint32_t> code = hex(inside.substr(0, comma));
   if (!code.has_value()) return std::nullopt;
-  const verifier::BugCheck* const check = verifier::find_bug_check(*code);
+  const BugCheck* const check = find_bug_check(*code);
   if (check == nullptr) return std::nullopt;
   const auto value = comma == std::string_view::npos ? std::nullopt : hex(inside.substr(comma + 1));
   return NamedBugCheck{.check = check,
-                       .value = value.has_value() ? verifier::find_value(*check, *value) : nullptr};
+                       .value = value.has_value() ? find_value(*check, *value) : nullptr};
 }
 
 /// "bug check 0x119 VIDEO_SCHEDULER_INTERNAL_ERROR (parameter 1 = 0x1)".
@@ -130,7 +130,7 @@ std::string answer_sentence(std::string_view clause) {
   return text + ", and nothing has changed.";
 }
 
-std::string sentence_of(std::string_view clause, verifier::Who who) {
+std::string sentence_of(std::string_view clause, Who who) {
   if (clause == "as named") return "What is seen is what the rule itself names.";
   if (clause.starts_with("Windows: "))
     return "On Windows: " + sentence_of(clause.substr(clause.find(' ') + 1), who);
@@ -150,7 +150,7 @@ std::string sentence_of(std::string_view clause, verifier::Who who) {
     return fmt::format("{}{}{}{}.", word->sentence, inside.empty() ? "" : ", with the state ",
                        inside, with_nouns(rest));
   }
-  if (word->word == "TEST" && who == verifier::Who::kMiniport)
+  if (word->word == "TEST" && who == Who::kMiniport)
     return fmt::format("No single call shows it; a test of dxgkit tries it{}.", with_nouns(behind));
   return fmt::format("{}{}.", word->sentence, with_nouns(behind));
 }
@@ -198,7 +198,7 @@ void add_parameters(std::string_view observed, std::vector<std::string>& sentenc
        at = observed.find("BC(", at + 1)) {
     const auto named = bug_check_of(arguments_of(observed.substr(at + 2)).inside);
     if (!named.has_value()) continue;
-    const verifier::BugCheck& check = *named->check;
+    const BugCheck& check = *named->check;
     if (named->value != nullptr) {
       sentences.push_back(fmt::format("0x{0:X} with parameter 1 = 0x{1:X} means: {2}", check.code,
                                       named->value->value, named->value->meaning));
@@ -214,7 +214,7 @@ void add_parameters(std::string_view observed, std::vector<std::string>& sentenc
 
 }  // namespace
 
-std::vector<std::string> consequences_of(const verifier::Rule& rule) {
+std::vector<std::string> consequences_of(const Rule& rule) {
   std::vector<std::string> sentences;
   const std::vector<std::string_view> clauses = clauses_of(rule.observed);
   for (size_t i = 0; i < clauses.size(); ++i) {
@@ -229,11 +229,11 @@ std::vector<std::string> consequences_of(const verifier::Rule& rule) {
   }
   if (rule.observed == "VIOL") {
     sentences.emplace_back("The adapter goes on. No page says what Windows does.");
-  } else if (rule.observed == "TEST" && rule.who == verifier::Who::kKernel) {
+  } else if (rule.observed == "TEST" && rule.who == Who::kKernel) {
     sentences.emplace_back("A driver may rely on it.");
   }
   add_parameters(rule.observed, sentences);
   return sentences;
 }
 
-}  // namespace dxgkit::tool
+}  // namespace dxgkit::verifier
