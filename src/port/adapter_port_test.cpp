@@ -166,9 +166,10 @@ TEST(AdapterPort, AsksEarlyCaps) {
                 reaches ? Status::kSuccess : Status::kDeviceConfigurationError);
       EXPECT_EQ(world.findings.count("LIFE-14"), reaches ? 0u : 1u);
       const auto queries = world.miniport.calls().queries;
-      ASSERT_EQ(queries.size(), 2u);
-      EXPECT_EQ(queries[0].args.Type, DXGKQAITYPE_PHYSICAL_MEMORY_CAPS);
-      EXPECT_EQ(queries[1].args.Type, DXGKQAITYPE_IOMMU_CAPS);
+      ASSERT_EQ(queries.size(), 3u);
+      EXPECT_EQ(queries[0].args.Type, DXGKQAITYPE_WDDMDEVICECAPS);
+      EXPECT_EQ(queries[1].args.Type, DXGKQAITYPE_PHYSICAL_MEMORY_CAPS);
+      EXPECT_EQ(queries[2].args.Type, DXGKQAITYPE_IOMMU_CAPS);
       EXPECT_EQ(world.miniport.count("DxgkDdiStartDevice"), 0u);
       EXPECT_EQ(world.adapter->life().remove_device(), Status::kSuccess);
     }

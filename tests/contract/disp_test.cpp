@@ -93,9 +93,15 @@ TEST_P(DisplayCapsSize, IsThatOfTheDeclaredVersion) {
   running(
       [](DisplayStack& stack) {
         const DisplayCalls calls = stack.display.calls();
-        ASSERT_EQ(calls.queries.size(), 1U);
-        EXPECT_EQ(calls.queries[0].Type, DXGKQAITYPE_DRIVERCAPS);
-        EXPECT_EQ(calls.queries[0].OutputDataSize, GetParam().bytes);
+        const auto caps = std::ranges::find(calls.queries, DXGKQAITYPE_DRIVERCAPS,
+                                            &DXGKARG_QUERYADAPTERINFO::Type);
+        ASSERT_NE(caps, calls.queries.end());
+        EXPECT_EQ(caps->OutputDataSize, GetParam().bytes);
+        const bool extended =
+            std::ranges::any_of(calls.queries, [](const DXGKARG_QUERYADAPTERINFO& one) {
+              return one.Type == DXGKQAITYPE_DISPLAY_DRIVERCAPS_EXTENSION;
+            });
+        EXPECT_EQ(extended, GetParam().version >= DXGKDDI_INTERFACE_VERSION_WDDM2_0);
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});
       },
       [](DisplayStack& stack) { stack.display.config.version = GetParam().version; });

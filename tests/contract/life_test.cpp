@@ -15,6 +15,11 @@ size_t first_of(const std::vector<std::string>& order, std::string_view name) {
   return static_cast<size_t>(std::ranges::find(order, name) - order.begin());
 }
 
+std::vector<std::byte> bytes_of(uint32_t value) {
+  const auto bytes = std::as_bytes(std::span(&value, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
 TEST_F(LifeTest, StartAsksInOrder) {
   DXGKIT_COVERS("LIFE-07", "LIFE-05", "SEG-01");
   running(
@@ -22,12 +27,12 @@ TEST_F(LifeTest, StartAsksInOrder) {
         const std::vector<const char*> expected = {"DriverEntry",
                                                    "DxgkDdiAddDevice",
                                                    "DxgkDdiStartDevice",
+                                                   "DxgkDdiQueryChildRelations",
                                                    "DxgkDdiQueryAdapterInfo",  // caps
                                                    "DxgkDdiQueryAdapterInfo",  // segment count
                                                    "DxgkDdiQueryAdapterInfo",  // segments
                                                    "DxgkDdiGetNodeMetadata",
                                                    "DxgkDdiGetNodeMetadata",
-                                                   "DxgkDdiQueryChildRelations",
                                                    "DxgkDdiCreateDevice",
                                                    "DxgkDdiCreateContext"};
         EXPECT_THAT(stack.miniport.calls().order, ElementsAreArray(expected));
@@ -44,6 +49,70 @@ TEST_F(LifeTest, StartAsksInOrder) {
       [](ScriptedMiniport& miniport) {
         miniport.config.children = 1;  // no video output: nothing to show on
       });
+}
+
+// A driver refuses a type that it does not know, and starts all the same.
+TEST_F(LifeTest, LaterVersionsAreAskedForMore) {
+  DXGKIT_COVERS("LIFE-07");
+  const struct {
+    uint32_t version;
+    std::vector<DXGK_QUERYADAPTERINFOTYPE> types;
+  } rows[] = {
+      {0x4002, {DXGKQAITYPE_DRIVERCAPS}},
+      {0x5023, {DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_PHYSICALADAPTERCAPS}},
+      {0xB004,
+       {DXGKQAITYPE_WDDMDEVICECAPS, DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_PHYSICALADAPTERCAPS}},
+      {0xE003,
+       {DXGKQAITYPE_WDDMDEVICECAPS, DXGKQAITYPE_PHYSICAL_MEMORY_CAPS, DXGKQAITYPE_IOMMU_CAPS,
+        DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_PHYSICALADAPTERCAPS}},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.version);
+    running(
+        [&](Stack& stack) {
+          std::vector<DXGK_QUERYADAPTERINFOTYPE> types;
+          for (const testing::QueryCall& call : stack.miniport.calls().queries) {
+            types.push_back(call.args.Type);
+            if (types.back() == DXGKQAITYPE_WDDMDEVICECAPS) {
+              EXPECT_EQ(call.in, bytes_of(row.version));
+            } else if (types.back() == DXGKQAITYPE_PHYSICALADAPTERCAPS) {
+              EXPECT_EQ(call.in, bytes_of(UINT{0})) << "the only physical adapter";
+            }
+          }
+          ASSERT_GE(types.size(), row.types.size());
+          types.resize(row.types.size());
+          EXPECT_EQ(types, row.types);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [&](ScriptedMiniport& miniport) { miniport.config.version = row.version; });
+  }
+}
+
+TEST_F(LifeTest, TheModelIsSaidTwiceAndTheSame) {
+  DXGKIT_COVERS("CAPS-14");
+  for (const auto model : {DXGKDDI_WDDMv2_6, DXGKDDI_WDDMv2}) {
+    SCOPED_TRACE(model);
+    running(
+        [&](Stack& stack) {
+          if (model == DXGKDDI_WDDMv2_6) {
+            EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+            return;
+          }
+          const verifier::Finding finding = stack.only_finding();
+          EXPECT_EQ(finding.rule, "CAPS-14");
+          EXPECT_EQ(finding.actual, "WDDMVersion is 0x2000; DXGK_DRIVERCAPS says 0x2600.");
+        },
+        [&](ScriptedMiniport& miniport) {
+          miniport.config.version = 0xB004;
+          miniport.config.caps = [](DXGK_DRIVERCAPS& caps) { caps.WDDMVersion = DXGKDDI_WDDMv2_6; };
+          miniport.hooks.query_adapter_info = [&, model](const DXGKARG_QUERYADAPTERINFO* args) {
+            if (args->Type != DXGKQAITYPE_WDDMDEVICECAPS)
+              return miniport.default_query_adapter_info(args);
+            static_cast<DXGK_WDDMDEVICECAPS*>(args->pOutputData)->WDDMVersion = model;
+            return NTSTATUS{0};
+          };
+        });
+  }
 }
 
 TEST_F(LifeTest, TheSystemProcessExistsFirstAndAClientsComesBeforeItsFirstDevice) {

@@ -86,8 +86,11 @@ class Adapter : public Object,
   /// A display-only adapter has no segments, no nodes, no system objects.
   Status start_display_only(const char** step);
   Status start_device();
-  /// Children and what the driver needs for displays; null display_ for render-only adapters.
-  Status describe_display(const char** step);
+  /// The driver's children, and the interfaces for its own panel. An adapter without outputs has
+  /// none, and is asked nothing.
+  Status query_children(const char** step, std::vector<port::ChildInfo>* children);
+  /// Makes display_; null for render-only adapters.
+  Status describe_display(std::vector<port::ChildInfo> children);
   /// No part finds the display any more while it ends.
   void end_display();
   Status query_nodes(std::vector<port::NodeMetadata>* metadata,

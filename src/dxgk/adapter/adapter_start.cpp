@@ -113,18 +113,21 @@ Status Adapter::start_device() {
   return Status::kSuccess;
 }
 
-Status Adapter::describe_display(const char** step) {
+Status Adapter::query_children(const char** step, std::vector<port::ChildInfo>* children) {
   *step = "DxgkDdiQueryChildRelations";
   if (core_.facts().start.children == 0 && core_.facts().start.video_present_sources == 0)
     return Status::kSuccess;
   if (core_.facts().start.video_present_sources != 0)
     DXGKIT_RETURN_IF_FAILED(rules_.check_display_entries());
-  std::vector<port::ChildInfo> children;
   DXGKIT_RETURN_IF_FAILED(
-      core_.port().children().query_child_relations(core_.facts().start.children, &children));
-  const auto panel = std::ranges::find(children, port::ChildInfo::Kind::kIntegratedDisplay,
+      core_.port().children().query_child_relations(core_.facts().start.children, children));
+  const auto panel = std::ranges::find(*children, port::ChildInfo::Kind::kIntegratedDisplay,
                                        &port::ChildInfo::kind);
-  if (panel != children.end()) ask_for_interfaces(core_.port(), panel->uid);
+  if (panel != children->end()) ask_for_interfaces(core_.port(), panel->uid);
+  return Status::kSuccess;
+}
+
+Status Adapter::describe_display(std::vector<port::ChildInfo> children) {
   if (core_.facts().start.video_present_sources == 0) return Status::kSuccess;  // DISP-21
   display_ =
       std::make_unique<Display>(floor_, static_cast<Primaries::Owner&>(*this), std::move(children),
@@ -147,11 +150,15 @@ Status Adapter::start_display_only(const char** step) {
   DXGKIT_RETURN_IF_FAILED(core_.port().caps().query_early_caps());
   *step = "DxgkDdiStartDevice";
   DXGKIT_RETURN_IF_FAILED(start_device());
-  DXGKIT_RETURN_IF_FAILED(describe_display(step));
+  std::vector<port::ChildInfo> children;
+  DXGKIT_RETURN_IF_FAILED(query_children(step, &children));
+  DXGKIT_RETURN_IF_FAILED(describe_display(std::move(children)));
   *step = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
   DXGKIT_ASSIGN_OR_RETURN_STATUS(core_.learn().caps, core_.port().caps().query_driver_caps());
   DXGKIT_RETURN_IF_FAILED(rules_.check_display_only_caps());
   DXGKIT_RETURN_IF_FAILED(rules_.check_addressing());
+  *step = "DxgkDdiQueryAdapterInfo(DISPLAY_DRIVERCAPS_EXTENSION)";
+  DXGKIT_RETURN_IF_FAILED(core_.port().caps().query_extensions({.display = display_ != nullptr}));
   return display_ ? display_->start(step) : Status::kSuccess;
 }
 
@@ -159,9 +166,15 @@ Status Adapter::start_full(const char** step) {
   DXGKIT_RETURN_IF_FAILED(core_.port().caps().query_early_caps());
   *step = "DxgkDdiStartDevice";
   DXGKIT_RETURN_IF_FAILED(start_device());
+  // As Windows does: children before the capabilities.
+  std::vector<port::ChildInfo> children;
+  DXGKIT_RETURN_IF_FAILED(query_children(step, &children));
   *step = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
   DXGKIT_ASSIGN_OR_RETURN_STATUS(core_.learn().caps, core_.port().caps().query_driver_caps());
   DXGKIT_RETURN_IF_FAILED(rules_.check_caps());
+  *step = "DxgkDdiQueryAdapterInfo(PHYSICALADAPTERCAPS)";
+  DXGKIT_RETURN_IF_FAILED(core_.port().caps().query_extensions(
+      {.display = core_.facts().start.video_present_sources != 0, .render = true}));
   *step = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)";
   DXGKIT_ASSIGN_OR_RETURN_STATUS(core_.learn().segments, core_.port().caps().query_segments());
   std::vector<vidmm::SegmentDesc> segments;
@@ -182,7 +195,7 @@ Status Adapter::start_full(const char** step) {
   DXGKIT_RETURN_IF_FAILED(query_nodes(&metadata, &nodes));
   hw_queues_ = HwQueues::make(floor_, metadata, &nodes);
   floor_.hw_queues = hw_queues_.get();
-  DXGKIT_RETURN_IF_FAILED(describe_display(step));
+  DXGKIT_RETURN_IF_FAILED(describe_display(std::move(children)));
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { make_parts(segments, nodes); });
   if (core_.caps().support_runtime_power_management) {
     *step = "DxgkDdiQueryAdapterInfo(POWERCOMPONENTINFO)";

@@ -345,9 +345,60 @@ void judge_engine(PortCore& core, uint32_t node, const DXGKARG_GETNODEMETADATA& 
          "Runtimes look for the 3D engine by this value.");
 }
 
+void report_another_model(PortCore& core, uint32_t announced, uint32_t declared) {
+  core.findings.report(
+      {.rule = "CAPS-14",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiQueryAdapterInfo(WDDMDEVICECAPS)",
+       .actual =
+           fmt::format("WDDMVersion is {:#x}; DXGK_DRIVERCAPS says {:#x}.", announced, declared),
+       .expected = "WDDMVersion is the same in DXGK_WDDMDEVICECAPS and DXGK_DRIVERCAPS.",
+       .fix = "Write one value into both, or refuse the type with STATUS_NOT_SUPPORTED."});
+}
+
+/// A question that any error answers with no; then `*answered` is false, and kSuccess. Another
+/// status: the driver cannot be used.
+Status ask(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type, std::span<const std::byte> in,
+           std::span<std::byte> out, bool* answered) {
+  const Status status =
+      core.query(type, in.data(), static_cast<uint32_t>(in.size()), data_of(out), size_of(out));
+  *answered = is_success(status);
+  // Both mean that the driver cannot be used, which a finding has said.
+  const bool ends = status == Status::kDeviceRemoved || status == Status::kDeviceConfigurationError;
+  return ends ? status : Status::kSuccess;
+}
+
 }  // namespace
 
+Status CapsPort::query_device_caps() {
+  if (core_.version < kInterfaceWddm26) return Status::kSuccess;
+  const DXGK_WDDMDEVICECAPSIN in{.DxgkrnlInterfaceVersion = core_.version};
+  DXGK_WDDMDEVICECAPS caps{};
+  bool answered = false;
+  DXGKIT_RETURN_IF_FAILED(ask(core_, DXGKQAITYPE_WDDMDEVICECAPS, std::as_bytes(std::span(&in, 1)),
+                              std::as_writable_bytes(std::span(&caps, 1)), &answered));
+  if (answered) announced_model_ = static_cast<uint32_t>(caps.WDDMVersion);
+  return Status::kSuccess;
+}
+
+Status CapsPort::query_extensions(Extensions wanted) {
+  if (core_.version < kInterfaceWddm20) return Status::kSuccess;
+  bool answered = false;
+  if (wanted.display) {
+    DXGK_DISPLAY_DRIVERCAPS_EXTENSION extension{};
+    DXGKIT_RETURN_IF_FAILED(ask(core_, DXGKQAITYPE_DISPLAY_DRIVERCAPS_EXTENSION, {},
+                                std::as_writable_bytes(std::span(&extension, 1)), &answered));
+  }
+  if (!wanted.render) return Status::kSuccess;
+  const DXGK_QUERYPHYSICALADAPTERCAPSIN in{.PhysicalAdapterIndex = 0};
+  std::vector<std::byte> caps(abi::record_size("DXGK_PHYSICALADAPTERCAPS", core_.version),
+                              core_.output_fill);
+  return ask(core_, DXGKQAITYPE_PHYSICALADAPTERCAPS, std::as_bytes(std::span(&in, 1)), caps,
+             &answered);
+}
+
 Status CapsPort::query_early_caps() {
+  DXGKIT_RETURN_IF_FAILED(query_device_caps());
   if (core_.version < kInterfaceWddm29) return Status::kSuccess;
   const auto absent = [](Status status) {
     return status == Status::kNotSupported || status == Status::kNotImplemented ||
@@ -411,6 +462,8 @@ Result<DriverCaps> CapsPort::query_driver_caps() {
   clear_holes(&result.raw);
   result.wddm_version = static_cast<uint32_t>(caps.WDDMVersion);
   core_.wddm_model = result.wddm_version;
+  if (announced_model_.value_or(result.wddm_version) != result.wddm_version)
+    report_another_model(core_, *announced_model_, result.wddm_version);
   result.highest_acceptable_address = static_cast<uint64_t>(caps.HighestAcceptableAddress.QuadPart);
   result.aperture_segment_commit_limit = caps.ApertureSegmentCommitLimit;
   result.max_allocation_list_slot_id = caps.MaxAllocationListSlotId;

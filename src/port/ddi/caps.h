@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/ids.h"
@@ -20,9 +22,18 @@ class CapsPort {
   /// The core must outlive it.
   explicit CapsPort(PortCore& core) : core_(core) {}
 
-  /// PHYSICAL_MEMORY_CAPS / IOMMU_CAPS for 2.9 and up; a no-op success below (LIFE-07).
+  /// Before DxgkDdiStartDevice: WDDMDEVICECAPS for 2.6 and up, PHYSICAL_MEMORY_CAPS and IOMMU_CAPS
+  /// for 2.9 and up (LIFE-07). A driver that does not know a type refuses it.
   Status query_early_caps();
+  /// @pre query_early_caps, whose answer is compared with this one (CAPS-14).
   Result<DriverCaps> query_driver_caps();
+  struct Extensions {
+    bool display = false;  // DISPLAY_DRIVERCAPS_EXTENSION: the adapter has outputs
+    bool render = false;   // PHYSICALADAPTERCAPS of the one physical adapter: it is a full driver
+  };
+  /// What Windows asks of drivers for WDDM 2.0 and up at their start. A driver that does not know a
+  /// type refuses it. kDeviceConfigurationError: it wrote where it must not.
+  Status query_extensions(Extensions wanted);
   /// The two passes with the type of the driver's model (SEG-01..04). Checks the structure only;
   /// dxgk checks the meaning.
   Result<SegmentsInfo> query_segments();
@@ -32,7 +43,10 @@ class CapsPort {
   Status query_umd_private(std::span<const std::byte> in, std::span<std::byte> out);
 
  private:
+  Status query_device_caps();
+
   PortCore& core_;
+  std::optional<uint32_t> announced_model_;  // WDDMDEVICECAPS; none if it was refused
 };
 
 }  // namespace dxgkit::port
