@@ -262,12 +262,13 @@ std::expected<vidmm::ResidencySet::Held, Status> Residency::hold(DeviceMemory& d
   }
   const bool away = owner_.tables_are_away(device.device().process());
   if (held.has_value() && (away || owner_.tables_give_way(device.device().process()))) {
+    // The list gives way neither to what paging wakes nor to its tables, which take what is left.
+    ++mine.in_flight;
     if (away || !held->operations.empty()) {
       floor_.paging->enqueue(held->operations, nullptr);
       held->operations.clear();
       held->must_wait = true;
     }
-    ++mine.in_flight;  // the list does not give way to its tables, which take what is left
     const Owner::Tables tables = owner_.bring_tables(device.device().process());
     --mine.in_flight;
     if (tables == Owner::Tables::kSoon) held->must_wait = true;
