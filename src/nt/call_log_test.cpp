@@ -14,23 +14,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-using Routine = uint64_t(DXGKIT_NT_ABI*)(uint64_t);
-
-DXGKIT_NT_ABI uint64_t host_stack(Routine routine, uint64_t argument) {
-  CallFrame& caller = CallFrame::current();
-  uint64_t result = 0;
-  bool completed = false;
-  {
-    CallFrame frame(caller.kernel(), "nested", kDeviceLevel);
-    completed = frame.call(routine, &result, argument);
-  }
-  if (!completed) caller.abandon();
-  return result;
-}
-
 struct LogWorld : ImageWorld {
   explicit LogWorld(const char* path, KernelConfig config = {})
-      : ImageWorld(path, {{"HostStack", {reinterpret_cast<const void*>(&host_stack), 0}}},
+      : ImageWorld(path, {{"HostStack", {reinterpret_cast<const void*>(&call_back), 0}}},
                    std::move(config)) {}
   bool call(const char* name, uint64_t argument) {
     CallFrame frame(kernel, "DxgkDdiTest", kPassiveLevel);

@@ -35,20 +35,9 @@ DXGKIT_NT_ABI void host_print(char* out, uint64_t size, const char* format, ...)
 
 uint64_t g_host_stack = 0;
 
-using Routine = uint64_t(DXGKIT_NT_ABI*)(uint64_t);
-
-/// Calls the driver back as DxgkCbSynchronizeExecution does.
 DXGKIT_NT_ABI uint64_t host_stack(Routine routine, uint64_t argument) {
   g_host_stack = here();
-  CallFrame& caller = CallFrame::current();
-  uint64_t result = 0;
-  bool completed = false;
-  {
-    CallFrame frame(caller.kernel(), "nested", kDeviceLevel);
-    completed = frame.call(routine, &result, argument);
-  }
-  if (!completed) caller.abandon();
-  return result;
+  return call_back(routine, argument);
 }
 
 const std::vector<std::pair<std::string, TestExport>> kHost = {

@@ -22,6 +22,21 @@ struct TestExport {
   uint32_t stack_arguments = 0;
 };
 
+using Routine = uint64_t(DXGKIT_NT_ABI*)(uint64_t);
+
+/// Calls the driver back at device level from one of its calls, as DxgkCbSynchronizeExecution does.
+inline DXGKIT_NT_ABI uint64_t call_back(Routine routine, uint64_t argument) {
+  CallFrame& caller = CallFrame::current();
+  uint64_t result = 0;
+  bool completed = false;
+  {
+    CallFrame frame(caller.kernel(), "nested", kDeviceLevel);
+    completed = frame.call(routine, &result, argument);
+  }
+  if (!completed) caller.abandon();
+  return result;
+}
+
 /// Loads the ELF twin at `path`; functions of it are called by name through a CallFrame.
 struct ImageWorld {
   ImageWorld(const char* path, std::vector<std::pair<std::string, TestExport>> more,

@@ -127,7 +127,9 @@ void add_waivers(CLI::App* command, WaiverChoice& waivers) {
       ->type_name("FILE");
 }
 
-void add_machine(CLI::App* command, MachineOptions& machine, const char* memory_help) {
+void add_machine(CLI::App* command, const std::function<void(uint64_t bytes)>& set_memory,
+                 const std::function<void(uint32_t number)>& set_processors,
+                 const char* memory_help) {
   const auto read = [](auto parse, auto store) {
     return CLI::callback_t([=](const CLI::results_t& texts) {
       const auto value = parse(texts.back());
@@ -136,17 +138,12 @@ void add_machine(CLI::App* command, MachineOptions& machine, const char* memory_
       return true;
     });
   };
-  command
-      ->add_option("--memory",
-                   read(parse_memory, [&machine](uint64_t bytes) { machine.memory_bytes = bytes; }),
-                   memory_help)
+  command->add_option("--memory", read(parse_memory, set_memory), memory_help)
       ->expected(1)
       ->type_name("BYTES");
   command
-      ->add_option(
-          "--processors",
-          read(parse_processors, [&machine](uint32_t number) { machine.processors = number; }),
-          "that the driver sees (1)")
+      ->add_option("--processors", read(parse_processors, set_processors),
+                   "that the driver sees (1)")
       ->expected(1)
       ->type_name("N");
 }

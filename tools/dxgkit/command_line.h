@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,15 @@ void add_reports(CLI::App* command, Reports& reports, const char* json, const ch
 void add_waivers(CLI::App* command, WaiverChoice& waivers);
 
 /// Adds --memory and --processors. `memory_help` says how much there is without the option.
-void add_machine(CLI::App* command, MachineOptions& machine, const char* memory_help);
+void add_machine(CLI::App* command, const std::function<void(uint64_t bytes)>& set_memory,
+                 const std::function<void(uint32_t number)>& set_processors,
+                 const char* memory_help);
+/// The same for what has memory_bytes and processors: MachineOptions, sim::Changes.
+template <typename Machine>
+void add_machine(CLI::App* command, Machine& machine, const char* memory_help) {
+  add_machine(
+      command, [&machine](uint64_t bytes) { machine.memory_bytes = bytes; },
+      [&machine](uint32_t number) { machine.processors = number; }, memory_help);
+}
 
 }  // namespace dxgkit::tool

@@ -51,28 +51,8 @@ void add_worlds(CLI::App* command, Worlds& worlds) {
   number("--clients", worlds.changes.clients, 1, 64, "client processes of each world");
   number("--operations", worlds.changes.operations, 0, 1'000'000,
          "of each client while faults strike");
-  const auto read = [](auto parse, auto store) {
-    return CLI::callback_t([=](const CLI::results_t& texts) {
-      const auto value = parse(texts.back());
-      if (!value.has_value()) throw CLI::ValidationError(value.error());
-      store(*value);
-      return true;
-    });
-  };
-  command
-      ->add_option(
-          "--memory",
-          read(parse_memory, [&worlds](uint64_t bytes) { worlds.changes.memory_bytes = bytes; }),
-          "every machine has at least so much memory (as the seed draws it)")
-      ->expected(1)
-      ->type_name("BYTES");
-  command
-      ->add_option(
-          "--processors",
-          read(parse_processors, [&worlds](uint32_t count) { worlds.changes.processors = count; }),
-          "that the driver sees (1)")
-      ->expected(1)
-      ->type_name("N");
+  add_machine(command, worlds.changes,
+              "every machine has at least so much memory (as the seed draws it)");
   number("--operations-healed", worlds.changes.operations_healed, 0, 1'000'000, "and afterwards");
   command
       ->add_option_function<std::string>(
