@@ -166,7 +166,7 @@ Status Adapter::start_full(const char** step) {
   DXGKIT_RETURN_IF_FAILED(core_.port().caps().query_early_caps());
   *step = "DxgkDdiStartDevice";
   DXGKIT_RETURN_IF_FAILED(start_device());
-  // As Windows does: children before the capabilities.
+  // Windows asks for the children before it asks for the capabilities.
   std::vector<port::ChildInfo> children;
   DXGKIT_RETURN_IF_FAILED(query_children(step, &children));
   *step = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)";
