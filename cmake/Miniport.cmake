@@ -12,7 +12,7 @@
 #   -fcommon     `int count;` in a header of several C files is one variable.
 #   -ivfsoverlay `#include <Ntddk.h>` finds ntddk.h, and "Driver.h" finds driver.h: headers of the kernel, beside the sources, and in folders
 #                that OPTIONS names with -I are found in any case (dxgkit_miniport_any_case).
-#   the names of C++ functions, which have characters that no ELF linker takes, are changed in the ELF twin (miniport_rename.sh).
+#   the names of C++ functions have an @, which an ELF linker takes for a version; it is changed in the ELF twin (miniport_rename.sh).
 find_program(DXGKIT_MINIPORT_CXX NAMES clang++-19 clang++ REQUIRED)
 find_program(DXGKIT_MINIPORT_CC NAMES clang-19 clang REQUIRED)
 find_program(DXGKIT_MINIPORT_LD NAMES ld.lld-19 ld.lld REQUIRED)

@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/fixed_memory.h"
 #include "loader/symbol_file.h"
+#include "loader/symbol_name.h"
 
 namespace dxgkit::loader {
 namespace {
@@ -526,7 +527,7 @@ std::vector<std::string> ElfImage::imports() const {
 
 std::string ElfImage::symbol(uint64_t rva) const {
   const auto named = [&](std::string_view name, uint64_t address) {
-    return fmt::format("{}+{:#x}", name, rva - address);
+    return fmt::format("{}+{:#x}", readable_name(name), rva - address);
   };
   // Only within a function: behind the last that has a name lies code of another.
   const auto after =

@@ -7,6 +7,7 @@
 
 #include "base/arithmetic.h"
 #include "loader/pe_parser.h"
+#include "loader/symbol_name.h"
 
 namespace dxgkit::loader {
 namespace {
@@ -35,14 +36,6 @@ const char* machine_name(uint16_t machine) {
 }
 
 }  // namespace
-
-std::string printable(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return out;
-}
 
 bool PeParser::fail(std::string reason) {
   *message_ = "Not a driver: " + std::move(reason);

@@ -13,9 +13,6 @@
 
 namespace dxgkit::loader {
 
-/// The text with every character that is not printable ASCII replaced by '?'.
-std::string printable(std::string_view text);
-
 /// One pass over a file. A step that refuses returns false with a message. Steps follow the order
 /// of the file's own references, so a step may rely on the checks of earlier ones.
 class PeParser {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "loader/pe_parser.h"
+#include "loader/symbol_name.h"
 
 namespace dxgkit::loader {
 namespace {
@@ -286,27 +287,6 @@ void PeParser::symbols() {
   });
 }
 
-namespace {
-
-/// "softgpu::read_user" out of "?read_user@softgpu@@YAJPEAX@Z"; other spellings as they are.
-std::string readable(std::string_view name) {
-  if (name.size() < 2 || name[0] != '?' || name[1] == '?') return printable(name);
-  const size_t end = name.find("@@");
-  if (end == std::string_view::npos) return printable(name);
-  std::string out;
-  std::string_view parts = name.substr(1, end - 1);
-  while (!parts.empty()) {
-    const size_t at = parts.find('@');
-    const std::string_view part = parts.substr(0, at);
-    std::string scope(part.starts_with("?A") ? "(anonymous)" : part);
-    out = out.empty() ? scope : scope + "::" + out;
-    parts = at == std::string_view::npos ? std::string_view() : parts.substr(at + 1);
-  }
-  return printable(out);
-}
-
-}  // namespace
-
 std::string PePlan::symbol(uint64_t address) const {
   const auto after = std::ranges::upper_bound(symbols, address, {}, &Symbol::address);
   if (address >= size || after == symbols.begin()) return "";
@@ -318,7 +298,7 @@ std::string PePlan::symbol(uint64_t address) const {
   if (section_at(found.address) != section_at(address)) return "";
   return fmt::format(
       "{}+{:#x}",
-      readable(std::string_view(symbol_names).substr(found.name_offset, found.name_length)),
+      readable_name(std::string_view(symbol_names).substr(found.name_offset, found.name_length)),
       address - found.address);
 }
 
