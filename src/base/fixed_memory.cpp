@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <map>
+#include <new>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
@@ -108,5 +109,16 @@ void* map_fixed(FixedRange range, uint64_t bytes, int protection, int flags, int
 }
 
 void unmap_fixed(void* address, uint64_t bytes) { address_book().unmap(address, bytes); }
+
+void* InFixedMemory::operator new(size_t bytes) {
+  void* const object = map_fixed(FixedRange::kMemory, align_up(bytes, kPageBytes),
+                                 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+  if (object == MAP_FAILED) throw std::bad_alloc();
+  return object;
+}
+
+void InFixedMemory::operator delete(void* object, size_t bytes) {
+  unmap_fixed(object, align_up(bytes, kPageBytes));
+}
 
 }  // namespace dxgkit

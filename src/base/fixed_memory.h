@@ -20,4 +20,11 @@ void* map_fixed(FixedRange range, uint64_t bytes, int protection, int flags, int
 /// munmap for all of what one `map_fixed` has mapped.
 void unmap_fixed(void* address, uint64_t bytes);
 
+/// What derives from it and is made by `new` lies in pages of its own of map_fixed. For objects
+/// that a driver sees by address and of which there are few: each takes two system calls.
+struct InFixedMemory {
+  static void* operator new(size_t bytes);
+  static void operator delete(void* object, size_t bytes);
+};
+
 }  // namespace dxgkit

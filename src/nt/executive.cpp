@@ -16,8 +16,8 @@ namespace dxgkit::nt {
 
 Executive& executive_of(Kernel& kernel) { return *kernel.impl().executive; }
 
-std::shared_ptr<Executive> make_executive(const KernelConfig& config) {
-  auto state = std::make_shared<Executive>();
+std::shared_ptr<Executive> make_executive(PoolHeap& heap, const KernelConfig& config) {
+  auto state = make_in<Executive>(heap);
   DeviceObject& device = state->graphics_device;
   device.type = 3;
   device.size = sizeof(DeviceObject);
@@ -217,12 +217,6 @@ void clear_executive(Kernel& kernel) {
   Executive& state = executive_of(kernel);
   runtime::MutexLock lock(state.lock);
   // This only frees, so the order has no visible effect.
-  for (const auto& [irp, entry] : state.irps) {
-    if (entry.sequence != 0) std::free(const_cast<void*>(irp));
-  }
-  for (const auto& [item, entry] : state.work_items) {
-    if (entry.allocated) std::free(const_cast<void*>(item));
-  }
   for (const auto& [mdl, frames] : state.page_mdls) kernel.machine().free_pages(frames);
   state.page_mdls.clear();
   state.irps.clear();

@@ -42,7 +42,8 @@ struct ReferenceEntry {
 
 struct IrpEntry {
   uint64_t sequence = 0;
-  bool system = false;  // built for one synchronous request: completion frees it
+  bool system = false;    // built for one synchronous request: completion frees it
+  HeapBlock memory = {};  // none: the driver's own, given to IoInitializeIrp
 };
 
 /// IO_WORKITEM, WORK_QUEUE_ITEM and relatives while they wait for the worker.
@@ -58,7 +59,8 @@ struct IoWorkItem {
   uint64_t sequence = 0;
   void* object = nullptr;
   bool queued = false;
-  bool allocated = true;  // false: the driver's own memory
+  HeapBlock memory = {};  // none: the driver's own
+  bool allocated() const { return memory != nullptr; }
 };
 
 /// A callback or notification a driver registered: a leak if it outlives the driver (NT-14).
@@ -100,7 +102,7 @@ struct Executive {
 
   /// \Device\DxgKrnl.
   DeviceObject graphics_device{};
-  alignas(64) std::byte system_process[2048]{};
+  alignas(16) std::byte system_process[2048]{};
 
   std::deque<WorkEntry> work;
   std::vector<std::unique_ptr<runtime::Thread>> workers;

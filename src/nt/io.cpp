@@ -55,7 +55,7 @@ DXGKIT_NT_ABI int32_t io_get_device_object_pointer(const UnicodeString* name, ui
     return kObjectNameNotFound;
   }
   Executive& state = executive_of(frame.kernel());
-  auto object = std::make_shared<FileObject>();
+  auto object = make_in<FileObject>(frame.kernel().impl().heap);
   object->type = 5;
   object->size = sizeof(FileObject);
   object->device = &state.graphics_device;
@@ -110,11 +110,12 @@ uint16_t irp_bytes(int8_t stack_count) {
 Irp* allocate_irp(Executive& state, int8_t stack_count, bool system) {
   if (stack_count <= 0 || stack_count > kStackCountMax) return nullptr;
   const uint16_t bytes = irp_bytes(stack_count);
-  auto* irp = static_cast<Irp*>(std::aligned_alloc(16, (bytes + 15U) & ~15U));
-  if (irp == nullptr) return nullptr;
+  HeapBlock memory = take_block(CallFrame::current().kernel().impl().heap, bytes);
+  if (memory == nullptr) return nullptr;
+  auto* const irp = reinterpret_cast<Irp*>(memory.get());
   initialize_irp(irp, bytes, stack_count);
   runtime::MutexLock lock(state.lock);
-  state.irps.emplace(irp, IrpEntry{state.next_sequence++, system});
+  state.irps.emplace(irp, IrpEntry{state.next_sequence++, system, std::move(memory)});
   return irp;
 }
 
@@ -123,7 +124,7 @@ DXGKIT_NT_ABI Irp* io_allocate_irp(int8_t stack_size, uint8_t) {
   return allocate_irp(executive(), stack_size, false);
 }
 
-/// Removes it from the list. True if its memory is ours to free: the driver owns one that
+/// Removes it from the list and frees it. False if it is not there, or the driver owns it: one that
 /// IoInitializeIrp made.
 bool forget_irp(Executive& state, const void* irp) {
   runtime::MutexLock lock(state.lock);
@@ -145,7 +146,6 @@ bool forget_irp(Executive& state, const void* irp) {
 
 DXGKIT_NT_ABI void io_free_irp(Irp* irp) {
   if (!forget_irp(executive(), irp)) unknown_irp("IoFreeIrp", irp);
-  std::free(irp);
 }
 
 DXGKIT_NT_ABI void io_initialize_irp(Irp* irp, uint16_t bytes, int8_t stack_count) {
@@ -159,7 +159,9 @@ DXGKIT_NT_ABI void io_initialize_irp(Irp* irp, uint16_t bytes, int8_t stack_coun
   initialize_irp(irp, bytes, stack_count);
   Executive& state = executive();
   runtime::MutexLock lock(state.lock);
-  state.irps.insert_or_assign(irp, IrpEntry{0, false});
+  IrpEntry& entry = state.irps[irp];  // keeps its memory if it was allocated
+  entry.sequence = 0;
+  entry.system = false;
 }
 DXGKIT_NT_ABI void io_reuse_irp(Irp* irp, int32_t status) {
   required("IoReuseIrp", "Irp", irp);
@@ -387,7 +389,7 @@ int32_t complete_irp(Kernel& kernel, Irp* irp, int32_t status, uint64_t informat
   const int32_t final_status = irp->io_status.status;
   if (irp->user_iosb != nullptr) *irp->user_iosb = irp->io_status;
   Kevent* const event = irp->user_event;
-  if (forget_irp(state, irp)) std::free(irp);
+  forget_irp(state, irp);
   if (event != nullptr) set_event(kernel, *event);
   return final_status;
 }

@@ -211,7 +211,7 @@ Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findi
   config_.processors = std::clamp<uint32_t>(config_.processors, 1, 64);
   impl_->number_of_processors = static_cast<uint8_t>(config_.processors);
   findings.begin_machine(&CallLog::lines_of_this_thread);
-  impl_->executive = make_executive(config_);
+  impl_->executive = make_executive(impl_->heap, config_);
   sort_free_driver_stacks();
   set_hang_limit(config_.hang_limit);
   if (config_.special_pool) impl_->arena = make_special_arena();

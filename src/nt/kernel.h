@@ -106,6 +106,7 @@ struct FaultRange {
 };
 
 class Kernel;
+class PoolHeap;
 struct ActiveDispatch;
 
 /// The number of calls of driver code by the calling OS thread so far.
@@ -451,6 +452,9 @@ class Kernel {
   /// the driver runs. The texts must live as long as the range.
   void add_fault_range(FaultRange range);
   void remove_fault_range(const void* start);
+
+  /// Memory for more that drivers see by address.
+  PoolHeap& heap();
 
   /// Frees an MDL that the kernel made. A mapping that the driver made through it ends too,
   /// silently, as on Windows.

@@ -11,6 +11,7 @@
 
 #include "nt/context.h"
 #include "nt/executable.h"
+#include "nt/heap.h"
 #include "nt/kernel.h"
 #include "nt/pool.h"
 #include "nt/system_time.h"
@@ -137,6 +138,7 @@ struct MdlEntry {
   uint64_t sequence = 0;
   uint64_t bytes = 0;
   Origin taken = {};
+  HeapBlock memory = {};
 };
 
 /// Pages of stubs.
@@ -176,9 +178,10 @@ struct UnresolvedImport {
 };
 
 struct Executive;  // executive.h
-std::shared_ptr<Executive> make_executive(const KernelConfig& config);
+std::shared_ptr<Executive> make_executive(PoolHeap& heap, const KernelConfig& config);
 
 struct Kernel::Impl {
+  PoolHeap heap;  // the objects below lie in it, so it goes last
   std::shared_ptr<Executive> executive;
   Doors doors;
   uint8_t number_of_processors = 1;  // the driver's KeNumberProcessors
@@ -202,10 +205,9 @@ struct Kernel::Impl {
   // Memory. Lock order: none of these locks nests in another.
   mutable runtime::Mutex memory_lock;
   std::map<const void*, PoolBlock> pool;  // looked up, never iterated for output
-  PoolHeap heap;
-  std::unique_ptr<SpecialArena> arena;  // null unless special_pool
-  std::deque<FreedBlock> freed;         // oldest first
-  uint64_t freed_pages = 0;             // of those in the arena
+  std::unique_ptr<SpecialArena> arena;    // null unless special_pool
+  std::deque<FreedBlock> freed;           // oldest first
+  uint64_t freed_pages = 0;               // of those in the arena
   std::map<const void*, ContiguousBlock> contiguous;
   std::map<const void*, Mapping> mappings;
   std::map<const void*, MdlEntry> mdls;

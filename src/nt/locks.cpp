@@ -162,7 +162,7 @@ DXGKIT_NT_ABI int32_t zw_create_event(void** handle, uint32_t, const ObjectAttri
   if (type > 1) return kInvalidParameter;
   if (attributes != nullptr && attributes->name != nullptr && attributes->name->length > 0)
     return kNotSupported;  // no other code could open it by name
-  auto event = std::make_shared<NamedEventObject>();
+  auto event = make_in<NamedEventObject>(frame.kernel().impl().heap);
   event->event.header.type = static_cast<uint8_t>(type == 0 ? ObjectType::kNotificationEvent
                                                             : ObjectType::kSynchronizationEvent);
   event->event.header.size = sizeof(Kevent) / 4;
@@ -249,7 +249,7 @@ DXGKIT_NT_ABI ExTimer* ex_allocate_timer(TimerCallback callback, void* context,
     return nullptr;
   }
   if (frame.kernel().impl().allocation_fails("ExAllocateTimer")) return nullptr;
-  auto timer = std::make_shared<ExTimer>();
+  auto timer = make_in<ExTimer>(frame.kernel().impl().heap);
   timer->callback = callback;
   timer->context = context;
   timer->timer.header.type =

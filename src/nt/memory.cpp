@@ -217,27 +217,33 @@ DXGKIT_NT_ABI Mdl* io_allocate_mdl(void* address, uint32_t bytes, uint8_t, uint8
     // The Size member is 16 bits; Windows has the same bound (about 16 MiB of pages).
     if (size > UINT16_MAX) return nullptr;
   }
-  auto* mdl = static_cast<Mdl*>(std::calloc(1, size));
-  if (mdl == nullptr) return nullptr;
+  Kernel::Impl& state = frame.kernel().impl();
+  HeapBlock memory = take_block(state.heap, size);
+  if (memory == nullptr) return nullptr;
+  auto* const mdl = reinterpret_cast<Mdl*>(memory.get());
   mdl->size = static_cast<int16_t>(static_cast<uint16_t>(size));
   mdl->start_va =
       reinterpret_cast<void*>(align_down(reinterpret_cast<uint64_t>(address), kPageBytes));
   mdl->byte_offset = static_cast<uint32_t>(reinterpret_cast<uint64_t>(address) & (kPageBytes - 1));
   mdl->byte_count = bytes;
-  Kernel::Impl& state = frame.kernel().impl();
   runtime::MutexLock lock(state.memory_lock);
-  state.mdls.emplace(mdl, MdlEntry{state.next_sequence++, bytes, origin_of(frame)});
+  state.mdls.emplace(mdl,
+                     MdlEntry{state.next_sequence++, bytes, origin_of(frame), std::move(memory)});
   return mdl;
 }
 
 DXGKIT_NT_ABI void io_free_mdl(Mdl* mdl) {
   Kernel& kernel = CallFrame::current().kernel();
   Kernel::Impl& state = kernel.impl();
-  bool known = false;
+  HeapBlock memory;  // freed when all was said
   {
     runtime::MutexLock lock(state.memory_lock);
-    known = state.mdls.erase(mdl) != 0;
+    if (const auto found = state.mdls.find(mdl); found != state.mdls.end()) {
+      memory = std::move(found->second.memory);
+      state.mdls.erase(found);
+    }
   }
+  const bool known = memory != nullptr;
   if (known && (mdl->flags & kMdlMappedToSystemVa) != 0) {
     kernel.violation("LIFE-20", "IoFreeMdl", "The MDL is freed while its pages are mapped.",
                      "MmUnmapLockedPages comes first.", "Unmap the pages before the MDL is freed.");
@@ -254,7 +260,6 @@ DXGKIT_NT_ABI void io_free_mdl(Mdl* mdl) {
     kernel.violation("LIFE-20", "IoFreeMdl", "The MDL is freed with its pages locked.",
                      "MmUnlockPages comes first.", "Unlock the pages before the MDL is freed.");
   }
-  std::free(mdl);
 }
 
 /// Fills the page array from the machine; false if some page is not system memory.
@@ -347,6 +352,8 @@ DXGKIT_NT_ABI void* mm_map_locked_pages_specify_cache(Mdl* mdl, uint8_t mode, ui
 }
 
 }  // namespace
+
+PoolHeap& Kernel::heap() { return impl_->heap; }
 
 void Kernel::release_mdl(const void* mdl) {
   if ((static_cast<const Mdl*>(mdl)->flags & kMdlMappedToSystemVa) == 0) return;
@@ -447,7 +454,6 @@ void free_leaked_memory(Kernel& kernel) {
     end_execution(kernel, address, block.page_count * kPageBytes);
     kernel.machine().free_contiguous(block.first, block.page_count);
   }
-  for (auto& [address, mdl] : state.mdls) std::free(const_cast<void*>(address));
   for (auto& [address, mapping] : state.mappings) {
     if (mapping.kind == Mapping::Kind::kIoSpace)
       kernel.machine().unmap_io(const_cast<void*>(address), mapping.bytes);

@@ -30,8 +30,6 @@ constexpr uint8_t kFreedPattern = 0xDD;
 constexpr uint64_t kCanaryBytes = 16;
 constexpr uint64_t kAlignment = 16;  // of every block
 constexpr uint64_t kArenaBytes = uint64_t{16} << 30;
-/// What the heap maps at once. Larger blocks than a quarter of it are mapped by themselves.
-constexpr uint64_t kChunkBytes = 256 * 1024;
 constexpr size_t kFreedKept = 4096;
 constexpr uint64_t kFreedPagesKept = 16 * 1024;
 constexpr uint8_t kDpcType = 0x13;  // KDPC.Type
@@ -402,47 +400,6 @@ std::string to_text(const Kernel& kernel, const Origin& origin) {
   const verifier::Place place = kernel.place_of(origin.caller);
   if (!place.symbol.empty()) return fmt::format("{} in {}", place.symbol, origin.ddi);
   return fmt::format("{}+{:#x} in {}", place.image, place.rva, origin.ddi);
-}
-
-// --- the heap
-
-PoolHeap::~PoolHeap() {
-  for (std::byte* const chunk : chunks_) unmap_fixed(chunk, kChunkBytes);
-}
-
-std::byte* PoolHeap::take(uint64_t bytes) {
-  SpinGuard guard(lock_);
-  if (const auto known = free_.find(bytes); known != free_.end() && !known->second.empty()) {
-    std::byte* const block = known->second.back();
-    known->second.pop_back();
-    return block;
-  }
-  const bool whole_pages = bytes % kPageBytes == 0;
-  const bool alone = bytes > kChunkBytes / 4;
-  if (const uint64_t skip = whole_pages ? left_ % kPageBytes : 0; !alone && skip != 0) {
-    next_ += skip;
-    left_ -= skip;
-  }
-  if (alone || left_ < bytes) {
-    void* const memory =
-        map_fixed(FixedRange::kMemory, alone ? align_up(bytes, kPageBytes) : kChunkBytes,
-                  PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
-    if (memory == MAP_FAILED) return nullptr;
-    if (alone) return static_cast<std::byte*>(memory);
-    next_ = static_cast<std::byte*>(memory);
-    left_ = kChunkBytes;
-    chunks_.push_back(next_);
-  }
-  std::byte* const block = next_;
-  next_ += bytes;
-  left_ -= bytes;
-  return block;
-}
-
-void PoolHeap::give_back(std::byte* block, uint64_t bytes) {
-  if (bytes > kChunkBytes / 4) return unmap_fixed(block, align_up(bytes, kPageBytes));
-  SpinGuard guard(lock_);
-  free_[bytes].push_back(block);
 }
 
 // --- special pool

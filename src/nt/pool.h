@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/spin_lock.h"
+#include "nt/heap.h"
 #include "nt/kernel.h"
 
 namespace dxgkit::nt {
@@ -45,27 +45,6 @@ struct PoolBlock {
   std::byte* base = nullptr;  // what was allocated; from here to the block, and
   uint64_t base_bytes = 0;    // behind the block to base + base_bytes, lie canaries
   Origin allocated = {};
-};
-
-/// Memory for blocks of any size, side by side, at addresses that only depend on the requests. Any
-/// thread; no scheduling point.
-class PoolHeap {
- public:
-  PoolHeap() = default;
-  ~PoolHeap();
-  PoolHeap(const PoolHeap&) = delete;
-  PoolHeap& operator=(const PoolHeap&) = delete;
-  /// `bytes`: a multiple of 16. Whole pages begin at a page. Null if there is no memory.
-  std::byte* take(uint64_t bytes);
-  /// What `take` returned for so many bytes.
-  void give_back(std::byte* block, uint64_t bytes);
-
- private:
-  SpinLock lock_;
-  std::byte* next_ = nullptr;  // the rest of the last chunk
-  uint64_t left_ = 0;
-  std::vector<std::byte*> chunks_;
-  std::map<uint64_t, std::vector<std::byte*>> free_;  // by size, last in first out
 };
 
 /// Address space in which every block of special pool lies between inaccessible pages. Freed blocks

@@ -136,19 +136,19 @@ int32_t with_key(const char* function, void* handle, const Body& body) {
   return body(*key);
 }
 
-class Answer {
+class RegistryAnswer {
  public:
-  Answer& number(uint32_t value) { return raw(&value, sizeof(value)); }
-  Answer& time(int64_t value) { return raw(&value, sizeof(value)); }
-  Answer& text(std::u16string_view value) {
+  RegistryAnswer& number(uint32_t value) { return raw(&value, sizeof(value)); }
+  RegistryAnswer& time(int64_t value) { return raw(&value, sizeof(value)); }
+  RegistryAnswer& text(std::u16string_view value) {
     return raw(value.data(), value.size() * sizeof(char16_t));
   }
-  Answer& raw(const void* data, size_t bytes) {
+  RegistryAnswer& raw(const void* data, size_t bytes) {
     const auto* first = static_cast<const std::byte*>(data);
     bytes_.insert(bytes_.end(), first, first + bytes);
     return *this;
   }
-  Answer& align(size_t alignment) {
+  RegistryAnswer& align(size_t alignment) {
     while (bytes_.size() % alignment != 0) bytes_.push_back(std::byte{0});
     return *this;
   }
@@ -162,7 +162,7 @@ class Answer {
 /// Fills a caller's buffer as the configuration manager does. A buffer below the fixed part gets
 /// nothing, one below the needed size gets a cut copy, and the needed size is always returned.
 /// Holds no lock, because the buffer is the driver's.
-int32_t give(int32_t status, const Answer& answer, void* buffer, uint32_t length,
+int32_t give(int32_t status, const RegistryAnswer& answer, void* buffer, uint32_t length,
              uint32_t* result_length) {
   if (status < 0) return status;
   const auto needed = static_cast<uint32_t>(answer.bytes().size());
@@ -177,7 +177,7 @@ uint32_t text_bytes(std::u16string_view text) {
 }
 
 int32_t describe_value(std::u16string_view name, const RegistryValue& value,
-                       uint32_t information_class, Answer& answer) {
+                       uint32_t information_class, RegistryAnswer& answer) {
   const auto data_bytes = static_cast<uint32_t>(value.data.size());
   switch (information_class) {
     case 0:  // KEY_VALUE_BASIC_INFORMATION
@@ -216,7 +216,7 @@ DXGKIT_NT_ABI int32_t zw_query_value_key(void* handle, const UnicodeString* name
   if (CallFrame::current().kernel().impl().allocation_fails("ZwQueryValueKey"))
     return kInsufficientResources;
   if (const Executive& state = executive(); state.value_asked) state.value_asked(wanted);
-  Answer answer;
+  RegistryAnswer answer;
   const int32_t status = with_key("ZwQueryValueKey", handle, [&](RegistryKey& key) -> int32_t {
     const auto found = key.values.find(wanted);
     if (found == key.values.end()) return kObjectNameNotFound;
@@ -228,7 +228,7 @@ DXGKIT_NT_ABI int32_t zw_query_value_key(void* handle, const UnicodeString* name
 DXGKIT_NT_ABI int32_t zw_enumerate_value_key(void* handle, uint32_t index,
                                              uint32_t information_class, void* information,
                                              uint32_t length, uint32_t* result_length) {
-  Answer answer;
+  RegistryAnswer answer;
   const int32_t status = with_key("ZwEnumerateValueKey", handle, [&](RegistryKey& key) -> int32_t {
     if (index >= key.values.size()) return kNoMoreEntries;
     const auto found = std::next(key.values.begin(), index);
@@ -238,7 +238,7 @@ DXGKIT_NT_ABI int32_t zw_enumerate_value_key(void* handle, uint32_t index,
 }
 
 int32_t describe_key(const RegistryKey& key, uint32_t information_class, bool path_allowed,
-                     Answer& answer) {
+                     RegistryAnswer& answer) {
   uint32_t longest_child = 0, longest_value = 0, longest_data = 0;
   for (const auto& [name, child] : key.children)
     longest_child = std::max(longest_child, text_bytes(child->name));
@@ -286,7 +286,7 @@ int32_t describe_key(const RegistryKey& key, uint32_t information_class, bool pa
 
 DXGKIT_NT_ABI int32_t zw_query_key(void* handle, uint32_t information_class, void* information,
                                    uint32_t length, uint32_t* result_length) {
-  Answer answer;
+  RegistryAnswer answer;
   const int32_t status = with_key("ZwQueryKey", handle, [&](RegistryKey& key) {
     return describe_key(key, information_class, true, answer);
   });
@@ -295,7 +295,7 @@ DXGKIT_NT_ABI int32_t zw_query_key(void* handle, uint32_t information_class, voi
 DXGKIT_NT_ABI int32_t zw_enumerate_key(void* handle, uint32_t index, uint32_t information_class,
                                        void* information, uint32_t length,
                                        uint32_t* result_length) {
-  Answer answer;
+  RegistryAnswer answer;
   const int32_t status = with_key("ZwEnumerateKey", handle, [&](RegistryKey& key) -> int32_t {
     if (index >= key.children.size()) return kNoMoreEntries;
     return describe_key(*std::next(key.children.begin(), index)->second, information_class, false,

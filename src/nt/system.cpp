@@ -266,7 +266,7 @@ DXGKIT_NT_ABI int32_t allocate_luid(uint64_t* luid) {
 /// Remembers one under an address; it is a leak until taken back.
 void* register_new(const char* kind) {
   Executive& state = executive();
-  auto storage = std::make_shared<uint64_t>(0);
+  auto storage = make_in<uint64_t>(CallFrame::current().kernel().impl().heap, 0);
   void* address = storage.get();
   runtime::MutexLock lock(state.lock);
   state.registrations.emplace(address,

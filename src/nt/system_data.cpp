@@ -66,22 +66,22 @@ void read_shared_data(CallFrame& frame, uint64_t offset, uint64_t bytes, void* o
   // ProcessorFeatures of every x64 processor (CX8, MMX, XMMI, RDTSC, PAE, XMMI64, NX, CX16).
   for (const uint64_t feature : {2U, 3U, 6U, 8U, 9U, 10U, 12U, 13U, 14U})
     window.put(0x274 + feature, uint8_t{1});
-  window.put(0x300, uint64_t{10'000'000});          // QpcFrequency
-  window.put_time(0x320, units / kSystemTimeTick);  // TickCount
+  window.put(0x300, uint64_t{10'000'000});                // QpcFrequency
+  window.put_time(0x320, units / kSystemTimeTick);        // TickCount
   window.put(0x3C0, frame.kernel().config().processors);  // ActiveProcessorCount
-  window.put(0x3C4, uint8_t{1});                    // ActiveGroupCount
+  window.put(0x3C4, uint8_t{1});                          // ActiveGroupCount
 }
 
 void read_processor_data(CallFrame& frame, uint64_t offset, uint64_t bytes, void* out) {
   Window window(offset, bytes, out);
-  window.put(0x018, kProcessorDataAddress);          // Self
-  window.put(0x020, kProcessorDataAddress + 0x180);  // CurrentPrcb
-  window.put(0x050, frame.irql());                   // Irql
-  window.put(0x060, uint16_t{1});                    // MajorVersion
-  window.put(0x180, uint32_t{0x1F80});               // PRCB: MxCsr
+  window.put(0x018, kProcessorDataAddress);                    // Self
+  window.put(0x020, kProcessorDataAddress + 0x180);            // CurrentPrcb
+  window.put(0x050, frame.irql());                             // Irql
+  window.put(0x060, uint16_t{1});                              // MajorVersion
+  window.put(0x180, uint32_t{0x1F80});                         // PRCB: MxCsr
   window.put(0x184, static_cast<uint8_t>(frame.processor()));  // PRCB: LegacyNumber
-  window.put(0x188, current_thread());               // PRCB: CurrentThread
-  window.put(0x1A4, frame.processor());              // PRCB: Number
+  window.put(0x188, current_thread());                         // PRCB: CurrentThread
+  window.put(0x1A4, frame.processor());                        // PRCB: Number
 }
 
 }  // namespace dxgkit::nt

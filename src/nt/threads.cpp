@@ -33,7 +33,7 @@ DXGKIT_NT_ABI int32_t ps_create_system_thread(void** handle, uint32_t, ObjectAtt
   Kernel& kernel = frame.kernel();
   Kernel::Impl& state = kernel.impl();
   if (state.allocation_fails("PsCreateSystemThread")) return ntstatus::kInsufficientResources;
-  auto object = std::make_shared<ThreadObject>();
+  auto object = make_in<ThreadObject>(state.heap);
   object->header.type = static_cast<uint8_t>(ObjectType::kThread);
   object->header.size = sizeof(DispatcherHeader) / 4;
   uint64_t value = 0;
@@ -99,7 +99,7 @@ DXGKIT_NT_ABI void ke_stall_execution_processor(uint32_t microseconds) {
 
 DXGKIT_NT_ABI Kevent* io_create_event(bool notification, void** handle) {
   Kernel::Impl& state = CallFrame::current().kernel().impl();
-  auto object = std::make_shared<NamedEventObject>();
+  auto object = make_in<NamedEventObject>(state.heap);
   object->event.header.type = static_cast<uint8_t>(
       notification ? ObjectType::kNotificationEvent : ObjectType::kSynchronizationEvent);
   object->event.header.size = sizeof(Kevent) / 4;

@@ -119,11 +119,13 @@ DXGKIT_NT_ABI void* io_allocate_work_item(void* object) {
   CallFrame& frame = CallFrame::current();
   require_irql(frame, "IoAllocateWorkItem", kDispatchLevel);
   if (frame.kernel().impl().allocation_fails("IoAllocateWorkItem")) return nullptr;
-  void* item = std::calloc(1, kIoWorkItemBytes);
-  if (item == nullptr) return nullptr;
+  HeapBlock memory = take_block(frame.kernel().impl().heap, kIoWorkItemBytes);
+  if (memory == nullptr) return nullptr;
+  void* const item = memory.get();
   Executive& state = executive_of(frame.kernel());
   runtime::MutexLock lock(state.lock);
-  state.work_items.emplace(item, IoWorkItem{state.next_sequence++, object, false, true});
+  state.work_items.emplace(item,
+                           IoWorkItem{state.next_sequence++, object, false, std::move(memory)});
   return item;
 }
 
@@ -133,7 +135,7 @@ void forget_work_item(const char* function, void* item, bool allocated) {
   {
     runtime::MutexLock lock(state.lock);
     const auto found = state.work_items.find(item);
-    known = found != state.work_items.end() && found->second.allocated == allocated;
+    known = found != state.work_items.end() && found->second.allocated() == allocated;
     queued = known && found->second.queued;
     if (known && !queued) state.work_items.erase(found);
   }
@@ -150,14 +152,13 @@ void forget_work_item(const char* function, void* item, bool allocated) {
 DXGKIT_NT_ABI void io_free_work_item(void* item) {
   require_irql(CallFrame::current(), "IoFreeWorkItem", kDispatchLevel);
   forget_work_item("IoFreeWorkItem", item, true);
-  std::free(item);
 }
 DXGKIT_NT_ABI uint32_t io_sizeof_work_item() { return kIoWorkItemBytes; }
 DXGKIT_NT_ABI void io_initialize_work_item(void* object, void* item) {
   required("IoInitializeWorkItem", "IoWorkItem", static_cast<std::byte*>(item));
   Executive& state = executive();
   runtime::MutexLock lock(state.lock);
-  state.work_items.insert_or_assign(item, IoWorkItem{state.next_sequence++, object, false, false});
+  state.work_items.insert_or_assign(item, IoWorkItem{state.next_sequence++, object, false, {}});
 }
 DXGKIT_NT_ABI void io_uninitialize_work_item(void* item) {
   forget_work_item("IoUninitializeWorkItem", item, false);

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "base/fixed_memory.h"
 #include "base/interface_versions.h"
 #include "loader/image.h"
 #include "port/core/driver_table.h"
@@ -17,7 +18,7 @@
 
 namespace dxgkit::port {
 
-struct Driver::Impl : DriverTable {
+struct Driver::Impl : DriverTable, InFixedMemory {
   Impl(nt::Kernel& kernel_in, verifier::Findings& findings_in)
       : kernel(kernel_in), findings(findings_in) {}
   ~Impl();

@@ -12,7 +12,9 @@ import tempfile
 import unittest
 
 TOOL, DRIVERS = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
-KINDS = {"code", "data", "stack", "import", "callback", "small pool", "a page of pool", "paged pool", "executable pool", "device memory", "adapter"}
+KINDS = {"code", "data", "stack", "import", "callback", "small pool", "a page of pool", "paged pool", "executable pool", "device memory", "adapter",
+         "device handle", "physical device", "driver object", "process", "list of pages", "request", "work item", "thread", "pages to transfer",
+         "paging buffer"}
 
 
 class Addresses(unittest.TestCase):

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fixed_memory.h"
 #include "base/ids.h"
 #include "base/interface_versions.h"
 #include "bus/machine.h"
@@ -40,7 +41,7 @@ inline constexpr DdiInfo kQueryAdapterInfo{"DxgkDdiQueryAdapterInfo", nt::kPassi
 ///
 /// Its address is the DeviceHandle of the driver's callbacks. Any thread. Members that are not
 /// atomic are written before the adapter runs, or where their comment says.
-struct PortCore {
+struct PortCore : InFixedMemory {
   PortCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
            bus::PciFunction& function_in, AdapterHost& host_in, verifier::Findings& findings_in);
   ~PortCore();

@@ -9,11 +9,11 @@
 namespace dxgkit::port {
 
 MdlPool::~MdlPool() {
-  for (const std::vector<uint64_t>& mdl : mdls_) kernel_.release_mdl(mdl.data());
+  for (const Words& mdl : mdls_) kernel_.release_mdl(mdl.data());
 }
 
 nt::Mdl* MdlPool::make(std::span<const uint64_t> pages) {
-  std::vector<uint64_t> storage;
+  Words storage{nt::HeapAllocator<uint64_t>(kernel_.heap())};
   if (!spare_.empty()) {
     storage = std::move(spare_.back());
     spare_.pop_back();
@@ -35,7 +35,7 @@ nt::Mdl* MdlPool::make(std::span<const uint64_t> pages) {
 void MdlPool::release(uint64_t count) {
   constexpr size_t kSpareMax = 64;
   for (; released_ < count; ++released_) {
-    std::vector<uint64_t>& storage = mdls_.front();
+    Words& storage = mdls_.front();
     kernel_.release_mdl(storage.data());
     if (spare_.size() < kSpareMax) spare_.push_back(std::move(storage));
     mdls_.pop_front();

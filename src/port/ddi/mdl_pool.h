@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "nt/heap.h"
 #include "nt/kernel.h"
 
 namespace dxgkit::nt {
@@ -34,10 +35,11 @@ class MdlPool {
   void release(uint64_t count);
 
  private:
+  using Words = std::vector<uint64_t, nt::HeapAllocator<uint64_t>>;
   nt::Kernel& kernel_;
   // In order of issue; the first one has number `released_`.
-  std::deque<std::vector<uint64_t>> mdls_;
-  std::vector<std::vector<uint64_t>> spare_;
+  std::deque<Words> mdls_;
+  std::vector<Words> spare_;
   uint64_t issued_ = 0, released_ = 0;
 };
 
