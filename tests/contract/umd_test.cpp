@@ -1,5 +1,7 @@
 // The callbacks of a user-mode driver in the patch model: tables by version, refusals, allocations,
 // contexts, rendering, CPU access, synchronization objects, questions to the adapter.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -21,6 +23,7 @@ constexpr size_t kAdapterCallbacks = sizeof(D3DDDI_ADAPTERCALLBACKS) / sizeof(vo
 constexpr std::byte kUntouched{0xC3};
 
 TEST(Umd, EachVersionGetsItsOwnCallbacksAndNothingBehindThemIsWritten) {
+  DXGKIT_COVERS("UMD-03", "UMD-04");
   const auto support = umd::support();
   ASSERT_EQ(support.size(), kDeviceCallbacks + kAdapterCallbacks);
   std::set<UINT> versions;
@@ -67,6 +70,7 @@ TEST(Umd, NoCallbackClaimsMoreThanTheFunctionBehindIt) {
 }
 
 TEST(Umd, EveryStatusHasItsResult) {
+  DXGKIT_COVERS("UMD-02");
   std::set<NTSTATUS> seen;
   for (const umd::Translation& row : umd::translations()) {
     EXPECT_TRUE(seen.insert(row.status).second) << std::hex << row.status;
@@ -166,6 +170,7 @@ HRESULT refusal_of(std::string_view name) {
 }
 
 TEST_F(UmdTest, WrongHandlesAndPointersAreRefusedByEveryCallbackAndNothingChanges) {
+  DXGKIT_COVERS("UMD-01", "UMD-03");
   with_client([](Stack& stack, Client& client) {
     UserDriver driver(client);
     umd::RuntimeResource resource(driver.device);
@@ -181,6 +186,9 @@ TEST_F(UmdTest, WrongHandlesAndPointersAreRefusedByEveryCallbackAndNothingChange
                             driver.adapter.handle(),
                             resource.handle(),
                             gone};
+    // Zeros that nobody can write outputs to: a context would be made without a way to say so.
+    void* const only_readable = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(only_readable, MAP_FAILED);
     const Digest before = digest(stack, {&client});
     size_t visited = 1;  // pfnSetAsyncCallbacksCb has no structure
     for_each_device_callback(
@@ -201,6 +209,10 @@ TEST_F(UmdTest, WrongHandlesAndPointersAreRefusedByEveryCallbackAndNothingChange
           const HANDLE right = of_adapter ? driver.adapter.handle() : driver.handle();
           EXPECT_EQ(driver.call_with(right, callback, nullptr), E_INVALIDARG);
           EXPECT_EQ(driver.call_with(right, callback, nowhere<Args>()), E_INVALIDARG);
+          if constexpr (!std::is_const_v<Args>) {
+            EXPECT_EQ(driver.call_with(right, callback, static_cast<Args*>(only_readable)),
+                      E_INVALIDARG);
+          }
         });
     EXPECT_EQ(visited, kDeviceCallbacks);
     for (const HANDLE handle : wrong) {
@@ -222,10 +234,12 @@ TEST_F(UmdTest, WrongHandlesAndPointersAreRefusedByEveryCallbackAndNothingChange
     EXPECT_EQ(driver.ask(asks.pfnGetMultisampleMethodListCb, &methods),
               refusal_of("pfnGetMultisampleMethodListCb"));
     EXPECT_EQ(digest(stack, {&client}), before);
+    munmap(only_readable, 4096);
   });
 }
 
 TEST_F(UmdTest, AllocationsBelongToTheDeviceOrToAResource) {
+  DXGKIT_COVERS("UMD-06");
   with_client([](Stack& stack, Client& client) {
     UserDriver driver(client);
     const size_t handles = client.handles();
@@ -317,6 +331,7 @@ TEST_F(UmdTest, AllocationsBelongToTheDeviceOrToAResource) {
 }
 
 TEST_F(UmdTest, WrongAllocationsAndResourcesAreRefused) {
+  DXGKIT_COVERS("UMD-01", "UMD-07");
   with_client([](Stack& stack, Client& client) {
     UserDriver driver(client);
     umd::RuntimeDevice other(driver.adapter, client.make_device());
@@ -391,6 +406,7 @@ TEST_F(UmdTest, ASharedResourceHasAGlobalHandle) {
 }
 
 TEST_F(UmdTest, RenderHandsTheCommandsOverAndTheNextBuffersBack) {
+  DXGKIT_COVERS("UMD-02", "UMD-05");
   with_client([](Stack& stack, Client& client) {
     UserDriver driver(client);
     const D3DKMT_HANDLE target = driver.make_allocation();
@@ -443,6 +459,7 @@ TEST_F(UmdTest, RenderHandsTheCommandsOverAndTheNextBuffersBack) {
 }
 
 TEST_F(UmdTest, WrongRendersAreRefused) {
+  DXGKIT_COVERS("UMD-01", "UMD-07");
   with_client([](Stack& stack, Client& client) {
     UserDriver driver(client);
     const D3DDDICB_CREATECONTEXT context = driver.make_context();
@@ -493,6 +510,7 @@ TEST_F(UmdTest, WrongRendersAreRefused) {
 }
 
 TEST_F(UmdTest, AnOlderDriversStructuresAreNotOverrun) {
+  DXGKIT_COVERS("UMD-04");
   with_client([](Stack&, Client& client) {
     UserDriver driver(client, D3D_UMD_INTERFACE_VERSION_VISTA);
     EXPECT_EQ(driver.table().pfnOfferAllocationsCb, nullptr) << "of Windows 8";
@@ -522,6 +540,7 @@ TEST_F(UmdTest, AnOlderDriversStructuresAreNotOverrun) {
 }
 
 TEST_F(UmdTest, TheCpuReachesAnAllocationWhenTheGpuIsThroughWithIt) {
+  DXGKIT_COVERS("UMD-02");
   with_client([](Stack& stack, Client& client) {
     UserDriver driver(client);
     ScriptedAllocation seen{};
@@ -689,6 +708,7 @@ TEST_F(UmdTest, TheAdapterAnswersAndEscapesReachTheKernelHalf) {
 }
 
 TEST_F(UmdTest, AStoppedAdapterIsADeviceRemoved) {
+  DXGKIT_COVERS("UMD-02");
   with_client([](Stack& stack, Client& client) {
     UserDriver driver(client);
     const D3DKMT_HANDLE handle = driver.make_allocation();

@@ -20,6 +20,7 @@ void expect_done(HRESULT result, const UINT64& fence) {
 }
 
 TEST_F(UmdVaTest, ResidencyAnswersPendingUntilThePagingFenceIsReached) {
+  DXGKIT_COVERS("UMD-02");
   running([](GpuVaStack& stack) {
     Client client(stack);
     UserDriver driver(client);
@@ -92,6 +93,7 @@ TEST_F(UmdVaTest, ResidencyAnswersPendingUntilThePagingFenceIsReached) {
 }
 
 TEST_F(UmdResidencyTest, MoreThanFitsIsOutOfMemoryAndNothingIsListed) {
+  DXGKIT_COVERS("UMD-02");
   running(
       [](Stack& stack) {
         Client client(stack);
@@ -174,6 +176,7 @@ TEST_F(UmdVaTest, AddressesAreReservedMappedUpdatedAndFreed) {
 }
 
 TEST_F(UmdVaTest, CommandsRunOnAVirtualContextBehindItsFences) {
+  DXGKIT_COVERS("UMD-07");
   running([](GpuVaStack& stack) {
     VaClient client(stack);
     UserDriver driver(client);
@@ -356,6 +359,7 @@ TEST_F(UmdHwTest, HardwareQueuesRunCommandsAndTheirFences) {
 }
 
 TEST_F(UmdFlipTest, APresentIsTheApplicationsWithTheDriversAllocations) {
+  DXGKIT_COVERS("UMD-08");
   flipping([](Stack& stack, FlipDriver& kernel_half, FlipClient& client) {
     UserDriver driver(client);
     D3DDDICB_PRESENT present{};
