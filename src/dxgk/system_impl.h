@@ -7,8 +7,8 @@
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
+#include "dxgk/core/screens.h"
 #include "dxgk/memory/sharing.h"
-#include "dxgk/screens.h"
 #include "dxgk/system.h"
 #include "dxgk/work/device.h"
 #include "runtime/deadlock_note.h"

@@ -9,7 +9,6 @@
 #include "dxgk/core/segment_flags.h"
 #include "dxgk/display/display_floor.h"
 #include "dxgk/memory/residency_budget.h"
-#include "port/ddi/display_caps.h"
 #include "thunks/adapter_answers.h"
 
 namespace dxgkit::thunks::answers {
@@ -84,10 +83,10 @@ Status flip_queue(const AdapterQuestion& question, D3DKMT_FLIPQUEUEINFO& out) {
   AdapterCore& core = core_of(question);
   out = {};
   if (core.display_only() || !has_outputs(question)) return Status::kSuccess;
-  const port::FlipCaps caps = port::flip_caps_of(core.caps(), core.interface_version());
-  out.MaxHardwareFlipQueueLength = caps.max_queued_on_vsync;
+  const DXGK_DRIVERCAPS caps = caps_of(question);
+  out.MaxHardwareFlipQueueLength = caps.MaxQueuedFlipOnVSync;
   out.MaxSoftwareFlipQueueLength = dxgk::Device::kFlipLimit;
-  out.FlipFlags.FlipInterval = caps.interval ? 1 : 0;
+  out.FlipFlags.FlipInterval = caps.FlipCaps.FlipInterval;
   return Status::kSuccess;
 }
 

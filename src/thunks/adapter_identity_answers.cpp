@@ -6,14 +6,21 @@
 #include <string>
 #include <string_view>
 
+#include "dxgk/core/registry_texts.h"
 #include "dxgk/work/device.h"
-#include "nt/registry_store.h"
 #include "thunks/adapter_answers.h"
 #include "thunks/display_modes.h"
-#include "thunks/registry_texts.h"
 
 namespace dxgkit::thunks::answers {
 namespace {
+
+using dxgk::kPropertiesKey;
+using dxgk::kServiceKey;
+using dxgk::kSoftwareKey;
+using dxgk::parse_version;
+using dxgk::registry_number;
+using dxgk::registry_text;
+using dxgk::registry_texts;
 
 constexpr uint32_t kPciBus = 5;  // INTERFACE_TYPE
 

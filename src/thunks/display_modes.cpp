@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "vidpn/types.h"
-
 namespace dxgkit::thunks {
 namespace {
 

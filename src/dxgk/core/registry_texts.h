@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "nt/kernel.h"
+#include "nt/registry_store.h"
 
-namespace dxgkit::thunks {
+namespace dxgkit::dxgk {
 
 /// The keys that clients' questions are about.
 inline constexpr std::u16string_view kSoftwareKey = u"\\Registry\\Machine\\dxgkit\\Driver";
@@ -30,4 +30,4 @@ std::optional<uint32_t> registry_number(nt::Kernel& kernel, std::u16string_view 
 /// has four numbers below 65536.
 std::optional<uint64_t> parse_version(std::u16string_view text);
 
-}  // namespace dxgkit::thunks
+}  // namespace dxgkit::dxgk

@@ -1,4 +1,4 @@
-#include "dxgk/screens.h"
+#include "dxgk/core/screens.h"
 
 #include <fmt/format.h>
 

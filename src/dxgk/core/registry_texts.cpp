@@ -1,11 +1,9 @@
-#include "thunks/registry_texts.h"
+#include "dxgk/core/registry_texts.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "nt/registry_store.h"
-
-namespace dxgkit::thunks {
+namespace dxgkit::dxgk {
 namespace {
 
 std::u16string text_of(const nt::RegistryValue& value) {
@@ -72,4 +70,4 @@ std::optional<uint64_t> parse_version(std::u16string_view text) {
   return version;
 }
 
-}  // namespace dxgkit::thunks
+}  // namespace dxgkit::dxgk
