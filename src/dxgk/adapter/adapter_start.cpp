@@ -199,6 +199,7 @@ Status Adapter::start_full(const char** step) {
   std::vector<port::NodeMetadata> metadata;
   *step = "DxgkDdiGetNodeMetadata";
   DXGKIT_RETURN_IF_FAILED(query_nodes(&metadata, &nodes));
+  core_.learn().nodes = metadata;
   hw_queues_ = HwQueues::make(floor_, metadata, &nodes);
   floor_.hw_queues = hw_queues_.get();
   DXGKIT_RETURN_IF_FAILED(describe_display(std::move(children)));
