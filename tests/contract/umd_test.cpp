@@ -444,7 +444,7 @@ TEST_F(UmdTest, RenderHandsTheCommandsOverAndTheNextBuffersBack) {
         {STATUS_INVALID_PARAMETER, E_INVALIDARG},
         {STATUS_NO_MEMORY, E_OUTOFMEMORY}};
     for (const auto& [status, result] : refusals) {
-      stack.miniport.hooks.render = [status = status](void*, DXGKARG_RENDER*) { return status; };
+      stack.miniport.hooks.render = [answer = status](void*, DXGKARG_RENDER*) { return answer; };
       D3DDDICB_RENDER refused{};
       refused.hContext = context.hContext;
       refused.CommandLength = 64;
