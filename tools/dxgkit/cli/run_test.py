@@ -549,7 +549,7 @@ class Tables(Cli):
         for text in ("DxgkDdiPatch", "DxgkCbNotifyInterrupt", "KeGetCurrentIrql", "D3DKMTRender", "pfnRenderCb"):
             self.assertRegex(done.stdout, rf"(?m)^  {text} +(supported|partial)", text)
         tables = json.loads(self.run_tool("support", "--json").stdout)
-        self.assertEqual(sorted(tables), ["callbacks", "d3dkmt", "ddis", "nt_exports", "umd_callbacks"])
+        self.assertEqual(sorted(tables), ["adapter_info", "callbacks", "d3dkmt", "ddis", "nt_exports", "umd_callbacks"])
         self.assertEqual(len(tables["umd_callbacks"]), 68)
         for name, rows in tables.items():
             self.assertEqual(len({row["name"] for row in rows}), len(rows), name)
