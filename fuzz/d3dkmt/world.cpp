@@ -4,7 +4,11 @@
 
 #include <cstring>
 
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/system_impl.h"
+#include "dxgk/work/device.h"
 #include "sim/hostile/processes.h"
+#include "tests/contract/flip_fixture.h"
 #include "tests/contract/gpu_va_fixture.h"
 #include "tests/support/scripted_hw_queue.h"
 
@@ -25,6 +29,27 @@ class FullStack : public contract::GpuVaStack {
   testing::ScriptedHwQueues hw;
 };
 
+/// All devices of all clients are in error.
+void lose_devices(Stack& stack) {
+  std::vector<dxgk::Ref<dxgk::Device>> devices;
+  {
+    dxgk::System::Impl& all = stack.system->impl();
+    runtime::MutexLock lock(all.mutex);
+    for (const std::shared_ptr<dxgk::Process>& process : all.processes) {
+      for (const auto& [handle, type] : process->handles().live()) {
+        if (type != dxgk::ObjectType::kDevice) continue;
+        if (auto found = process->handles().find<dxgk::Device>(handle); found.has_value())
+          devices.push_back(std::move(*found));
+      }
+    }
+  }
+  stack.adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    for (const dxgk::Ref<dxgk::Device>& device : devices) {
+      if (!device->lost()) device->set_error(dxgk::DeviceState::kErrorOutOfMemory);
+    }
+  });
+}
+
 void live(Stack& stack, testing::Choices& choices, const WorldOptions& options,
           WorldCounts* counts) {
   stack.miniport.config.record = true;
@@ -39,12 +64,25 @@ void live(Stack& stack, testing::Choices& choices, const WorldOptions& options,
     ADD_FAILURE() << what << " " << where;
   };
   ground.log = options.log;
+  ground.answered = options.answered;
+  bool stopped = false;
+  ground.stopped = [&stopped] { return stopped; };
   const hostile::Choices decide = [&choices] { return choices(); };
   const bool from_seed = choices.exhausted();  // a seed never runs out
   {
     hostile::Processes processes(ground, decide);
-    while ((from_seed || !choices.exhausted()) && processes.counts().calls < options.calls_most)
+    for (uint64_t steps = 0; from_seed || !choices.exhausted(); ++steps) {
+      const uint64_t calls = processes.counts().calls;
+      if (calls >= options.calls_most) break;
       processes.step(decide);
+      if (calls < options.calls_most / 2) continue;
+      if (options.later == WorldOptions::Later::kLost && steps % 8 == 0) lose_devices(stack);
+      if (options.later == WorldOptions::Later::kStopped && !stopped) {
+        stopped = true;
+        stack.blocking(
+            [&] { EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess); });
+      }
+    }
     processes.end();
     *counts = processes.counts();
   }
@@ -64,7 +102,11 @@ WorldCounts run_world(testing::Choices choices, const WorldOptions& options) {
   const auto runtime = runtime::make_sim_runtime(
       {.seed = 1 + shape / 64, .time_limit = 3600 * runtime::kSecond, .stack_bytes = 512 * 1024});
   runtime->run_main([&] {
-    if (shape % 4 == 0) {
+    if (options.with_screen) {
+      Stack stack;
+      contract::FlipDriver screen(stack, 2);
+      live(stack, choices, options, &counts);
+    } else if (shape % 4 == 0) {
       Stack stack;
       live(stack, choices, options, &counts);
     } else {

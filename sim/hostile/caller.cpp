@@ -376,6 +376,7 @@ void Caller::learn(const Planned& planned, NTSTATUS status) {
   if (options_.log)
     options_.log(fmt::format("{}: {} = {:#010x}", options_.name, planned.text(),
                              static_cast<uint32_t>(status)));
+  if (options_.answered) options_.answered(planned.call->name, status);
   if (status < 0) return;
   ++succeeded;
   const std::byte* const arguments = planned.arguments.data();

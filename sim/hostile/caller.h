@@ -48,6 +48,8 @@ struct CallerOptions {
   /// Called, with one line of text, for each call about to be made and each that came back. May be
   /// empty.
   std::function<void(const std::string&)> log = {};
+  /// Called with each call that came back, and its answer. May be empty.
+  std::function<void(std::string_view call, NTSTATUS status)> answered = {};
   std::string name = {};
 };
 

@@ -34,6 +34,8 @@ struct Ground {
   std::function<void(const std::string& what, const std::string& where)> broken = {};
   /// Called with each call and its answer, as one line. May be empty.
   std::function<void(const std::string&)> log = {};
+  /// As CallerOptions; may be empty.
+  std::function<void(std::string_view call, NTSTATUS status)> answered = {};
 };
 
 struct Counts {

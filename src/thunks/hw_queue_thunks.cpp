@@ -30,7 +30,7 @@ constexpr UINT kHonouredQueueFlags = kDisableGpuTimeout | kNoBroadcastSignal | k
 /// Private data the driver may write into: captured now, written back when all is well.
 Status capture_two_way(void* client, UINT bytes, std::vector<std::byte>* out) {
   DXGKIT_RETURN_IF_FAILED(capture_bytes(client, bytes, out));
-  if (!out->empty() && !writable(client, bytes)) return Status::kAccessViolation;
+  if (!out->empty() && !writable(client, bytes)) return Status::kInvalidParameter;
   return Status::kSuccess;
 }
 

@@ -493,7 +493,7 @@ TEST_F(HwQueueTest, RefusesWhatTheRulesForbid) {
     context_row("flags", invalid, [](auto& args) { args.Flags.Value = 1; });
     context_row("node", invalid, [](auto& args) { args.NodeOrdinal = 2; });
     context_row("affinity", invalid, [](auto& args) { args.EngineAffinity = 2; });
-    context_row("private data", nt_status(Status::kAccessViolation), [](auto& args) {
+    context_row("private data", nt_status(Status::kInvalidParameter), [](auto& args) {
       args.pPrivateDriverData = reinterpret_cast<void*>(0x10);
       args.PrivateDriverDataSize = 8;
     });
@@ -523,7 +523,7 @@ TEST_F(HwQueueTest, RefusesWhatTheRulesForbid) {
       args.NumPrimaries = 1;
       args.WrittenPrimaries = &queue.handle;
     });
-    submit_row("private data", nt_status(Status::kAccessViolation), [](auto& args) {
+    submit_row("private data", nt_status(Status::kInvalidParameter), [](auto& args) {
       args.pPrivateDriverData = reinterpret_cast<void*>(0x10);
       args.PrivateDriverDataSize = 8;
     });

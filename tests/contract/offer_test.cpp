@@ -386,7 +386,7 @@ const BadCall kBadCalls[] = {
     {"NoList", kInvalid, [](auto& a, auto&) { a.HandleList = nullptr; }},
     {"NoElements", kInvalid, [](auto& a, auto&) { a.NumAllocations = 0; }},
     {"MaxElements", kInvalid, [](auto& a, auto&) { a.NumAllocations = UINT32_MAX; }},
-    {"AnUnreadableList", nt_status(Status::kAccessViolation),
+    {"AnUnreadableList", nt_status(Status::kInvalidParameter),
      [](auto& a, auto&) {
        a.HandleList = reinterpret_cast<const D3DKMT_HANDLE*>(uintptr_t{0x10});
      }},
@@ -461,7 +461,7 @@ TEST_F(OfferTest, TheAnswerMustArrive) {
     args.pDiscarded = reinterpret_cast<BOOL*>(uintptr_t{0x10});
     const Digest before = digest(stack, {&client});
     EXPECT_EQ(client.call([&] { return D3DKMTReclaimAllocations(&args); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     EXPECT_EQ(digest(stack, {&client}), before);
     void* address = nullptr;
     EXPECT_EQ(client.lock(handle, &address), kInvalid) << "offered still";

@@ -376,7 +376,7 @@ TEST_F(SyncMonitoredTest, BadHandlesAndCountsAreRefused) {
     };
     for (const UINT count : {0U, (1U << 16) + 1, UINT32_MAX}) EXPECT_EQ(both(count), kInvalid);
     signal.FenceValueArray = wait.FenceValueArray = reinterpret_cast<const UINT64*>(0x10);
-    EXPECT_EQ(both(2), nt_status(Status::kAccessViolation));
+    EXPECT_EQ(both(2), nt_status(Status::kInvalidParameter));
     signal.FenceValueArray = wait.FenceValueArray = nullptr;
     EXPECT_EQ(both(2), kInvalid);
     EXPECT_EQ(fence.value(), 3U);

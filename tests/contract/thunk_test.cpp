@@ -346,7 +346,7 @@ TEST_F(ThunkTest, EnumAdaptersTellsTheCountFirstAndNeedsRoom) {
     enumerate.pAdapters = nowhere.as<D3DKMT_ADAPTERINFO>();
     enumerate.NumAdapters = 1;
     EXPECT_EQ(client.call([&] { return D3DKMTEnumAdapters2(&enumerate); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     EXPECT_EQ(digest(stack, {&client}), before) << "no handle is left behind";
     enumerate.pAdapters = &info;
     EXPECT_EQ(client.call([&] { return D3DKMTEnumAdapters2(&enumerate); }), 0);
@@ -441,7 +441,7 @@ TEST_F(ThunkTest, NestedPointersThatCannotBeReadChangeNothing) {
     create.NumAllocations = 1;
     create.pAllocationInfo = nowhere.as<D3DDDI_ALLOCATIONINFO>();
     EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     create.pAllocationInfo = nullptr;
     EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }),
               nt_status(Status::kInvalidParameter));
@@ -450,7 +450,7 @@ TEST_F(ThunkTest, NestedPointersThatCannotBeReadChangeNothing) {
     info.PrivateDriverDataSize = 8;
     create.pAllocationInfo = &info;
     EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     info.PrivateDriverDataSize = UINT32_MAX;
     EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }),
               nt_status(Status::kInvalidParameter));
@@ -466,7 +466,7 @@ TEST_F(ThunkTest, NestedPointersThatCannotBeReadChangeNothing) {
     destroy.phAllocationList = nowhere.as<D3DKMT_HANDLE>();
     destroy.AllocationCount = 1;
     EXPECT_EQ(client.call([&] { return D3DKMTDestroyAllocation2(&destroy); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     destroy.phAllocationList = &fence;
     EXPECT_EQ(client.call([&] { return D3DKMTDestroyAllocation2(&destroy); }),
               nt_status(Status::kInvalidParameter));
@@ -479,7 +479,7 @@ TEST_F(ThunkTest, NestedPointersThatCannotBeReadChangeNothing) {
     make.pPrivateDriverData = nowhere.as<void>();
     make.PrivateDriverDataSize = 4;
     EXPECT_EQ(client.call([&] { return D3DKMTCreateContext(&make); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     make = {};
     make.hDevice = client.device;
     for (const UINT node : {2U, UINT32_MAX}) {
@@ -500,11 +500,11 @@ TEST_F(ThunkTest, NestedPointersThatCannotBeReadChangeNothing) {
     signal.ObjectHandleArray = nowhere.as<D3DKMT_HANDLE>();
     signal.FenceValueArray = &value;
     EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObjectFromCpu(&signal); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     signal.ObjectHandleArray = &fence;
     signal.FenceValueArray = nowhere.as<UINT64>();
     EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObjectFromCpu(&signal); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     signal.FenceValueArray = nullptr;
     EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObjectFromCpu(&signal); }),
               nt_status(Status::kInvalidParameter));
@@ -521,7 +521,7 @@ TEST_F(ThunkTest, NestedPointersThatCannotBeReadChangeNothing) {
     query.pPrivateDriverData = nowhere.as<void>();
     query.PrivateDriverDataSize = 16;
     EXPECT_EQ(client.call([&] { return D3DKMTQueryAdapterInfo(&query); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     query.PrivateDriverDataSize = 0;
     EXPECT_EQ(client.call([&] { return D3DKMTQueryAdapterInfo(&query); }),
               nt_status(Status::kInvalidParameter));
@@ -531,7 +531,7 @@ TEST_F(ThunkTest, NestedPointersThatCannotBeReadChangeNothing) {
     escape.pPrivateDriverData = nowhere.as<void>();
     escape.PrivateDriverDataSize = 16;
     EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     escape.PrivateDriverDataSize = 0;
     escape.hContext = context.handle;  // without its device
     EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }),
@@ -556,10 +556,10 @@ TEST_F(ThunkTest, AListThatCannotBeWrittenMakesNothing) {
     create.NumAllocations = 2;
     create.pAllocationInfo = infos;
     EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     create.pAllocationInfo2 = infos2;
     EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     EXPECT_EQ(digest(stack, {&client}), before);
     ASSERT_EQ(mprotect(page, 4096, PROT_READ | PROT_WRITE), 0);
     EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }), 0);
