@@ -50,21 +50,29 @@ void lose_devices(Stack& stack) {
   });
 }
 
-void live(Stack& stack, testing::Choices& choices, const WorldOptions& options,
-          WorldCounts* counts) {
+void live(Stack& stack, testing::Choices& choices, const WorldOptions& options, WorldCounts* counts,
+          contract::FlipDriver* screen = nullptr) {
   stack.miniport.config.record = true;
   ASSERT_EQ(stack.start(), Status::kSuccess);
   hostile::Ground ground{.system = *stack.system, .luid = stack.luid};
   const testing::ScriptedAllocation good{};
   ground.allocation_data.resize(sizeof good);
   std::memcpy(ground.allocation_data.data(), &good, sizeof good);
-  ground.gpu_works = [&stack] { static_cast<void>(stack.miniport.complete_all()); };
+  ground.gpu_works = [&stack, screen] {
+    static_cast<void>(stack.miniport.complete_all());
+    if (screen == nullptr) return;
+    const auto shown = screen->addresses();
+    static_cast<void>(stack.miniport.vsync(
+        contract::kTarget,
+        shown.empty() ? 0 : static_cast<uint64_t>(shown.back().PrimaryAddress.QuadPart)));
+  };
   ground.gpu_drains = [&stack] { stack.drive(); };
   ground.broken = [](const std::string& what, const std::string& where) {
     ADD_FAILURE() << what << " " << where;
   };
   ground.log = options.log;
   ground.answered = options.answered;
+  ground.repeats = options.repeats;
   bool stopped = false;
   ground.stopped = [&stopped] { return stopped; };
   const hostile::Choices decide = [&choices] { return choices(); };
@@ -104,8 +112,8 @@ WorldCounts run_world(testing::Choices choices, const WorldOptions& options) {
   runtime->run_main([&] {
     if (options.with_screen) {
       Stack stack;
-      contract::FlipDriver screen(stack, 2);
-      live(stack, choices, options, &counts);
+      contract::FlipDriver screen(stack);
+      live(stack, choices, options, &counts, &screen);
     } else if (shape % 4 == 0) {
       Stack stack;
       live(stack, choices, options, &counts);

@@ -18,6 +18,8 @@ struct WorldOptions {
   uint32_t calls_most = 400;
   /// Each call and its answer. May be empty.
   std::function<void(std::string_view call, NTSTATUS status)> answered = {};
+  /// As hostile::CallerOptions.
+  bool repeats = false;
   /// The adapter patches and has a screen, whatever the choices say.
   bool with_screen = false;
   /// What happens to the clients' devices when half of the calls have been made. kLost: each device

@@ -240,7 +240,34 @@ void Caller::fill(const Record& record, std::byte* out, uint32_t depth, const Ch
   }
 }
 
+Planned Caller::plan_again(const Choices& choices) {
+  Planned planned = accepted_[choices() % accepted_.size()];
+  const auto fields = records()[static_cast<size_t>(planned.call->record)].fields;
+  if (fields.empty()) return planned;
+  const Field& field = fields[choices() % fields.size()];
+  std::byte* const at = planned.before.data() + field.offset;
+  const uint64_t choice = choices();
+  uint64_t number = get(at, field.size);
+  switch (choice % 4) {
+    case 0:
+      ++number;
+      break;
+    case 1:
+      --number;
+      break;
+    case 2:
+      number ^= uint64_t{1} << choice / 4 % 64;
+      break;
+    default:
+      number = value(field, 1, 0, choices);
+  }
+  put(at, number, field.size);
+  planned.arguments = planned.before;
+  return planned;
+}
+
 Planned Caller::plan(const Choices& choices) {
+  if (options_.repeats && !accepted_.empty() && choices() % 2 == 0) return plan_again(choices);
   Planned planned;
   const uint64_t choice = choices();
   planned.call = choice % 4 == 0 ? find_call(kWork[choice / 4 % std::size(kWork)])
@@ -379,6 +406,13 @@ void Caller::learn(const Planned& planned, NTSTATUS status) {
   if (options_.answered) options_.answered(planned.call->name, status);
   if (status < 0) return;
   ++succeeded;
+  if (options_.repeats) {
+    const auto known = std::ranges::find(accepted_, planned.call, &Planned::call);
+    if (known == accepted_.end())
+      accepted_.push_back(planned);
+    else
+      *known = planned;
+  }
   const std::byte* const arguments = planned.arguments.data();
   for (const Field& field : records()[static_cast<size_t>(planned.call->record)].fields) {
     const uint64_t number = get(arguments + field.offset, field.size);

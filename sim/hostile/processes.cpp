@@ -71,6 +71,7 @@ void Processes::open(const Choices& choices) {
                         .luid_high = static_cast<uint32_t>(ground_.luid.high),
                         .log = ground_.log,
                         .answered = ground_.answered,
+                        .repeats = ground_.repeats,
                         .name = name};
   options.allocation_data = ground_.allocation_data;
   options.commands = ground_.commands;

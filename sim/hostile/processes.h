@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dxgk/system.h"
@@ -36,6 +37,7 @@ struct Ground {
   std::function<void(const std::string&)> log = {};
   /// As CallerOptions; may be empty.
   std::function<void(std::string_view call, NTSTATUS status)> answered = {};
+  bool repeats = false;
 };
 
 struct Counts {

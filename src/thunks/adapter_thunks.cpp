@@ -99,7 +99,7 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   if (device && (!device_pass.emplace(device->gate()) || device->lost()))
     return Status::kDeviceRemoved;
   if (context && !context_pass.emplace(context->gate())) return Status::kInvalidParameter;
-  if (args.Type != D3DKMT_ESCAPE_DRIVERPRIVATE) return Status::kNotSupported;
+  if (args.Type != D3DKMT_ESCAPE_DRIVERPRIVATE) return Status::kInvalidParameter;
   constexpr uint32_t kHardwareAccess = 1;
   if ((args.Flags.Value & ~kHardwareAccess) != 0) return Status::kInvalidParameter;
   std::vector<std::byte> data;

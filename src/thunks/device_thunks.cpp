@@ -62,7 +62,7 @@ Status get_device_state(Process& process, D3DKMT_GETDEVICESTATE& args) {
       });
       return Status::kSuccess;
     default:
-      return Status::kNotSupported;
+      return Status::kInvalidParameter;
   }
 }
 
@@ -111,7 +111,7 @@ Status render(Process& process, D3DKMT_RENDER& args) {
     if (context->device().lost()) return Status::kDeviceRemoved;
     const UINT flags = std::bit_cast<UINT>(args.Flags);
     if ((flags >> 7) != 0) return Status::kInvalidParameter;  // THUNK-03
-    if (args.Flags.RenderKmReadback != 0) return Status::kNotSupported;
+    if (args.Flags.RenderKmReadback != 0) return Status::kInvalidParameter;
     if (args.BroadcastContextCount > D3DDDI_MAX_BROADCAST_CONTEXT)
       return Status::kInvalidParameter;  // SUB-35
     std::vector<Ref<Context>> others;
@@ -172,7 +172,8 @@ NTSTATUS APIENTRY D3DKMTGetDeviceState(D3DKMT_GETDEVICESTATE* args) {
               dxgkit::thunks::get_device_state);
 }
 NTSTATUS APIENTRY D3DKMTWaitForIdle(const D3DKMT_WAITFORIDLE* args) {
-  return call("D3DKMTWaitForIdle", args, WriteBack::kNever, dxgkit::thunks::wait_for_idle);
+  return call("D3DKMTWaitForIdle", args, WriteBack::kNever,
+              dxgkit::thunks::without_removal<dxgkit::thunks::wait_for_idle>);
 }
 NTSTATUS APIENTRY D3DKMTCreateContext(D3DKMT_CREATECONTEXT* args) {
   return call("D3DKMTCreateContext", args, WriteBack::kOnSuccess, dxgkit::thunks::create_context);

@@ -46,7 +46,7 @@ Status offer(Process& process, const D3DKMT_OFFERALLOCATIONS& args) {
     default:
       return Status::kInvalidParameter;  // ALLOC-44
   }
-  if ((args.Flags.Value & kOfferImmediately) != 0) return Status::kNotSupported;
+  if ((args.Flags.Value & kOfferImmediately) != 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));

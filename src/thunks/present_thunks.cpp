@@ -111,7 +111,7 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
   DXGKIT_ENTER(adapter);
   if (device.lost()) return Status::kDeviceRemoved;
   DXGKIT_RETURN_IF_FAILED(check_combination(args));
-  if (other_kinds(args.Flags)) return Status::kNotSupported;
+  if (other_kinds(args.Flags)) return Status::kInvalidParameter;
   Display* const display = adapter.floor().display;
   if (display == nullptr || display->clients() == nullptr)
     return Status::kInvalidParameter;  // DISP-21
@@ -150,7 +150,7 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
         display->clients()->check_flip(device, args.VidPnSourceId, request.source, &request.mode));
     return context->presents().present(request);
   }
-  if (!request.broadcast.empty()) return Status::kNotSupported;
+  if (!request.broadcast.empty()) return Status::kInvalidParameter;
   if (args.hDestination != 0) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(request.destination,
                                    find_surface(process, device, args.hDestination));

@@ -356,7 +356,8 @@ using dxgkit::thunks::WriteBack;
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE* args) {
-  return call("D3DKMTCreatePagingQueue", args, WriteBack::kOnSuccess, dxgkit::thunks::create_queue);
+  return call("D3DKMTCreatePagingQueue", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::without_removal<dxgkit::thunks::create_queue>);
 }
 NTSTATUS APIENTRY D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE* args) {
   return call("D3DKMTDestroyPagingQueue", args, WriteBack::kNever, dxgkit::thunks::destroy_queue);
@@ -371,7 +372,8 @@ NTSTATUS APIENTRY D3DKMTUpdateAllocationProperty(D3DDDI_UPDATEALLOCPROPERTY* arg
               dxgkit::thunks::update_property);
 }
 NTSTATUS APIENTRY D3DKMTEvict(D3DKMT_EVICT* args) {
-  return call("D3DKMTEvict", args, WriteBack::kOnSuccess, dxgkit::thunks::evict);
+  return call("D3DKMTEvict", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::without_removal<dxgkit::thunks::evict>);
 }
 NTSTATUS APIENTRY D3DKMTQueryVideoMemoryInfo(D3DKMT_QUERYVIDEOMEMORYINFO* args) {
   return call("D3DKMTQueryVideoMemoryInfo", args, WriteBack::kOnSuccess,
@@ -384,7 +386,7 @@ D3DKMTChangeVideoMemoryReservation(const D3DKMT_CHANGEVIDEOMEMORYRESERVATION* ar
 }
 NTSTATUS APIENTRY D3DKMTRegisterTrimNotification(D3DKMT_REGISTERTRIMNOTIFICATION* args) {
   return call("D3DKMTRegisterTrimNotification", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::register_trim);
+              dxgkit::thunks::without_removal<dxgkit::thunks::register_trim>);
 }
 NTSTATUS APIENTRY D3DKMTUnregisterTrimNotification(D3DKMT_UNREGISTERTRIMNOTIFICATION* args) {
   return call("D3DKMTUnregisterTrimNotification", args, WriteBack::kNever,

@@ -253,7 +253,7 @@ Status queue_signals(std::span<const Ref<Context>> contexts, const Points& point
 /// SYNC-07: sets the event when all contexts have reached it. No objects are named.
 Status queue_event(const std::vector<Ref<Context>>& contexts, HANDLE event, bool at_submission) {
   const int fd = event == nullptr ? -1 : dup(event_descriptor(event));
-  if (fd < 0) return Status::kInvalidHandle;
+  if (fd < 0) return Status::kInvalidParameter;
   // Closed with its last user, whether it was set or the contexts failed.
   const std::shared_ptr<int> kept(new int(fd), [](int* mine) {
     close(*mine);

@@ -161,8 +161,8 @@ TEST_F(ResTest, LegacyContextsHaveTheirAllocationListsOnly) {
     ListingClient client(stack);
     const D3DKMT_HANDLE a = client.make_allocation(kUnit, kMemorySet);
     const Digest before = digest(stack, {&client});
-    EXPECT_EQ(client.make_resident({a}), nt_status(Status::kNotSupported));
-    EXPECT_EQ(client.evict({a}), nt_status(Status::kNotSupported));
+    EXPECT_EQ(client.make_resident({a}), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(client.evict({a}), nt_status(Status::kInvalidParameter));
     EXPECT_EQ(digest(stack, {&client}), before);
     ContextBuffers context = client.make_context();
     EXPECT_EQ(client.render(context, work_on({a})), 0);
@@ -206,7 +206,7 @@ TEST_F(ResTest, NamingWhatIsNotListedRemovesTheDevice) {
     EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
     EXPECT_EQ(client.render(context, work_on({a})), nt_status(Status::kDeviceRemoved));
     EXPECT_EQ(client.make_resident({b}), nt_status(Status::kDeviceRemoved));
-    EXPECT_EQ(client.evict({a}), nt_status(Status::kDeviceRemoved));
+    EXPECT_EQ(client.evict({a}), nt_status(Status::kInvalidParameter));
     EXPECT_EQ(client.memory().CurrentUsage, 0U);
   });
 }

@@ -283,7 +283,7 @@ TEST_F(KeyedMutexTest, AProcessThatEndsWakesItsWaiters) {
     EXPECT_FALSE(wait.finished());
     waiter->end();
     EXPECT_TRUE(wait.finished());
-    EXPECT_EQ(status, kBadHandle);
+    EXPECT_EQ(status, kInvalid);
     // Likewise who destroys the handle another thread waits on.
     D3DKMT_HANDLE second = 0;
     ASSERT_EQ(open(holder, mutex.global, &second), 0);
@@ -291,7 +291,7 @@ TEST_F(KeyedMutexTest, AProcessThatEndsWakesItsWaiters) {
     EXPECT_FALSE(own.finished());
     EXPECT_EQ(destroy(holder, second), 0);
     EXPECT_TRUE(own.finished());
-    EXPECT_EQ(status, kBadHandle);
+    EXPECT_EQ(status, kInvalid);
   });
 }
 

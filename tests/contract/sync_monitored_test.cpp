@@ -155,7 +155,7 @@ TEST_F(SyncMonitoredTest, ACpuEventIsSetWhenAllContextsHaveComeToIt) {
     args.BroadcastContextCount = 1;
     args.BroadcastContext[0] = two.handle;
     args.Flags.EnqueueCpuEvent = 1;
-    EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&args); }), kBadHandle);
+    EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&args); }), kInvalid);
     args.CpuEventHandle = reinterpret_cast<HANDLE>(static_cast<intptr_t>(event));
     ASSERT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&args); }), 0);
     stack.settle();
@@ -188,7 +188,7 @@ TEST_F(SyncMonitoredTest, WhatIsNoEventIsNotWrittenTo) {
       signal.Flags.EnqueueCpuEvent = 1;
       signal.CpuEventHandle = reinterpret_cast<HANDLE>(handle);
       EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&signal); }),
-                kBadHandle);
+                kInvalid);
       const UINT64 reached = 0;
       D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
       wait.hDevice = client.device;

@@ -11,9 +11,23 @@
 namespace dxgkit::tool {
 namespace {
 
+bool is_gone(D3DKMT_HANDLE device) {
+  D3DKMT_GETDEVICESTATE state{};
+  state.hDevice = device;
+  state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
+  if (D3DKMTGetDeviceState(&state) != 0) return true;
+  return state.ExecutionState != D3DKMT_DEVICEEXECUTION_ACTIVE;
+}
+
 /// Success class, STATUS_PENDING included (THUNK-06); otherwise an error that names the function.
-ClientResult<void> check(const char* function, NTSTATUS status) {
+/// `device`: of a function that answers STATUS_INVALID_PARAMETER also where the device is gone.
+ClientResult<void> check(const char* function, NTSTATUS status, D3DKMT_HANDLE device = 0) {
   if (is_success(from_ntstatus(status))) return {};
+  if (device != 0 && from_ntstatus(status) == Status::kInvalidParameter && is_gone(device)) {
+    return std::unexpected(ClientError{fmt::format(
+        "{} answered STATUS_INVALID_PARAMETER: for the device it is STATUS_DEVICE_REMOVED",
+        function)});
+  }
   const std::string_view name = status_name(from_ntstatus(status));
   return std::unexpected(ClientError{fmt::format(
       "{} answered {}", function,
@@ -206,7 +220,7 @@ ClientResult<void> ClientContext::evict(const std::vector<D3DKMT_HANDLE>& list) 
   evict.NumAllocations = static_cast<UINT>(list.size());
   evict.AllocationList = list.data();
   evict.Flags.EvictOnlyIfNecessary = 1;
-  return check("D3DKMTEvict", D3DKMTEvict(&evict));
+  return check("D3DKMTEvict", D3DKMTEvict(&evict), residency_.device);
 }
 
 ClientResult<void> ClientContext::submit() {
@@ -350,7 +364,8 @@ ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter) {
   D3DKMT_CREATEPAGINGQUEUE queue{};
   queue.hDevice = device.device_;
   queue.Priority = D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL;
-  if (auto done = check("D3DKMTCreatePagingQueue", D3DKMTCreatePagingQueue(&queue)); !done)
+  if (auto done = check("D3DKMTCreatePagingQueue", D3DKMTCreatePagingQueue(&queue), device.device_);
+      !done)
     return std::unexpected(done.error());
   device.residency_ = {
       .device = device.device_, .queue = queue.hPagingQueue, .fence = queue.hSyncObject};
@@ -411,7 +426,7 @@ ClientResult<void> ClientDevice::map(ClientAllocation& allocation, bool commands
   map.Protection.Write = commands ? 0 : 1;
   map.Protection.Execute = commands ? 1 : 0;
   const NTSTATUS status = D3DKMTMapGpuVirtualAddress(&map);
-  if (auto done = check("D3DKMTMapGpuVirtualAddress", status); !done) return done;
+  if (auto done = check("D3DKMTMapGpuVirtualAddress", status, device_); !done) return done;
   allocation.address = map.VirtualAddress;
   if (from_ntstatus(status) == Status::kPending) allocation.mapped_fence = map.PagingFenceValue;
   mapped_.push_back(allocation);
@@ -516,7 +531,7 @@ ClientResult<void> ClientDevice::unlock(const ClientAllocation& allocation) {
   D3DKMT_UNLOCK2 unlock{};
   unlock.hDevice = device_;
   unlock.hAllocation = allocation.handle;
-  return check("D3DKMTUnlock2", D3DKMTUnlock2(&unlock));
+  return check("D3DKMTUnlock2", D3DKMTUnlock2(&unlock), device_);
 }
 
 ClientResult<void> ClientDevice::wait(D3DKMT_HANDLE fence, uint64_t value) {
@@ -531,7 +546,7 @@ ClientResult<void> ClientDevice::wait(D3DKMT_HANDLE fence, uint64_t value) {
 
 ClientResult<void> ClientDevice::wait_idle() {
   const D3DKMT_WAITFORIDLE wait{.hDevice = device_};
-  return check("D3DKMTWaitForIdle", D3DKMTWaitForIdle(&wait));
+  return check("D3DKMTWaitForIdle", D3DKMTWaitForIdle(&wait), device_);
 }
 
 std::string ClientDevice::why_lost() const {
@@ -573,7 +588,9 @@ ClientResult<void> ClientDevice::close() {
     free.hAdapter = adapter_;
     free.BaseAddress = one.address;
     free.Size = align_up(one.size_bytes, kPageBytes);
-    if (auto done = check("D3DKMTFreeGpuVirtualAddress", D3DKMTFreeGpuVirtualAddress(&free)); !done)
+    if (auto done =
+            check("D3DKMTFreeGpuVirtualAddress", D3DKMTFreeGpuVirtualAddress(&free), device_);
+        !done)
       return done;
   }
   mapped_.clear();

@@ -117,7 +117,7 @@ Status KeyedMutex::acquire(uint64_t key, const int64_t* timeout, size_t room, Ta
     std::string why;  // for deadlock reports
     {
       runtime::MutexLock lock(shared_->mutex);
-      if (!open_) return Status::kInvalidHandle;
+      if (!open_) return Status::kInvalidParameter;
       if (shared_->abandoned) return kAbandoned;
       if (shared_->owner == nullptr && shared_->key == key) {
         if (room != 0 && room < shared_->data.size()) return Status::kInvalidParameter;

@@ -75,7 +75,7 @@ class KeyedMutex : public Object {
   /// The private data, for who opens the mutex with its resource.
   std::vector<std::byte> data() const;
   /// The handle is gone already. An owner abandons the mutex for good (SYNC-38). Waits through this
-  /// opening end with kInvalidHandle. Idempotent.
+  /// opening end with kInvalidParameter. Idempotent.
   void close();
 
   struct Taken {
@@ -85,7 +85,7 @@ class KeyedMutex : public Object {
   /// SYNC-26: waits until the mutex is free and its key is `key`. `timeout` in 100 ns: 0 not at
   /// all, negative so long from now, positive until that date since 1601; null: for ever. kTimeout:
   /// it is not; kAbandoned: it never will be (SYNC-38); kInvalidParameter: more data than `room`
-  /// bytes (0: none wanted); kInvalidHandle: closed meanwhile. `taken` is filled in on kSuccess
+  /// bytes (0: none wanted); kInvalidParameter: closed meanwhile. `taken` is filled in on kSuccess
   /// only. Blocks its thread; not on a lane.
   Status acquire(uint64_t key, const int64_t* timeout, size_t room, Taken* taken);
   /// Free for whoever waits for `key`, who gets `fence_value` and, unless null, `data`.
