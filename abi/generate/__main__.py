@@ -1,4 +1,4 @@
-"""Regenerates abi/include from abi/wddm-layout.json.
+"""Regenerates abi/include from abi/wddm-layout.json and abi/umd-callbacks.json.
 
 usage: python3 abi/generate [--check]
 
@@ -21,9 +21,12 @@ def main():
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     options = parser.parse_args()
     facts = facts_module.load()
+    umd_facts = facts_module.load_umd()
     include = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "include")
     texts = headers.HeaderWriter(facts).write_all()
     texts["dxgkit/abi_versions.h"] = versions.write(facts)
+    texts.update(headers.HeaderWriter(umd_facts).write_umd())
+    texts["dxgkit/hresults.h"] = headers.hresults(umd_facts)
     stale = []
     for name, text in texts.items():
         path = os.path.join(include, name)

@@ -1,7 +1,8 @@
 """Layout facts of the WDDM interface, as data.
 
 Reads wddm-layout.json and answers, for any of the 21 interface versions, what a record, an enum or
-a type looks like. Nothing here knows how a header is written.
+a type looks like. umd-callbacks.json is read the same way, for the 17 versions of user-mode drivers.
+Nothing here knows how a header is written.
 """
 
 import json
@@ -9,6 +10,7 @@ import os
 import re
 
 HEADERS = ["d3dukmdt.h", "d3dkmdt.h", "d3dkmthk.h", "d3dkmddi.h", "dispmprt.h"]
+UMD_HEADER = "d3dumddi.h"
 
 # Types of members that only older layouts have, which the layout rows give without a type:
 # chosen by us to fit the recorded offset and size.
@@ -68,10 +70,13 @@ class Layout:
 
 
 class Facts:
-    def __init__(self, path):
-        with open(path, encoding="utf-8") as file:
-            self.data = json.load(file)
-        data = self.data
+    """macro: the preprocessor name of the version that the conditions of a header compare.
+    umd: the meta section of umd-callbacks.json, whose versions belong to those of the kernel."""
+
+    def __init__(self, data, macro, umd):
+        self.data = data
+        self.macro = macro
+        self.umd = umd
         self.records = data["records"]
         self.enums = data["enums"]
         self.functions = data["functions"]
@@ -206,6 +211,31 @@ class Facts:
         return result
 
 
-def load():
+def read(name):
     here = os.path.dirname(os.path.abspath(__file__))
-    return Facts(os.path.join(here, "..", "wddm-layout.json"))
+    with open(os.path.join(here, "..", name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def load():
+    umd = read("umd-callbacks.json")["meta"]
+    return Facts(read("wddm-layout.json"), "DXGKDDI_INTERFACE_VERSION", umd)
+
+
+def load_umd():
+    """What d3dumddi.h declares. The shared types are those of wddm-layout.json: their sizes never
+    change, and only the names in them depend on the version."""
+    data = read("umd-callbacks.json")
+    data["types"].update({name: {"size": record["size"], "align": record["align"]}
+                          for name, record in data["records"].items()
+                          if record["header"] != UMD_HEADER})
+    for section in ("records", "enums", "functions"):
+        data[section] = {name: entity for name, entity in data[section].items()
+                         if entity["header"] == UMD_HEADER}
+    for section in ("history", "tables"):
+        data[section] = {name: rows for name, rows in data[section].items()
+                         if name in data["records"]}
+    data["enum_history"] = {name: rows for name, rows in data["enum_history"].items()
+                            if name in data["enums"]}
+    data.update(entry_points={}, aliases={}, strings={}, guids={})
+    return Facts(data, "D3D_UMD_INTERFACE_VERSION", data["meta"])

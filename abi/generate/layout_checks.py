@@ -14,7 +14,7 @@ class Checks:
         self.version = facts.order[version_name]
         self.counts = dict.fromkeys(
             ["records", "members", "bit-fields", "enums", "enumerators", "table entries",
-             "constants", "function types", "aliases", "guids", "strings"], 0)
+             "constants", "function types", "aliases", "guids", "strings", "hresults"], 0)
         self.skipped = []
         self.asserts = []
         self.cxx_asserts = []
@@ -92,9 +92,14 @@ class Checks:
         for name, value in facts.constants.items():
             if name == "DXGKDDI_INTERFACE_VERSION":
                 value = facts.version_value[facts.versions[self.version]]
+            if name == "D3D_UMD_INTERFACE_VERSION":
+                value = self._umd_version()
             self.counts["constants"] += 1
             self._assert("(unsigned long long)%s == (unsigned long long)%s" %
                          (name, literal(value)), name)
+        for name, text in facts.data.get("hresults", {}).items():
+            self.counts["hresults"] += 1
+            self._assert("(unsigned)%s == %sU && sizeof(%s) == 4" % (name, text, name), name)
         for name, text in facts.data["strings"].items():
             self.counts["strings"] += 1
             inner = text[2:-1]
@@ -107,6 +112,12 @@ class Checks:
             tail = ["0x" + (d + e)[i:i + 2] for i in range(0, 16, 2)]
             self.guids.append("GUID_IS(%s, 0x%s, 0x%s, 0x%s, %s)" % (name, a, b, c,
                                                                    ", ".join(tail)))
+
+    def _umd_version(self):
+        """The user-mode version that a kernel of this version has by default."""
+        facts, umd = self.facts, self.facts.umd
+        return max(value for name, value in umd["versions"].items()
+                   if facts.order[name] <= self.version)
 
     def _functions(self):
         facts = self.facts

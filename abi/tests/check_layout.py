@@ -1,7 +1,9 @@
 """Checks the headers of abi/include against the layout facts, for one interface version.
 
-usage: check_layout.py --version WDDM2_0 --clang clang++-19 --cxx g++ --work <folder>
+usage: check_layout.py [--umd] --version WDDM2_0 --clang clang++-19 --cxx g++ --work <folder>
        check_layout.py --mutate ...
+
+--umd: d3dumddi.h, with its facts and versions, instead of the headers that drivers of the kernel use.
 
 Compiles the facts as assertions for the driver's target (C++ and C, COFF and ELF) and natively (C++ and C),
 then runs the bit-field and GUID checks of both. With --mutate the facts are falsified one way after
@@ -38,16 +40,18 @@ def run(command):
     return result.stdout
 
 
-def flags(version, work):
-    return QUIET + ["-I" + work, "-I" + HERE, "-isystem", os.path.join(HERE, "..", "include"),
-                    "-DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_" + version]
+def flags(facts, version, work):
+    common = QUIET + ["-I" + work, "-I" + HERE, "-isystem", os.path.join(HERE, "..", "include")]
+    if facts.macro.startswith("D3D_UMD"):
+        common += ["-DLAYOUT_UMD", "-D%s=%s_%s" % (facts.macro, facts.macro, version)]
+    return common + ["-DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_" + version]
 
 
 def check(checks, options, version, work):
     """Compiles and runs everything; returns what the run printed, raises Failed."""
     os.makedirs(work, exist_ok=True)
     checks.write(work)
-    common = flags(version, work)
+    common = flags(checks.facts, version, work)
     driver = common + ["-ffreestanding", "-fno-stack-protector", "-mno-stack-arg-probe"]
     bits = os.path.join(HERE, "layout_bits.cpp")
     asserts = os.path.join(HERE, "layout_asserts.h")
@@ -98,19 +102,30 @@ def mutations(data):
     ]
 
 
+def umd_mutations(data):
+    """The same for the facts of user-mode drivers."""
+    flags_of = data["records"]["D3DDDICB_RENDERFLAGS"]["members"]
+    bit = next(i for i, m in enumerate(flags_of) if m["name"] == "NullRendering")
+    grow = lambda value: value + 8  # noqa: E731
+    return [
+        ("record size of a callback", ["records", "D3DDDICB_RENDER", "size"], grow),
+        ("member offset of a callback", ["records", "D3DDDICB_PRESENT", "members", 3, "offset"], grow),
+        ("bit of a callback", ["records", "D3DDDICB_RENDERFLAGS", "members", bit, "bit"], grow),
+        ("callback", ["tables", "D3DDDI_DEVICECALLBACKS", 40, 3], grow),
+        ("enumerator", ["enums", "D3DDDI_RESIDENCYSTATUS", "values",
+                        "D3DDDI_RESIDENCYSTATUS_NOTRESIDENT"], grow),
+        ("hresult", ["hresults", "D3DDDIERR_DEVICEREMOVED"], lambda text: text[:-1] + "1"),
+    ]
+
+
 def mutate(options):
-    truth = facts_module.load()
-    version = truth.versions[-1]
+    kernel, umd = facts_module.load(), facts_module.load_umd()
     missed = []
-    cases = mutations(truth.data)
-    for index, (what, path, change) in enumerate(cases):
-        lie = facts_module.Facts.__new__(facts_module.Facts)
-        lie.__dict__.update(truth.__dict__)
-        lie._layouts = {}
-        lie.data = falsify(truth.data, path, change)
-        for section in ("records", "enums", "functions", "entry_points", "aliases", "types",
-                        "constants"):
-            setattr(lie, section, lie.data[section])
+    cases = [(kernel,) + case for case in mutations(kernel.data)]
+    cases += [(umd,) + case for case in umd_mutations(umd.data)]
+    for index, (truth, what, path, change) in enumerate(cases):
+        version = truth.versions[-1]
+        lie = facts_module.Facts(falsify(truth.data, path, change), truth.macro, truth.umd)
         try:
             check(layout_checks.Checks(lie, version), options, version,
                   os.path.join(options.work, "mutant%d" % index))
@@ -126,6 +141,7 @@ def mutate(options):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--version")
+    parser.add_argument("--umd", action="store_true")
     parser.add_argument("--mutate", action="store_true")
     parser.add_argument("--clang", required=True)
     parser.add_argument("--cxx", required=True)
@@ -133,10 +149,11 @@ def main():
     options = parser.parse_args()
     if options.mutate:
         return mutate(options)
-    checks = layout_checks.Checks(facts_module.load(), options.version)
+    facts = facts_module.load_umd() if options.umd else facts_module.load()
+    checks = layout_checks.Checks(facts, options.version)
     try:
-        found = check(checks, options, options.version,
-                      os.path.join(options.work, options.version))
+        found = check(checks, options, options.version, os.path.join(
+            options.work, ("umd." if options.umd else "") + options.version))
     except Failed as failure:
         print(failure)
         return 1

@@ -5,7 +5,11 @@
 #if defined(_WIN32)
 #define INITGUID
 #endif
+#ifdef LAYOUT_UMD
+#include <d3dumddi.h>
+#else
 #include <dispmprt.h>
+#endif
 
 #define OFFSET_OF(type, member) __builtin_offsetof(type, member)
 #define SIZE_OF(type, member) sizeof(((type*)0)->member)

@@ -80,7 +80,7 @@ std::string name_of(NTSTATUS status) {
 }
 
 TEST(DocumentedStatuses, NoOtherAnswerComesButForTheExceptions) {
-  DXGKIT_COVERS("THUNK-41");
+  DXGKIT_COVERS("THUNK-55");
   testing::hold_no_runs();  // the other worlds' traces are kept
   Statuses answers;
   WorldOptions options;

@@ -42,6 +42,7 @@ Result<Luid> System::start_adapter(port::Driver& driver, bus::PciFunction& funct
                            options);
   DXGKIT_RETURN_ERROR_IF_FAILED(adapter->start());
   runtime::MutexLock lock(impl_->mutex);
+  impl_->screens.add(luid, adapter->core().facts().start.video_present_sources);
   impl_->adapters.push_back(std::move(adapter));
   return luid;
 }

@@ -7,6 +7,7 @@
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
+#include "dxgk/core/screens.h"
 #include "dxgk/memory/sharing.h"
 #include "dxgk/system.h"
 #include "dxgk/work/device.h"
@@ -45,6 +46,7 @@ struct System::Impl {
     for (size_t i = 0; i < adapters.size(); ++i) {
       if (adapters[i]->core().luid() != luid) continue;
       Ref<Adapter> found = std::move(adapters[i]);
+      screens.remove(luid);
       adapters.erase(adapters.begin() + static_cast<std::ptrdiff_t>(i));
       return found;
     }
@@ -60,6 +62,7 @@ struct System::Impl {
   std::vector<std::shared_ptr<Process>> processes;  // under mutex, but for the destructor
   GlobalShares global_shares;
   NtHandles nt_handles;
+  Screens screens DXGKIT_GUARDED_BY(mutex);  // of the adapters in the list
   uint32_t last_luid DXGKIT_GUARDED_BY(mutex) = 0;
   uint32_t last_process DXGKIT_GUARDED_BY(mutex) = 0;
   const runtime::DeadlockNote waits{[this]() DXGKIT_REQUIRES(on_lane) { return describe_waits(); }};

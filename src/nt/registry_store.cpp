@@ -206,6 +206,17 @@ std::string Registry::to_text() const {
   return text;
 }
 
+std::optional<RegistryValue> registry_value(Kernel& kernel, std::u16string_view key,
+                                            std::u16string_view name) {
+  Executive& state = executive_of(kernel);
+  runtime::MutexLock lock(state.lock);
+  const std::shared_ptr<RegistryKey> found = state.registry.find(key);
+  if (!found) return std::nullopt;
+  const auto value = found->values.find(name);
+  if (value == found->values.end()) return std::nullopt;
+  return value->second;
+}
+
 std::string registry_text(Kernel& kernel) {
   Executive& state = executive_of(kernel);
   runtime::MutexLock lock(state.lock);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -76,6 +77,11 @@ Result<Registry> parse_registry(std::string_view text, std::string* message);
 /// Calls `asked` with the name of each value that the driver asks for by name, whether it is there
 /// or not. Set it before the driver is loaded. Any thread calls it; it must not block.
 void watch_registry(Kernel& kernel, std::function<void(std::u16string_view name)> asked);
+
+/// The value at an absolute key path as it is now, with the driver's changes. Nothing if there is
+/// no such key or value. Names compare without case. Any thread.
+std::optional<RegistryValue> registry_value(Kernel& kernel, std::u16string_view key,
+                                            std::u16string_view name);
 
 /// The kernel's registry with the driver's changes, as Registry::to_text. Any thread, when the
 /// driver is quiet.

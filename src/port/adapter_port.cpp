@@ -1,5 +1,6 @@
 #include "port/adapter_port.h"
 
+#include "port/callbacks/features.h"
 #include "port/core/port_core.h"
 #include "port/driver_impl.h"
 
@@ -13,6 +14,9 @@ AdapterPort::~AdapterPort() = default;
 
 SyncLevels& AdapterPort::levels() { return core_->levels; }
 bool AdapterPort::has_entry(std::string_view name) const { return core_->has_entry(name); }
+uint16_t AdapterPort::enabled_feature(uint32_t feature) const {
+  return port::enabled_feature(*core_, static_cast<DXGK_FEATURE_ID>(feature));
+}
 const void* AdapterPort::device_handle() const { return core_->handle(); }
 void AdapterPort::interrupt_of_another_device() { core_->interrupts.raised_by_another(); }
 void AdapterPort::set_output_fill(std::byte fill) { core_->output_fill = fill; }

@@ -12,6 +12,7 @@
 #include "port/ddi/allocations.h"
 #include "port/ddi/caps.h"
 #include "port/ddi/children.h"
+#include "port/ddi/clock.h"
 #include "port/ddi/cpu_access.h"
 #include "port/ddi/display_caps.h"
 #include "port/ddi/gpu_va.h"
@@ -71,6 +72,7 @@ class AdapterPort {
   HwQueuePort& hw_queues() { return hw_queues_; }
   HwSchedulingPort& hw_scheduling() { return hw_scheduling_; }
   NativeFencePort& native_fences() { return native_fences_; }
+  ClockPort& clock() { return clock_; }
   ChildPort& children() { return children_; }
   VidPnPort& vidpn() { return vidpn_; }
   ScanoutPort& scanout() { return scanout_; }
@@ -83,6 +85,9 @@ class AdapterPort {
   /// True if the driver has filled that entry of its table ("DxgkDdiCommitVidPn"). False for names
   /// that its version does not know.
   bool has_entry(std::string_view name) const;
+  /// The version of a feature (DXGK_FEATURE_ID) that is enabled for the adapter; 0 if it is not.
+  /// The driver hears the same (DxgkCbIsFeatureEnabled). Any thread.
+  uint16_t enabled_feature(uint32_t feature) const;
   /// The handle that drivers give to the monitor interface and to every callback:
   /// DXGKRNL_INTERFACE::DeviceHandle.
   const void* device_handle() const;
@@ -119,6 +124,7 @@ class AdapterPort {
   HwQueuePort hw_queues_{*core_};
   HwSchedulingPort hw_scheduling_{*core_};
   NativeFencePort native_fences_{*core_};
+  ClockPort clock_{*core_};
   ChildPort children_{*core_};
   VidPnPort vidpn_{*core_};
   ScanoutPort scanout_{*core_};

@@ -27,6 +27,7 @@ const std::map<std::string_view, Noted> kNoted = {
     {"DxgkDdiControlInterrupt2", {1}},
     {"DxgkDdiControlInterrupt3", {1}},
     {"DxgkDdiCreateAllocation", {2}},
+    {"DxgkDdiCalibrateGpuClock", {0, 2}},
     {"DxgkDdiCreateContext", {0x80, 4}},
     {"DxgkDdiCreateDevice", {0x60}},
     {"DxgkDdiCreateHwContext", {0x84, 6}},

@@ -5,6 +5,7 @@
 
 #include "dxgk/display/display_floor.h"
 #include "dxgk/display/display_level_two.h"
+#include "thunks/adapter_info.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {
@@ -63,19 +64,37 @@ Status open_from_luid(Process& process, D3DKMT_OPENADAPTERFROMLUID& args) {
   return Status::kSuccess;
 }
 
+/// Type UMDRIVERPRIVATE: between a user-mode driver and the driver.
+Status query_driver(const D3DKMT_QUERYADAPTERINFO& args, Adapter& adapter) {
+  std::vector<std::byte> data;
+  DXGKIT_RETURN_IF_FAILED(
+      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
+  if (data.empty()) return Status::kInvalidParameter;
+  const std::vector<std::byte> in = data;
+  DXGKIT_RETURN_IF_FAILED(adapter.core().port().caps().query_umd_private(in, data));
+  return guarded_copy(args.pPrivateDriverData, data.data(), data.size())
+             ? Status::kSuccess
+             : Status::kInvalidParameter;
+}
+
 Status query_adapter_info(Process& process, const D3DKMT_QUERYADAPTERINFO& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
   // IRQL-09: also while power changes, or sleeping; the driver answers without its hardware.
   dxgk::GatePass gate_pass(adapter->core().gate(), dxgk::GatePass::Transitions::kBeside);
   if (!gate_pass || !adapter->core().running()) return Status::kDeviceRemoved;
-  if (args.Type != KMTQAITYPE_UMDRIVERPRIVATE) return Status::kNotSupported;
+  if (args.Type == KMTQAITYPE_UMDRIVERPRIVATE) return query_driver(args, *adapter);
+  const auto types = adapter_info_types();
+  const auto type = std::ranges::find(types, args.Type, &AdapterInfoType::type);
+  if (type == types.end()) return Status::kInvalidParameter;
+  if (type->answer == nullptr) return Status::kNotSupported;  // THUNK-39
+  const size_t bytes = args.PrivateDriverDataSize;
+  if (type->at_least ? bytes < type->bytes : bytes != type->bytes) return Status::kInvalidParameter;
   std::vector<std::byte> data;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
-  if (data.empty()) return Status::kInvalidParameter;
-  const std::vector<std::byte> in = data;
-  DXGKIT_RETURN_IF_FAILED(adapter->core().port().caps().query_umd_private(in, data));
+  if (!is_success(capture_bytes(args.pPrivateDriverData, bytes, &data)) ||
+      !writable(args.pPrivateDriverData, bytes))
+    return Status::kInvalidParameter;
+  DXGKIT_RETURN_IF_FAILED(type->answer({process, *adapter}, data));
   return guarded_copy(args.pPrivateDriverData, data.data(), data.size())
              ? Status::kSuccess
              : Status::kInvalidParameter;

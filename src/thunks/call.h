@@ -83,7 +83,7 @@ NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body
 }
 
 /// The body of a function whose page names no STATUS_DEVICE_REMOVED: to it a device that is lost,
-/// or whose adapter has stopped, is a bad parameter (THUNK-07, THUNK-41).
+/// or whose adapter has stopped, is a bad parameter (THUNK-07, THUNK-55).
 template <auto body>
 inline constexpr auto without_removal = [](dxgk::Process& process, auto& args) {
   const Status status = body(process, args);

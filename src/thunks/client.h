@@ -1,7 +1,9 @@
 // Binds threads to client processes for the D3DKMT entry points.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "dxgk/system.h"
 
@@ -21,5 +23,20 @@ class ClientScope {
   const std::shared_ptr<dxgk::Process> process_;
   void* previous_;
 };
+
+/// What a window system and an enumerator of devices tell clients on Windows. Any thread.
+///
+/// The name of a screen for D3DKMTOpenAdapterFromGdiDisplayName ("\\\\.\\DISPLAY1"); empty if there
+/// is no such adapter or source.
+std::u16string screen_name(dxgk::System& system, dxgk::Luid adapter, uint32_t source);
+/// The path of an adapter's device interface, for D3DKMTOpenAdapterFromDeviceName; empty if there
+/// is no such adapter.
+std::u16string device_interface_path(dxgk::System& system, dxgk::Luid adapter);
+/// A number for a device context of a screen, which clients pass as HDC
+/// (D3DKMTOpenAdapterFromHdc); 0 if there is no such screen. It ends with its deletion, or with the
+/// adapter.
+uint64_t make_screen_context(dxgk::System& system, dxgk::Luid adapter, uint32_t source);
+/// False: there is no such context.
+bool delete_screen_context(dxgk::System& system, uint64_t context);
 
 }  // namespace dxgkit::thunks

@@ -172,8 +172,7 @@ NTSTATUS APIENTRY D3DKMTGetDeviceState(D3DKMT_GETDEVICESTATE* args) {
               dxgkit::thunks::get_device_state);
 }
 NTSTATUS APIENTRY D3DKMTWaitForIdle(const D3DKMT_WAITFORIDLE* args) {
-  return call("D3DKMTWaitForIdle", args, WriteBack::kNever,
-              dxgkit::thunks::without_removal<dxgkit::thunks::wait_for_idle>);
+  return call("D3DKMTWaitForIdle", args, WriteBack::kNever, dxgkit::thunks::wait_for_idle);
 }
 NTSTATUS APIENTRY D3DKMTCreateContext(D3DKMT_CREATECONTEXT* args) {
   return call("D3DKMTCreateContext", args, WriteBack::kOnSuccess, dxgkit::thunks::create_context);

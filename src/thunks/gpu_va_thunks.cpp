@@ -180,12 +180,11 @@ using dxgkit::thunks::WriteBack;
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTMapGpuVirtualAddress(D3DDDI_MAPGPUVIRTUALADDRESS* args) {
-  return call("D3DKMTMapGpuVirtualAddress", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::without_removal<dxgkit::thunks::map>);
+  return call("D3DKMTMapGpuVirtualAddress", args, WriteBack::kOnSuccess, dxgkit::thunks::map);
 }
 NTSTATUS APIENTRY D3DKMTReserveGpuVirtualAddress(D3DDDI_RESERVEGPUVIRTUALADDRESS* args) {
   return call("D3DKMTReserveGpuVirtualAddress", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::without_removal<dxgkit::thunks::reserve>);
+              dxgkit::thunks::reserve);
 }
 NTSTATUS APIENTRY D3DKMTFreeGpuVirtualAddress(const D3DKMT_FREEGPUVIRTUALADDRESS* args) {
   return call("D3DKMTFreeGpuVirtualAddress", args, WriteBack::kNever,

@@ -78,7 +78,7 @@ Status open(Process& process, Args& args) {
 }
 
 /// No descriptor names a keyed mutex alone: D3DKMTShareObjects takes it only together with its
-/// resource, and then the descriptor is one of the resource (THUNK-23, THUNK-39).
+/// resource, and then the descriptor is one of the resource (THUNK-23, THUNK-53).
 Status open_nt(Process& process, const D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE& args) {
   process.system().impl().reap_nt_handles();
   DXGKIT_ASSIGN_OR_RETURN_STATUS([[maybe_unused]] const NtHandles::Named named,

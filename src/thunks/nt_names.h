@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "thunks/call.h"
 
@@ -17,5 +18,19 @@ inline Result<dxgk::NtHandles::Named> find_named(dxgk::Process& process, HANDLE 
   if (named.access == dxgk::NtHandles::Access::kNone) return Error(Status::kAccessDenied);
   return named;
 }
+
+/// Of the access rights only reading and writing mean something here.
+inline dxgk::NtHandles::Access access_of(DWORD desired) {
+  constexpr DWORD kSharedAllocationWrite = 1, kGenericAll = 0x1000'0000,
+                  kGenericWrite = 0x4000'0000, kMaximumAllowed = 0x0200'0000;
+  if ((desired & (kSharedAllocationWrite | kGenericAll | kGenericWrite | kMaximumAllowed)) != 0)
+    return dxgk::NtHandles::Access::kWrite;
+  return desired == 0 ? dxgk::NtHandles::Access::kNone : dxgk::NtHandles::Access::kRead;
+}
+
+/// The name in object attributes, read once; empty if there is none. There is one name space, which
+/// knows case. kInvalidParameter: attributes or a name that cannot be read, or are malformed.
+/// kNotSupported: below a directory.
+Result<std::u16string> capture_object_name(const OBJECT_ATTRIBUTES* client);
 
 }  // namespace dxgkit::thunks

@@ -7,6 +7,7 @@
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
 #include "thunks/call.h"
+#include "thunks/source_owners.h"
 
 namespace dxgkit::thunks {
 namespace {
@@ -169,28 +170,6 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
   return context->presents().present(request);
 }
 
-Status set_owner(Process& process, const D3DKMT_SETVIDPNSOURCEOWNER& args) {
-  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
-  Display* const display = device->adapter().floor().display;
-  if (display == nullptr || display->clients() == nullptr) return Status::kInvalidParameter;
-  if (args.VidPnSourceCount == 0) {
-    if (args.pType != nullptr || args.pVidPnSourceId != nullptr) return Status::kInvalidParameter;
-    return display->clients()->set_owners(*device, {}, {});
-  }
-  std::vector<D3DKMT_VIDPNSOURCEOWNER_TYPE> types;
-  std::vector<D3DDDI_VIDEO_PRESENT_SOURCE_ID> sources;
-  DXGKIT_RETURN_IF_FAILED(capture_array(args.pType, args.VidPnSourceCount, kMaxSources, &types));
-  DXGKIT_RETURN_IF_FAILED(
-      capture_array(args.pVidPnSourceId, args.VidPnSourceCount, kMaxSources, &sources));
-  std::vector<dxgk::SourceOwnership> ownerships;
-  for (const D3DKMT_VIDPNSOURCEOWNER_TYPE type : types) {
-    if (static_cast<uint32_t>(type) > D3DKMT_VIDPNSOURCEOWNER_EMULATED)
-      return Status::kInvalidParameter;
-    ownerships.push_back(static_cast<dxgk::SourceOwnership>(type));
-  }
-  return display->clients()->set_owners(*device, sources, ownerships);
-}
-
 Status check_exclusive(Process& process, const D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
@@ -261,6 +240,29 @@ Status get_scan_line(Process& process, D3DKMT_GETSCANLINE& args) {
 }
 
 }  // namespace
+
+Status set_source_owners(Process& process, const D3DKMT_SETVIDPNSOURCEOWNER& args) {
+  DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
+  Display* const display = device->adapter().floor().display;
+  if (display == nullptr || display->clients() == nullptr) return Status::kInvalidParameter;
+  if (args.VidPnSourceCount == 0) {
+    if (args.pType != nullptr || args.pVidPnSourceId != nullptr) return Status::kInvalidParameter;
+    return display->clients()->set_owners(*device, {}, {});
+  }
+  std::vector<D3DKMT_VIDPNSOURCEOWNER_TYPE> types;
+  std::vector<D3DDDI_VIDEO_PRESENT_SOURCE_ID> sources;
+  DXGKIT_RETURN_IF_FAILED(capture_array(args.pType, args.VidPnSourceCount, kMaxSources, &types));
+  DXGKIT_RETURN_IF_FAILED(
+      capture_array(args.pVidPnSourceId, args.VidPnSourceCount, kMaxSources, &sources));
+  std::vector<dxgk::SourceOwnership> ownerships;
+  for (const D3DKMT_VIDPNSOURCEOWNER_TYPE type : types) {
+    if (static_cast<uint32_t>(type) > D3DKMT_VIDPNSOURCEOWNER_EMULATED)
+      return Status::kInvalidParameter;
+    ownerships.push_back(static_cast<dxgk::SourceOwnership>(type));
+  }
+  return display->clients()->set_owners(*device, sources, ownerships);
+}
+
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
@@ -272,7 +274,8 @@ NTSTATUS APIENTRY D3DKMTPresent(D3DKMT_PRESENT* args) {
   return call("D3DKMTPresent", args, WriteBack::kNever, dxgkit::thunks::present);
 }
 NTSTATUS APIENTRY D3DKMTSetVidPnSourceOwner(const D3DKMT_SETVIDPNSOURCEOWNER* args) {
-  return call("D3DKMTSetVidPnSourceOwner", args, WriteBack::kNever, dxgkit::thunks::set_owner);
+  return call("D3DKMTSetVidPnSourceOwner", args, WriteBack::kNever,
+              dxgkit::thunks::set_source_owners);
 }
 NTSTATUS APIENTRY
 D3DKMTCheckVidPnExclusiveOwnership(const D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP* args) {

@@ -165,7 +165,7 @@ Status check_memory_question(HANDLE whom, Adapter& adapter, D3DKMT_MEMORY_SEGMEN
                              UINT physical_adapter) {
   constexpr intptr_t kCurrentProcess = -1;
   if (whom != nullptr && reinterpret_cast<intptr_t>(whom) != kCurrentProcess)
-    return Status::kInvalidHandle;  // THUNK-40
+    return Status::kInvalidHandle;  // THUNK-54
   if (group != D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL && group != D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL)
     return Status::kInvalidParameter;
   if (physical_adapter != 0) return Status::kInvalidParameter;

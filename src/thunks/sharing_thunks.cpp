@@ -213,15 +213,6 @@ Status shared_primary(Process& process, D3DKMT_GETSHAREDPRIMARYHANDLE& args) {
   return Status::kSuccess;
 }
 
-/// Of the access rights only reading and writing mean something here.
-NtHandles::Access access_of(DWORD desired) {
-  constexpr DWORD kSharedAllocationWrite = 1, kGenericAll = 0x1000'0000,
-                  kGenericWrite = 0x4000'0000, kMaximumAllowed = 0x0200'0000;
-  if ((desired & (kSharedAllocationWrite | kGenericAll | kGenericWrite | kMaximumAllowed)) != 0)
-    return NtHandles::Access::kWrite;
-  return desired == 0 ? NtHandles::Access::kNone : NtHandles::Access::kRead;
-}
-
 /// Holds the object behind a handle of ShareObjects, for a descriptor. kInvalidParameter: the
 /// handle was not made for sharing, belongs to another process, or its object is being destroyed.
 Status hold(const Ref<Resource>& resource, NtHandles::Named* named) {
@@ -306,19 +297,14 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
     return Status::kInvalidParameter;
   if (client_result == nullptr) return Status::kInvalidParameter;
   if (!writable(client_result, sizeof *client_result)) return Status::kInvalidParameter;
+  std::u16string name;
   if (client_attributes != nullptr) {
-    OBJECT_ATTRIBUTES attributes;
-    if (!guarded_copy(&attributes, client_attributes, sizeof attributes))
-      return Status::kInvalidParameter;
-    if (attributes.Length != sizeof attributes) return Status::kInvalidParameter;
-    // There is no name space: descriptors are passed on.
-    if (attributes.ObjectName != nullptr || attributes.RootDirectory != nullptr)
-      return Status::kNotSupported;
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(name, capture_object_name(client_attributes));
   }
   NtHandles::Named named;
   named.access = access_of(desired_access);
   DXGKIT_RETURN_IF_FAILED(hold_together(process, handles, &named));
-  const Result<int> fd = process.system().impl().nt_handles.create(named);
+  const Result<int> fd = process.system().impl().nt_handles.create(named, std::move(name));
   if (!fd.has_value()) {
     dxgk::System::Impl::drop_holds(named);
     return fd.error();

@@ -16,5 +16,7 @@ struct ThunkSupport {
 
 /// Every D3DKMT entry point of the ABI, by name.
 std::span<const ThunkSupport> support();
+/// Every type of D3DKMTQueryAdapterInfo, by value. kRefused: STATUS_NOT_SUPPORTED.
+std::span<const ThunkSupport> adapter_info_support();
 
 }  // namespace dxgkit::thunks

@@ -29,12 +29,12 @@ TEST_F(LifeTest, StartAsksInOrder) {
                                                    "DxgkDdiStartDevice",
                                                    "DxgkDdiQueryChildRelations",
                                                    "DxgkDdiQueryAdapterInfo",  // caps
+                                                   "DxgkDdiCreateDevice",
+                                                   "DxgkDdiCreateContext",
                                                    "DxgkDdiQueryAdapterInfo",  // segment count
                                                    "DxgkDdiQueryAdapterInfo",  // segments
                                                    "DxgkDdiGetNodeMetadata",
-                                                   "DxgkDdiGetNodeMetadata",
-                                                   "DxgkDdiCreateDevice",
-                                                   "DxgkDdiCreateContext"};
+                                                   "DxgkDdiGetNodeMetadata"};
         EXPECT_THAT(stack.miniport.calls().order, ElementsAreArray(expected));
         std::vector<DXGK_QUERYADAPTERINFOTYPE> types;
         for (const testing::QueryCall& call : stack.miniport.calls().queries)

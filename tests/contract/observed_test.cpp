@@ -134,7 +134,7 @@ TEST_F(ObservedTest, AListOfNoAllocationsIsFineWithAResourceAndWithout) {
 }
 
 TEST_F(ObservedTest, ANumberThatIsNoProcessHasNoMemory) {
-  DXGKIT_COVERS("THUNK-40", "THUNK-05");
+  DXGKIT_COVERS("THUNK-54", "THUNK-05");
   with_client([](Stack& stack, Client& client) {
     const Digest before = digest(stack, {&client});
     D3DKMT_QUERYVIDEOMEMORYINFO query{};

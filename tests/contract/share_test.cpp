@@ -744,9 +744,20 @@ TEST_F(ShareTest, OnlyOneResourceMadeForItIsShared) {
     OBJECT_ATTRIBUTES attributes{};
     EXPECT_EQ(with(several, &attributes, &handle), kInvalid) << "its length";
     attributes.Length = sizeof attributes;
-    UNICODE_STRING name{};
-    attributes.ObjectName = &name;
+    attributes.RootDirectory = handle_of(7);
     EXPECT_EQ(with(several, &attributes, &handle), nt_status(Status::kNotSupported));
+    attributes.RootDirectory = nullptr;
+    attributes.ObjectName = static_cast<UNICODE_STRING*>(kBadPointer);
+    EXPECT_EQ(with(several, &attributes, &handle), kInvalid);
+    char16_t text[] = u"name";
+    for (const UNICODE_STRING& name :
+         {UNICODE_STRING{3, 8, text}, UNICODE_STRING{8, 6, text}, UNICODE_STRING{8, 8, nullptr},
+          UNICODE_STRING{8, 8, static_cast<char16_t*>(kBadPointer)},
+          UNICODE_STRING{2048, 2048, text}}) {
+      UNICODE_STRING bad = name;
+      attributes.ObjectName = &bad;
+      EXPECT_EQ(with(several, &attributes, &handle), kInvalid);
+    }
     EXPECT_EQ(handle, nullptr);
     EXPECT_EQ(digest(stack, {&maker, &user}), before);
     attributes.ObjectName = nullptr;

@@ -82,7 +82,7 @@ TEST_F(StopTest, NullRenderingStillOwesItsFence) {
     runtime::Runtime::current().sleep_for(3 * stack.options.tdr_delay_ns);
     stack.settle();
     EXPECT_EQ(stack.only_finding().rule, "TDR-01");
-    EXPECT_EQ(client.wait_for_idle(), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(client.wait_for_idle(), nt_status(Status::kDeviceRemoved));
   });
 }
 

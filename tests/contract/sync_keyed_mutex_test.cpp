@@ -316,7 +316,7 @@ TEST_F(KeyedMutexTest, ItEndsWithItsLastOpening) {
 }
 
 TEST_F(KeyedMutexTest, ABundleOpensResourceMutexAndSyncObject) {
-  DXGKIT_COVERS("THUNK-23", "THUNK-39", "SYNC-32");
+  DXGKIT_COVERS("THUNK-23", "THUNK-53", "SYNC-32");
   running([](Stack& stack) {
     Client maker(stack, "maker"), user(stack, "user");
     ScriptedAllocation description;

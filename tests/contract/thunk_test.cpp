@@ -210,6 +210,36 @@ const Entry kEntries[] = {
        submit->BroadcastHwQueueArray = &queue;
      },
      sizeof(D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE)},
+    {"D3DKMTQueryStatistics",
+     [](void* p) { return D3DKMTQueryStatistics(static_cast<D3DKMT_QUERYSTATISTICS*>(p)); },
+     nullptr, sizeof(D3DKMT_QUERYSTATISTICS)},
+    DXGKIT_ENTRY(D3DKMTQueryClockCalibration, D3DKMT_QUERYCLOCKCALIBRATION, hAdapter),
+    DXGKIT_ENTRY(D3DKMTMarkDeviceAsError, D3DKMT_MARKDEVICEASERROR, hDevice),
+    DXGKIT_UNHUNG(D3DKMTGetSharedResourceAdapterLuid, D3DKMT_GETSHAREDRESOURCEADAPTERLUID),
+    DXGKIT_ENTRY(D3DKMTFlushHeapTransitions, D3DKMT_FLUSHHEAPTRANSITIONS, hAdapter),
+    DXGKIT_ENTRY(D3DKMTIsFeatureEnabled, D3DKMT_ISFEATUREENABLED, hAdapter),
+    DXGKIT_UNHUNG(D3DKMTQueryProcessOfferInfo, D3DKMT_QUERYPROCESSOFFERINFO),
+    DXGKIT_UNHUNG(D3DKMTTrimProcessCommitment, D3DKMT_TRIMPROCESSCOMMITMENT),
+    DXGKIT_UNHUNG(D3DKMTOpenAdapterFromGdiDisplayName, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME),
+    DXGKIT_UNHUNG(D3DKMTOpenAdapterFromHdc, D3DKMT_OPENADAPTERFROMHDC),
+    DXGKIT_UNHUNG(D3DKMTOpenAdapterFromDeviceName, D3DKMT_OPENADAPTERFROMDEVICENAME),
+    {"D3DKMTEnumAdapters",
+     [](void* p) { return D3DKMTEnumAdapters(static_cast<D3DKMT_ENUMADAPTERS*>(p)); }, nullptr,
+     sizeof(D3DKMT_ENUMADAPTERS)},
+    DXGKIT_UNHUNG(D3DKMTEnumAdapters3, D3DKMT_ENUMADAPTERS3),
+    DXGKIT_ENTRY(D3DKMTGetDisplayModeList, D3DKMT_GETDISPLAYMODELIST, hAdapter),
+    DXGKIT_UNHUNG(D3DKMTCheckOcclusion, D3DKMT_CHECKOCCLUSION),
+    DXGKIT_UNHUNG(D3DKMTQueryVidPnExclusiveOwnership, D3DKMT_QUERYVIDPNEXCLUSIVEOWNERSHIP),
+    DXGKIT_ENTRY(D3DKMTSetVidPnSourceOwner1, D3DKMT_SETVIDPNSOURCEOWNER1, Version0.hDevice),
+    DXGKIT_ENTRY(D3DKMTSetVidPnSourceOwner2, D3DKMT_SETVIDPNSOURCEOWNER2,
+                 Version1.Version0.hDevice),
+    // No structure: a process handle, of which none but that of the caller is good.
+    {"D3DKMTReleaseProcessVidPnSourceOwners",
+     [](void* p) { return D3DKMTReleaseProcessVidPnSourceOwners(p); }, nullptr, 0},
+    DXGKIT_ENTRY(D3DKMTInvalidateActiveVidPn, D3DKMT_INVALIDATEACTIVEVIDPN, hAdapter),
+    DXGKIT_ENTRY(D3DKMTPollDisplayChildren, D3DKMT_POLLDISPLAYCHILDREN, hAdapter),
+    DXGKIT_UNHUNG(D3DKMTOpenNtHandleFromName, D3DKMT_OPENNTHANDLEFROMNAME),
+    DXGKIT_UNHUNG(D3DKMTOpenSyncObjectNtHandleFromName, D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME),
 };
 
 TEST(ThunkTable, NamesEveryImplementedCall) {
@@ -270,6 +300,9 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
           name == "D3DKMTEscape" || name == "D3DKMTCreateDevice" ||
           name == "D3DKMTGetSharedPrimaryHandle" || name == "D3DKMTCheckVidPnExclusiveOwnership" ||
           name == "D3DKMTGetScanLine" || name == "D3DKMTWaitForVerticalBlankEvent" ||
+          name == "D3DKMTQueryClockCalibration" || name == "D3DKMTFlushHeapTransitions" ||
+          name == "D3DKMTIsFeatureEnabled" || name == "D3DKMTGetDisplayModeList" ||
+          name == "D3DKMTInvalidateActiveVidPn" || name == "D3DKMTPollDisplayChildren" ||
           name == "D3DKMTReserveGpuVirtualAddress" || name == "D3DKMTFreeGpuVirtualAddress" ||
           name.find("VideoMemory") != std::string::npos) {
         return kind == 0;
@@ -320,9 +353,9 @@ TEST_F(ThunkTest, EverythingElseSaysNotSupported) {
   DXGKIT_COVERS("THUNK-38");
   with_client([](Stack& stack, Client& client) {
     const Digest before = digest(stack, {&client});
-    D3DKMT_QUERYSTATISTICS statistics{};
+    D3DKMT_SUBMITPRESENTBLTTOHWQUEUE copy{};
     D3DKMT_SUBMITPRESENTTOHWQUEUE submit{};
-    EXPECT_EQ(client.call([&] { return D3DKMTQueryStatistics(&statistics); }),
+    EXPECT_EQ(client.call([&] { return D3DKMTSubmitPresentBltToHwQueue(&copy); }),
               nt_status(Status::kNotSupported));
     EXPECT_EQ(client.call([&] { return D3DKMTSubmitPresentToHwQueue(&submit); }),
               nt_status(Status::kNotSupported));

@@ -256,6 +256,7 @@ TEST_F(VaStartTest, ASpaceTooSmallForPagingIsNoSpace) {
     bare(config, [](GpuVaStack& stack) {
       const uint64_t pages = stack.machine.free_page_count();
       EXPECT_EQ(stack.start(), Status::kNoMemory);
+      EXPECT_EQ(stack.only_finding().actual, "Paging could not start: STATUS_NO_MEMORY.");
       EXPECT_EQ(stack.miniport.live_objects(), 0U);
       EXPECT_EQ(stack.machine.free_page_count(), pages);
     });

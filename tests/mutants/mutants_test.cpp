@@ -71,10 +71,10 @@ constexpr uint64_t kMachineBytes = uint64_t{64} << 20;
 // A device on a busy machine answers late; only who hangs on purpose is told to hurry.
 constexpr runtime::DurationNs kPatience = 20 * runtime::kSecond;
 
-#define DXGKIT_TRY(expression)                             \
-  if (const auto done = (expression); !done.has_value()) { \
-    outcome.client_error = done.error().text;              \
-    return;                                                \
+#define DXGKIT_TRY(expression)                              \
+  if (const auto& done = (expression); !done.has_value()) { \
+    outcome.client_error = done.error().text;               \
+    return;                                                 \
   }
 
 /// Writes patterns through staging into buffers that do not all fit into video memory, copies them

@@ -1,7 +1,5 @@
 #include "tools/dxgkit/client.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -11,27 +9,13 @@
 namespace dxgkit::tool {
 namespace {
 
-bool is_gone(D3DKMT_HANDLE device) {
-  D3DKMT_GETDEVICESTATE state{};
-  state.hDevice = device;
-  state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
-  if (D3DKMTGetDeviceState(&state) != 0) return true;
-  return state.ExecutionState != D3DKMT_DEVICEEXECUTION_ACTIVE;
+ClientResult<void> check(const CallAnswer& answer) {
+  if (answer.refused()) return std::unexpected(ClientError{answer.error});
+  return {};
 }
-
-/// Success class, STATUS_PENDING included (THUNK-06); otherwise an error that names the function.
-/// `device`: of a function that answers STATUS_INVALID_PARAMETER also where the device is gone.
-ClientResult<void> check(const char* function, NTSTATUS status, D3DKMT_HANDLE device = 0) {
-  if (is_success(from_ntstatus(status))) return {};
-  if (device != 0 && from_ntstatus(status) == Status::kInvalidParameter && is_gone(device)) {
-    return std::unexpected(ClientError{fmt::format(
-        "{} answered STATUS_INVALID_PARAMETER: for the device it is STATUS_DEVICE_REMOVED",
-        function)});
-  }
-  const std::string_view name = status_name(from_ntstatus(status));
-  return std::unexpected(ClientError{fmt::format(
-      "{} answered {}", function,
-      name.empty() ? fmt::format("0x{:08X}", static_cast<uint32_t>(status)) : std::string(name))});
+/// Of the runtime's own calls.
+ClientResult<void> check(const char* function, NTSTATUS status) {
+  return check(answer_of(function, status));
 }
 
 /// A slot holds the commands of one submission: few, the longest takes about 300 bytes.
@@ -47,8 +31,10 @@ Command make_command(uint32_t opcode) {
 
 }  // namespace
 
-ClientContext::ClientContext(const D3DKMT_CREATECONTEXT& created, const ClientResidency& residency)
-    : handle_(created.hContext),
+ClientContext::ClientContext(ClientCalls& calls, const D3DKMT_CREATECONTEXT& created,
+                             const ClientResidency& residency)
+    : calls_(&calls),
+      handle_(created.hContext),
       residency_(residency),
       buffer_(static_cast<std::byte*>(created.pCommandBuffer)),
       buffer_bytes_(created.CommandBufferSize),
@@ -57,9 +43,9 @@ ClientContext::ClientContext(const D3DKMT_CREATECONTEXT& created, const ClientRe
   reset();
 }
 
-ClientContext::ClientContext(D3DKMT_HANDLE context, const ClientResidency& residency,
-                             const ClientCommands& commands)
-    : handle_(context), residency_(residency), commands_(commands) {}
+ClientContext::ClientContext(ClientCalls& calls, D3DKMT_HANDLE context,
+                             const ClientResidency& residency, const ClientCommands& commands)
+    : calls_(&calls), handle_(context), residency_(residency), commands_(commands) {}
 
 void ClientContext::reset() {
   used_.clear();
@@ -197,18 +183,18 @@ ClientResult<void> ClientContext::make_resident(const std::vector<D3DKMT_HANDLE>
   resident.hPagingQueue = residency_.queue;
   resident.NumAllocations = static_cast<UINT>(list.size());
   resident.AllocationList = list.data();
-  NTSTATUS status = D3DKMTMakeResident(&resident);
-  if (from_ntstatus(status) == Status::kNoMemory) {
+  CallAnswer answer = calls_->make_resident(resident);
+  if (answer.kind == CallAnswer::Kind::kNoMemory) {
     // Everything that can be trimmed is evicted already: this submission needs the rest.
     resident.NumAllocations = static_cast<UINT>(list.size());
     resident.Flags.CantTrimFurther = 1;
-    status = D3DKMTMakeResident(&resident);
+    answer = calls_->make_resident(resident);
   }
-  if (auto done = check("D3DKMTMakeResident", status); !done) return done;
+  if (auto done = check(answer); !done) return done;
   // Without addresses `used_` is empty.
   uint64_t value = commands_.memory.mapped_fence;
   for (const ClientAllocation& one : used_) value = std::max(value, one.mapped_fence);
-  if (from_ntstatus(status) == Status::kPending) value = std::max(value, resident.PagingFenceValue);
+  if (answer.kind == CallAnswer::Kind::kPending) value = std::max(value, resident.PagingFenceValue);
   if (value <= waited_) return {};
   waited_ = value;
   return wait(residency_.fence, value);
@@ -216,11 +202,10 @@ ClientResult<void> ClientContext::make_resident(const std::vector<D3DKMT_HANDLE>
 
 ClientResult<void> ClientContext::evict(const std::vector<D3DKMT_HANDLE>& list) {
   D3DKMT_EVICT evict{};
-  evict.hDevice = residency_.device;
   evict.NumAllocations = static_cast<UINT>(list.size());
   evict.AllocationList = list.data();
   evict.Flags.EvictOnlyIfNecessary = 1;
-  return check("D3DKMTEvict", D3DKMTEvict(&evict), residency_.device);
+  return check(calls_->evict(evict));
 }
 
 ClientResult<void> ClientContext::submit() {
@@ -239,15 +224,7 @@ ClientResult<void> ClientContext::submit_command() {
   // The previous submission of the slot must have completed.
   if (submissions_ >= kCommandSlots) {
     const uint64_t value = submissions_ - kCommandSlots + 1;
-    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
-    wait.hDevice = residency_.device;
-    wait.ObjectCount = 1;
-    wait.ObjectHandleArray = &commands_.progress;
-    wait.FenceValueArray = &value;
-    if (auto done = check("D3DKMTWaitForSynchronizationObjectFromCpu",
-                          D3DKMTWaitForSynchronizationObjectFromCpu(&wait));
-        !done)
-      return done;
+    if (auto done = check(calls_->wait_from_cpu(commands_.progress, value)); !done) return done;
   }
   const uint64_t slot = submissions_ % kCommandSlots * kCommandSlotBytes;
   std::memcpy(commands_.bytes + slot, added_.data(), added_.size());
@@ -263,7 +240,7 @@ ClientResult<void> ClientContext::submit_command() {
     return std::unexpected(ClientError{"A submission writes more primaries than can be named."});
   submit.NumPrimaries = static_cast<UINT>(written_primaries_.size());
   std::ranges::copy(written_primaries_, submit.WrittenPrimaries);
-  if (auto done = check("D3DKMTSubmitCommand", D3DKMTSubmitCommand(&submit)); !done) return done;
+  if (auto done = check(calls_->submit_command(submit)); !done) return done;
   if (auto done = signal(commands_.progress, ++submissions_); !done) return done;
   return evict(named);
 }
@@ -288,7 +265,7 @@ ClientResult<void> ClientContext::render() {
       return done;
     }
   }
-  const NTSTATUS status = D3DKMTRender(&render);
+  const CallAnswer answer = calls_->render(render);
   // The next buffers come with every answer, failures included (THUNK-15).
   if (render.pNewCommandBuffer != nullptr) {
     buffer_ = static_cast<std::byte*>(render.pNewCommandBuffer);
@@ -297,28 +274,16 @@ ClientResult<void> ClientContext::render() {
     list_size_ = render.NewAllocationListSize;
   }
   reset();
-  if (auto done = check("D3DKMTRender", status); !done || named.empty()) return done;
+  if (auto done = check(answer); !done || named.empty()) return done;
   return evict(named);
 }
 
 ClientResult<void> ClientContext::signal(D3DKMT_HANDLE fence, uint64_t value) {
-  D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU signal{};
-  signal.hContext = handle_;
-  signal.ObjectCount = 1;
-  signal.ObjectHandleArray = &fence;
-  signal.MonitoredFenceValueArray = &value;
-  return check("D3DKMTSignalSynchronizationObjectFromGpu",
-               D3DKMTSignalSynchronizationObjectFromGpu(&signal));
+  return check(calls_->signal_from_gpu(handle_, fence, value));
 }
 
 ClientResult<void> ClientContext::wait(D3DKMT_HANDLE fence, uint64_t value) {
-  D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU wait{};
-  wait.hContext = handle_;
-  wait.ObjectCount = 1;
-  wait.ObjectHandleArray = &fence;
-  wait.MonitoredFenceValueArray = &value;
-  return check("D3DKMTWaitForSynchronizationObjectFromGpu",
-               D3DKMTWaitForSynchronizationObjectFromGpu(&wait));
+  return check(calls_->wait_from_gpu(handle_, fence, value));
 }
 
 ClientResult<void> ClientContext::flip(const ClientAllocation& primary, uint32_t interval) {
@@ -327,10 +292,10 @@ ClientResult<void> ClientContext::flip(const ClientAllocation& primary, uint32_t
   present.hSource = primary.handle;
   present.Flags.Flip = 1;
   present.FlipInterval = static_cast<D3DDDI_FLIPINTERVAL_TYPE>(interval);
-  return check("D3DKMTPresent", D3DKMTPresent(&present));
+  return check(calls_->present(present));
 }
 
-ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter) {
+ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter, ClientApi api) {
   ClientDevice device;
   D3DKMT_OPENADAPTERFROMLUID open{};
   open.AdapterLuid.LowPart = adapter.low;
@@ -339,16 +304,12 @@ ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter) {
     return std::unexpected(done.error());
   }
   device.adapter_ = open.hAdapter;
+  device.calls_ = ClientCalls::make(api, open.hAdapter);
 
   // A driver without our private language is not softgpu: report that before another call fails in
   // an odd way.
   SgpuUmdAdapterInfo info{};
-  D3DKMT_QUERYADAPTERINFO query{};
-  query.hAdapter = device.adapter_;
-  query.Type = KMTQAITYPE_UMDRIVERPRIVATE;
-  query.pPrivateDriverData = &info;
-  query.PrivateDriverDataSize = sizeof(info);
-  if (auto done = check("D3DKMTQueryAdapterInfo", D3DKMTQueryAdapterInfo(&query)); !done)
+  if (auto done = check(device.calls_->query_private(&info, sizeof(info))); !done)
     return std::unexpected(done.error());
   if (info.magic != SGPU_UMD_ADAPTER_MAGIC || info.version < SGPU_UMD_VERSION) {
     return std::unexpected(ClientError{
@@ -360,25 +321,22 @@ ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter) {
   if (auto done = check("D3DKMTCreateDevice", D3DKMTCreateDevice(&create)); !done)
     return std::unexpected(done.error());
   device.device_ = create.hDevice;
+  device.calls_->use_device(create.hDevice);
   if ((info.flags & SGPU_UMD_ADAPTER_EXPLICIT_RESIDENCY) == 0) return device;
   D3DKMT_CREATEPAGINGQUEUE queue{};
-  queue.hDevice = device.device_;
   queue.Priority = D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL;
-  if (auto done = check("D3DKMTCreatePagingQueue", D3DKMTCreatePagingQueue(&queue), device.device_);
-      !done)
+  if (auto done = check(device.calls_->create_paging_queue(queue)); !done)
     return std::unexpected(done.error());
-  device.residency_ = {
-      .device = device.device_, .queue = queue.hPagingQueue, .fence = queue.hSyncObject};
+  device.residency_ = {.queue = queue.hPagingQueue, .fence = queue.hSyncObject};
   device.has_addresses_ = (info.flags & SGPU_UMD_ADAPTER_GPU_VA) != 0;
   return device;
 }
 
 ClientResult<ClientContext> ClientDevice::create_context_virtual(uint32_t node) {
   D3DKMT_CREATECONTEXTVIRTUAL create{};
-  create.hDevice = device_;
   create.NodeOrdinal = node;
   create.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
-  if (auto done = check("D3DKMTCreateContextVirtual", D3DKMTCreateContextVirtual(&create)); !done)
+  if (auto done = check(calls_->create_context_virtual(create)); !done)
     return std::unexpected(done.error());
   contexts_.push_back(create.hContext);
 
@@ -393,29 +351,28 @@ ClientResult<ClientContext> ClientDevice::create_context_virtual(uint32_t node) 
   resident.hPagingQueue = residency_.queue;
   resident.NumAllocations = 1;
   resident.AllocationList = &memory->handle;
-  const NTSTATUS status = D3DKMTMakeResident(&resident);
-  if (auto done = check("D3DKMTMakeResident", status); !done) return std::unexpected(done.error());
-  if (from_ntstatus(status) == Status::kPending)
+  const CallAnswer answer = calls_->make_resident(resident);
+  if (auto done = check(answer); !done) return std::unexpected(done.error());
+  if (answer.kind == CallAnswer::Kind::kPending)
     memory->mapped_fence = std::max(memory->mapped_fence, resident.PagingFenceValue);
   ClientResult<std::byte*> bytes = lock(*memory);
   if (!bytes) return std::unexpected(bytes.error());
   locked_.push_back(*memory);
   ClientResult<D3DKMT_HANDLE> progress = create_fence();
   if (!progress) return std::unexpected(progress.error());
-  return ClientContext(create.hContext, residency_,
+  return ClientContext(*calls_, create.hContext, residency_,
                        {.memory = *memory, .bytes = *bytes, .progress = *progress});
 }
 
 ClientResult<ClientContext> ClientDevice::create_context(uint32_t node) {
   if (has_addresses_) return create_context_virtual(node);
   D3DKMT_CREATECONTEXT create{};
-  create.hDevice = device_;
   create.NodeOrdinal = node;
   create.ClientHint = D3DKMT_CLIENTHINT_UNKNOWN;
-  if (auto done = check("D3DKMTCreateContext", D3DKMTCreateContext(&create)); !done)
+  if (auto done = check(calls_->create_context(create)); !done)
     return std::unexpected(done.error());
   contexts_.push_back(create.hContext);
-  return ClientContext(create, residency_);
+  return ClientContext(*calls_, create, residency_);
 }
 
 ClientResult<void> ClientDevice::map(ClientAllocation& allocation, bool commands) {
@@ -425,10 +382,10 @@ ClientResult<void> ClientDevice::map(ClientAllocation& allocation, bool commands
   map.SizeInPages = align_up(allocation.size_bytes, kPageBytes) / kPageBytes;
   map.Protection.Write = commands ? 0 : 1;
   map.Protection.Execute = commands ? 1 : 0;
-  const NTSTATUS status = D3DKMTMapGpuVirtualAddress(&map);
-  if (auto done = check("D3DKMTMapGpuVirtualAddress", status, device_); !done) return done;
+  const CallAnswer answer = calls_->map(map);
+  if (auto done = check(answer); !done) return done;
   allocation.address = map.VirtualAddress;
-  if (from_ntstatus(status) == Status::kPending) allocation.mapped_fence = map.PagingFenceValue;
+  if (answer.kind == CallAnswer::Kind::kPending) allocation.mapped_fence = map.PagingFenceValue;
   mapped_.push_back(allocation);
   return {};
 }
@@ -442,11 +399,7 @@ ClientResult<ClientAllocation> ClientDevice::create(const SgpuUmdAllocation& wan
   info.pPrivateDriverData = &description;
   info.PrivateDriverDataSize = sizeof(description);
   info.Flags.Primary = primary ? 1 : 0;
-  D3DKMT_CREATEALLOCATION create{};
-  create.hDevice = device_;
-  create.NumAllocations = 1;
-  create.pAllocationInfo2 = &info;
-  if (auto done = check("D3DKMTCreateAllocation2", D3DKMTCreateAllocation2(&create)); !done)
+  if (auto done = check(calls_->create_allocation(info)); !done)
     return std::unexpected(done.error());
   allocations_.push_back(info.hAllocation);
   ClientAllocation allocation{.handle = info.hAllocation,
@@ -490,10 +443,7 @@ ClientResult<void> ClientDevice::own_screen() {
 }
 
 ClientResult<void> ClientDevice::set_display_mode(const ClientAllocation& primary) {
-  D3DKMT_SETDISPLAYMODE set{};
-  set.hDevice = device_;
-  set.hPrimaryAllocation = primary.handle;
-  return check("D3DKMTSetDisplayMode", D3DKMTSetDisplayMode(&set));
+  return check(calls_->set_display_mode(primary.handle));
 }
 
 ClientResult<ClientAllocation> ClientDevice::create_buffer(uint64_t size_bytes,
@@ -507,46 +457,30 @@ ClientResult<ClientAllocation> ClientDevice::create_buffer(uint64_t size_bytes,
 
 ClientResult<D3DKMT_HANDLE> ClientDevice::create_fence() {
   D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create{};
-  create.hDevice = device_;
   create.Info.Type = D3DDDI_MONITORED_FENCE;
-  if (auto done =
-          check("D3DKMTCreateSynchronizationObject2", D3DKMTCreateSynchronizationObject2(&create));
-      !done) {
-    return std::unexpected(done.error());
-  }
+  if (auto done = check(calls_->create_fence(create)); !done) return std::unexpected(done.error());
   fences_.push_back(create.hSyncObject);
   return create.hSyncObject;
 }
 
 ClientResult<std::byte*> ClientDevice::lock(const ClientAllocation& allocation) {
-  D3DKMT_LOCK2 lock{};
-  lock.hDevice = device_;
-  lock.hAllocation = allocation.handle;
-  if (auto done = check("D3DKMTLock2", D3DKMTLock2(&lock)); !done)
+  void* address = nullptr;
+  if (auto done = check(calls_->lock(allocation.handle, &address)); !done)
     return std::unexpected(done.error());
-  return static_cast<std::byte*>(lock.pData);
+  return static_cast<std::byte*>(address);
 }
 
 ClientResult<void> ClientDevice::unlock(const ClientAllocation& allocation) {
-  D3DKMT_UNLOCK2 unlock{};
-  unlock.hDevice = device_;
-  unlock.hAllocation = allocation.handle;
-  return check("D3DKMTUnlock2", D3DKMTUnlock2(&unlock), device_);
+  return check(calls_->unlock(allocation.handle));
 }
 
 ClientResult<void> ClientDevice::wait(D3DKMT_HANDLE fence, uint64_t value) {
-  D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
-  wait.hDevice = device_;
-  wait.ObjectCount = 1;
-  wait.ObjectHandleArray = &fence;
-  wait.FenceValueArray = &value;
-  return check("D3DKMTWaitForSynchronizationObjectFromCpu",
-               D3DKMTWaitForSynchronizationObjectFromCpu(&wait));
+  return check(calls_->wait_from_cpu(fence, value));
 }
 
 ClientResult<void> ClientDevice::wait_idle() {
   const D3DKMT_WAITFORIDLE wait{.hDevice = device_};
-  return check("D3DKMTWaitForIdle", D3DKMTWaitForIdle(&wait), device_);
+  return check("D3DKMTWaitForIdle", D3DKMTWaitForIdle(&wait));
 }
 
 std::string ClientDevice::why_lost() const {
@@ -574,9 +508,7 @@ std::string ClientDevice::why_lost() const {
 
 ClientResult<void> ClientDevice::close() {
   for (const D3DKMT_HANDLE context : contexts_) {
-    const D3DKMT_DESTROYCONTEXT destroy{.hContext = context};
-    if (auto done = check("D3DKMTDestroyContext", D3DKMTDestroyContext(&destroy)); !done)
-      return done;
+    if (auto done = check(calls_->destroy_context(context)); !done) return done;
   }
   contexts_.clear();
   for (const ClientAllocation& one : locked_) {
@@ -584,37 +516,22 @@ ClientResult<void> ClientDevice::close() {
   }
   locked_.clear();
   for (const ClientAllocation& one : mapped_) {
-    D3DKMT_FREEGPUVIRTUALADDRESS free{};
-    free.hAdapter = adapter_;
-    free.BaseAddress = one.address;
-    free.Size = align_up(one.size_bytes, kPageBytes);
-    if (auto done =
-            check("D3DKMTFreeGpuVirtualAddress", D3DKMTFreeGpuVirtualAddress(&free), device_);
-        !done)
-      return done;
+    const uint64_t bytes = align_up(one.size_bytes, kPageBytes);
+    if (auto done = check(calls_->free(one.address, bytes)); !done) return done;
   }
   mapped_.clear();
   if (!allocations_.empty()) {
-    D3DKMT_DESTROYALLOCATION2 destroy{};
-    destroy.hDevice = device_;
-    destroy.phAllocationList = allocations_.data();
-    destroy.AllocationCount = static_cast<UINT>(allocations_.size());
-    if (auto done = check("D3DKMTDestroyAllocation2", D3DKMTDestroyAllocation2(&destroy)); !done)
+    const auto count = static_cast<UINT>(allocations_.size());
+    if (auto done = check(calls_->destroy_allocations(allocations_.data(), count)); !done)
       return done;
     allocations_.clear();
   }
   for (const D3DKMT_HANDLE fence : fences_) {
-    const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{.hSyncObject = fence};
-    if (auto done = check("D3DKMTDestroySynchronizationObject",
-                          D3DKMTDestroySynchronizationObject(&destroy));
-        !done)
-      return done;
+    if (auto done = check(calls_->destroy_fence(fence)); !done) return done;
   }
   fences_.clear();
   if (residency_.queue != 0) {
-    D3DDDI_DESTROYPAGINGQUEUE destroy{.hPagingQueue = residency_.queue};
-    if (auto done = check("D3DKMTDestroyPagingQueue", D3DKMTDestroyPagingQueue(&destroy)); !done)
-      return done;
+    if (auto done = check(calls_->destroy_paging_queue(residency_.queue)); !done) return done;
   }
   const D3DKMT_DESTROYDEVICE destroy{.hDevice = device_};
   if (auto done = check("D3DKMTDestroyDevice", D3DKMTDestroyDevice(&destroy)); !done) return done;

@@ -1,5 +1,4 @@
-// The D3DKMT calls that a user-mode driver would make: how a client process uses the softgpu
-// adapter.
+// The calls that a user-mode driver makes: how a client process uses the softgpu adapter.
 #pragma once
 
 #include <d3dkmthk.h>
@@ -7,16 +6,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "devices/softgpu/reference.h"
 #include "dxgk/system.h"
 #include "miniports/softgpu/softgpu_umd.h"
+#include "tools/dxgkit/client_calls.h"
 
 namespace dxgkit::tool {
 
-/// A D3DKMT call that was refused, or an answer without sense.
+/// A call that was refused, or an answer without sense.
 struct ClientError {
   std::string text;
 };
@@ -36,7 +37,7 @@ struct ClientAllocation {
 /// How a context of a WDDM 2.0 device makes the allocations of its submissions resident. Empty
 /// below 2.0.
 struct ClientResidency {
-  D3DKMT_HANDLE device = 0, queue = 0, fence = 0;
+  D3DKMT_HANDLE queue = 0, fence = 0;
 };
 
 /// Where a context with GPU virtual addresses keeps its commands. Slots are used one after the
@@ -61,11 +62,11 @@ class ClientContext {
  public:
   enum class Access { kRead, kWrite };
 
-  /// Takes over the answer of D3DKMTCreateContext.
-  explicit ClientContext(const D3DKMT_CREATECONTEXT& created,
-                         const ClientResidency& residency = {});
+  /// Takes over the answer of D3DKMTCreateContext. `calls` are the device's, which outlives it.
+  ClientContext(ClientCalls& calls, const D3DKMT_CREATECONTEXT& created,
+                const ClientResidency& residency);
   /// A context with GPU virtual addresses.
-  ClientContext(D3DKMT_HANDLE context, const ClientResidency& residency,
+  ClientContext(ClientCalls& calls, D3DKMT_HANDLE context, const ClientResidency& residency,
                 const ClientCommands& commands);
 
   D3DKMT_HANDLE handle() const { return handle_; }
@@ -86,13 +87,13 @@ class ClientContext {
   void checksum(SgpuUmdReference source, uint32_t pitch, uint32_t width_bytes, uint32_t height,
                 SgpuUmdReference result);
 
-  /// Submits the added commands with D3DKMTRender or D3DKMTSubmitCommand. The context is empty
+  /// Submits the added commands with Render or SubmitCommand. The context is empty
   /// again afterwards, also after an error. Blocks while all slots for commands are in use.
   ClientResult<void> submit();
   /// The context signals or waits after all earlier submissions.
   ClientResult<void> signal(D3DKMT_HANDLE fence, uint64_t value);
   ClientResult<void> wait(D3DKMT_HANDLE fence, uint64_t value);
-  /// D3DKMTPresent of a primary of source 0, behind all earlier submissions. Later submissions wait
+  /// Presents a primary of source 0, behind all earlier submissions. Later submissions wait
   /// for the vertical sync that shows it.
   ClientResult<void> flip(const ClientAllocation& primary, uint32_t interval);
 
@@ -112,6 +113,7 @@ class ClientContext {
   /// room.
   ClientResult<void> evict(const std::vector<D3DKMT_HANDLE>& list);
 
+  ClientCalls* calls_;
   D3DKMT_HANDLE handle_;
   ClientResidency residency_;
   ClientCommands commands_;
@@ -134,7 +136,7 @@ class ClientContext {
 /// client.
 class ClientDevice {
  public:
-  static ClientResult<ClientDevice> open(dxgk::Luid adapter);
+  static ClientResult<ClientDevice> open(dxgk::Luid adapter, ClientApi api = ClientApi::kD3dkmt);
 
   ClientResult<ClientContext> create_context(uint32_t node);
   /// @param placement  SGPU_UMD_PLACE_*
@@ -163,6 +165,7 @@ class ClientDevice {
   /// Sets `address` and `mapped_fence`.
   ClientResult<void> map(ClientAllocation& allocation, bool commands);
 
+  std::unique_ptr<ClientCalls> calls_;
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;
   ClientResidency residency_;
   bool has_addresses_ = false;

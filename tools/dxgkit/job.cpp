@@ -40,11 +40,12 @@ struct StageEnds {
 /// Runs in one client process, on its thread.
 class ProcessJob {
  public:
-  ProcessJob(runtime::Runtime& runtime, dxgk::Luid adapter, const Plan& plan, const Picture& source,
-             uint32_t process, bool whole, JobResult& result, StageEnds& ends,
-             std::function<void()> step_done)
+  ProcessJob(runtime::Runtime& runtime, dxgk::Luid adapter, ClientApi api, const Plan& plan,
+             const Picture& source, uint32_t process, bool whole, JobResult& result,
+             StageEnds& ends, std::function<void()> step_done)
       : runtime_(runtime),
         adapter_(adapter),
+        api_(api),
         plan_(plan),
         source_(source),
         process_(process),
@@ -81,6 +82,7 @@ class ProcessJob {
 
   runtime::Runtime& runtime_;
   dxgk::Luid adapter_;
+  ClientApi api_;
   const Plan& plan_;
   const Picture& source_;
   uint32_t process_;
@@ -309,7 +311,7 @@ ClientResult<void> ProcessJob::run_all() {
     work.number = i;
     work_.push_back(work);
   }
-  ClientResult<ClientDevice> device = ClientDevice::open(adapter_);
+  ClientResult<ClientDevice> device = ClientDevice::open(adapter_, api_);
   if (!device) return std::unexpected(device.error());
   device_ = std::move(*device);
   ClientResult<Objects> objects = create_objects();
@@ -340,7 +342,7 @@ JobResult blank_result(const Plan& plan) {
 
 /// One process per element of `results`, which may name one result several times.
 void run_processes(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter,
-                   const Plan& plan, const Picture& source, bool whole,
+                   ClientApi api, const Plan& plan, const Picture& source, bool whole,
                    const std::array<JobResult*, kProcesses>& results, const Progress& progress,
                    const std::string& who = "client") {
   // Three steps per tile: blurred is queued, edges are there, it is read back.
@@ -363,7 +365,7 @@ void run_processes(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid a
       dxgk::Process& process = system.create_process(fmt::format("{} {}", who, i + 1));
       {
         const thunks::ClientScope scope(system, process);
-        ProcessJob job(runtime, adapter, plan, source, i, whole, *results[i], ends, step_done);
+        ProcessJob job(runtime, adapter, api, plan, source, i, whole, *results[i], ends, step_done);
         if (const ClientResult<void> outcome = job.run(); !outcome) {
           errors[i] = fmt::format("{} {}: {}", who, i + 1, outcome.error().text);
         }
@@ -392,23 +394,28 @@ void run_processes(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid a
 
 JobResult run_job(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter,
                   const Plan& plan, const Picture& source, const Progress& progress,
-                  const std::string& who) {
+                  const std::string& who, ClientApi api) {
   JobResult result = blank_result(plan);
   std::array<JobResult*, kProcesses> results;
   results.fill(&result);
-  run_processes(runtime, system, adapter, plan, source, /*whole=*/false, results, progress, who);
+  run_processes(runtime, system, adapter, api, plan, source, /*whole=*/false, results, progress,
+                who);
   return result;
 }
 
 std::vector<JobResult> run_whole_jobs(runtime::Runtime& runtime, dxgk::System& system,
                                       dxgk::Luid adapter, const Plan& plan, const Picture& source,
-                                      const Progress& progress) {
+                                      const Progress& progress, ClientApi api) {
   std::vector<JobResult> all;
   for (uint32_t i = 0; i < kProcesses; ++i) all.push_back(blank_result(plan));
   std::array<JobResult*, kProcesses> results{};
   for (uint32_t i = 0; i < kProcesses; ++i) results[i] = &all[i];
-  run_processes(runtime, system, adapter, plan, source, /*whole=*/true, results, progress);
+  run_processes(runtime, system, adapter, api, plan, source, /*whole=*/true, results, progress);
   return all;
+}
+
+bool says_removed(const std::string& error) {
+  return error.contains("STATUS_DEVICE_REMOVED") || error.contains("D3DDDIERR_DEVICEREMOVED");
 }
 
 uint64_t job_system_bytes(const Plan& plan) {

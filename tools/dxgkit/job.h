@@ -42,13 +42,16 @@ using Progress = std::function<void(uint64_t done, uint64_t of)>;
 /// @param who  name of processes and threads; a number is added
 JobResult run_job(runtime::Runtime& runtime, dxgk::System& system, dxgk::Luid adapter,
                   const Plan& plan, const Picture& source, const Progress& progress,
-                  const std::string& who = "client");
+                  const std::string& who = "client", ClientApi api = ClientApi::kD3dkmt);
 
 /// The same, but every process draws the whole picture. A result per process, each with its own
 /// error.
 std::vector<JobResult> run_whole_jobs(runtime::Runtime& runtime, dxgk::System& system,
                                       dxgk::Luid adapter, const Plan& plan, const Picture& source,
-                                      const Progress& progress);
+                                      const Progress& progress, ClientApi api = ClientApi::kD3dkmt);
+
+/// True for the error of a client whose adapter is gone.
+bool says_removed(const std::string& error);
 
 /// The host memory that the job's allocations need, for sizing the machine: backing store of every
 /// surface and of the staging buffers.

@@ -53,6 +53,13 @@ void add_run(CLI::App& app, RunOptions& options) {
                   "with page tables of two levels (:1), four (:2, default), or 64 KiB pages (:3)")
       ->expected(1)
       ->type_name("patch|gpuva[:N]");
+  run->add_option("--client-api",
+                  reader(dxgkit::tool::parse_client_api,
+                         [&options](dxgkit::tool::ClientApi api) { options.client_api = api; }),
+                  "how the job's clients reach the kernel: d3dkmt: D3DKMT functions; umd: the "
+                  "callbacks that a user-mode driver gets from the Direct3D runtime (d3dkmt)")
+      ->expected(1)
+      ->type_name("d3dkmt|umd");
   CLI::Option* input =
       run->add_option("--input", options.input, "PNG to work on; without it the tool draws one");
   run->add_option("--size",

@@ -131,6 +131,14 @@ std::expected<MemoryModel, std::string> parse_model(std::string_view text) {
       text, did_you_mean(text, kModels)));
 }
 
+std::expected<ClientApi, std::string> parse_client_api(std::string_view text) {
+  if (text == "d3dkmt") return ClientApi::kD3dkmt;
+  if (text == "umd") return ClientApi::kUmd;
+  constexpr std::array<std::string_view, 2> kApis = {"d3dkmt", "umd"};
+  return std::unexpected(fmt::format("'{}' is not an interface of clients: d3dkmt or umd{}", text,
+                                     did_you_mean(text, kApis)));
+}
+
 std::expected<HangChoice, std::string> parse_hang(std::string_view text) {
   constexpr std::array<std::string_view, 2> kEngines = {"3d", "copy"};  // by node
   const size_t colon = std::min(text.find(':'), text.size());

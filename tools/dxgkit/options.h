@@ -70,6 +70,12 @@ enum class MemoryModel : uint32_t {
   kLargePages = 3,  // GPU virtual addresses, 64 KiB pages in video memory
 };
 
+/// How the picture job's clients reach the kernel.
+enum class ClientApi {
+  kD3dkmt,  // D3DKMT functions
+  kUmd,     // the callbacks that a user-mode driver gets
+};
+
 /// "3d:40": the engine of softgpu that stops dead, and the packet of clients' work at which it
 /// does, from 1.
 struct HangChoice {
@@ -172,6 +178,7 @@ struct RunOptions {
   // PNG of the picture on the screen; or a folder, for all pictures.
   std::optional<std::string> scanout;
   bool special_pool = false, trace_imports = false, in_process = false;
+  ClientApi client_api = ClientApi::kD3dkmt;
   MachineOptions machine = {};
   Reports reports;
   WaiverChoice waivers;
@@ -183,6 +190,8 @@ std::expected<uint64_t, std::string> parse_bytes(std::string_view text);
 std::expected<Mode, std::string> parse_mode(std::string_view text);
 /// "patch", "gpuva" (four levels), "gpuva:1" to "gpuva:3".
 std::expected<MemoryModel, std::string> parse_model(std::string_view text);
+/// "d3dkmt" or "umd".
+std::expected<ClientApi, std::string> parse_client_api(std::string_view text);
 /// "3d:N" or "copy:N", N from 1.
 std::expected<HangChoice, std::string> parse_hang(std::string_view text);
 /// Names of switches with commas between them, "all", or the value of

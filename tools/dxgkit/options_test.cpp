@@ -48,6 +48,13 @@ TEST(Options, ModesAndSeeds) {
     EXPECT_FALSE(parse_seed(text).has_value()) << text;
 }
 
+TEST(Options, ClientApis) {
+  EXPECT_EQ(parse_client_api("d3dkmt"), ClientApi::kD3dkmt);
+  EXPECT_EQ(parse_client_api("umd"), ClientApi::kUmd);
+  for (const char* text : {"", "UMD", "d3d"})
+    EXPECT_FALSE(parse_client_api(text).has_value()) << text;
+}
+
 TEST(Options, Models) {
   EXPECT_EQ(parse_model("patch"), MemoryModel::kPatch);
   EXPECT_EQ(parse_model("gpuva"), MemoryModel::kFourLevels);

@@ -137,7 +137,7 @@ bool power_went_well(const SessionOutcome& outcome) {
 /// Clients of an adapter that the plan removed got an error; their last call says so.
 bool ended_by_removal(const SessionOutcome& outcome) {
   return outcome.removed && outcome.kind == SessionOutcome::Kind::kJobFailed &&
-         outcome.message.contains("STATUS_DEVICE_REMOVED");
+         says_removed(outcome.message);
 }
 
 /// 0, or the exit code if an output cannot be written.
@@ -379,6 +379,7 @@ int run_command(const RunOptions& given) {
       is_built_in(driver) ? driver : std::filesystem::path(driver).filename().string();
   config.vram_bytes = default_vram_bytes(plan, model);
   config.model = options.model;
+  config.client_api = options.client_api;
   config.mode = options.seeds.has_value() ? Mode::kSim : options.mode;
   config.seed = options.seed;
   config.devices = devices_of(options);

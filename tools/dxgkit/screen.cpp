@@ -40,9 +40,9 @@ void write_rows(const Picture& picture, uint32_t first, uint32_t end, std::byte*
   auto& name = *name##_or
 
 /// `shown` is called with the whole picture on the screen.
-ClientResult<void> present(dxgk::Luid adapter, const Picture& picture,
+ClientResult<void> present(dxgk::Luid adapter, ClientApi api, const Picture& picture,
                            const std::function<void()>& shown) {
-  DXGKIT_CLIENT_GET(device, ClientDevice::open(adapter));
+  DXGKIT_CLIENT_GET(device, ClientDevice::open(adapter, api));
   DXGKIT_CLIENT_GET(context, device.create_context(SGPU_UMD_NODE_COPY));
   DXGKIT_CLIENT_GET(fence, device.create_fence());
   DXGKIT_CLIENT_GET(staging,
@@ -86,7 +86,7 @@ ClientResult<void> present(dxgk::Luid adapter, const Picture& picture,
 }  // namespace
 
 ScreenShow show_on_screen(dxgk::System& system, dxgk::Luid adapter, bus::DeviceScreen& screen,
-                          const Picture& picture) {
+                          const Picture& picture, ClientApi api) {
   ScreenShow show;
   runtime::Mutex mutex;  // flips come from the screen's clock
   bool over = false;
@@ -97,7 +97,7 @@ ScreenShow show_on_screen(dxgk::System& system, dxgk::Luid adapter, bus::DeviceS
   dxgk::Process& process = system.create_process("screen");
   {
     const thunks::ClientScope scope(system, process);
-    const ClientResult<void> outcome = present(adapter, picture, [&] {
+    const ClientResult<void> outcome = present(adapter, api, picture, [&] {
       const bus::ScreenImage image = screen.image();
       if (image.width != 0) show.last = to_picture(image);
       const runtime::MutexLock lock(mutex);

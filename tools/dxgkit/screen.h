@@ -9,6 +9,7 @@
 #include "bus/device.h"
 #include "dxgk/system.h"
 #include "runtime/runtime.h"
+#include "tools/dxgkit/options.h"
 #include "tools/dxgkit/picture.h"
 
 namespace dxgkit::tool {
@@ -32,7 +33,7 @@ struct ScreenShow {
 /// between them with FlipInterval 1. Each flip shows more of the picture. Returns when the whole
 /// picture is on the screen and the process has ended. Blocks; inside the runtime of `system`.
 ScreenShow show_on_screen(dxgk::System& system, dxgk::Luid adapter, bus::DeviceScreen& screen,
-                          const Picture& picture);
+                          const Picture& picture, ClientApi api = ClientApi::kD3dkmt);
 
 /// Compares colours, and ignores what a screen does not show.
 bool same_colours(const Picture& a, const Picture& b);

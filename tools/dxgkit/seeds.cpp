@@ -23,6 +23,7 @@ std::string replay_command(const RunOptions& options, const Plan& plan, uint64_t
   std::string command = fmt::format("dxgkit run --mode sim --seed {}", seed);
   if (options.driver != "softgpu") command += " --driver " + shell_quoted(options.driver);
   if (options.model.has_value()) command += " --model " + model_name(*options.model);
+  if (options.client_api == ClientApi::kUmd) command += " --client-api umd";
   for (const DeviceChoice& device : options.devices) command += " --device " + device.text;
   command += options.machine.as_options();
   if (options.registry.has_value()) command += " --registry " + shell_quoted(*options.registry);
@@ -64,7 +65,7 @@ std::string run_seed(SessionConfig config, uint64_t seed, const Plan& plan, cons
                          status_name(done.status));
   }
   const bool showed = outcome.kind == SessionOutcome::Kind::kNoClient && outcome.message.empty();
-  const bool removed = outcome.removed && outcome.message.contains("STATUS_DEVICE_REMOVED");
+  const bool removed = outcome.removed && says_removed(outcome.message);
   if (outcome.kind != SessionOutcome::Kind::kRan && !removed && !showed) {
     // A finding of the start has the rest.
     std::string why = outcome.message + mistakes(outcome.findings);

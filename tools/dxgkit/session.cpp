@@ -50,7 +50,7 @@ void run_side_by_side(runtime::Runtime& runtime, const SessionConfig& config, co
           if (progress) progress(all, of * luids.size());
         };
         own.job = run_job(runtime, system, luids[i], plan, source, step,
-                          fmt::format("adapter {} client", i + 1));
+                          fmt::format("adapter {} client", i + 1), config.client_api);
       } else {
         own.no_client = run_without_client(runtime, system, luids[i]);
       }
@@ -154,14 +154,16 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
     std::vector<bus::EngineFaults> faults(config.hang->node + 1);
     faults.back() = {.hang_at_entry = config.hang->packet, .hangs_max = 1};
     (*world)->device().faults()->set_faults(faults);
-    outcome.whole_jobs = run_whole_jobs(runtime, system, *adapter, plan, source, progress);
+    outcome.whole_jobs =
+        run_whole_jobs(runtime, system, *adapter, plan, source, progress, config.client_api);
     outcome.job = outcome.whole_jobs.front();
     for (const JobResult& job : outcome.whole_jobs) {
       if (job.error.empty()) outcome.job = job;
     }
   } else if (traits.speaks) {
     PowerRunner power(runtime, system, *adapter, config.power, [&] { (*world)->pull_out(); });
-    outcome.job = run_job(runtime, system, *adapter, plan, source, progress);
+    outcome.job =
+        run_job(runtime, system, *adapter, plan, source, progress, "client", config.client_api);
     outcome.power = power.finish();
     outcome.removed =
         !outcome.power.empty() && outcome.power.back().planned.step == PowerStep::kRemove;
@@ -174,7 +176,8 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   }
   bus::DeviceScreen* const screen = (*world)->device().screen();
   if (config.show && traits.speaks && outcome.job.error.empty() && screen != nullptr) {
-    ScreenShow show = show_on_screen(system, *adapter, *screen, outcome.job.picture);
+    ScreenShow show =
+        show_on_screen(system, *adapter, *screen, outcome.job.picture, config.client_api);
     outcome.screen = std::move(show.last);
     outcome.frames = std::move(show.frames);
     outcome.show_error = std::move(show.error);

@@ -34,6 +34,7 @@ struct SessionConfig {
   std::optional<SwitchChoice> verifier = {};
   std::optional<HangChoice> hang = {};  // each client then draws the whole picture
   verifier::Waivers waivers = {};
+  ClientApi client_api = ClientApi::kD3dkmt;
   bool show = false;  // a client shows the result on the device's screen
   /// Called with each finding when it is reported. Any thread. May be empty.
   std::function<void(const verifier::Finding&)> on_finding = {};

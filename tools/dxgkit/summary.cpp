@@ -60,6 +60,8 @@ std::vector<Section> sections(const Summary& summary) {
        {"video memory", video_memory_text(summary)}}};
   if (summary.config.model.has_value())
     job.rows.insert(job.rows.begin() + 1, {"model", model_name(*summary.config.model)});
+  if (summary.config.client_api == ClientApi::kUmd)
+    job.rows.insert(job.rows.begin() + 1, {"clients", "callbacks of a user-mode driver"});
   Section gpu{"GPU work",
               {{"packets", fmt::format("{}", s.packets_submitted - s.packets_resubmitted)},
                {"submitted again", fmt::format("{}", s.packets_resubmitted)},
@@ -214,6 +216,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
   json["driver"] = summary.config.driver_name;
   json["interface_version"] = summary.outcome.interface_version;
   if (summary.config.model.has_value()) json["model"] = model_name(*summary.config.model);
+  json["client_api"] = summary.config.client_api == ClientApi::kUmd ? "umd" : "d3dkmt";
   json["mode"] = summary.config.mode == Mode::kSim ? "sim" : "os";
   json["seed"] = summary.config.seed;
   json["width"] = summary.plan.width;

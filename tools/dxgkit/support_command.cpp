@@ -12,6 +12,7 @@
 #include "thunks/support.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/files.h"
+#include "umd/callbacks.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -55,7 +56,9 @@ int support_command(const SupportOptions& options) {
       table("Driver entries (DxgkDdi*) the kernel calls", "ddis", port::ddi_support()),
       table("Callbacks (DxgkCb*) a driver may call", "callbacks", port::callback_support()),
       table("NT exports a driver may link", "nt_exports", nt::exports()),
-      table("D3DKMT functions a client may call", "d3dkmt", thunks::support())};
+      table("D3DKMT functions a client may call", "d3dkmt", thunks::support()),
+      table("Callbacks (pfn*Cb) a user-mode driver gets", "umd_callbacks", umd::support()),
+      table("Questions of D3DKMTQueryAdapterInfo", "adapter_info", thunks::adapter_info_support())};
   std::vector<std::string> names;
   size_t shown = 0;
   for (Table& t : tables) {

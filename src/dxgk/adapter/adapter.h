@@ -93,6 +93,7 @@ class Adapter : public Object,
   Status describe_display(std::vector<port::ChildInfo> children);
   /// No part finds the display any more while it ends.
   void end_display();
+  Status make_system_objects(const char** step);
   Status query_nodes(std::vector<port::NodeMetadata>* metadata,
                      std::vector<vidsch::NodeDesc>* nodes);
   /// All parts of an adapter with memory.

@@ -175,6 +175,15 @@ Status Adapter::start_full(const char** step) {
   *step = "DxgkDdiQueryAdapterInfo(PHYSICALADAPTERCAPS)";
   DXGKIT_RETURN_IF_FAILED(core_.port().caps().query_extensions(
       {.display = core_.facts().start.video_present_sources != 0, .render = true}));
+  // Both exist in the field: a new interface with an old model, which keeps its allocation lists.
+  core_.learn().explicit_residency =
+      core_.interface_version() >= kInterfaceWddm20 && core_.caps().wddm_version >= kModelWddm20;
+  system_objects_ = std::make_unique<SystemObjects>(core_);
+  floor_.system_objects = system_objects_.get();
+  // Windows was seen to make the system context of a driver of WDDM 1.x before it asks for
+  // segments. Later models have questions and host apertures between the two.
+  const bool context_first = !core_.facts().explicit_residency && !core_.caps().gpu_mmu_supported;
+  if (context_first) DXGKIT_RETURN_IF_FAILED(make_system_objects(step));
   *step = "DxgkDdiQueryAdapterInfo(QUERYSEGMENT)";
   DXGKIT_ASSIGN_OR_RETURN_STATUS(core_.learn().segments, core_.port().caps().query_segments());
   std::vector<vidmm::SegmentDesc> segments;
@@ -186,13 +195,11 @@ Status Adapter::start_full(const char** step) {
   native_fences_ = NativeFences::make(core_, upward_, &native);
   floor_.native_fences = native_fences_.get();
   DXGKIT_RETURN_IF_FAILED(native);
-  // Both exist in the field: a new interface with an old model, which keeps its allocation lists.
-  core_.learn().explicit_residency =
-      core_.interface_version() >= kInterfaceWddm20 && core_.caps().wddm_version >= kModelWddm20;
   std::vector<vidsch::NodeDesc> nodes;
   std::vector<port::NodeMetadata> metadata;
   *step = "DxgkDdiGetNodeMetadata";
   DXGKIT_RETURN_IF_FAILED(query_nodes(&metadata, &nodes));
+  core_.learn().nodes = metadata;
   hw_queues_ = HwQueues::make(floor_, metadata, &nodes);
   floor_.hw_queues = hw_queues_.get();
   DXGKIT_RETURN_IF_FAILED(describe_display(std::move(children)));
@@ -207,10 +214,19 @@ Status Adapter::start_full(const char** step) {
     *step = "DxgkDdiSetupPriorityBands";
     DXGKIT_RETURN_IF_FAILED(hw_queues_->start());
   }
-  *step = "DxgkDdiCreateDevice, DxgkDdiCreateContext (system)";
-  DXGKIT_RETURN_IF_FAILED(system_objects_->make());
+  if (!context_first) DXGKIT_RETURN_IF_FAILED(make_system_objects(step));
+  *step = StartRules::kStartOfPaging;
+  DXGKIT_RETURN_IF_FAILED(system_objects_->start_paging({.paging = *paging_,
+                                                         .paging_buffers = *paging_buffers_,
+                                                         .submission = *submission_,
+                                                         .gpu_va = gpu_va_.get()}));
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { component_power_.look(); });
   return display_ ? display_->start(step) : Status::kSuccess;
+}
+
+Status Adapter::make_system_objects(const char** step) {
+  *step = "DxgkDdiCreateDevice, DxgkDdiCreateContext (system)";
+  return system_objects_->make(floor_.spaces);
 }
 
 Status Adapter::query_nodes(std::vector<port::NodeMetadata>* metadata,
@@ -284,13 +300,6 @@ void Adapter::make_parts(const std::vector<vidmm::SegmentDesc>& segments,
   core_.scheduler().set_clock([this] { return core_.runtime().now(); });
   processes_ = std::make_unique<DriverProcesses>(core_, *timeout_, floor_.spaces);
   floor_.processes = processes_.get();
-  system_objects_ = std::make_unique<SystemObjects>(
-      core_, SystemObjects::Parts{.paging = *paging_,
-                                  .paging_buffers = *paging_buffers_,
-                                  .submission = *submission_,
-                                  .gpu_va = gpu_va_.get(),
-                                  .spaces = floor_.spaces});
-  floor_.system_objects = system_objects_.get();
   reports_.connect(*faults_, hw_queues_.get(), native_fences_.get());
   context_allocation_calls_.connect(*context_allocations_, gpu_va_.get());
   for (const vidmm::SegmentDesc& segment : segments) {

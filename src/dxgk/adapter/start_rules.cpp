@@ -51,13 +51,22 @@ void StartRules::explain_failure(const char* ddi, Status status) {
     if (stops) return;  // the reason is told already
   }
   const std::string_view name = status_name(status);
+  const std::string answer =
+      name.empty() ? fmt::format("0x{:08X}", static_cast<uint32_t>(status)) : std::string(name);
+  if (std::string_view(ddi) == kStartOfPaging) {
+    static_cast<void>(refuse(
+        "LIFE-12", "DxgkDdiQueryAdapterInfo", fmt::format("Paging could not start: {}.", answer),
+        "The segments and the address space have room for the kernel's paging buffers, and for its "
+        "page tables and windows if the driver has page tables.",
+        "Look at the answers to QUERYSEGMENT and GPUMMUCAPS: the segments of paging buffers and "
+        "page tables, their sizes, and VirtualAddressBitCount."));
+    return;
+  }
   const char* rule = "LIFE-12";
   if (std::string_view(ddi) == "DxgkDdiAddDevice") rule = "LIFE-07";
   if (std::string_view(ddi) == "DxgkDdiStartDevice") rule = "LIFE-11";
   static_cast<void>(refuse(
-      rule, ddi,
-      name.empty() ? fmt::format("It answered 0x{:08X}.", static_cast<uint32_t>(status))
-                   : fmt::format("It answered {}.", name),
+      rule, ddi, fmt::format("It answered {}.", answer),
       "Success: an adapter whose driver fails a step of its start is stopped and removed.",
       "Find out why the driver refused this step; its own failure paths end with this status."));
 }

@@ -19,8 +19,11 @@ class StartRules {
  public:
   explicit StartRules(AdapterCore& core) : core_(core) {}
 
-  /// A driver that fails a step of the start: a finding with the DDI and its status, unless one has
-  /// said why already.
+  /// The step of a start that is no call of the driver: its segments hold what paging needs.
+  static constexpr const char* kStartOfPaging = "paging";
+
+  /// A start that fails in a step: a finding with the DDI of the step, or kStartOfPaging, and its
+  /// status, unless one has said why already.
   void explain_failure(const char* ddi, Status status);
   Status refuse(const char* rule, const char* ddi, std::string actual, std::string expected,
                 std::string fix);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "base/ids.h"
 #include "dxgk/core/adapter_environment.h"
@@ -27,6 +28,7 @@ struct AdapterFacts {
   port::DriverCaps caps;
   port::SegmentsInfo segments;
   port::StartInfo start;
+  std::vector<port::NodeMetadata> nodes;  // by ordinal; empty elements below WDDM 1.3
   /// WDDM 2.0 on: devices say what is resident (MakeResident, Evict). Below, each packet's
   /// allocation list does (RES-24).
   bool explicit_residency = false;

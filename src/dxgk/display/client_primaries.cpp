@@ -59,6 +59,12 @@ Status ClientPrimaries::set_owners(Device& device, std::span<const uint32_t> sou
   return status;
 }
 
+void ClientPrimaries::release_process(const Process& process) {
+  std::vector<Ref<Device>> owners;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { owners = owners_.owners_of(process); });
+  for (const Ref<Device>& device : owners) static_cast<void>(set_owners(*device, {}, {}));
+}
+
 Status ClientPrimaries::set_display_mode(Device& device, const Ref<OpenedAllocation>& primary) {
   worker_.wait_for_reset();
   const DisplayLock lock(display_);

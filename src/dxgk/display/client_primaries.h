@@ -41,6 +41,8 @@ class ClientPrimaries {
   /// owns (DISP-18).
   Status set_owners(Device& device, std::span<const uint32_t> sources,
                     std::span<const SourceOwnership> types);
+  /// D3DKMTReleaseProcessVidPnSourceOwners: all devices of the process give up their sources.
+  void release_process(const Process& process);
   /// D3DKMTSetDisplayMode: sets the mode of the primary, and shows the primary.
   /// kGraphicsNotExclusiveModeOwner: the device does not own the source (DISP-19). Else as
   /// Displays::set_mode.

@@ -177,6 +177,41 @@ bool Display::is_exclusive(uint32_t source) {
   return exclusive;
 }
 
+std::vector<std::pair<uint32_t, SourceOwnership>> Display::owned_by(const Process& process) {
+  std::vector<std::pair<uint32_t, SourceOwnership>> owned;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (owners_ != nullptr) owned = owners_->of_process(process);
+  });
+  return owned;
+}
+
+void Display::poll_children(const Poll& poll) {
+  using Awareness = port::ChildInfo::Awareness;
+  const DisplayLock lock(display_);
+  if (display_.stopped() || !core_.running()) return;
+  bool changed = false;
+  for (const port::ChildInfo& child : monitors_.children()) {
+    if (child.awareness != Awareness::kPolled &&
+        !(poll.interruptible && child.awareness == Awareness::kInterruptible))
+      continue;
+    const Result<bool> connected =
+        core_.port().children().query_child_status(child.uid, poll.non_destructive_only);
+    if (connected.has_value() && monitors_.change(child.uid, *connected)) changed = true;
+  }
+  const char* step = "";
+  if (changed && !poll.keep_modes && display_.power() == port::PowerState::kD0)
+    static_cast<void>(modes_.follow_monitors(&step));
+}
+
+Status Display::invalidate_active() {
+  worker_.wait_for_reset();
+  const DisplayLock lock(display_);
+  if (display_.stopped() || !core_.running() || display_.power() != port::PowerState::kD0)
+    return Status::kDeviceRemoved;
+  const char* step = "";
+  return modes_.follow_monitors(&step);
+}
+
 Status Display::wait_for_vblank(uint32_t source) {
   if (flips_ == nullptr) return Status::kNotSupported;
   bool shown = false;

@@ -89,6 +89,20 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   Result<Handle> shared_primary(uint32_t source);
   /// A device owns the source exclusively.
   bool is_exclusive(uint32_t source);
+  /// The sources that the process owns, by id; none of a display-only driver.
+  std::vector<std::pair<uint32_t, SourceOwnership>> owned_by(const Process& process);
+  /// Which outputs D3DKMTPollDisplayChildren asks for.
+  struct Poll {
+    bool interruptible = false;         // also outputs that report by themselves
+    bool non_destructive_only = false;  // the driver disturbs no screen
+    bool keep_modes = false;            // monitors that came or went change no mode
+  };
+  /// Asks the driver for the status of its outputs, and acts on monitors that came or went.
+  void poll_children(const Poll& poll);
+  /// D3DKMTInvalidateActiveVidPn: commits a VidPN for the monitors that are connected, with the
+  /// modes that clients asked for. kDeviceRemoved: stopped, asleep, or failed. Else the driver's
+  /// failure; the screens show what they showed before.
+  Status invalidate_active();
   /// Blocks until the next vertical sync of the source.
   Status wait_for_vblank(uint32_t source);
   Status scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line);

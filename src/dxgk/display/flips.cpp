@@ -77,9 +77,10 @@ struct Flips::Source : vidsch::FlipPort {
   std::vector<uint32_t> targets;  // the first leads
   bool shown = false;
   uint64_t vsyncs = 0;
-  uint32_t waiters = 0;     // for the vertical sync that comes next
-  uint32_t idle_syncs = 0;  // whole periods without activity, the latest (DISP-12)
-  bool active = false;      // something was to do in the period that is running
+  uint64_t frames = 0, cancelled = 0;  // flips that were shown, and those that were not
+  uint32_t waiters = 0;                // for the vertical sync that comes next
+  uint32_t idle_syncs = 0;             // whole periods without activity, the latest (DISP-12)
+  bool active = false;                 // something was to do in the period that is running
   bool clients_mode = false;
   uint64_t mode = 1;  // counts what was shown otherwise than by flips
 };
@@ -351,6 +352,7 @@ void Flips::finish_done(Source& source) {
     --over.surface->uses;
     if (over.leaves) --over.leaves->uses;
     const bool shown = source.queue.shown() == over.address;
+    ++(shown && !dropped_ ? source.frames : source.cancelled);
     if (shown && !dropped_) {
       Ref<OpenedAllocation> before = std::move(source.screen);
       const bool pinned = std::exchange(source.screen_pinned, true);
@@ -467,6 +469,14 @@ void Flips::on_vsync(const port::InterruptReport& report) {
 uint64_t Flips::vsyncs(uint32_t source) const {
   const Source* found = find(source);
   return found == nullptr ? 0 : found->vsyncs;
+}
+
+Flips::Counts Flips::counts(uint32_t source) const {
+  const Source* found = find(source);
+  if (found == nullptr) return {};
+  return {.frames = found->frames,
+          .cancelled = found->cancelled,
+          .queued = static_cast<uint32_t>(found->records.size())};
 }
 
 bool Flips::vsync_needed() const {

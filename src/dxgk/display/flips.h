@@ -85,6 +85,12 @@ class Flips : public ScreenFlips, private VsyncControl::Owner {
   // --- vertical sync
   void on_vsync(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   uint64_t vsyncs(uint32_t source) const DXGKIT_REQUIRES(on_lane);
+  /// Flips of a source so far, and those that are not over. Zeros: no such source.
+  struct Counts {
+    uint64_t frames = 0, cancelled = 0;  // shown; another came before, or the mode changed
+    uint32_t queued = 0;
+  };
+  Counts counts(uint32_t source) const DXGKIT_REQUIRES(on_lane);
   /// Somebody waits for the next vertical sync of `source`: reports are wanted until it comes.
   /// Returns vsyncs(source).
   uint64_t add_waiter(uint32_t source) DXGKIT_REQUIRES(on_lane);

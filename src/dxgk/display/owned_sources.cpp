@@ -1,6 +1,9 @@
 #include "dxgk/display/owned_sources.h"
 
+#include <algorithm>
 #include <cstddef>
+
+#include "dxgk/work/device.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -56,6 +59,26 @@ std::vector<uint32_t> OwnedSources::release(Device& device) {
 }
 
 void OwnedSources::release_all() { sources_.assign(sources_.size(), Source{}); }
+
+std::vector<std::pair<uint32_t, SourceOwnership>> OwnedSources::of_process(
+    const Process& process) const {
+  std::vector<std::pair<uint32_t, SourceOwnership>> owned;
+  for (uint32_t id = 0; id < sources_.size(); ++id) {
+    if (sources_[id].owner != nullptr && &sources_[id].owner->process() == &process)
+      owned.emplace_back(id, sources_[id].ownership);
+  }
+  return owned;
+}
+
+std::vector<Ref<Device>> OwnedSources::owners_of(const Process& process) const {
+  std::vector<Ref<Device>> owners;
+  for (const Source& source : sources_) {
+    if (source.owner == nullptr || &source.owner->process() != &process) continue;
+    if (std::ranges::find(owners, source.owner, &Ref<Device>::get) == owners.end())
+      owners.emplace_back(source.owner);
+  }
+  return owners;
+}
 
 bool OwnedSources::owns(const Device& device, uint32_t source) const {
   return source < sources_.size() && sources_[source].owner == &device &&

@@ -3,14 +3,17 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "dxgk/core/object.h"
 #include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
 
 class Device;
+class Process;
 
 /// D3DKMT_VIDPNSOURCEOWNER_TYPE.
 enum class SourceOwnership : uint32_t {
@@ -32,6 +35,11 @@ class OwnedSources {
   /// The device gives up all its sources; returns them.
   std::vector<uint32_t> release(Device& device) DXGKIT_REQUIRES(on_lane);
   void release_all() DXGKIT_REQUIRES(on_lane);
+  /// The sources that devices of the process own, and how.
+  std::vector<std::pair<uint32_t, SourceOwnership>> of_process(const Process& process) const
+      DXGKIT_REQUIRES(on_lane);
+  /// The devices of the process that own sources, each once.
+  std::vector<Ref<Device>> owners_of(const Process& process) const DXGKIT_REQUIRES(on_lane);
   /// The device owns the source exclusively. False for an unknown source.
   bool owns(const Device& device, uint32_t source) const DXGKIT_REQUIRES(on_lane);
   /// Some device owns the source exclusively. False for an unknown source.

@@ -62,6 +62,7 @@ void Budgets::describe_groups() {
   // A driver that marks nothing in a group means all of it.
   for (size_t g = 0; g < kSegmentGroups; ++g) {
     if (totals_[g] == 0) totals_[g] = all[g];
+    not_counted_ += all[g] - totals_[g];
   }
 }
 

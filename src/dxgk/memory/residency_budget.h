@@ -47,6 +47,11 @@ class Budgets {
   /// kInvalidParameter: more than is available (THUNK-36), or a process without device here.
   Status reserve(const Process& process, SegmentGroup group, uint64_t bytes)
       DXGKIT_REQUIRES(on_lane);
+  /// The bytes that count in a group (SEG-43), and those of segments that count in none.
+  uint64_t total(SegmentGroup group) const DXGKIT_REQUIRES(on_lane) {
+    return totals_[static_cast<size_t>(group)];
+  }
+  uint64_t not_counted() const DXGKIT_REQUIRES(on_lane) { return not_counted_; }
   /// Registrations; its own locking, any thread.
   TrimNotifier& trim() { return trim_; }
 
@@ -120,6 +125,7 @@ class Budgets {
   std::map<uint32_t, ProcessMemory> processes_ DXGKIT_GUARDED_BY(on_lane);  // by process number
   std::array<uint64_t, kSegmentGroups> totals_
       DXGKIT_GUARDED_BY(on_lane){};  // bytes of the groups (SEG-43)
+  uint64_t not_counted_ DXGKIT_GUARDED_BY(on_lane) = 0;
   std::array<uint64_t, kSegmentGroups> used_ DXGKIT_GUARDED_BY(on_lane){};  // sum of all usages
   std::vector<SegmentGroup> groups_ DXGKIT_GUARDED_BY(on_lane);             // by segment id - 1
   TrimNotifier trim_;

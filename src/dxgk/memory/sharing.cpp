@@ -40,7 +40,11 @@ NtHandles::~NtHandles() {
   for (const Entry& entry : entries_) close(entry.kept);
 }
 
-Result<int> NtHandles::create(Named named) {
+Result<int> NtHandles::create(Named named, std::u16string name) {
+  const auto same = [](const Named& one, const Named& other) {
+    return one.resource.get() == other.resource.get() && one.sync.get() == other.sync.get() &&
+           one.mutex.get() == other.mutex.get();
+  };
   int ends[2] = {-1, -1};
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Error(Status::kNoMemory);
   // Not 0: that is no handle. Not 1 or 2: clients print there.
@@ -54,7 +58,14 @@ Result<int> NtHandles::create(Named named) {
     return Error(Status::kNoMemory);
   }
   runtime::MutexLock lock(mutex_);
-  entries_.push_back({ends[0], identity.st_dev, identity.st_ino, std::move(named)});
+  for (const Entry& entry : entries_) {
+    if (name.empty() || entry.name != name || same(entry.named, named)) continue;
+    close(given);
+    close(ends[0]);
+    return Error(kObjectNameCollision);
+  }
+  entries_.push_back(
+      {ends[0], identity.st_dev, identity.st_ino, std::move(named), std::move(name)});
   return given;
 }
 
@@ -66,6 +77,14 @@ Result<NtHandles::Named> NtHandles::find(int fd) const {
     if (entry.device == identity.st_dev && entry.inode == identity.st_ino) return entry.named;
   }
   return Error(kObjectTypeMismatch);
+}
+
+Result<NtHandles::Named> NtHandles::find(std::u16string_view name) const {
+  runtime::MutexLock lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (!entry.name.empty() && entry.name == name) return entry.named;
+  }
+  return Error(Status::kObjectNameNotFound);
 }
 
 std::vector<NtHandles::Named> NtHandles::take_closed() {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -20,6 +22,9 @@ class SharedSync;
 
 /// STATUS_OBJECT_TYPE_MISMATCH: a live descriptor that is no shared resource.
 inline constexpr Status kObjectTypeMismatch = from_ntstatus(static_cast<int32_t>(0xC0000024));
+
+/// STATUS_OBJECT_NAME_COLLISION.
+inline constexpr Status kObjectNameCollision = from_ntstatus(static_cast<int32_t>(0xC0000035));
 
 /// The adapter's object behind a shared resource (ALLOC-04): what an opening needs to know, and who
 /// keeps it alive. It dies when no device has it open and no descriptor names it; a global handle
@@ -90,7 +95,11 @@ class NtHandles {
   };
 
   /// A descriptor for what is named, the caller's to close. kNoMemory: the system has no more.
-  Result<int> create(Named named);
+  /// `name`, unless it is empty: clients find the descriptor's object by it, for as long as one of
+  /// the descriptors with that name is open. kObjectNameCollision: another object has the name.
+  Result<int> create(Named named, std::u16string name = {});
+  /// What has the name; kObjectNameNotFound: nothing.
+  Result<Named> find(std::u16string_view name) const;
   /// kInvalidHandle: not an open descriptor. kObjectTypeMismatch: something else.
   Result<Named> find(int fd) const;
   /// Forgets the handles whose descriptors are all closed and returns what they named, once each.
@@ -102,6 +111,7 @@ class NtHandles {
     int kept = -1;
     uint64_t device = 0, inode = 0;
     Named named;
+    std::u16string name;  // empty: none
   };
   mutable runtime::Mutex mutex_;
   std::vector<Entry> entries_ DXGKIT_GUARDED_BY(mutex_);

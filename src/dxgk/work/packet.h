@@ -53,6 +53,7 @@ struct Packet {
   uint64_t flip = 0;
   uint32_t vidpn_source = 0, flip_interval = 0;
   bool counts_as_present = false;  // against its device's limit (SCHED-16)
+  int64_t submitted_ns = 0;        // the last time
   uint64_t number = 0;             // on hardware: how many its node has been given with it, from 1
   // With flags.context_switch: where, and which of the two submission DDIs (SUB-24).
   NodeOrdinal switched_node;

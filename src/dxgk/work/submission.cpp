@@ -366,6 +366,8 @@ Submission::Submit Submission::submit(PacketId id, NodeOrdinal node, SubmissionF
                                       bool resubmission) {
   Packet& packet = packets_.at(id);
   core_.counters().packets_resubmitted += resubmission ? 1 : 0;
+  packet.submitted_ns = core_.runtime().now();
+  nodes_.submitted(work_of(packet), resubmission);
   if (packet.flags.context_switch) return submit_context_switch(packet, node, fence, resubmission);
   if (packet.context != nullptr && packet.context->of_hw_queue())
     return hw_queues_->submit(packet, fence);
@@ -481,6 +483,14 @@ void Submission::retired(PacketId id, vidsch::PacketOutcome outcome, vidsch::Rea
     if (outcome == vidsch::PacketOutcome::kCancelled) ++core_.counters().packets_cancelled;
     if (outcome == vidsch::PacketOutcome::kFaulted) ++core_.counters().packets_faulted;
   }
+  if (work && reached_hardware) {
+    using End = NodeCounters::End;
+    nodes_.left(work_of(packet),
+                completed                                    ? End::kCompleted
+                : outcome == vidsch::PacketOutcome::kFaulted ? End::kFaulted
+                                                             : End::kOther,
+                packet.submitted_ns, core_.runtime().now());
+  }
   count_engine_work(packet, false);
   if (completed && packet.kind == vidsch::PacketKind::kSignal) ++core_.counters().sync_signals;
   if (outcome == vidsch::PacketOutcome::kFaulted && reached_hardware && !core_.failed()) {
@@ -505,6 +515,14 @@ void Submission::retired(PacketId id, vidsch::PacketOutcome outcome, vidsch::Rea
   if (flip.second != 0 && (!work || !reached_hardware))
     owner_.flip_reached(flip.first, flip.second, completed && !work);
   core_.progress();
+}
+
+NodeCounters::Work Submission::work_of(const Packet& packet) const {
+  return {.node = node_of(packet),
+          .process = packet.context == nullptr ? NodeCounters::kSystem
+                                               : packet.context->device().process().number(),
+          .context = packet.context == nullptr ? paging_context_ : packet.context->id(),
+          .paging = packet.kind == vidsch::PacketKind::kPaging};
 }
 
 NodeOrdinal Submission::node_of(const Packet& packet) const {

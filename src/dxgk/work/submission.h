@@ -8,6 +8,7 @@
 #include "base/ids.h"
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/id_table.h"
+#include "dxgk/work/node_counters.h"
 #include "dxgk/work/packet.h"
 #include "port/types.h"
 #include "runtime/thread_annotations.h"
@@ -58,6 +59,7 @@ class Submission : public vidsch::EnginePort {
         hw_queues_(parts.hw_queues) {}
 
   IdTable<Packet, PacketId>& packets() DXGKIT_REQUIRES(on_lane) { return packets_; }
+  const NodeCounters& nodes() const DXGKIT_REQUIRES(on_lane) { return nodes_; }
   /// Where the kernel's paging runs.
   void set_paging_context(ContextId context) DXGKIT_REQUIRES(on_lane) { paging_context_ = context; }
   /// Queues a context's packet and counts it as a user of its buffer.
@@ -97,6 +99,7 @@ class Submission : public vidsch::EnginePort {
   void check_broadcast_part(const Packet& packet) DXGKIT_REQUIRES(on_lane);
   /// The driver is told that the packet will not run (again), if it is to be told of this one.
   void cancel_packet(Packet& packet, vidsch::Reached reached) DXGKIT_REQUIRES(on_lane);
+  NodeCounters::Work work_of(const Packet& packet) const DXGKIT_REQUIRES(on_lane);
   NodeOrdinal node_of(const Packet& packet) const DXGKIT_REQUIRES(on_lane);
   void count_engine_work(const Packet& packet, bool comes) DXGKIT_REQUIRES(on_lane);
 
@@ -112,6 +115,7 @@ class Submission : public vidsch::EnginePort {
   IdTable<Packet, PacketId> packets_;
   ContextId paging_context_;
   std::vector<uint64_t> submitted_;  // by node: packets, resubmitted ones too
+  NodeCounters nodes_ DXGKIT_GUARDED_BY(on_lane);
   std::vector<std::byte> broadcast_before_;
   PacketId preparing_;  // packet inside prepare(), whose paging may complete before it returns
   bool prepared_inline_ = false;

@@ -21,20 +21,16 @@ class SystemObjects {
     PagingExecutor& paging;
     PagingBuffers& paging_buffers;
     Submission& submission;
-    GpuVa* gpu_va = nullptr;          // null: the patch model
-    AddressSpaces* spaces = nullptr;  // likewise
+    GpuVa* gpu_va = nullptr;  // null: the patch model
   };
-  SystemObjects(AdapterCore& core, const Parts& parts)
-      : core_(core),
-        paging_(parts.paging),
-        paging_buffers_(parts.paging_buffers),
-        submission_(parts.submission),
-        gpu_va_(parts.gpu_va),
-        spaces_(parts.spaces) {}
+  explicit SystemObjects(AdapterCore& core) : core_(core) {}
 
-  /// Makes them, and what paging needs. The driver's failure passes through; destroy() is for what
-  /// was made then, too.
-  Status make();
+  /// Makes them in the driver. `spaces` is null in the patch model; elsewhere the context submits
+  /// by GPU virtual address. The driver's failure passes through; destroy() is for what was made
+  /// then, too.
+  Status make(AddressSpaces* spaces);
+  /// Makes what paging needs, behind make(). A failure passes through.
+  Status start_paging(const Parts& parts);
   void destroy();
   /// After the device has stopped.
   void free_dummy_page();
@@ -45,11 +41,6 @@ class SystemObjects {
 
  private:
   AdapterCore& core_;
-  PagingExecutor& paging_;
-  PagingBuffers& paging_buffers_;
-  Submission& submission_;
-  GpuVa* const gpu_va_;
-  AddressSpaces* const spaces_;
   void* process_ = nullptr;
   bool has_process_ = false;
   void* device_ = nullptr;

@@ -388,6 +388,7 @@ Status CapsPort::query_extensions(Extensions wanted) {
     DXGK_DISPLAY_DRIVERCAPS_EXTENSION extension{};
     DXGKIT_RETURN_IF_FAILED(ask(core_, DXGKQAITYPE_DISPLAY_DRIVERCAPS_EXTENSION, {},
                                 std::as_writable_bytes(std::span(&extension, 1)), &answered));
+    if (answered) display_extension_ = extension.Value;
   }
   if (!wanted.render) return Status::kSuccess;
   const DXGK_QUERYPHYSICALADAPTERCAPSIN in{.PhysicalAdapterIndex = 0};
@@ -562,6 +563,27 @@ Status CapsPort::get_node_metadata(NodeOrdinal node, NodeMetadata* out) {
   out->ring_buffer_fence_release = metadata.Flags.RingBufferFenceRelease != 0;
   out->max_in_flight_buffers = metadata.Flags.MaxInFlightHwQueueBuffers;
   return status;
+}
+
+Status CapsPort::query_performance(Performance what, uint32_t index, std::span<std::byte> out) {
+  if (core_.version < kInterfaceWddm24) return Status::kNotSupported;
+  const DXGK_QUERYADAPTERINFOTYPE type = [&] {
+    switch (what) {
+      case Performance::kNode:
+        return DXGKQAITYPE_NODEPERFDATA;
+      case Performance::kAdapter:
+        return DXGKQAITYPE_ADAPTERPERFDATA;
+      case Performance::kAdapterCaps:
+        return DXGKQAITYPE_ADAPTERPERFDATA_CAPS;
+      case Performance::kVersion:
+        return DXGKQAITYPE_GPUVERSION;
+    }
+    return DXGKQAITYPE_GPUVERSION;
+  }();
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->life.queried(type);
+  std::memset(out.data(), std::to_integer<int>(core_.output_fill), out.size());
+  return core_.query(type, &index, sizeof(index), data_of(out), size_of(out));
 }
 
 Status CapsPort::query_umd_private(std::span<const std::byte> in, std::span<std::byte> out) {

@@ -39,6 +39,14 @@ class CapsPort {
   Result<SegmentsInfo> query_segments();
   /// @param out  may be null; unchanged on failure.
   Status get_node_metadata(NodeOrdinal node, NodeMetadata* out = nullptr);
+  /// DXGK_DISPLAY_DRIVERCAPS_EXTENSION.Value as the driver answered query_extensions; 0 if it was
+  /// not asked, or refused.
+  uint32_t display_extension() const { return display_extension_; }
+  /// The questions that clients ask of a running driver for WDDM 2.4 and up: what a node or the
+  /// adapter does now, its limits, its versions. `index`: the node, or the physical adapter.
+  /// kNotSupported: an older driver. Else the driver's own status.
+  enum class Performance { kNode, kAdapter, kAdapterCaps, kVersion };
+  Status query_performance(Performance what, uint32_t index, std::span<std::byte> out);
   /// D3DKMTQueryAdapterInfo(UMDRIVERPRIVATE) with buffers that are already captured.
   Status query_umd_private(std::span<const std::byte> in, std::span<std::byte> out);
 
@@ -46,6 +54,7 @@ class CapsPort {
   Status query_device_caps();
 
   PortCore& core_;
+  uint32_t display_extension_ = 0;
   std::optional<uint32_t> announced_model_;  // WDDMDEVICECAPS; none if it was refused
 };
 

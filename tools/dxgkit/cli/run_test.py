@@ -36,6 +36,7 @@ class BadInput(Cli):
         self.refused("run", "--mode", "fast", names="fast")
         self.refused("run", "--model", "gpuva:4", names="gpuva:4")
         self.refused("run", "--model", "", names="memory model")
+        self.refused("run", "--client-api", "d3d", names="d3dkmt or umd")
         self.refused("run", "--seed", "-1", names="-1")
         self.refused("run", "--seed", "x", names="x")
         self.refused("run", "--power-plan", "at 5", names="line 1, column 5")
@@ -144,6 +145,41 @@ class Run(Cli):
                     self.assertEqual(summary["patch_locations"] == 0, model != "patch")
                     pictures.add((self.folder / "out.png").read_bytes())
         self.assertEqual(len(pictures), 1)
+
+    def test_a_client_behind_the_callbacks_of_a_user_mode_driver(self):
+        pictures = set()
+        for model in ("patch", "gpuva:1", "gpuva:2", "gpuva:3"):
+            for mode in ("os", "sim"):
+                for api in ("d3dkmt", "umd"):
+                    with self.subTest(model=model, mode=mode, api=api):
+                        done = self.run_tool("run", "--model", model, "--mode", mode, "--client-api", api, "--size", "300x260", "--output", "out.png",
+                                             "--trace", api + ".txt", "--json")
+                        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                        summary = json.loads(done.stdout)
+                        self.assertEqual((summary["result"], summary["client_api"]), ("identical to CPU reference", api))
+                        self.assertGreater(summary["evictions"], 0)
+                        pictures.add((self.folder / "out.png").read_bytes())
+                if mode == "os":
+                    continue
+                # Thin: the kernel sees the same calls, but for the older form of one.
+                direct, behind = ((self.folder / (api + ".txt")).read_text() for api in ("d3dkmt", "umd"))
+                self.assertIn("D3DKMTCreateAllocation2", direct)
+                self.assertNotIn("D3DKMTCreateAllocation2", behind)
+                self.assertEqual(direct.replace("D3DKMTCreateAllocation2", "D3DKMTCreateAllocation"), behind, model)
+        self.assertEqual(len(pictures), 1)
+
+    def test_a_client_behind_callbacks_flips_and_sees_its_device_go(self):
+        for model in ("patch", "gpuva"):
+            done = self.run_tool("run", "--mode", "sim", "--client-api", "umd", "--model", model, "--size", "128x96", "--scanout", "screen.png")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("result: identical to CPU reference; the screen shows it", done.stdout)
+            self.assertIn("callbacks of a user-mode driver", done.stdout)
+            self.assertTrue((self.folder / "screen.png").exists())
+        done = self.run_tool("run", "--size", "384x384", "--mode", "sim", "--client-api", "umd", "--power-plan", "at 60 remove", "--json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(json.loads(done.stdout)["result"], r"^removed as planned: .*Cb answered D3DDDIERR_DEVICEREMOVED")
+        done = self.run_tool("run", "--seeds", "1..6", "--client-api", "umd")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_memory_that_is_not_a_quarter_is_said(self):
         for arguments, said in ((("--size", "64x64"), True), (("--size", "500x400", "--vram", "64M"), True), (("--size", "500x400"), False)):
@@ -510,10 +546,11 @@ class Tables(Cli):
     def test_support_names_every_table(self):
         done = self.run_tool("support")
         self.assertEqual(done.returncode, 0)
-        for text in ("DxgkDdiPatch", "DxgkCbNotifyInterrupt", "KeGetCurrentIrql", "D3DKMTRender"):
+        for text in ("DxgkDdiPatch", "DxgkCbNotifyInterrupt", "KeGetCurrentIrql", "D3DKMTRender", "pfnRenderCb"):
             self.assertRegex(done.stdout, rf"(?m)^  {text} +(supported|partial)", text)
         tables = json.loads(self.run_tool("support", "--json").stdout)
-        self.assertEqual(sorted(tables), ["callbacks", "d3dkmt", "ddis", "nt_exports"])
+        self.assertEqual(sorted(tables), ["callbacks", "d3dkmt", "ddis", "nt_exports", "umd_callbacks"])
+        self.assertEqual(len(tables["umd_callbacks"]), 68)
         for name, rows in tables.items():
             self.assertEqual(len({row["name"] for row in rows}), len(rows), name)
             for row in rows:

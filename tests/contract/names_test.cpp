@@ -1,0 +1,468 @@
+// Adapters, screens and shared objects by name; who owns screens, and what they show.
+#include <unistd.h>
+
+#include <bit>
+#include <cstring>
+#include <set>
+
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/display/display.h"
+#include "tests/contract/flip_fixture.h"
+#include "tests/contract/two_adapters.h"
+#include "thunks/client.h"
+
+namespace dxgkit::contract {
+namespace {
+
+constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
+constexpr NTSTATUS kRefused = nt_status(Status::kNotSupported);
+constexpr NTSTATUS kTooSmall = nt_status(Status::kBufferTooSmall);
+constexpr NTSTATUS kCollision = static_cast<NTSTATUS>(0xC0000035);
+
+HANDLE own_process() { return reinterpret_cast<HANDLE>(static_cast<intptr_t>(-1)); }
+
+using Names = ContractTest;
+
+/// A full driver with two sources on two outputs.
+void with_screens(const std::function<void(Stack&, FlipDriver&, FlipClient&)>& body) {
+  runtime::make_sim_runtime(1)->run_main([&] {
+    Stack stack;
+    FlipDriver driver(stack, 2);
+    stack.miniport.config.children = 2;
+    driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, driver, 0, false);
+      body(stack, driver, client);
+    }
+    stack.miniport.hooks = {};
+  });
+}
+
+NTSTATUS close_adapter(Client& client, D3DKMT_HANDLE adapter) {
+  D3DKMT_CLOSEADAPTER args{adapter};
+  return client.call([&] { return D3DKMTCloseAdapter(&args); });
+}
+
+D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME gdi(std::u16string_view name) {
+  D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME args{};
+  std::ranges::copy(name, args.DeviceName);
+  return args;
+}
+
+TEST_F(Names, AScreenIsFoundByItsName) {
+  DXGKIT_COVERS("THUNK-45", "THUNK-05");
+  with_screens([](Stack& stack, FlipDriver&, FlipClient& client) {
+    EXPECT_EQ(thunks::screen_name(*stack.system, stack.luid, 0), u"\\\\.\\DISPLAY1");
+    EXPECT_EQ(thunks::screen_name(*stack.system, stack.luid, 1), u"\\\\.\\DISPLAY2");
+    EXPECT_EQ(thunks::screen_name(*stack.system, stack.luid, 2), u"");
+    for (UINT source = 0; source < 2; ++source) {
+      auto args = gdi(thunks::screen_name(*stack.system, stack.luid, source));
+      EXPECT_EQ(client.call([&] { return D3DKMTOpenAdapterFromGdiDisplayName(&args); }), 0);
+      EXPECT_EQ(args.AdapterLuid.LowPart, stack.luid.low);
+      EXPECT_EQ(args.VidPnSourceId, source);
+      EXPECT_EQ(close_adapter(client, args.hAdapter), 0);
+    }
+    const Digest before = digest(stack, {&client});
+    for (const char16_t* name :
+         {u"", u"DISPLAY1", u"\\\\.\\DISPLAY", u"\\\\.\\DISPLAY0", u"\\\\.\\DISPLAY3",
+          u"\\\\.\\DISPLAY01", u"\\\\.\\DISPLAY1 ", u"\\\\.\\DISPLAY4294967297"}) {
+      auto args = gdi(name);
+      EXPECT_EQ(client.call([&] { return D3DKMTOpenAdapterFromGdiDisplayName(&args); }), kInvalid);
+      EXPECT_EQ(args.hAdapter, 0U);
+    }
+    D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME endless{};
+    std::ranges::fill(endless.DeviceName, u'A');
+    EXPECT_EQ(client.call([&] { return D3DKMTOpenAdapterFromGdiDisplayName(&endless); }), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+TEST_F(Names, AContextOfAScreenNamesIt) {
+  DXGKIT_COVERS("THUNK-45", "THUNK-05");
+  with_screens([](Stack& stack, FlipDriver&, FlipClient& client) {
+    const uint64_t context = thunks::make_screen_context(*stack.system, stack.luid, 1);
+    ASSERT_NE(context, 0U);
+    EXPECT_EQ(thunks::make_screen_context(*stack.system, stack.luid, 2), 0U);
+    D3DKMT_OPENADAPTERFROMHDC args{};
+    const auto open = [&](uint64_t number) {
+      args = {};
+      args.hDc = std::bit_cast<HDC>(number);
+      return client.call([&] { return D3DKMTOpenAdapterFromHdc(&args); });
+    };
+    EXPECT_EQ(open(context), 0);
+    EXPECT_EQ(args.VidPnSourceId, 1U);
+    EXPECT_EQ(args.AdapterLuid.LowPart, stack.luid.low);
+    EXPECT_EQ(close_adapter(client, args.hAdapter), 0);
+    EXPECT_EQ(open(0), kInvalid);
+    EXPECT_EQ(open(context + 1), kInvalid);
+    EXPECT_TRUE(thunks::delete_screen_context(*stack.system, context));
+    EXPECT_FALSE(thunks::delete_screen_context(*stack.system, context));
+    EXPECT_EQ(open(context), kInvalid);
+    EXPECT_EQ(args.hAdapter, 0U);
+  });
+}
+
+TEST_F(Names, AnAdapterIsFoundByItsPath) {
+  DXGKIT_COVERS("THUNK-45", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    const SecondAdapter second(stack);
+    const std::u16string path = thunks::device_interface_path(*stack.system, second.luid);
+    EXPECT_NE(path, thunks::device_interface_path(*stack.system, stack.luid));
+    std::u16string other = path;
+    for (char16_t& unit : other) {
+      if (unit >= u'a' && unit <= u'z') unit = static_cast<char16_t>(unit - 32);
+    }
+    for (const std::u16string& name : {path, other}) {
+      D3DKMT_OPENADAPTERFROMDEVICENAME args{};
+      args.pDeviceName = name.c_str();
+      EXPECT_EQ(client.call([&] { return D3DKMTOpenAdapterFromDeviceName(&args); }), 0);
+      EXPECT_EQ(args.AdapterLuid.LowPart, second.luid.low);
+      EXPECT_EQ(close_adapter(client, args.hAdapter), 0);
+    }
+    const Digest before = digest(stack, {&client});
+    const std::u16string endless(400, u'A');
+    for (const char16_t* bad :
+         {static_cast<const char16_t*>(nullptr), reinterpret_cast<const char16_t*>(uintptr_t{0x10}),
+          u"", path.c_str() + 1, endless.c_str()}) {
+      D3DKMT_OPENADAPTERFROMDEVICENAME args{};
+      args.pDeviceName = bad;
+      EXPECT_EQ(client.call([&] { return D3DKMTOpenAdapterFromDeviceName(&args); }), kInvalid);
+      EXPECT_EQ(args.hAdapter, 0U);
+    }
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+TEST_F(Names, ListsFollowTheFilter) {
+  DXGKIT_COVERS("THUNK-46", "THUNK-09", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    const SecondAdapter compute(stack, [](ScriptedMiniport& miniport) {
+      miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_6;
+      miniport.config.caps = [](DXGK_DRIVERCAPS& caps) {
+        caps.WDDMVersion = DXGKDDI_WDDMv1_3;
+        caps.MiscCaps.ComputeOnly = 1;
+      };
+    });
+    D3DKMT_ENUMADAPTERS all{};
+    EXPECT_EQ(client.call([&] { return D3DKMTEnumAdapters(&all); }), 0);
+    ASSERT_EQ(all.NumAdapters, 2U);
+    EXPECT_EQ(all.Adapters[1].AdapterLuid.LowPart, compute.luid.low);
+    for (ULONG i = 0; i < all.NumAdapters; ++i)
+      EXPECT_EQ(close_adapter(client, all.Adapters[i].hAdapter), 0);
+
+    D3DKMT_ADAPTERINFO infos[2] = {};
+    D3DKMT_ENUMADAPTERS3 args{};
+    const auto list = [&](ULONGLONG filter, ULONG room, D3DKMT_ADAPTERINFO* out) {
+      args = {};
+      args.Filter.Value = filter;
+      args.NumAdapters = room;
+      args.pAdapters = out;
+      return client.call([&] { return D3DKMTEnumAdapters3(&args); });
+    };
+    EXPECT_EQ(list(0, 0, nullptr), 0);
+    EXPECT_EQ(args.NumAdapters, 1U);
+    EXPECT_EQ(list(1, 0, nullptr), 0);
+    EXPECT_EQ(args.NumAdapters, 2U) << "IncludeComputeOnly";
+    EXPECT_EQ(list(0, 2, infos), 0);
+    EXPECT_EQ(args.NumAdapters, 1U);
+    EXPECT_EQ(infos[0].AdapterLuid.LowPart, stack.luid.low);
+    EXPECT_EQ(close_adapter(client, infos[0].hAdapter), 0);
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(list(1, 1, infos), kTooSmall);
+    EXPECT_EQ(list(8, 2, infos), kInvalid) << "a reserved bit";
+    EXPECT_EQ(list(1, 2, reinterpret_cast<D3DKMT_ADAPTERINFO*>(uintptr_t{0x10})), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+TEST_F(Names, AScreenSaysItsModes) {
+  DXGKIT_COVERS("THUNK-47", "THUNK-41", "THUNK-05");
+  with_screens([](Stack& stack, FlipDriver&, FlipClient& client) {
+    D3DKMT_GETDISPLAYMODELIST args{};
+    D3DKMT_DISPLAYMODE modes[3] = {};
+    const auto list = [&](UINT source, UINT room, D3DKMT_DISPLAYMODE* out) {
+      args = {};
+      args.hAdapter = client.adapter;
+      args.VidPnSourceId = source;
+      args.ModeCount = room;
+      args.pModeList = out;
+      return client.call([&] { return D3DKMTGetDisplayModeList(&args); });
+    };
+    EXPECT_EQ(list(0, 0, nullptr), 0);
+    EXPECT_EQ(args.ModeCount, 2U);
+    EXPECT_EQ(list(0, 3, modes), 0);
+    EXPECT_EQ(args.ModeCount, 2U);
+    EXPECT_EQ(modes[0].IntegerRefreshRate, 60U);
+    EXPECT_EQ(modes[0].ScanLineOrdering, D3DDDI_VSSLO_PROGRESSIVE);
+    const std::set<UINT> widths = {modes[0].Width, modes[1].Width};
+    EXPECT_EQ(widths, (std::set<UINT>{32, kWidth}));
+    EXPECT_EQ(modes[1].RefreshRate.Numerator, 0U) << "not known before it is set";
+    EXPECT_EQ(modes[2].Width, 0U);
+    D3DKMT_QUERYADAPTERINFO query{};
+    D3DKMT_CURRENTDISPLAYMODE current{};
+    query.hAdapter = client.adapter;
+    query.Type = KMTQAITYPE_CURRENTDISPLAYMODE;
+    query.pPrivateDriverData = &current;
+    query.PrivateDriverDataSize = sizeof current;
+    EXPECT_EQ(client.call([&] { return D3DKMTQueryAdapterInfo(&query); }), 0);
+    EXPECT_EQ(std::memcmp(&current.DisplayMode, &modes[0], sizeof modes[0]), 0);
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(list(0, 1, modes), kTooSmall);
+    EXPECT_EQ(list(2, 3, modes), kInvalid);
+    EXPECT_EQ(list(0, 3, reinterpret_cast<D3DKMT_DISPLAYMODE*>(uintptr_t{0x10})), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+TEST_F(Names, AProcessKnowsAndGivesUpItsSources) {
+  DXGKIT_COVERS("THUNK-48", "THUNK-05");
+  with_screens([](Stack& stack, FlipDriver&, FlipClient& client) {
+    D3DKMT_QUERYVIDPNEXCLUSIVEOWNERSHIP owned{};
+    const auto ask = [&] {
+      owned.hProcess = own_process();
+      EXPECT_EQ(client.call([&] { return D3DKMTQueryVidPnExclusiveOwnership(&owned); }), 0);
+      return owned.OwnerType;
+    };
+    EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_UNOWNED);
+    EXPECT_EQ(owned.VidPnSourceId, D3DDDI_ID_UNINITIALIZED);
+    const D3DKMT_VIDPNSOURCEOWNER_TYPE type = D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE;
+    const UINT source = 1;
+    D3DKMT_SETVIDPNSOURCEOWNER1 one{};
+    one.Version0 = {client.device, &type, &source, 1};
+    const auto set = [&](UINT flags) {
+      one.Flags.Value = flags;
+      NTSTATUS status = 0;
+      stack.blocking(
+          [&] { status = client.call([&] { return D3DKMTSetVidPnSourceOwner1(&one); }); });
+      return status;
+    };
+    EXPECT_EQ(set(4), kInvalid) << "NT handles";
+    EXPECT_EQ(set(8), kInvalid) << "a reserved bit";
+    EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_UNOWNED);
+    EXPECT_EQ(set(3), 0);
+    EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE);
+    EXPECT_EQ(owned.VidPnSourceId, 1U);
+    EXPECT_EQ(owned.AdapterLuid.LowPart, stack.luid.low);
+    const auto release = [&](HANDLE process) {
+      NTSTATUS status = 0;
+      stack.blocking([&] {
+        status = client.call([&] { return D3DKMTReleaseProcessVidPnSourceOwners(process); });
+      });
+      return status;
+    };
+    EXPECT_EQ(release(nullptr), kInvalid);
+    EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE);
+    EXPECT_EQ(release(own_process()), 0);
+    EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_UNOWNED);
+    D3DKMT_SETVIDPNSOURCEOWNER2 two{};
+    two.Version1 = one;
+    two.Version1.Flags.Value = 0;
+    const auto set2 = [&](UINT flags, bool handles) {
+      const D3DKMT_PTR_TYPE handle = 0;
+      two.Version1.Flags.Value = flags;
+      two.pVidPnSourceNtHandles = handles ? &handle : nullptr;
+      NTSTATUS status = 0;
+      stack.blocking(
+          [&] { status = client.call([&] { return D3DKMTSetVidPnSourceOwner2(&two); }); });
+      return status;
+    };
+    EXPECT_EQ(set2(4, true), kRefused);
+    EXPECT_EQ(set2(0, true), kInvalid);
+    EXPECT_EQ(set2(8, false), kInvalid);
+    EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_UNOWNED);
+    EXPECT_EQ(set2(0, false), 0);
+    EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE);
+    owned.hWindow = reinterpret_cast<HWND>(uintptr_t{5});
+    EXPECT_EQ(client.call([&] { return D3DKMTQueryVidPnExclusiveOwnership(&owned); }), kInvalid);
+    D3DKMT_CHECKOCCLUSION window{reinterpret_cast<HWND>(uintptr_t{5})};
+    EXPECT_EQ(client.call([&] { return D3DKMTCheckOcclusion(&window); }), kInvalid);
+  });
+}
+
+TEST_F(Names, OutputsAreAskedWhenAClientPolls) {
+  DXGKIT_COVERS("THUNK-49", "THUNK-05");
+  with_screens([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    D3DKMT_POLLDISPLAYCHILDREN args{};
+    args.hAdapter = client.adapter;
+    const auto poll = [&] {
+      const size_t before = driver.display.calls().count("DxgkDdiQueryChildStatus");
+      NTSTATUS status = 0;
+      stack.blocking(
+          [&] { status = client.call([&] { return D3DKMTPollDisplayChildren(&args); }); });
+      EXPECT_EQ(status, 0);
+      return driver.display.calls().count("DxgkDdiQueryChildStatus") - before;
+    };
+    EXPECT_EQ(poll(), 0U) << "they report by themselves";
+    args.PollInterruptible = 1;
+    EXPECT_EQ(poll(), 2U);
+    args.PollAllAdapters = 1;
+    args.hAdapter = 0;
+    EXPECT_EQ(poll(), 2U);
+    args.Reserved = 1;
+    EXPECT_EQ(client.call([&] { return D3DKMTPollDisplayChildren(&args); }), kInvalid);
+    const size_t commits = driver.display.calls().count("DxgkDdiCommitVidPn");
+    D3DKMT_INVALIDATEACTIVEVIDPN invalidate{};
+    invalidate.hAdapter = client.adapter;
+    invalidate.PrivateDriverDataSize = 4;
+    EXPECT_EQ(client.call([&] { return D3DKMTInvalidateActiveVidPn(&invalidate); }), kRefused);
+    EXPECT_EQ(driver.display.calls().count("DxgkDdiCommitVidPn"), commits);
+    invalidate.PrivateDriverDataSize = 0;
+    const size_t asked = driver.display.calls().count("DxgkDdiEnumVidPnCofuncModality");
+    NTSTATUS status = -1;
+    stack.blocking(
+        [&] { status = client.call([&] { return D3DKMTInvalidateActiveVidPn(&invalidate); }); });
+    EXPECT_EQ(status, 0);
+    EXPECT_GT(driver.display.calls().count("DxgkDdiEnumVidPnCofuncModality"), asked);
+  });
+  with_client([](Stack& stack, Client& client) {
+    static_cast<void>(stack);
+    D3DKMT_INVALIDATEACTIVEVIDPN invalidate{};
+    invalidate.hAdapter = client.adapter;
+    EXPECT_EQ(client.call([&] { return D3DKMTInvalidateActiveVidPn(&invalidate); }),
+              static_cast<NTSTATUS>(0xC01E0002));
+  });
+}
+
+// --- shared objects
+
+int fd_of(HANDLE handle) { return static_cast<int>(reinterpret_cast<uintptr_t>(handle)); }
+
+D3DKMT_HANDLE shared_fence(Client& client) {
+  D3DKMT_CREATESYNCHRONIZATIONOBJECT2 args{};
+  args.hDevice = client.device;
+  args.Info.Type = D3DDDI_FENCE;
+  args.Info.Flags.Shared = 1;
+  args.Info.Flags.NtSecuritySharing = 1;
+  EXPECT_EQ(client.call([&] { return D3DKMTCreateSynchronizationObject2(&args); }), 0);
+  return args.hSyncObject;
+}
+
+/// Object attributes with a name.
+struct Attributes {
+  explicit Attributes(std::u16string text_in) : text(std::move(text_in)) {
+    const auto bytes = static_cast<USHORT>(text.size() * sizeof(char16_t));
+    name = {bytes, bytes, text.data()};
+    attributes.Length = sizeof attributes;
+    attributes.ObjectName = &name;
+  }
+  std::u16string text;
+  UNICODE_STRING name{};
+  OBJECT_ATTRIBUTES attributes{};
+};
+
+NTSTATUS share(Client& client, D3DKMT_HANDLE object, Attributes& name, HANDLE* out) {
+  return client.call(
+      [&] { return D3DKMTShareObjects(1, &object, &name.attributes, 0x1000'0000, out); });
+}
+
+NTSTATUS open_sync(Client& client, Attributes& name, HANDLE* out, DWORD access = 0x1000'0000) {
+  D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME args{access, &name.attributes, nullptr};
+  const NTSTATUS status = client.call([&] { return D3DKMTOpenSyncObjectNtHandleFromName(&args); });
+  *out = args.hNtHandle;
+  return status;
+}
+
+NTSTATUS use_sync(Client& client, HANDLE handle) {
+  D3DKMT_OPENSYNCOBJECTFROMNTHANDLE args{};
+  args.hNtHandle = handle;
+  return client.call([&] { return D3DKMTOpenSyncObjectFromNtHandle(&args); });
+}
+
+TEST_F(Names, ASharedObjectIsFoundByNameWhileADescriptorIsOpen) {
+  DXGKIT_COVERS("THUNK-50", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    Client other(stack, "other");
+    Attributes name(u"fence of the game");
+    const D3DKMT_HANDLE fence = shared_fence(client);
+    HANDLE first = nullptr, second = nullptr;
+    EXPECT_EQ(open_sync(other, name, &second), kInvalid) << "nothing has the name";
+    ASSERT_EQ(share(client, fence, name, &first), 0);
+    ASSERT_EQ(open_sync(other, name, &second), 0);
+    EXPECT_NE(fd_of(first), fd_of(second));
+    close(fd_of(first));
+    D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{fence};
+    EXPECT_EQ(client.call([&] { return D3DKMTDestroySynchronizationObject(&destroy); }), 0);
+    EXPECT_EQ(use_sync(other, second), 0) << "the second descriptor holds it";
+    HANDLE third = nullptr;
+    EXPECT_EQ(open_sync(client, name, &third), 0) << "and the name";
+    HANDLE none = nullptr;
+    EXPECT_EQ(open_sync(other, name, &none, 0), 0);
+    EXPECT_EQ(use_sync(other, none), nt_status(Status::kAccessDenied)) << "opened without access";
+    for (const HANDLE handle : {second, third, none}) close(fd_of(handle));
+    const Digest before = digest(stack, {&client, &other});
+    EXPECT_EQ(open_sync(other, name, &second), kInvalid) << "the last descriptor is closed";
+    EXPECT_EQ(second, nullptr);
+    EXPECT_EQ(digest(stack, {&client, &other}), before);
+  });
+}
+
+TEST_F(Names, OneNameNamesOneObject) {
+  DXGKIT_COVERS("THUNK-50", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    Attributes name(u"name"), other_case(u"Name");
+    const D3DKMT_HANDLE fence = shared_fence(client), second = shared_fence(client);
+    HANDLE handle = nullptr, again = nullptr, other = nullptr;
+    ASSERT_EQ(share(client, fence, name, &handle), 0);
+    EXPECT_EQ(share(client, fence, name, &again), 0) << "the same object";
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(share(client, second, name, &other), kCollision);
+    EXPECT_EQ(other, nullptr);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_EQ(share(client, second, other_case, &other), 0);
+    close(fd_of(other));
+    close(fd_of(handle));
+    EXPECT_EQ(share(client, second, name, &other), kCollision) << "one descriptor is left";
+    close(fd_of(again));
+    EXPECT_EQ(share(client, second, name, &other), 0);
+    close(fd_of(other));
+  });
+}
+
+TEST_F(Names, ANameIsOpenedAsWhatItNames) {
+  DXGKIT_COVERS("THUNK-50", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    ScriptedAllocation data;
+    D3DDDI_ALLOCATIONINFO2 info{};
+    info.pPrivateDriverData = &data;
+    info.PrivateDriverDataSize = sizeof data;
+    D3DKMT_CREATEALLOCATION create{};
+    create.hDevice = client.device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo2 = &info;
+    create.Flags.CreateResource = create.Flags.CreateShared = create.Flags.NtSecuritySharing = 1;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }), 0);
+    Attributes resource_name(u"resource"), fence_name(u"fence");
+    HANDLE resource = nullptr, fence = nullptr, opened = nullptr;
+    ASSERT_EQ(share(client, create.hResource, resource_name, &resource), 0);
+    ASSERT_EQ(share(client, shared_fence(client), fence_name, &fence), 0);
+    const auto open = [&](OBJECT_ATTRIBUTES* attributes) {
+      D3DKMT_OPENNTHANDLEFROMNAME args{0x1000'0000, attributes, nullptr};
+      const NTSTATUS status = client.call([&] { return D3DKMTOpenNtHandleFromName(&args); });
+      opened = args.hNtHandle;
+      return status;
+    };
+    EXPECT_EQ(open(&resource_name.attributes), 0);
+    D3DKMT_GETSHAREDRESOURCEADAPTERLUID luid{};
+    luid.hNtHandle = opened;
+    EXPECT_EQ(client.call([&] { return D3DKMTGetSharedResourceAdapterLuid(&luid); }), 0);
+    EXPECT_EQ(luid.AdapterLuid.LowPart, stack.luid.low);
+    close(fd_of(opened));
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(open(&fence_name.attributes), kInvalid);
+    EXPECT_EQ(open_sync(client, resource_name, &opened), kInvalid);
+    EXPECT_EQ(open(nullptr), kInvalid);
+    Attributes empty(u"");
+    EXPECT_EQ(open(&empty.attributes), kInvalid);
+    Attributes below(u"resource");
+    below.attributes.RootDirectory = resource;
+    EXPECT_EQ(open(&below.attributes), kRefused);
+    EXPECT_EQ(opened, nullptr);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    close(fd_of(resource));
+    close(fd_of(fence));
+  });
+}
+
+}  // namespace
+}  // namespace dxgkit::contract
