@@ -66,6 +66,7 @@ std::string name_of(NTSTATUS status) {
   static const std::map<Status, const char*> more = {
       {dxgk::kAbandoned, "ABANDONED"},
       {dxgk::kObjectTypeMismatch, "OBJECT_TYPE_MISMATCH"},
+      {Status{0xC01E0002}, "GRAPHICS_INVALID_DISPLAY_ADAPTER"},
       {Status{0xC01E0006}, "GRAPHICS_PRESENT_OCCLUDED"},
       {Status{0xC01E0304}, "GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE"},
       {Status{0xC01E0342}, "GRAPHICS_VIDPN_SOURCE_IN_USE"}};
