@@ -270,9 +270,8 @@ Status hold_together(Process& process, std::span<const D3DKMT_HANDLE> handles,
                      NtHandles::Named* named) {
   Status status = Status::kInvalidParameter;
   if (handles.size() == 1) {
-    const bool is_sync = process.handles().find<dxgk::SyncObject>(handles[0]).has_value();
-    status = is_sync ? hold_one<dxgk::SyncObject>(process, handles[0], named)
-                     : hold_one<Resource>(process, handles[0], named);
+    const auto sync = process.handles().find<dxgk::SyncObject>(handles[0]);
+    status = sync.has_value() ? hold(*sync, named) : hold_one<Resource>(process, handles[0], named);
   } else if (handles.size() == kMaxObjects) {
     status = hold_one<Resource>(process, handles[0], named);
     if (is_success(status)) status = hold_one<dxgk::KeyedMutex>(process, handles[1], named);
