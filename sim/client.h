@@ -129,6 +129,7 @@ class Client {
   /// True: success. False: refused because of a fault, with no effect. Any other status ends the
   /// world.
   bool accepted(const char* name, NTSTATUS status);
+  bool device_is_lost(Status answer);
   void fail(std::string_view what);
   /// Call it after every action that lets others run.
   void throw_if_ended() const;

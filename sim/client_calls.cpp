@@ -6,6 +6,7 @@
 
 #include "base/spelling.h"
 #include "base/status.h"
+#include "dxgk/work/device.h"
 #include "sim/client_call.h"
 #include "thunks/call.h"
 #include "thunks/client.h"
@@ -75,10 +76,17 @@ void Client::lost(const char* name) {
   throw DeviceLost{};
 }
 
+/// To functions whose page names no STATUS_DEVICE_REMOVED a lost device is a bad parameter.
+bool Client::device_is_lost(Status answer) {
+  if (answer != Status::kInvalidParameter) return false;
+  const auto found = process_->handles().find<dxgk::Device>(device_);
+  return found.has_value() && (*found)->lost();
+}
+
 bool Client::accepted(const char* name, NTSTATUS status) {
   const Status answer = from_ntstatus(status);
   if (is_success(answer)) return true;
-  if (answer == Status::kDeviceRemoved) lost(name);
+  if (answer == Status::kDeviceRemoved || device_is_lost(answer)) lost(name);
   ++world_.counters.refused_calls;
   throw_if_adapter_lost();
   if (world_.faults.excuses() != excuses_before_) return false;

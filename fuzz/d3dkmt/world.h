@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "sim/hostile/processes.h"
 #include "tests/support/choices.h"
@@ -15,6 +16,15 @@ struct WorldOptions {
   std::function<void(const std::string&)> log = {};
   /// Calls at most; it ends when a fuzzer's input does, too.
   uint32_t calls_most = 400;
+  /// Each call and its answer. May be empty.
+  std::function<void(std::string_view call, NTSTATUS status)> answered = {};
+  /// As hostile::CallerOptions.
+  bool repeats = false;
+  /// The adapter patches and has a screen, whatever the choices say.
+  bool with_screen = false;
+  /// What happens to the clients' devices when half of the calls have been made. kLost: each device
+  /// is lost soon after it was made. kStopped: the adapter stops.
+  enum class Later { kNothing, kLost, kStopped } later = Later::kNothing;
 };
 
 using WorldCounts = hostile::Counts;

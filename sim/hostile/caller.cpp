@@ -240,7 +240,43 @@ void Caller::fill(const Record& record, std::byte* out, uint32_t depth, const Ch
   }
 }
 
+Planned Caller::plan_again(const Choices& choices) {
+  Planned planned = accepted_[choices() % accepted_.size()];
+  const auto fields = records()[static_cast<size_t>(planned.call->record)].fields;
+  if (fields.empty()) return planned;
+  const Field& field = fields[choices() % fields.size()];
+  std::byte* const at = planned.before.data() + field.offset;
+  const uint64_t choice = choices();
+  uint64_t number = get(at, field.size);
+  // A pointer beside itself may lead into the memory of the test.
+  static constexpr Kind kNumbers[] = {Kind::kNumber, Kind::kSmall,    Kind::kCount,
+                                      Kind::kBytes,  Kind::kPages,    Kind::kFlags,
+                                      Kind::kHandle, Kind::kReserved, Kind::kPrivateBytes};
+  const bool is_number = std::ranges::find(kNumbers, field.kind) != std::end(kNumbers);
+  switch (is_number ? choice % 4 : 3) {
+    case 0:
+      ++number;
+      break;
+    case 1:
+      --number;
+      break;
+    case 2:
+      number ^= uint64_t{1} << choice / 4 % 64;
+      break;
+    default:
+      number = value(field, 1, 0, choices);
+  }
+  put(at, number, field.size);
+  planned.arguments = planned.before;
+  return planned;
+}
+
 Planned Caller::plan(const Choices& choices) {
+  if (options_.repeats && !accepted_.empty() && choices() % 2 == 0) {
+    Planned again = plan_again(choices);
+    if (std::string_view(again.call->name).starts_with("D3DKMTDestroy")) buffers_.clear();
+    return again;
+  }
   Planned planned;
   const uint64_t choice = choices();
   planned.call = choice % 4 == 0 ? find_call(kWork[choice / 4 % std::size(kWork)])
@@ -376,8 +412,16 @@ void Caller::learn(const Planned& planned, NTSTATUS status) {
   if (options_.log)
     options_.log(fmt::format("{}: {} = {:#010x}", options_.name, planned.text(),
                              static_cast<uint32_t>(status)));
+  if (options_.answered) options_.answered(planned.call->name, status);
   if (status < 0) return;
   ++succeeded;
+  if (options_.repeats) {
+    const auto known = std::ranges::find(accepted_, planned.call, &Planned::call);
+    if (known == accepted_.end())
+      accepted_.push_back(planned);
+    else
+      *known = planned;
+  }
   const std::byte* const arguments = planned.arguments.data();
   for (const Field& field : records()[static_cast<size_t>(planned.call->record)].fields) {
     const uint64_t number = get(arguments + field.offset, field.size);

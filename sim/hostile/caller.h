@@ -19,6 +19,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/hostile/calls.h"
@@ -48,6 +49,10 @@ struct CallerOptions {
   /// Called, with one line of text, for each call about to be made and each that came back. May be
   /// empty.
   std::function<void(const std::string&)> log = {};
+  /// Called with each call that came back, and its answer. May be empty.
+  std::function<void(std::string_view call, NTSTATUS status)> answered = {};
+  /// Half of the calls are ones that succeeded before, with one member changed.
+  bool repeats = false;
   std::string name = {};
 };
 
@@ -92,6 +97,7 @@ class Caller {
   void fill(const Record& record, std::byte* out, uint32_t depth, const Choices& choices);
   uint64_t value(const Field& field, uint32_t count, uint32_t depth, const Choices& choices);
   uint32_t handle(Pool pool, const Choices& choices);
+  Planned plan_again(const Choices& choices);
   void prepare_render(Planned& planned, const Choices& choices);
   void note(Pool pool, uint32_t handle);
 
@@ -100,6 +106,7 @@ class Caller {
   std::array<std::vector<uint32_t>, kPoolCount> mine_;
   std::vector<uint64_t> addresses_, opaque_;
   std::vector<Buffers> buffers_;
+  std::vector<Planned> accepted_;  // the last success of each call
   std::byte* arena_ = nullptr;
   size_t used_ = 0;
   int event_ = -1;

@@ -70,6 +70,8 @@ void Processes::open(const Choices& choices) {
   CallerOptions options{.luid_low = ground_.luid.low,
                         .luid_high = static_cast<uint32_t>(ground_.luid.high),
                         .log = ground_.log,
+                        .answered = ground_.answered,
+                        .repeats = ground_.repeats,
                         .name = name};
   options.allocation_data = ground_.allocation_data;
   options.commands = ground_.commands;

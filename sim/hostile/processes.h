@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dxgk/system.h"
@@ -34,6 +35,9 @@ struct Ground {
   std::function<void(const std::string& what, const std::string& where)> broken = {};
   /// Called with each call and its answer, as one line. May be empty.
   std::function<void(const std::string&)> log = {};
+  /// As CallerOptions; may be empty.
+  std::function<void(std::string_view call, NTSTATUS status)> answered = {};
+  bool repeats = false;
 };
 
 struct Counts {

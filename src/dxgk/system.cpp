@@ -122,7 +122,7 @@ Process& System::create_process(std::string name) {
 
 Status System::set_priority_class(Process& process, vidsch::PriorityClass priority_class) {
   if (priority_class >= vidsch::PriorityClass::kHigh && !process.base_priority_privilege())
-    return Status::kPrivilegeNotHeld;
+    return Status::kInvalidParameter;
   // A context made from here on reads it in the lane, one made before is visited there.
   process.set_priority_class(priority_class);
   for (const Ref<Adapter>& adapter : impl_->running())

@@ -25,7 +25,8 @@ LUID to_luid(dxgk::Luid luid) {
 Status enum_adapters(Process& process, D3DKMT_ENUMADAPTERS2& args) {
   const std::vector<Ref<Adapter>> adapters = process.system().impl().running();
   if (args.pAdapters == nullptr) {  // THUNK-09: how many there can be
-    args.NumAdapters = static_cast<ULONG>(adapters.size());
+    constexpr size_t kMostAdapters = 34;
+    args.NumAdapters = static_cast<ULONG>(std::max(kMostAdapters, adapters.size()));
     return Status::kSuccess;
   }
   if (args.NumAdapters < adapters.size()) return Status::kBufferTooSmall;
@@ -45,7 +46,7 @@ Status enum_adapters(Process& process, D3DKMT_ENUMADAPTERS2& args) {
   }
   if (is_success(status) &&
       !guarded_copy(args.pAdapters, infos.data(), infos.size() * sizeof(D3DKMT_ADAPTERINFO))) {
-    status = Status::kAccessViolation;
+    status = Status::kInvalidParameter;
   }
   if (!is_success(status)) {
     for (const D3DKMT_ADAPTERINFO& info : infos) process.handles().erase(info.hAdapter);
@@ -71,8 +72,9 @@ Status query_driver(const D3DKMT_QUERYADAPTERINFO& args, Adapter& adapter) {
   if (data.empty()) return Status::kInvalidParameter;
   const std::vector<std::byte> in = data;
   DXGKIT_RETURN_IF_FAILED(adapter.core().port().caps().query_umd_private(in, data));
-  return guarded_copy(args.pPrivateDriverData, data.data(), data.size()) ? Status::kSuccess
-                                                                         : Status::kAccessViolation;
+  return guarded_copy(args.pPrivateDriverData, data.data(), data.size())
+             ? Status::kSuccess
+             : Status::kInvalidParameter;
 }
 
 Status query_adapter_info(Process& process, const D3DKMT_QUERYADAPTERINFO& args) {
@@ -116,7 +118,7 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   if (device && (!device_pass.emplace(device->gate()) || device->lost()))
     return Status::kDeviceRemoved;
   if (context && !context_pass.emplace(context->gate())) return Status::kInvalidParameter;
-  if (args.Type != D3DKMT_ESCAPE_DRIVERPRIVATE) return Status::kNotSupported;
+  if (args.Type != D3DKMT_ESCAPE_DRIVERPRIVATE) return Status::kInvalidParameter;
   constexpr uint32_t kHardwareAccess = 1;
   if ((args.Flags.Value & ~kHardwareAccess) != 0) return Status::kInvalidParameter;
   std::vector<std::byte> data;
@@ -131,8 +133,9 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   DXGKIT_RETURN_IF_FAILED(
       args.Flags.Value == kHardwareAccess ? dxgk::level_two(adapter->floor(), ask) : ask());
   if (data.empty()) return Status::kSuccess;
-  return guarded_copy(args.pPrivateDriverData, data.data(), data.size()) ? Status::kSuccess
-                                                                         : Status::kAccessViolation;
+  return guarded_copy(args.pPrivateDriverData, data.data(), data.size())
+             ? Status::kSuccess
+             : Status::kInvalidParameter;
 }
 
 }  // namespace

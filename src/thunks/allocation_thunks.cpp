@@ -42,24 +42,25 @@ Status check_flags(UINT flags) {
   const bool standard = (flags & kStandardAllocation) != 0;
   if (sys_mem && section) return Status::kInvalidParameter;
   if ((sys_mem || section) != standard) return Status::kInvalidParameter;
-  if (standard && ((flags & kCreateShared) == 0 || (flags & kCrossAdapter) == 0))
-    return Status::kInvalidParameter;
-  if ((flags & kCrossAdapter) != 0 && !standard) return Status::kNotSupported;
+  if ((flags & kCrossAdapter) != 0) {
+    if (!standard) return Status::kNotSupported;
+    if ((flags & kCreateShared) == 0) return Status::kInvalidParameter;
+  }
   if ((flags & ~kHonouredFlags) != 0) return Status::kNotSupported;
   return Status::kSuccess;
 }
 
-/// A heap of the client as the only allocation of a resource (ALLOC-21). Returns its size, once all
+/// A heap of the client as the only allocation of a call (ALLOC-21). Returns its size, once all
 /// arguments are checked.
 template <typename Info>
 Status existing_heap(const D3DKMT_CREATEALLOCATION& args, std::span<const Info> infos,
                      uint64_t* size_bytes) {
-  if (args.PrivateDriverDataSize != 0) return Status::kInvalidParameter;
-  if (infos.size() != 1 || infos[0].PrivateDriverDataSize != 0) return Status::kInvalidParameter;
+  if (args.PrivateDriverDataSize != 0 || args.hResource != 0) return Status::kInvalidParameter;
+  if (infos.size() != 1) return Status::kInvalidParameter;
   if (args.pStandardAllocation == nullptr) return Status::kInvalidParameter;
   D3DKMT_CREATESTANDARDALLOCATION standard;
   if (!guarded_copy(&standard, args.pStandardAllocation, sizeof standard))
-    return Status::kAccessViolation;
+    return Status::kInvalidParameter;
   if (standard.Flags.Value != 0) return Status::kInvalidParameter;
   if (standard.Type == D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE)
     return Status::kNotSupported;
@@ -79,7 +80,11 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
   const UINT flags = std::bit_cast<UINT>(args.Flags);
   DXGKIT_RETURN_IF_FAILED(check_flags(flags));
   const bool creates_resource = (flags & kCreateResource) != 0;
-  if (creates_resource && args.hResource != 0) return Status::kInvalidParameter;
+  if (args.hResource != 0) {  // ALLOC-56
+    if (!process.handles().find<dxgk::Resource>(args.hResource).has_value())
+      return Status::kInvalidHandle;
+    if (creates_resource) return Status::kInvalidParameter;
+  }
   if (args.NumAllocations == 0 && !creates_resource) return Status::kInvalidParameter;
   const bool standard = (flags & kStandardAllocation) != 0;
   std::vector<std::byte> private_data;
@@ -96,7 +101,7 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
   DXGKIT_RETURN_IF_FAILED(
       capture_array(client_infos, args.NumAllocations, kMaxListElements, &infos));
   if (!infos.empty() && !guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)))
-    return Status::kAccessViolation;
+    return Status::kInvalidParameter;
   ShortVector<std::vector<std::byte>, 1> blocks(infos.size());
   ShortVector<dxgk::AllocationRequest, 1> requests(infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
@@ -122,11 +127,12 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
     uint64_t bytes = 0;  // the list may be empty until this has looked
     DXGKIT_RETURN_IF_FAILED(existing_heap(args, std::span<const Info>(infos), &bytes));
     requests[0].user_bytes = bytes;
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(
-        described, device->adapter().core().port().allocations().describe_existing_memory(
-                       requests[0].user_bytes));
-    requests[0].private_data = described.allocation_data;
-    private_data = std::move(described.resource_data);
+    if (blocks[0].empty()) {  // else the client has said what its driver is to know
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(
+          described, device->adapter().core().port().allocations().describe_existing_memory(bytes));
+      requests[0].private_data = described.allocation_data;
+      private_data = std::move(described.resource_data);
+    }
   }
   dxgk::CreateOptions options;
   options.private_data = private_data;
@@ -163,9 +169,10 @@ Status destroy_allocations(Process& process, D3DKMT_HANDLE device_handle, D3DKMT
   process.system().impl().reap_nt_handles();
   std::vector<D3DKMT_HANDLE> handles;
   if (resource != 0) {
-    if (list != nullptr) return Status::kInvalidParameter;  // ALLOC-29
+    if (list != nullptr && count != 0) return Status::kInvalidParameter;  // ALLOC-29
   } else {
     DXGKIT_RETURN_IF_FAILED(capture_array(list, count, kMaxListElements, &handles));
+    if (handles.empty()) return Status::kSuccess;  // ALLOC-57
   }
   Status status = Status::kSuccess;
   device->adapter().core().while_stable([&] {

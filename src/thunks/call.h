@@ -82,6 +82,14 @@ NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body
   return scope.finish(status);
 }
 
+/// The body of a function whose page names no STATUS_DEVICE_REMOVED: to it a device that is lost,
+/// or whose adapter has stopped, is a bad parameter (THUNK-07, THUNK-55).
+template <auto body>
+inline constexpr auto without_removal = [](dxgk::Process& process, auto& args) {
+  const Status status = body(process, args);
+  return status == Status::kDeviceRemoved ? Status::kInvalidParameter : status;
+};
+
 /// The adapter of `object`'s device, entered for the scope of a call; kDeviceRemoved when it is
 /// stopped or failed (THUNK-07).
 #define DXGKIT_ENTER(adapter_reference) DXGKIT_ENTER_CORE((adapter_reference).core())

@@ -10,16 +10,15 @@
 
 namespace dxgkit::thunks {
 
-/// A client's array, copied once into an empty list. kInvalidParameter: too long; kAccessViolation:
-/// not readable (THUNK-01).
+/// A client's array, copied once into an empty list. kInvalidParameter: too long, or not readable
+/// (THUNK-01).
 template <typename T, typename List>
 Status capture_array(const T* client, size_t count, size_t most, List* out) {
   if (count > most) return Status::kInvalidParameter;
   out->resize(count);
   if (count == 0) return Status::kSuccess;
-  if (client == nullptr) return Status::kInvalidParameter;
   return guarded_copy(out->data(), client, count * sizeof(T)) ? Status::kSuccess
-                                                              : Status::kAccessViolation;
+                                                              : Status::kInvalidParameter;
 }
 
 /// True if `bytes` bytes can be written there. Nothing is changed.

@@ -40,8 +40,8 @@ TEST(Capture, AListIsCopiedWholeOrNotAtAll) {
   EXPECT_EQ(capture_array(last, 3, 3, &out), Status::kSuccess);
   EXPECT_EQ(out, std::vector<uint64_t>(3, 0x5A5A5A5A5A5A5A5AU));
   // One element too long, not readable at all, or no list given.
-  EXPECT_EQ(capture_array(last, 4, 4, &out), Status::kAccessViolation);
-  EXPECT_EQ(capture_array(last + 3, 1, 4, &out), Status::kAccessViolation);
+  EXPECT_EQ(capture_array(last, 4, 4, &out), Status::kInvalidParameter);
+  EXPECT_EQ(capture_array(last + 3, 1, 4, &out), Status::kInvalidParameter);
   EXPECT_EQ(capture_array<uint64_t>(nullptr, 1, 4, &out), Status::kInvalidParameter);
 }
 
@@ -74,7 +74,7 @@ TEST(Capture, PrivateDataIsBounded) {
   std::vector<std::byte> out;
   EXPECT_EQ(capture_bytes(pages.at(0), 2 * kPage, &out), Status::kSuccess);
   EXPECT_EQ(out, std::vector<std::byte>(2 * kPage, std::byte{0x5A}));
-  EXPECT_EQ(capture_bytes(pages.at(0), 2 * kPage + 1, &out), Status::kAccessViolation);
+  EXPECT_EQ(capture_bytes(pages.at(0), 2 * kPage + 1, &out), Status::kInvalidParameter);
   EXPECT_EQ(capture_bytes(pages.at(0), kMaxPrivateBytes + 1, &out), Status::kInvalidParameter);
   const std::vector<std::byte> most(kMaxPrivateBytes, std::byte{3});
   EXPECT_EQ(capture_bytes(most.data(), most.size(), &out), Status::kSuccess);

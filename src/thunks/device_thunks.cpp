@@ -62,7 +62,7 @@ Status get_device_state(Process& process, D3DKMT_GETDEVICESTATE& args) {
       });
       return Status::kSuccess;
     default:
-      return Status::kNotSupported;
+      return Status::kInvalidParameter;
   }
 }
 
@@ -111,7 +111,7 @@ Status render(Process& process, D3DKMT_RENDER& args) {
     if (context->device().lost()) return Status::kDeviceRemoved;
     const UINT flags = std::bit_cast<UINT>(args.Flags);
     if ((flags >> 7) != 0) return Status::kInvalidParameter;  // THUNK-03
-    if (args.Flags.RenderKmReadback != 0) return Status::kNotSupported;
+    if (args.Flags.RenderKmReadback != 0) return Status::kInvalidParameter;
     if (args.BroadcastContextCount > D3DDDI_MAX_BROADCAST_CONTEXT)
       return Status::kInvalidParameter;  // SUB-35
     std::vector<Ref<Context>> others;

@@ -46,7 +46,7 @@ Status map(Process& process, D3DDDI_MAPGPUVIRTUALADDRESS& args) {
   Adapter& adapter = adapter_of(queue->device().floor());
   DXGKIT_ENTER(adapter);
   if (queue->device().device().lost()) return Status::kDeviceRemoved;
-  if (adapter.floor().gpu_va == nullptr) return Status::kNotSupported;               // VA-01
+  if (adapter.floor().gpu_va == nullptr) return Status::kInvalidParameter;           // VA-01
   if (args.Reserved0 != 0 || args.Reserved1 != 0) return Status::kInvalidParameter;  // VA-25
   gpuva::MapRequest request;
   request.base = args.BaseAddress;
@@ -78,7 +78,7 @@ Status reserve(Process& process, D3DDDI_RESERVEGPUVIRTUALADDRESS& args) {
   }
   DXGKIT_ENTER(*adapter);
   if (queue && queue->device().device().lost()) return Status::kDeviceRemoved;
-  if (adapter->floor().gpu_va == nullptr) return Status::kNotSupported;
+  if (adapter->floor().gpu_va == nullptr) return Status::kInvalidParameter;
   gpuva::ReserveRequest request;
   request.base = args.BaseAddress;
   request.minimum = args.MinimumAddress;
@@ -105,7 +105,7 @@ Status free(Process& process, const D3DKMT_FREEGPUVIRTUALADDRESS& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
-  if (adapter->floor().gpu_va == nullptr) return Status::kNotSupported;
+  if (adapter->floor().gpu_va == nullptr) return Status::kInvalidParameter;
   return adapter->floor().client_addresses->free(process, args.BaseAddress, args.Size);
 }
 
@@ -149,7 +149,7 @@ Status capture_operation(Process& process, Adapter& adapter,
 Status update(Process& process, const D3DKMT_UPDATEGPUVIRTUALADDRESS& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Adapter& adapter = device->adapter();
-  if (adapter.floor().gpu_va == nullptr) return Status::kNotSupported;
+  if (adapter.floor().gpu_va == nullptr) return Status::kInvalidParameter;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
                                  process.handles().find<Context>(args.hContext));
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> fence,
@@ -187,10 +187,12 @@ NTSTATUS APIENTRY D3DKMTReserveGpuVirtualAddress(D3DDDI_RESERVEGPUVIRTUALADDRESS
               dxgkit::thunks::reserve);
 }
 NTSTATUS APIENTRY D3DKMTFreeGpuVirtualAddress(const D3DKMT_FREEGPUVIRTUALADDRESS* args) {
-  return call("D3DKMTFreeGpuVirtualAddress", args, WriteBack::kNever, dxgkit::thunks::free);
+  return call("D3DKMTFreeGpuVirtualAddress", args, WriteBack::kNever,
+              dxgkit::thunks::without_removal<dxgkit::thunks::free>);
 }
 NTSTATUS APIENTRY D3DKMTUpdateGpuVirtualAddress(const D3DKMT_UPDATEGPUVIRTUALADDRESS* args) {
-  return call("D3DKMTUpdateGpuVirtualAddress", args, WriteBack::kNever, dxgkit::thunks::update);
+  return call("D3DKMTUpdateGpuVirtualAddress", args, WriteBack::kNever,
+              dxgkit::thunks::without_removal<dxgkit::thunks::update>);
 }
 
 }  // extern "C"

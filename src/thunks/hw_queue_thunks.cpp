@@ -30,7 +30,7 @@ constexpr UINT kHonouredQueueFlags = kDisableGpuTimeout | kNoBroadcastSignal | k
 /// Private data the driver may write into: captured now, written back when all is well.
 Status capture_two_way(void* client, UINT bytes, std::vector<std::byte>* out) {
   DXGKIT_RETURN_IF_FAILED(capture_bytes(client, bytes, out));
-  if (!out->empty() && !writable(client, bytes)) return Status::kAccessViolation;
+  if (!out->empty() && !writable(client, bytes)) return Status::kInvalidParameter;
   return Status::kSuccess;
 }
 
@@ -170,8 +170,8 @@ Status signal(Process& process, const D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE& a
   constexpr UINT kAtSubmission = 1, kEnqueueCpuEvent = 2, kAllowFenceRewind = 4;
   if ((flags & ~(kAtSubmission | kEnqueueCpuEvent | kAllowFenceRewind)) != 0)
     return Status::kInvalidParameter;
-  if ((flags & (kAtSubmission | kEnqueueCpuEvent)) != 0) return Status::kNotSupported;
-  if (handles.size() > 1) return Status::kNotSupported;  // fires when all queues have come to it
+  if ((flags & (kAtSubmission | kEnqueueCpuEvent)) != 0) return Status::kInvalidParameter;
+  if (handles.size() > 1) return Status::kInvalidParameter;  // fires when all have come to it
   std::vector<SyncPoint> points;
   DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kSignal, args.ObjectHandleArray,
                                          args.FenceValueArray, args.ObjectCount, &points));
@@ -205,12 +205,12 @@ NTSTATUS APIENTRY D3DKMTSubmitCommandToHwQueue(const D3DKMT_SUBMITCOMMANDTOHWQUE
 NTSTATUS APIENTRY
 D3DKMTSubmitWaitForSyncObjectsToHwQueue(const D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE* args) {
   return call("D3DKMTSubmitWaitForSyncObjectsToHwQueue", args, WriteBack::kNever,
-              dxgkit::thunks::wait);
+              dxgkit::thunks::without_removal<dxgkit::thunks::wait>);
 }
 NTSTATUS APIENTRY
 D3DKMTSubmitSignalSyncObjectsToHwQueue(const D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE* args) {
   return call("D3DKMTSubmitSignalSyncObjectsToHwQueue", args, WriteBack::kNever,
-              dxgkit::thunks::signal);
+              dxgkit::thunks::without_removal<dxgkit::thunks::signal>);
 }
 
 }  // extern "C"

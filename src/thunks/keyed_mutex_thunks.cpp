@@ -30,7 +30,7 @@ Status room_for_data(const Args& args, size_t* room) {
     if (args.PrivateRuntimeDataSize > kMaxPrivateBytes) return Status::kInvalidParameter;
     if (args.pPrivateRuntimeData == nullptr) return Status::kInvalidParameter;
     if (!writable(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize))
-      return Status::kAccessViolation;
+      return Status::kInvalidParameter;
     *room = args.PrivateRuntimeDataSize;
   }
   return Status::kSuccess;
@@ -62,32 +62,28 @@ Status create(Process& process, Args& args) {
   return Status::kSuccess;
 }
 
-template <typename Args>
-Status open_shared(Process& process, Args& args, const Ref<SharedKeyedMutex>& shared) {
-  size_t room = 0;
-  DXGKIT_RETURN_IF_FAILED(room_for_data(args, &room));
-  std::vector<std::byte> data(room);
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<KeyedMutex> mutex,
-                                 KeyedMutex::open(process, shared, &data));
-  args.hKeyedMutex = mutex->handle;
-  give_data(args, data);
-  return Status::kSuccess;
-}
-
+/// SYNC-37: private data of an opening is an input.
 template <typename Args>
 Status open(Process& process, Args& args) {
   process.system().impl().reap_nt_handles();
   DXGKIT_ASSIGN_OR_RETURN_STATUS(
       const Ref<SharedKeyedMutex> shared,
       process.system().impl().global_shares.find<SharedKeyedMutex>(args.hSharedHandle));
-  return open_shared(process, args, shared);
+  std::vector<std::byte> data;
+  DXGKIT_RETURN_IF_FAILED(capture_data(args, &data));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<KeyedMutex> mutex,
+                                 KeyedMutex::open(process, shared, data));
+  args.hKeyedMutex = mutex->handle;
+  return Status::kSuccess;
 }
 
-Status open_nt(Process& process, D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE& args) {
+/// No descriptor names a keyed mutex alone: D3DKMTShareObjects takes it only together with its
+/// resource, and then the descriptor is one of the resource (THUNK-23, THUNK-53).
+Status open_nt(Process& process, const D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE& args) {
   process.system().impl().reap_nt_handles();
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, find_named(process, args.hNtHandle));
-  if (!named.mutex) return dxgk::kObjectTypeMismatch;
-  return open_shared(process, args, named.mutex);
+  DXGKIT_ASSIGN_OR_RETURN_STATUS([[maybe_unused]] const NtHandles::Named named,
+                                 find_named(process, args.hNtHandle));
+  return dxgk::kObjectTypeMismatch;
 }
 
 template <typename Args>
@@ -96,15 +92,15 @@ Status acquire(Process& process, Args& args) {
                                  process.handles().find<KeyedMutex>(args.hKeyedMutex));
   int64_t timeout = 0;
   if (args.pTimeout != nullptr && !guarded_copy(&timeout, args.pTimeout, sizeof timeout))
-    return Status::kAccessViolation;
+    return Status::kInvalidParameter;
   size_t room = 0;
   DXGKIT_RETURN_IF_FAILED(room_for_data(args, &room));
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(
-      const KeyedMutex::Taken taken,
-      mutex->acquire(args.Key, args.pTimeout == nullptr ? nullptr : &timeout, room));
-  args.FenceValue = taken.fence_value;
+  KeyedMutex::Taken taken;
+  const Status status =
+      mutex->acquire(args.Key, args.pTimeout == nullptr ? nullptr : &timeout, room, &taken);
+  args.FenceValue = taken.fence_value;  // 0 if it was not taken (SYNC-26, SYNC-38)
   give_data(args, taken.data);
-  return Status::kSuccess;
+  return status;
 }
 
 template <typename Args>
@@ -148,8 +144,7 @@ NTSTATUS APIENTRY D3DKMTOpenKeyedMutex2(D3DKMT_OPENKEYEDMUTEX2* args) {
               dxgkit::thunks::open<D3DKMT_OPENKEYEDMUTEX2>);
 }
 NTSTATUS APIENTRY D3DKMTOpenKeyedMutexFromNtHandle(D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE* args) {
-  return call("D3DKMTOpenKeyedMutexFromNtHandle", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open_nt);
+  return call("D3DKMTOpenKeyedMutexFromNtHandle", args, WriteBack::kNever, dxgkit::thunks::open_nt);
 }
 NTSTATUS APIENTRY D3DKMTAcquireKeyedMutex(D3DKMT_ACQUIREKEYEDMUTEX* args) {
   return call("D3DKMTAcquireKeyedMutex", args, WriteBack::kOnSuccess,

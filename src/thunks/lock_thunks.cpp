@@ -104,13 +104,15 @@ NTSTATUS APIENTRY D3DKMTLock2(D3DKMT_LOCK2* args) {
   return call("D3DKMTLock2", args, WriteBack::kOnSuccess, dxgkit::thunks::lock2);
 }
 NTSTATUS APIENTRY D3DKMTUnlock2(const D3DKMT_UNLOCK2* args) {
-  return call("D3DKMTUnlock2", args, WriteBack::kNever, dxgkit::thunks::unlock2);
+  return call("D3DKMTUnlock2", args, WriteBack::kNever,
+              dxgkit::thunks::without_removal<dxgkit::thunks::unlock2>);
 }
 NTSTATUS APIENTRY D3DKMTLock(D3DKMT_LOCK* args) {
   return call("D3DKMTLock", args, WriteBack::kOnSuccess, dxgkit::thunks::lock);
 }
 NTSTATUS APIENTRY D3DKMTUnlock(const D3DKMT_UNLOCK* args) {
-  return call("D3DKMTUnlock", args, WriteBack::kNever, dxgkit::thunks::unlock);
+  return call("D3DKMTUnlock", args, WriteBack::kNever,
+              dxgkit::thunks::without_removal<dxgkit::thunks::unlock>);
 }
 NTSTATUS APIENTRY D3DKMTInvalidateCache(const D3DKMT_INVALIDATECACHE* args) {
   return call("D3DKMTInvalidateCache", args, WriteBack::kNever, dxgkit::thunks::invalidate_cache);

@@ -46,7 +46,7 @@ Status offer(Process& process, const D3DKMT_OFFERALLOCATIONS& args) {
     default:
       return Status::kInvalidParameter;  // ALLOC-44
   }
-  if ((args.Flags.Value & kOfferImmediately) != 0) return Status::kNotSupported;
+  if ((args.Flags.Value & kOfferImmediately) != 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
@@ -76,7 +76,7 @@ Status reclaim1(Process& process, const D3DKMT_RECLAIMALLOCATIONS& args) {
   std::vector<D3DKMT_HANDLE> handles;
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
-  if (!results_arrive(args.pDiscarded, handles.size())) return Status::kAccessViolation;
+  if (!results_arrive(args.pDiscarded, handles.size())) return Status::kInvalidParameter;
   return reclaim(device->offers(), handles, args.pResources != nullptr, args.pDiscarded);
 }
 
@@ -113,7 +113,7 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
   const bool are_resources = args.pResources != nullptr;
-  if (!results_arrive(args.pDiscarded, handles.size())) return Status::kAccessViolation;
+  if (!results_arrive(args.pDiscarded, handles.size())) return Status::kInvalidParameter;
   Status status = Status::kInvalidParameter;
   dxgk::MakeResidentOutcome outcome;
   floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {

@@ -112,9 +112,10 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
   DXGKIT_ENTER(adapter);
   if (device.lost()) return Status::kDeviceRemoved;
   DXGKIT_RETURN_IF_FAILED(check_combination(args));
-  if (other_kinds(args.Flags)) return Status::kNotSupported;
+  if (other_kinds(args.Flags)) return Status::kInvalidParameter;
   Display* const display = adapter.floor().display;
-  if (display == nullptr || display->clients() == nullptr) return Status::kNotSupported;  // DISP-21
+  if (display == nullptr || display->clients() == nullptr)
+    return Status::kInvalidParameter;  // DISP-21
   if (args.BroadcastContextCount > std::size(args.BroadcastContext))
     return Status::kInvalidParameter;
   dxgk::PresentRequest request;
@@ -150,7 +151,7 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
         display->clients()->check_flip(device, args.VidPnSourceId, request.source, &request.mode));
     return context->presents().present(request);
   }
-  if (!request.broadcast.empty()) return Status::kNotSupported;
+  if (!request.broadcast.empty()) return Status::kInvalidParameter;
   if (args.hDestination != 0) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(request.destination,
                                    find_surface(process, device, args.hDestination));
@@ -174,7 +175,7 @@ Status check_exclusive(Process& process, const D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSH
                                  process.handles().find<Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
   Display* const display = adapter->floor().display;
-  if (display == nullptr) return Status::kNotSupported;
+  if (display == nullptr) return Status::kInvalidParameter;
   if (args.VidPnSourceId >= adapter->core().facts().start.video_present_sources)
     return Status::kInvalidParameter;
   return display->is_exclusive(args.VidPnSourceId) ? kPresentOccluded : Status::kSuccess;
@@ -183,7 +184,7 @@ Status check_exclusive(Process& process, const D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSH
 Status set_display_mode(Process& process, const D3DKMT_SETDISPLAYMODE& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Display* const display = device->adapter().floor().display;
-  if (display == nullptr || display->clients() == nullptr) return Status::kNotSupported;
+  if (display == nullptr || display->clients() == nullptr) return Status::kInvalidParameter;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<OpenedAllocation> primary,
                                  find_surface(process, *device, args.hPrimaryAllocation));
   return display->clients()->set_display_mode(*device, primary);
@@ -220,7 +221,7 @@ Status wait_for_vblank(Process& process, const D3DKMT_WAITFORVERTICALBLANKEVENT&
     if (device->lost()) return Status::kDeviceRemoved;
   }
   Display* const display = adapter->floor().display;
-  if (display == nullptr) return Status::kNotSupported;
+  if (display == nullptr) return Status::kInvalidParameter;
   return display->wait_for_vblank(args.VidPnSourceId);
 }
 
@@ -229,7 +230,7 @@ Status get_scan_line(Process& process, D3DKMT_GETSCANLINE& args) {
                                  process.handles().find<Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
   Display* const display = adapter->floor().display;
-  if (display == nullptr) return Status::kNotSupported;
+  if (display == nullptr) return Status::kInvalidParameter;
   bool in_vertical_blank = false;
   uint32_t line = 0;
   DXGKIT_RETURN_IF_FAILED(display->scan_line(args.VidPnSourceId, &in_vertical_blank, &line));
@@ -243,7 +244,7 @@ Status get_scan_line(Process& process, D3DKMT_GETSCANLINE& args) {
 Status set_source_owners(Process& process, const D3DKMT_SETVIDPNSOURCEOWNER& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Display* const display = device->adapter().floor().display;
-  if (display == nullptr || display->clients() == nullptr) return Status::kNotSupported;
+  if (display == nullptr || display->clients() == nullptr) return Status::kInvalidParameter;
   if (args.VidPnSourceCount == 0) {
     if (args.pType != nullptr || args.pVidPnSourceId != nullptr) return Status::kInvalidParameter;
     return display->clients()->set_owners(*device, {}, {});

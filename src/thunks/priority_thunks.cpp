@@ -79,21 +79,21 @@ extern "C" {
 NTSTATUS APIENTRY
 D3DKMTSetContextSchedulingPriority(const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY* args) {
   return call("D3DKMTSetContextSchedulingPriority", args, WriteBack::kNever,
-              dxgkit::thunks::set_priority);
+              dxgkit::thunks::without_removal<dxgkit::thunks::set_priority>);
 }
 NTSTATUS APIENTRY D3DKMTGetContextSchedulingPriority(D3DKMT_GETCONTEXTSCHEDULINGPRIORITY* args) {
   return call("D3DKMTGetContextSchedulingPriority", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::get_priority);
+              dxgkit::thunks::without_removal<dxgkit::thunks::get_priority>);
 }
 NTSTATUS APIENTRY D3DKMTSetContextInProcessSchedulingPriority(
     const D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY* args) {
   return call("D3DKMTSetContextInProcessSchedulingPriority", args, WriteBack::kNever,
-              dxgkit::thunks::set_in_process);
+              dxgkit::thunks::without_removal<dxgkit::thunks::set_in_process>);
 }
 NTSTATUS APIENTRY
 D3DKMTGetContextInProcessSchedulingPriority(D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY* args) {
   return call("D3DKMTGetContextInProcessSchedulingPriority", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::get_in_process);
+              dxgkit::thunks::without_removal<dxgkit::thunks::get_in_process>);
 }
 NTSTATUS APIENTRY D3DKMTSetProcessSchedulingPriorityClass(
     HANDLE process, D3DKMT_SCHEDULINGPRIORITYCLASS priority_class) {

@@ -62,8 +62,8 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
   MemoryFloor& floor = device.floor();
   DXGKIT_ENTER_CORE(floor.core);
   if (device.device().lost()) return Status::kDeviceRemoved;
-  if (!floor.core.facts().explicit_residency) return Status::kNotSupported;  // RES-24
-  if (args.Flags.Reserved != 0) return Status::kInvalidParameter;            // THUNK-03
+  if (!floor.core.facts().explicit_residency) return Status::kInvalidParameter;  // RES-24
+  if (args.Flags.Reserved != 0) return Status::kInvalidParameter;                // THUNK-03
   const dxgk::MakeResidentFlags flags{.cant_trim_further = args.Flags.CantTrimFurther != 0,
                                       .must_succeed = args.Flags.MustSucceed != 0};
   if (flags.must_succeed && !flags.cant_trim_further) return Status::kInvalidParameter;  // RES-11
@@ -91,7 +91,7 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
   MemoryFloor& floor = device.floor();
   DXGKIT_ENTER_CORE(floor.core);
   if (device.device().lost()) return Status::kDeviceRemoved;
-  if (!floor.core.facts().explicit_residency) return Status::kNotSupported;
+  if (!floor.core.facts().explicit_residency) return Status::kInvalidParameter;
   constexpr UINT kProperties = 0xF;
   if ((args.PropertyMaskValue & ~kProperties) != 0 || args.PropertyMaskValue == 0 ||
       args.Flags.Reserved != 0 || args.PreferredSegment.Reserved != 0) {
@@ -141,7 +141,7 @@ Status update_property(Process& process, D3DDDI_UPDATEALLOCPROPERTY& args) {
 Status evict(Process& process, D3DKMT_EVICT& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Adapter& adapter = device->adapter();
-  if (!adapter.core().facts().explicit_residency) return Status::kNotSupported;
+  if (!adapter.core().facts().explicit_residency) return Status::kInvalidParameter;
   if (args.Flags.Reserved != 0) return Status::kInvalidParameter;
   std::vector<Ref<OpenedAllocation>> openings;
   DXGKIT_RETURN_IF_FAILED(capture_openings(process, device->memory(), args.AllocationList,
@@ -165,7 +165,7 @@ Status check_memory_question(HANDLE whom, Adapter& adapter, D3DKMT_MEMORY_SEGMEN
                              UINT physical_adapter) {
   constexpr intptr_t kCurrentProcess = -1;
   if (whom != nullptr && reinterpret_cast<intptr_t>(whom) != kCurrentProcess)
-    return Status::kInvalidParameter;
+    return Status::kInvalidHandle;  // THUNK-54
   if (group != D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL && group != D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL)
     return Status::kInvalidParameter;
   if (physical_adapter != 0) return Status::kInvalidParameter;
@@ -210,7 +210,7 @@ Status register_trim(Process& process, D3DKMT_REGISTERTRIMNOTIFICATION& args) {
   if (args.Callback == nullptr) return Status::kInvalidParameter;
   const dxgk::Luid luid{.low = args.AdapterLuid.LowPart, .high = args.AdapterLuid.HighPart};
   if (luid != adapter.core().luid()) return Status::kInvalidParameter;
-  if (!adapter.core().facts().explicit_residency) return Status::kNotSupported;
+  if (!adapter.core().facts().explicit_residency) return Status::kInvalidParameter;
   const auto deliver = [callback = args.Callback,
                         context = args.Context](const dxgk::TrimNotice& notice) {
     D3DKMT_TRIMNOTIFICATION told{};
@@ -317,7 +317,7 @@ Status answer_each(Process& process, const Args& args, Answer* client_answers, c
   if (targets.resource) answers = {of_all(answers)};
   return guarded_copy(client_answers, answers.data(), answers.size() * sizeof(Answer))
              ? Status::kSuccess
-             : Status::kAccessViolation;
+             : Status::kInvalidParameter;
 }
 
 Status get_priority(Process& process, const D3DKMT_GETALLOCATIONPRIORITY& args) {
@@ -356,7 +356,8 @@ using dxgkit::thunks::WriteBack;
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE* args) {
-  return call("D3DKMTCreatePagingQueue", args, WriteBack::kOnSuccess, dxgkit::thunks::create_queue);
+  return call("D3DKMTCreatePagingQueue", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::without_removal<dxgkit::thunks::create_queue>);
 }
 NTSTATUS APIENTRY D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE* args) {
   return call("D3DKMTDestroyPagingQueue", args, WriteBack::kNever, dxgkit::thunks::destroy_queue);
@@ -371,7 +372,8 @@ NTSTATUS APIENTRY D3DKMTUpdateAllocationProperty(D3DDDI_UPDATEALLOCPROPERTY* arg
               dxgkit::thunks::update_property);
 }
 NTSTATUS APIENTRY D3DKMTEvict(D3DKMT_EVICT* args) {
-  return call("D3DKMTEvict", args, WriteBack::kOnSuccess, dxgkit::thunks::evict);
+  return call("D3DKMTEvict", args, WriteBack::kOnSuccess,
+              dxgkit::thunks::without_removal<dxgkit::thunks::evict>);
 }
 NTSTATUS APIENTRY D3DKMTQueryVideoMemoryInfo(D3DKMT_QUERYVIDEOMEMORYINFO* args) {
   return call("D3DKMTQueryVideoMemoryInfo", args, WriteBack::kOnSuccess,
@@ -384,7 +386,7 @@ D3DKMTChangeVideoMemoryReservation(const D3DKMT_CHANGEVIDEOMEMORYRESERVATION* ar
 }
 NTSTATUS APIENTRY D3DKMTRegisterTrimNotification(D3DKMT_REGISTERTRIMNOTIFICATION* args) {
   return call("D3DKMTRegisterTrimNotification", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::register_trim);
+              dxgkit::thunks::without_removal<dxgkit::thunks::register_trim>);
 }
 NTSTATUS APIENTRY D3DKMTUnregisterTrimNotification(D3DKMT_UNREGISTERTRIMNOTIFICATION* args) {
   return call("D3DKMTUnregisterTrimNotification", args, WriteBack::kNever,

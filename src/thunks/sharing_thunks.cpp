@@ -15,7 +15,6 @@ namespace {
 
 using dxgk::Device;
 using dxgk::NtHandles;
-using dxgk::OpenedAllocation;
 using dxgk::Process;
 using dxgk::Ref;
 using dxgk::Resource;
@@ -77,12 +76,11 @@ struct OpenBuffers {
   UINT count = 0;
 };
 
-/// A buffer has room for `data`, and can be written (THUNK-21).
-Status check_room(void* client, UINT room, size_t bytes) {
-  if (room < bytes) return Status::kInvalidParameter;
+/// A buffer that the kernel fills with `bytes` bytes can be written (THUNK-21).
+Status check_room(void* client, size_t bytes) {
   if (bytes == 0) return Status::kSuccess;
   if (client == nullptr) return Status::kInvalidParameter;
-  return writable(client, bytes) ? Status::kSuccess : Status::kAccessViolation;
+  return writable(client, bytes) ? Status::kSuccess : Status::kInvalidParameter;
 }
 
 template <typename Info>
@@ -90,14 +88,16 @@ Status open_resource(const Ref<Device>& device, const Ref<SharedResource>& share
                      const OpenBuffers& out, Info* client_infos, D3DKMT_HANDLE* resource) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const uint32_t total, total_private_bytes(*shared));
   if (out.count != shared->members.size()) return Status::kInvalidParameter;
-  DXGKIT_RETURN_IF_FAILED(check_room(out.runtime, *out.runtime_bytes, shared->runtime_data.size()));
-  DXGKIT_RETURN_IF_FAILED(
-      check_room(out.resource, *out.resource_bytes, shared->resource_data.size()));
-  DXGKIT_RETURN_IF_FAILED(check_room(out.total, *out.total_bytes, total));
+  if (*out.runtime_bytes != shared->runtime_data.size()) return Status::kInvalidParameter;
+  if (*out.resource_bytes != shared->resource_data.size()) return Status::kInvalidParameter;
+  if (*out.total_bytes < total) return Status::kNoMemory;
+  DXGKIT_RETURN_IF_FAILED(check_room(out.runtime, shared->runtime_data.size()));
+  DXGKIT_RETURN_IF_FAILED(check_room(out.resource, shared->resource_data.size()));
+  DXGKIT_RETURN_IF_FAILED(check_room(out.total, total));
   std::vector<Info> infos;
   DXGKIT_RETURN_IF_FAILED(capture_array(client_infos, out.count, kMaxListElements, &infos));
   if (!infos.empty() && !guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)))
-    return Status::kAccessViolation;
+    return Status::kInvalidParameter;
 
   dxgk::OpenedResource opened;
   DXGKIT_RETURN_IF_FAILED(device->memory().open_resource(shared, read_only, &opened));
@@ -167,46 +167,37 @@ Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
   process.system().impl().reap_nt_handles();
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, named_by(process, args.hNtHandle));
-  if (!named.mutex && !named.sync) {
+  if (!named.mutex) {
     DXGKIT_RETURN_IF_FAILED(open(process, args, args.pOpenAllocationInfo2));
     args.hKeyedMutex = 0;
     args.hSyncObject = 0;
     return Status::kSuccess;
   }
-  std::vector<std::byte> data;
-  if (named.mutex && args.KeyedMutexPrivateRuntimeDataSize != 0) {
-    if (args.KeyedMutexPrivateRuntimeDataSize > kMaxPrivateBytes) return Status::kInvalidParameter;
-    data.resize(args.KeyedMutexPrivateRuntimeDataSize);
-    if (args.pKeyedMutexPrivateRuntimeData == nullptr) return Status::kInvalidParameter;
-    if (!writable(args.pKeyedMutexPrivateRuntimeData, data.size())) return Status::kAccessViolation;
-  }
-  // The resource last: it alone writes the caller's arrays.
-  Ref<dxgk::KeyedMutex> mutex;
-  if (named.mutex) {
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(mutex, dxgk::KeyedMutex::open(process, named.mutex, &data));
-  }
+  const size_t room = args.KeyedMutexPrivateRuntimeDataSize;
+  if (room > kMaxPrivateBytes) return Status::kInvalidParameter;
+  if (room != 0 && !writable(args.pKeyedMutexPrivateRuntimeData, room))
+    return Status::kInvalidParameter;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<dxgk::KeyedMutex> mutex,
+                                 dxgk::KeyedMutex::open(process, named.mutex, {}));
+  const std::vector<std::byte> data = room == 0 ? std::vector<std::byte>{} : mutex->data();
   Ref<dxgk::SyncObject> sync;
-  Status status = Status::kSuccess;
-  if (named.sync) {
-    Result<Ref<dxgk::SyncObject>> opened = dxgk::SyncObject::open(process, nullptr, named.sync, {});
-    if (opened.has_value()) sync = *opened;
-    if (!opened.has_value()) status = opened.error();
-  }
-  if (is_success(status)) status = open(process, args, args.pOpenAllocationInfo2);
-  if (!is_success(status)) {
-    if (mutex) {
-      process.handles().erase(mutex->handle);
-      mutex->close();
-    }
+  const auto open_rest = [&]() -> Status {
+    if (room != 0 && data.size() > room) return Status::kInvalidParameter;
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(sync, dxgk::SyncObject::open(process, nullptr, named.sync, {}));
+    return open(process, args, args.pOpenAllocationInfo2);  // last: it writes the caller's arrays
+  };
+  if (const Status status = open_rest(); !is_success(status)) {
+    process.handles().erase(mutex->handle);
+    mutex->close();
     if (sync) {
       process.handles().erase(sync->handle);
       sync->close();
     }
     return status;
   }
-  if (sync) process.handles().publish(sync->handle);
-  args.hKeyedMutex = mutex ? mutex->handle : 0;
-  args.hSyncObject = sync ? sync->handle : 0;
+  process.handles().publish(sync->handle);
+  args.hKeyedMutex = mutex->handle;
+  args.hSyncObject = sync->handle;
   if (!data.empty())
     static_cast<void>(guarded_copy(args.pKeyedMutexPrivateRuntimeData, data.data(), data.size()));
   return Status::kSuccess;
@@ -220,16 +211,6 @@ Status shared_primary(Process& process, D3DKMT_GETSHAREDPRIMARYHANDLE& args) {
   if (display == nullptr) return Status::kInvalidParameter;  // it has no sources
   DXGKIT_ASSIGN_OR_RETURN_STATUS(args.hSharedPrimary, display->shared_primary(args.VidPnSourceId));
   return Status::kSuccess;
-}
-
-/// The shared resource a handle of `process` names: itself, or one of its allocations.
-Result<Ref<Resource>> resource_of(Process& process, D3DKMT_HANDLE handle) {
-  Result<Ref<Resource>> resource = process.handles().find<Resource>(handle);
-  if (resource.has_value()) return resource;
-  DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
-                          process.handles().find<OpenedAllocation>(handle));
-  if (!opened->resource) return Error(Status::kInvalidParameter);
-  return opened->resource;
 }
 
 /// Holds the object behind a handle of ShareObjects, for a descriptor. kInvalidParameter: the
@@ -274,25 +255,28 @@ Status hold(const Ref<dxgk::KeyedMutex>& mutex, NtHandles::Named* named) {
   return Status::kSuccess;
 }
 
-/// THUNK-23: a resource, with or without a keyed mutex and a sync object, or a sync object alone.
-/// Nothing is held on failure.
+constexpr UINT kMaxObjects = 3;  // a resource, a keyed mutex, a sync object
+
+/// Holds what `handle` names, if it is a T.
+template <typename T>
+Status hold_one(Process& process, D3DKMT_HANDLE handle, NtHandles::Named* named) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<T> object, process.handles().find<T>(handle));
+  return hold(object, named);
+}
+
+/// THUNK-23: a resource, a sync object, or a resource, a keyed mutex and a sync object in this
+/// order. Nothing is held on failure.
 Status hold_together(Process& process, std::span<const D3DKMT_HANDLE> handles,
                      NtHandles::Named* named) {
-  Status status = Status::kSuccess;
-  for (const D3DKMT_HANDLE handle : handles) {
-    if (const auto sync = process.handles().find<dxgk::SyncObject>(handle); sync.has_value()) {
-      status = hold(*sync, named);
-    } else if (const auto mutex = process.handles().find<dxgk::KeyedMutex>(handle);
-               mutex.has_value()) {
-      status = hold(*mutex, named);
-    } else {
-      const Result<Ref<Resource>> resource = resource_of(process, handle);
-      status = resource.has_value() ? hold(*resource, named) : resource.error();
-    }
-    if (!is_success(status)) break;
+  Status status = Status::kInvalidParameter;
+  if (handles.size() == 1) {
+    const auto sync = process.handles().find<dxgk::SyncObject>(handles[0]);
+    status = sync.has_value() ? hold(*sync, named) : hold_one<Resource>(process, handles[0], named);
+  } else if (handles.size() == kMaxObjects) {
+    status = hold_one<Resource>(process, handles[0], named);
+    if (is_success(status)) status = hold_one<dxgk::KeyedMutex>(process, handles[1], named);
+    if (is_success(status)) status = hold_one<dxgk::SyncObject>(process, handles[2], named);
   }
-  const bool alone = handles.size() == 1 && named->sync;
-  if (is_success(status) && !named->resource && !alone) status = Status::kInvalidParameter;
   // One device for all: objects that are opened together are used together.
   if (is_success(status) && named->resource && named->sync &&
       &named->resource->floor() != &named->sync->floor())
@@ -305,7 +289,6 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
                      const OBJECT_ATTRIBUTES* client_attributes, DWORD desired_access,
                      HANDLE* client_result) {
   process.system().impl().reap_nt_handles();
-  constexpr UINT kMaxObjects = 3;  // an allocation, a keyed mutex, a sync object
   if (count == 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
   // The pointers are the arguments themselves, so bad ones are invalid parameters (THUNK-01).

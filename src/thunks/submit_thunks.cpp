@@ -18,7 +18,7 @@ using dxgk::Ref;
 
 Status create_context(Process& process, D3DKMT_CREATECONTEXTVIRTUAL& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
-  if (device->floor().gpu_va == nullptr) return Status::kNotSupported;  // VA-01
+  if (device->floor().gpu_va == nullptr) return Status::kInvalidParameter;  // VA-01
   std::vector<std::byte> private_data;
   DXGKIT_RETURN_IF_FAILED(
       capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));

@@ -15,7 +15,8 @@ using dxgk::SyncObject;
 Result<Ref<SharedSync>> named_by(Process& process, HANDLE handle) {
   process.system().impl().reap_nt_handles();
   DXGKIT_ASSIGN_OR_RETURN(const NtHandles::Named named, find_named(process, handle));
-  if (!named.sync) return Error(dxgk::kObjectTypeMismatch);
+  // A handle that bundles objects is one of its resource (THUNK-53).
+  if (!named.sync || named.resource) return Error(dxgk::kObjectTypeMismatch);
   return named.sync;
 }
 

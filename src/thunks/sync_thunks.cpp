@@ -184,6 +184,8 @@ Status destroy_sync(Process& process, const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT&
 }
 
 enum class Right { kSignal, kWait };
+/// Who signals or waits.
+enum class From { kCpu, kGpu };
 
 /// The objects that one call names.
 struct Points {
@@ -191,14 +193,20 @@ struct Points {
   ShortVector<SyncPoint, 4> early;  // of handles that signal at the top of the pipeline (SYNC-12)
 };
 
+/// A CPU signals and waits for what it can see the value of, and for notifications (SYNC-36).
+bool for_cpus(SyncKind kind) {
+  return kind == SyncKind::kMonitoredFence || kind == SyncKind::kCpuNotification;
+}
+
 /// Every object must be on the adapter of `device`, and its handle must have the right (SYNC-11).
-Status resolve_points(Process& process, Device& device, Right right,
+Status resolve_points(Process& process, Device& device, Right right, From from,
                       std::span<const D3DKMT_HANDLE> handles, std::span<const UINT64> values,
                       bool allow_rewind, Points* out) {
   for (size_t i = 0; i < handles.size(); ++i) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
                                    process.handles().find<SyncObject>(handles[i]));
     if (&object->floor() != &device.floor()) return Status::kInvalidParameter;
+    if (from == From::kCpu && !for_cpus(object->kind)) return Status::kInvalidParameter;
     DXGKIT_RETURN_IF_FAILED(right == Right::kSignal ? object->may_signal() : object->may_wait());
     const bool early = right == Right::kSignal && object->use.top_of_pipeline;
     (early ? out->early : out->points).push_back({object->id, values[i], allow_rewind});
@@ -206,15 +214,16 @@ Status resolve_points(Process& process, Device& device, Right right,
   return Status::kSuccess;
 }
 
-Status capture_points(Process& process, Device& device, Right right, const D3DKMT_HANDLE* handles,
-                      const UINT64* values, UINT count, bool allow_rewind, Points* out) {
+Status capture_points(Process& process, Device& device, Right right, From from,
+                      const D3DKMT_HANDLE* handles, const UINT64* values, UINT count,
+                      bool allow_rewind, Points* out) {
   if (count == 0) return Status::kInvalidParameter;
   ShortVector<D3DKMT_HANDLE, 4> captured_handles;
   ShortVector<UINT64, 4> captured_values;
   DXGKIT_RETURN_IF_FAILED(capture_array(handles, count, kMaxListElements, &captured_handles));
   DXGKIT_RETURN_IF_FAILED(capture_array(values, count, kMaxListElements, &captured_values));
-  return resolve_points(process, device, right, captured_handles, captured_values, allow_rewind,
-                        out);
+  return resolve_points(process, device, right, from, captured_handles, captured_values,
+                        allow_rewind, out);
 }
 
 /// The first context and the contexts of a broadcast, all of its adapter. `contexts` is then not
@@ -244,7 +253,7 @@ Status queue_signals(std::span<const Ref<Context>> contexts, const Points& point
 /// SYNC-07: sets the event when all contexts have reached it. No objects are named.
 Status queue_event(const std::vector<Ref<Context>>& contexts, HANDLE event, bool at_submission) {
   const int fd = event == nullptr ? -1 : dup(event_descriptor(event));
-  if (fd < 0) return Status::kInvalidHandle;
+  if (fd < 0) return Status::kInvalidParameter;
   // Closed with its last user, whether it was set or the contexts failed.
   const std::shared_ptr<int> kept(new int(fd), [](int* mine) {
     close(*mine);
@@ -261,9 +270,9 @@ Status signal_from_cpu(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJEC
   const UINT flags = std::bit_cast<UINT>(args.Flags);
   if ((flags & ~kAllowFenceRewind) != 0) return Status::kInvalidParameter;
   Points points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, *device, Right::kSignal, args.ObjectHandleArray,
-                                         args.FenceValueArray, args.ObjectCount,
-                                         (flags & kAllowFenceRewind) != 0, &points));
+  DXGKIT_RETURN_IF_FAILED(capture_points(
+      process, *device, Right::kSignal, From::kCpu, args.ObjectHandleArray, args.FenceValueArray,
+      args.ObjectCount, (flags & kAllowFenceRewind) != 0, &points));
   for (const SyncPoint& point : std::span<const SyncPoint>(points.early))
     points.points.push_back(point);
   return device->sync().signal_from_cpu(points.points);
@@ -276,8 +285,9 @@ Status wait_from_cpu(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT
   const UINT flags = std::bit_cast<UINT>(args.Flags);
   if ((flags & ~1U) != 0) return Status::kInvalidParameter;
   Points points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, *device, Right::kWait, args.ObjectHandleArray,
-                                         args.FenceValueArray, args.ObjectCount, false, &points));
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, *device, Right::kWait, From::kCpu,
+                                         args.ObjectHandleArray, args.FenceValueArray,
+                                         args.ObjectCount, false, &points));
   const auto mode = (flags & 1U) != 0 ? vidsch::WaitMode::kAny : vidsch::WaitMode::kAll;
   const int event = args.hAsyncEvent == nullptr ? -1 : event_descriptor(args.hAsyncEvent);
   if (args.hAsyncEvent != nullptr && event < 0) return Status::kInvalidHandle;
@@ -291,9 +301,9 @@ Status signal_from_gpu(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJEC
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
   Points points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kSignal, args.ObjectHandleArray,
-                                         args.MonitoredFenceValueArray, args.ObjectCount, false,
-                                         &points));
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kSignal, From::kGpu,
+                                         args.ObjectHandleArray, args.MonitoredFenceValueArray,
+                                         args.ObjectCount, false, &points));
   return queue_signals(std::span(&context, 1), points, /*at_submission=*/false);
 }
 
@@ -315,9 +325,9 @@ Status signal_from_gpu2(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJE
     return queue_event(contexts, args.CpuEventHandle, at_submission);
   }
   Points points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kSignal, args.ObjectHandleArray,
-                                         args.MonitoredFenceValueArray, args.ObjectCount,
-                                         (flags & kAllowFenceRewind) != 0, &points));
+  DXGKIT_RETURN_IF_FAILED(capture_points(
+      process, device, Right::kSignal, From::kGpu, args.ObjectHandleArray,
+      args.MonitoredFenceValueArray, args.ObjectCount, (flags & kAllowFenceRewind) != 0, &points));
   return queue_signals(contexts, points, at_submission);
 }
 
@@ -328,9 +338,9 @@ Status wait_from_gpu(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
   Points points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kWait, args.ObjectHandleArray,
-                                         args.MonitoredFenceValueArray, args.ObjectCount, false,
-                                         &points));
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kWait, From::kGpu,
+                                         args.ObjectHandleArray, args.MonitoredFenceValueArray,
+                                         args.ObjectCount, false, &points));
   return context->queue_sync(vidsch::PacketKind::kWait, points.points);
 }
 
@@ -339,8 +349,8 @@ Status legacy_points(Process& process, Device& device, Right right, UINT count,
                      const D3DKMT_HANDLE* handles, UINT64 value, bool allow_rewind, Points* out) {
   if (count == 0 || count > kMaxLegacyObjects) return Status::kInvalidParameter;
   const std::vector<UINT64> values(count, value);
-  return resolve_points(process, device, right, std::span(handles, count), values, allow_rewind,
-                        out);
+  return resolve_points(process, device, right, From::kGpu, std::span(handles, count), values,
+                        allow_rewind, out);
 }
 
 Status signal2(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2& args) {

@@ -346,10 +346,8 @@ SyncObjects::~SyncObjects() {
 }
 
 Status SyncObjects::create(SyncObjectId id, SyncDesc desc) {
-  if (desc.kind == SyncKind::kSemaphore) {
-    if (desc.maximum == 0) return Status::kInvalidParameter;
-    if (desc.initial > desc.maximum) return Status::kInvalidParameter;
-  }
+  if (desc.kind == SyncKind::kSemaphore && desc.initial > desc.maximum)
+    return Status::kInvalidParameter;
   if (desc.kind == SyncKind::kMutex && desc.initial > 1) return Status::kInvalidParameter;
   auto object = std::make_unique<Object>();
   object->id = id;

@@ -72,8 +72,8 @@ class SyncObjects {
   explicit SyncObjects(std::function<void(ContextId)> woken);
   ~SyncObjects();
 
-  /// kInvalidParameter, with nothing kept: semaphore with maximum 0 or initial > maximum, mutex
-  /// with initial > 1.
+  /// kInvalidParameter, with nothing kept: semaphore with initial > maximum, mutex with
+  /// initial > 1.
   Status create(SyncObjectId id, SyncDesc desc);
   /// Wakes CPU waiters with kInvalidHandle, and lets GPU waits pass (SYNC-28).
   void destroy(SyncObjectId id);

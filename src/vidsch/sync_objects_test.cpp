@@ -42,7 +42,7 @@ TEST_F(SyncObjectsTest, CreationRefusesImpossibleCounts) {
     EXPECT_EQ(sync_.contains(kX), is_success(status));
     return status;
   };
-  EXPECT_EQ(create(SyncKind::kSemaphore, 0, 0), Status::kInvalidParameter);
+  EXPECT_EQ(create(SyncKind::kSemaphore, 1, 0), Status::kInvalidParameter);
   EXPECT_EQ(create(SyncKind::kSemaphore, 3, 2), Status::kInvalidParameter);
   EXPECT_EQ(create(SyncKind::kMutex, 2, 0), Status::kInvalidParameter);
   EXPECT_EQ(create(SyncKind::kSemaphore, 2, 2), Status::kSuccess);

@@ -228,7 +228,7 @@ TEST_F(FlipTest, OtherKindsOfPresentAreRefusedByName) {
       SCOPED_TRACE(name);
       D3DKMT_PRESENT flip = client.flip_of(client.primaries[1]);
       change(flip.Flags);
-      EXPECT_EQ(client.present(flip), nt_status(Status::kNotSupported));
+      EXPECT_EQ(client.present(flip), nt_status(Status::kInvalidParameter));
     }
     EXPECT_TRUE(driver.presents.empty());
     stack.settle();

@@ -317,7 +317,6 @@ const BadHeap kBadHeaps[] = {
     {"NeitherKind", kInvalid, kHeap & ~kExistingSysMem, nothing},
     {"WithoutTheStandardFlag", kInvalid, kHeap & ~kStandardAllocation, nothing},
     {"NotShared", kInvalid, kHeap & ~kCreateShared, nothing},
-    {"NotCrossAdapter", kInvalid, kHeap & ~kCrossAdapter, nothing},
     {"WithoutAResource", kInvalid, kHeap & ~kCreateResource, nothing},
     {"SecurityWithoutSharing", kInvalid, (kHeap & ~kCreateShared) | kNtSecuritySharing, nothing},
     {"ASectionInstead", nt_status(Status::kNotSupported),
@@ -325,7 +324,7 @@ const BadHeap kBadHeaps[] = {
     {"CrossAdapterAlone", nt_status(Status::kNotSupported),
      kCreateResource | kCreateShared | kCrossAdapter, nothing},
     {"NoDescription", kInvalid, kHeap, [](auto& h) { h.args.pStandardAllocation = nullptr; }},
-    {"AnUnreadableDescription", nt_status(Status::kAccessViolation), kHeap,
+    {"AnUnreadableDescription", nt_status(Status::kInvalidParameter), kHeap,
      [](auto& h) {
        h.args.pStandardAllocation =
            reinterpret_cast<D3DKMT_CREATESTANDARDALLOCATION*>(uintptr_t{0x10});
@@ -352,15 +351,79 @@ const BadHeap kBadHeaps[] = {
     {"NoAllocation", kInvalid, kHeap, [](auto& h) { h.args.NumAllocations = 0; }},
     {"PrivateDataOfTheResource", kInvalid, kHeap,
      [](auto& h) { h.args.PrivateDriverDataSize = 4; }},
-    {"PrivateDataOfTheAllocation", kInvalid, kHeap,
+    {"AResourceToJoin", kInvalid, kExistingSysMem | kStandardAllocation,
      [](auto& h) {
-       static char data[4];
-       h.info.pPrivateDriverData = data;
-       h.info.PrivateDriverDataSize = sizeof data;
+       D3DKMT_CREATEALLOCATION made{};
+       made.hDevice = h.client.device;
+       made.Flags.CreateResource = 1;
+       EXPECT_EQ(h.client.call([&] { return D3DKMTCreateAllocation2(&made); }), 0);
+       h.args.hResource = made.hResource;
      }},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, BadHeaps, ::testing::ValuesIn(kBadHeaps),
                          [](const auto& row) { return std::string(row.param.sentence); });
+
+// With and without a resource, sharing and other adapters.
+TEST_F(HeapTest, AHeapIsAnAllocationWithOrWithoutAResource) {
+  DXGKIT_COVERS("ALLOC-21", "ALLOC-58");
+  constexpr UINT kAlone = kExistingSysMem | kStandardAllocation;
+  with_client(
+      [](Stack& stack, Client& client) {
+        Pages pages(2);
+        for (const UINT more : {0U, kCreateResource, kCreateResource | kCreateShared,
+                                kCreateResource | kCreateShared | kNtSecuritySharing,
+                                kCreateResource | kCreateShared | kCrossAdapter}) {
+          SCOPED_TRACE(more);
+          Heap heap(client, pages);
+          heap.args.hGlobalShare = 77;
+          heap.args.hPrivateRuntimeResourceHandle = &heap;
+          ASSERT_EQ(heap.create(kAlone | more), 0);
+          EXPECT_EQ(heap.args.hPrivateRuntimeResourceHandle, &heap);
+          EXPECT_EQ(heap.args.hResource != 0, (more & kCreateResource) != 0);
+          EXPECT_EQ(heap.args.hGlobalShare != 0,
+                    (more & (kCreateShared | kNtSecuritySharing)) == kCreateShared);
+          if (heap.args.hResource != 0) {
+            EXPECT_EQ(heap.info.hAllocation, heap.args.hResource + 0x40);
+            EXPECT_EQ(heap.destroy(), 0);
+          } else {
+            EXPECT_EQ(client.destroy_allocation(heap.info.hAllocation, 2), 0);
+          }
+          stack.drive();
+        }
+        EXPECT_EQ(HeapDriver::asked.size(), 5U) << "the driver described each";
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      HeapDriver::prepare);
+}
+
+TEST_F(HeapTest, PrivateDataOfTheClientReachesTheDriverInPlaceOfADescription) {
+  DXGKIT_COVERS("ALLOC-21", "ALLOC-03", "THUNK-05");
+  with_client(
+      [](Stack& stack, Client& client) {
+        Pages pages(2);
+        Heap heap(client, pages);
+        ScriptedAllocation data;
+        data.size = pages.bytes;
+        data.flags = kCpuVisible | kExisting;
+        data.supported_read = data.supported_write = kAperture;
+        heap.info.pPrivateDriverData = &data;
+        heap.info.PrivateDriverDataSize = sizeof data;
+        ASSERT_EQ(heap.create(kExistingSysMem | kStandardAllocation), 0);
+        EXPECT_TRUE(HeapDriver::asked.empty());
+        EXPECT_EQ(client.destroy_allocation(heap.info.hAllocation, 2), 0);
+        stack.miniport.hooks.create_allocation = [](DXGKARG_CREATEALLOCATION*) {
+          return nt_status(Status::kInvalidParameter);
+        };
+        Digest before = digest(stack, {&client});
+        EXPECT_EQ(heap.create(kExistingSysMem | kStandardAllocation), kInvalid)
+            << "the driver does not take it";
+        Digest after = digest(stack, {&client});
+        after.driver_calls = before.driver_calls;
+        EXPECT_EQ(after, before);
+        stack.miniport.hooks.create_allocation = nullptr;
+      },
+      HeapDriver::prepare);
+}
 
 TEST_F(HeapTest, OnlyOneAllocationComesFromAHeap) {
   DXGKIT_COVERS("ALLOC-21");

@@ -493,7 +493,7 @@ TEST_F(HwQueueTest, RefusesWhatTheRulesForbid) {
     context_row("flags", invalid, [](auto& args) { args.Flags.Value = 1; });
     context_row("node", invalid, [](auto& args) { args.NodeOrdinal = 2; });
     context_row("affinity", invalid, [](auto& args) { args.EngineAffinity = 2; });
-    context_row("private data", nt_status(Status::kAccessViolation), [](auto& args) {
+    context_row("private data", nt_status(Status::kInvalidParameter), [](auto& args) {
       args.pPrivateDriverData = reinterpret_cast<void*>(0x10);
       args.PrivateDriverDataSize = 8;
     });
@@ -523,7 +523,7 @@ TEST_F(HwQueueTest, RefusesWhatTheRulesForbid) {
       args.NumPrimaries = 1;
       args.WrittenPrimaries = &queue.handle;
     });
-    submit_row("private data", nt_status(Status::kAccessViolation), [](auto& args) {
+    submit_row("private data", nt_status(Status::kInvalidParameter), [](auto& args) {
       args.pPrivateDriverData = reinterpret_cast<void*>(0x10);
       args.PrivateDriverDataSize = 8;
     });
@@ -553,10 +553,9 @@ TEST_F(HwQueueTest, RefusesWhatTheRulesForbid) {
                 expected)
           << flags << " " << queues;
     };
-    const NTSTATUS unsupported = nt_status(Status::kNotSupported);
-    for (const UINT flags : {1U, 2U, 3U, 5U, 6U, 7U}) signal_row(flags, unsupported);
+    for (const UINT flags : {1U, 2U, 3U, 5U, 6U, 7U}) signal_row(flags, invalid);
     for (UINT bit = 3; bit < 32; ++bit) signal_row(1U << bit, invalid);
-    signal_row(0, unsupported, 2);
+    signal_row(0, invalid, 2);
     signal_row(0, invalid, D3DDDI_MAX_BROADCAST_CONTEXT + 1);
     EXPECT_EQ(digest(stack, {&client}), before);
   });

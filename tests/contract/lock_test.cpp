@@ -84,7 +84,7 @@ const BadLock kBadLocks[] = {
      }},
     {"NoPageList", kInvalid, [](auto& a, auto&) { a.NumPages = 1; }},
     {"ALongPageList", kInvalid, [](auto& a, auto&) { a.NumPages = UINT32_MAX; }},
-    {"AnUnreadablePageList", nt_status(Status::kAccessViolation),
+    {"AnUnreadablePageList", nt_status(Status::kInvalidParameter),
      [](auto& a, auto&) {
        a.NumPages = 1;
        a.pPages = reinterpret_cast<const UINT*>(uintptr_t{0x10});
@@ -224,7 +224,8 @@ TEST_F(LockTest, UnlocksAreAllOrNothing) {
     bad.NumAllocations = 1;
     EXPECT_EQ(client.call([&] { return D3DKMTUnlock(&bad); }), kInvalid);
     bad.phAllocations = reinterpret_cast<const D3DKMT_HANDLE*>(uintptr_t{0x10});
-    EXPECT_EQ(client.call([&] { return D3DKMTUnlock(&bad); }), nt_status(Status::kAccessViolation));
+    EXPECT_EQ(client.call([&] { return D3DKMTUnlock(&bad); }),
+              nt_status(Status::kInvalidParameter));
     bad.phAllocations = &one;
     bad.NumAllocations = UINT32_MAX;
     EXPECT_EQ(client.call([&] { return D3DKMTUnlock(&bad); }), kInvalid);

@@ -379,14 +379,14 @@ const BadCall kBadCalls[] = {
      [](auto& a, auto&) { a.Priority = static_cast<D3DKMT_OFFER_PRIORITY>(INT32_MAX); }, true},
     {"AReservedFlag", kInvalid, [](auto& a, auto&) { a.Flags.Value = 4; }, true},
     {"AllFlags", kInvalid, [](auto& a, auto&) { a.Flags.Value = UINT32_MAX; }, true},
-    {"OfferImmediately", nt_status(Status::kNotSupported),
+    {"OfferImmediately", nt_status(Status::kInvalidParameter),
      [](auto& a, auto&) { a.Flags.Value = 1; }, true},
     {"BothLists", kInvalid,
      [](auto& a, auto&) { a.pResources = const_cast<D3DKMT_HANDLE*>(a.HandleList); }},
     {"NoList", kInvalid, [](auto& a, auto&) { a.HandleList = nullptr; }},
     {"NoElements", kInvalid, [](auto& a, auto&) { a.NumAllocations = 0; }},
     {"MaxElements", kInvalid, [](auto& a, auto&) { a.NumAllocations = UINT32_MAX; }},
-    {"AnUnreadableList", nt_status(Status::kAccessViolation),
+    {"AnUnreadableList", nt_status(Status::kInvalidParameter),
      [](auto& a, auto&) {
        a.HandleList = reinterpret_cast<const D3DKMT_HANDLE*>(uintptr_t{0x10});
      }},
@@ -461,7 +461,7 @@ TEST_F(OfferTest, TheAnswerMustArrive) {
     args.pDiscarded = reinterpret_cast<BOOL*>(uintptr_t{0x10});
     const Digest before = digest(stack, {&client});
     EXPECT_EQ(client.call([&] { return D3DKMTReclaimAllocations(&args); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     EXPECT_EQ(digest(stack, {&client}), before);
     void* address = nullptr;
     EXPECT_EQ(client.lock(handle, &address), kInvalid) << "offered still";

@@ -64,7 +64,7 @@ TEST_F(FlipTest, FlagsOfFlipsExcludeOthers) {
       a.BroadcastContext[0] = a.hContext;
     });
     no(
-        "stereo", [](auto& a) { a.Flags.FlipStereo = 1; }, nt_status(Status::kNotSupported));
+        "stereo", [](auto& a) { a.Flags.FlipStereo = 1; }, nt_status(Status::kInvalidParameter));
     const D3DKMT_HANDLE texture = client.make_allocation();
     no("no primary", [&](auto& a) { a.hSource = texture; });
     const D3DKMT_HANDLE other = client.make_device();

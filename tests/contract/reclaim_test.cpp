@@ -182,8 +182,8 @@ TEST_F(ReclaimTest, BrokenCallsChangeNothing) {
         {"a queue as an allocation", queue, with_queue, nullptr, 2},
         {"an allocation as a resource", queue, nullptr, resources, 1},
         {"another device's resource", queue, nullptr, foreign, 1},
-        {"an unreadable list", queue, nowhere, nullptr, 1, nt_status(Status::kAccessViolation)},
-        {"unwritable results", queue, &handle, nullptr, 1, nt_status(Status::kAccessViolation),
+        {"an unreadable list", queue, nowhere, nullptr, 1, nt_status(Status::kInvalidParameter)},
+        {"unwritable results", queue, &handle, nullptr, 1, nt_status(Status::kInvalidParameter),
          true},
     };
     const Digest before = digest(stack, {&client});

@@ -109,7 +109,9 @@ TEST_F(BudgetTest, HostileQuestionsAreRefused) {
       if (i == 2) args.PhysicalAdapterIndex = 1;
       if (i == 3) args.hAdapter = client.device;
       args.Budget = 0x77;
-      EXPECT_EQ(client.call([&] { return D3DKMTQueryVideoMemoryInfo(&args); }), invalid) << i;
+      EXPECT_EQ(client.call([&] { return D3DKMTQueryVideoMemoryInfo(&args); }),
+                i == 0 ? nt_status(Status::kInvalidHandle) : invalid)
+          << i;
       EXPECT_EQ(args.Budget, 0x77U);
     }
     for (const uint64_t bytes : {kAll / 2 + 1, UINT64_MAX})

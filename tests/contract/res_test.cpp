@@ -146,8 +146,8 @@ TEST_F(ResTest, HostileArgumentsChangeNothing) {
     EXPECT_EQ(client.call([&] { return D3DKMTEvict(&out); }), invalid);
     args.AllocationList = out.AllocationList = reinterpret_cast<D3DKMT_HANDLE*>(uintptr_t{0x10});
     EXPECT_EQ(client.call([&] { return D3DKMTMakeResident(&args); }),
-              nt_status(Status::kAccessViolation));
-    EXPECT_EQ(client.call([&] { return D3DKMTEvict(&out); }), nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(client.call([&] { return D3DKMTEvict(&out); }), nt_status(Status::kInvalidParameter));
     EXPECT_EQ(digest(stack, {&client, &stranger}), before);
     EXPECT_EQ(client.memory().CurrentUsage, kUnit);
     EXPECT_EQ(client.evict({a}), 0) << "the one count it has";
@@ -161,8 +161,8 @@ TEST_F(ResTest, LegacyContextsHaveTheirAllocationListsOnly) {
     ListingClient client(stack);
     const D3DKMT_HANDLE a = client.make_allocation(kUnit, kMemorySet);
     const Digest before = digest(stack, {&client});
-    EXPECT_EQ(client.make_resident({a}), nt_status(Status::kNotSupported));
-    EXPECT_EQ(client.evict({a}), nt_status(Status::kNotSupported));
+    EXPECT_EQ(client.make_resident({a}), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(client.evict({a}), nt_status(Status::kInvalidParameter));
     EXPECT_EQ(digest(stack, {&client}), before);
     ContextBuffers context = client.make_context();
     EXPECT_EQ(client.render(context, work_on({a})), 0);
@@ -206,7 +206,7 @@ TEST_F(ResTest, NamingWhatIsNotListedRemovesTheDevice) {
     EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
     EXPECT_EQ(client.render(context, work_on({a})), nt_status(Status::kDeviceRemoved));
     EXPECT_EQ(client.make_resident({b}), nt_status(Status::kDeviceRemoved));
-    EXPECT_EQ(client.evict({a}), nt_status(Status::kDeviceRemoved));
+    EXPECT_EQ(client.evict({a}), nt_status(Status::kInvalidParameter));
     EXPECT_EQ(client.memory().CurrentUsage, 0U);
   });
 }
@@ -490,7 +490,7 @@ TEST_F(ResTest, PrioritiesOfResourcesAndLists) {
     EXPECT_EQ(set(0, list, 3, nullptr), invalid);
     EXPECT_EQ(set(list[0], nullptr, 0, several), invalid) << "no resource";
     EXPECT_EQ(set(0, list, 3, reinterpret_cast<const UINT*>(uintptr_t{0x10})),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     D3DKMT_GETALLOCATIONPRIORITY nowhere{client.device, 0, list, 3, nullptr};
     EXPECT_EQ(client.call([&] { return D3DKMTGetAllocationPriority(&nowhere); }), invalid);
     EXPECT_EQ(digest(stack, {&client}), before);

@@ -75,7 +75,7 @@ TEST_F(SchedTest, ProcessClassesHaveARangeAndAPrivilege) {
       EXPECT_EQ(set_class(client, bad), nt_status(Status::kInvalidParameter)) << bad;
     }
     for (const int privileged : {4, 5}) {
-      EXPECT_EQ(set_class(client, privileged), nt_status(Status::kPrivilegeNotHeld));
+      EXPECT_EQ(set_class(client, privileged), nt_status(Status::kInvalidParameter));
     }
     EXPECT_EQ(set_class(client, 1, nullptr), nt_status(Status::kInvalidParameter));
     EXPECT_EQ(client.call(

@@ -11,6 +11,7 @@ namespace {
 using KeyedMutexTest = ContractTest;
 
 constexpr int64_t kMillisecond100ns = 10'000;
+constexpr NTSTATUS kAbandoned = 0x80;
 
 struct Mutex {
   NTSTATUS status = 0;
@@ -80,7 +81,7 @@ TEST_F(KeyedMutexTest, WhoeverHasTheKeyTheLastOwnerLeftIsNext) {
     ASSERT_EQ(open(two, mutex.global, &theirs), 0);
     uint64_t fence = 1;
     EXPECT_EQ(poll(one, mutex.handle, 4, &fence), kTimedOut) << "another key";
-    EXPECT_EQ(fence, 0xDEADU) << "nothing is written";
+    EXPECT_EQ(fence, 0U) << "and there is no value";
     EXPECT_EQ(poll(one, mutex.handle, 5, &fence), 0);
     EXPECT_EQ(fence, 0U);
     EXPECT_EQ(poll(two, theirs, 5), kTimedOut) << "owned";
@@ -144,12 +145,12 @@ TEST_F(KeyedMutexTest, RuntimeDataGoesFromOwnerToOwner) {
     EXPECT_EQ(open(two, mutex.global, &theirs, data, 3), kInvalid) << "too little room";
     EXPECT_EQ(open(two, mutex.global, &theirs, nullptr, 4), kInvalid);
     EXPECT_EQ(open(two, mutex.global, &theirs, reinterpret_cast<char*>(0x10), 4),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     EXPECT_EQ(digest(stack, {&one, &two}), before);
     EXPECT_EQ(open(two, mutex.global, &theirs), 0) << "none is asked for";
     EXPECT_EQ(destroy(two, theirs), 0);
     EXPECT_EQ(open(two, mutex.global, &theirs, data, sizeof data), 0);
-    EXPECT_STREQ(data, "made");
+    EXPECT_STREQ(data, "") << "nothing is written";
 
     const int64_t now = 0;
     LARGE_INTEGER zero{};
@@ -157,7 +158,10 @@ TEST_F(KeyedMutexTest, RuntimeDataGoesFromOwnerToOwner) {
     D3DKMT_ACQUIREKEYEDMUTEX2 acquiring{};
     acquiring.hKeyedMutex = mutex.handle;
     acquiring.pTimeout = &zero;
+    acquiring.pPrivateRuntimeData = data;
+    acquiring.PrivateRuntimeDataSize = sizeof data;
     ASSERT_EQ(one.call([&] { return D3DKMTAcquireKeyedMutex2(&acquiring); }), 0);
+    EXPECT_STREQ(data, "made") << "the opening changed nothing";
     char next[] = "left by one";
     D3DKMT_RELEASEKEYEDMUTEX2 releasing{};
     releasing.hKeyedMutex = mutex.handle;
@@ -168,7 +172,6 @@ TEST_F(KeyedMutexTest, RuntimeDataGoesFromOwnerToOwner) {
 
     acquiring.hKeyedMutex = theirs;
     acquiring.Key = 1;
-    acquiring.pPrivateRuntimeData = data;
     acquiring.PrivateRuntimeDataSize = 4;
     EXPECT_EQ(two.call([&] { return D3DKMTAcquireKeyedMutex2(&acquiring); }), kInvalid)
         << "too little room";
@@ -200,7 +203,7 @@ TEST_F(KeyedMutexTest, OnlyTheOwnerReleases) {
     args.hKeyedMutex = mutex.handle;
     args.pTimeout = reinterpret_cast<LARGE_INTEGER*>(0x10);
     EXPECT_EQ(one.call([&] { return D3DKMTAcquireKeyedMutex(&args); }),
-              nt_status(Status::kAccessViolation));
+              nt_status(Status::kInvalidParameter));
     D3DKMT_CREATEKEYEDMUTEX2 reserved{};
     reserved.Flags.Value = 2;
     EXPECT_EQ(one.call([&] { return D3DKMTCreateKeyedMutex2(&reserved); }), kInvalid);
@@ -210,7 +213,7 @@ TEST_F(KeyedMutexTest, OnlyTheOwnerReleases) {
 }
 
 TEST_F(KeyedMutexTest, ADeadOwnerAbandonsIt) {
-  DXGKIT_COVERS("SYNC-27", "THUNK-08");
+  DXGKIT_COVERS("SYNC-38", "THUNK-08");
   running([](Stack& stack) {
     auto owner = std::make_unique<Client>(stack, "owner", false);
     Client next(stack, "next", false);
@@ -219,16 +222,50 @@ TEST_F(KeyedMutexTest, ADeadOwnerAbandonsIt) {
     ASSERT_EQ(open(next, mutex.global, &theirs), 0);
     ASSERT_EQ(poll(*owner, mutex.handle, 7), 0);
     NTSTATUS status = 1;
-    Stack::Background wait(stack, [&] { status = acquire(next, theirs, 7, nullptr); });
+    uint64_t fence = 1;
+    Stack::Background wait(stack, [&] { status = acquire(next, theirs, 7, nullptr, &fence); });
     EXPECT_FALSE(wait.finished());
     owner->end();
     EXPECT_TRUE(wait.finished());
-    EXPECT_EQ(status, 0);
-    // By its handle alone, too.
+    EXPECT_EQ(status, kAbandoned);
+    EXPECT_EQ(fence, 0U);
+    fence = 1;
+    EXPECT_EQ(poll(next, theirs, 7, &fence), kAbandoned) << "and so it stays";
+    EXPECT_EQ(fence, 0U);
+    EXPECT_EQ(poll(next, theirs, 8), kAbandoned) << "whatever the key";
+    EXPECT_EQ(release(next, theirs, 7), kInvalid) << "nobody owns it";
     ASSERT_EQ(open(next, mutex.global, &second), 0);
-    EXPECT_EQ(poll(next, second, 7), kTimedOut);
-    EXPECT_EQ(destroy(next, theirs), 0);
-    EXPECT_EQ(poll(next, second, 7), 0);
+    EXPECT_EQ(poll(next, second, 7), kAbandoned);
+    // By its handle alone, too.
+    const Mutex other = create(next, 1);
+    ASSERT_EQ(open(next, other.global, &second), 0);
+    ASSERT_EQ(poll(next, other.handle, 1), 0);
+    EXPECT_EQ(destroy(next, other.handle), 0);
+    EXPECT_EQ(poll(next, second, 1), kAbandoned);
+  });
+}
+
+TEST_F(KeyedMutexTest, WhoOpensItGivesTheDataItDoesNotHave) {
+  DXGKIT_COVERS("SYNC-37");
+  running([](Stack& stack) {
+    Client one(stack, "one", false), two(stack, "two", false);
+    const Mutex mutex = create(one, 0);
+    D3DKMT_HANDLE theirs = 0, again = 0;
+    char first[] = "first", second[] = "later";
+    ASSERT_EQ(open(two, mutex.global, &theirs, first, sizeof first), 0);
+    ASSERT_EQ(open(two, mutex.global, &again, second, sizeof second), 0);
+    EXPECT_STREQ(second, "later") << "it is an input";
+    EXPECT_EQ(open(two, mutex.global, &again, second, sizeof second - 1), kInvalid)
+        << "less than the mutex has";
+    char data[16] = {};
+    LARGE_INTEGER zero{};
+    D3DKMT_ACQUIREKEYEDMUTEX2 acquiring{};
+    acquiring.hKeyedMutex = mutex.handle;
+    acquiring.pTimeout = &zero;
+    acquiring.pPrivateRuntimeData = data;
+    acquiring.PrivateRuntimeDataSize = sizeof data;
+    ASSERT_EQ(one.call([&] { return D3DKMTAcquireKeyedMutex2(&acquiring); }), 0);
+    EXPECT_STREQ(data, "first");
   });
 }
 
@@ -246,7 +283,7 @@ TEST_F(KeyedMutexTest, AProcessThatEndsWakesItsWaiters) {
     EXPECT_FALSE(wait.finished());
     waiter->end();
     EXPECT_TRUE(wait.finished());
-    EXPECT_EQ(status, kBadHandle);
+    EXPECT_EQ(status, kInvalid);
     // Likewise who destroys the handle another thread waits on.
     D3DKMT_HANDLE second = 0;
     ASSERT_EQ(open(holder, mutex.global, &second), 0);
@@ -254,7 +291,7 @@ TEST_F(KeyedMutexTest, AProcessThatEndsWakesItsWaiters) {
     EXPECT_FALSE(own.finished());
     EXPECT_EQ(destroy(holder, second), 0);
     EXPECT_TRUE(own.finished());
-    EXPECT_EQ(status, kBadHandle);
+    EXPECT_EQ(status, kInvalid);
   });
 }
 
@@ -279,7 +316,7 @@ TEST_F(KeyedMutexTest, ItEndsWithItsLastOpening) {
 }
 
 TEST_F(KeyedMutexTest, ABundleOpensResourceMutexAndSyncObject) {
-  DXGKIT_COVERS("THUNK-23", "SYNC-32");
+  DXGKIT_COVERS("THUNK-23", "THUNK-53", "SYNC-32");
   running([](Stack& stack) {
     Client maker(stack, "maker"), user(stack, "user");
     ScriptedAllocation description;
@@ -298,8 +335,21 @@ TEST_F(KeyedMutexTest, ABundleOpensResourceMutexAndSyncObject) {
     const MonitoredFence fence = create_fence(maker, sync_flag::kNt, 6);
     const Mutex global_mutex = create(maker, 0);
     HANDLE unused = nullptr;
-    EXPECT_EQ(share(maker, {creation.hResource, global_mutex.handle}, &unused), kInvalid);
-    EXPECT_EQ(share(maker, {mutex.handle, fence.handle}, &unused), kInvalid) << "no resource";
+    const D3DKMT_HANDLE resource = creation.hResource;
+    for (const std::vector<D3DKMT_HANDLE>& wrong : {
+             std::vector{resource, global_mutex.handle, fence.handle},
+             {resource, mutex.handle},
+             {resource, fence.handle},
+             {mutex.handle, fence.handle},
+             {resource, resource, resource},
+             {resource, fence.handle, mutex.handle},
+             {mutex.handle, resource, fence.handle},
+             {fence.handle, mutex.handle, resource},
+             {info.hAllocation, mutex.handle, fence.handle},
+             {resource, mutex.handle, fence.handle, fence.handle},
+         })
+      EXPECT_EQ(share(maker, wrong, &unused), kInvalid);
+    EXPECT_EQ(unused, nullptr);
     SharedHandle shared;
     ASSERT_EQ(share(maker, {creation.hResource, mutex.handle, fence.handle}, &shared.handle), 0);
     maker.end();
@@ -329,12 +379,17 @@ TEST_F(KeyedMutexTest, ABundleOpensResourceMutexAndSyncObject) {
     EXPECT_NE(args.hResource, 0U);
     EXPECT_EQ(poll(user, args.hKeyedMutex, 0), 0);
     EXPECT_EQ(user.wait_cpu(args.hSyncObject, 6), 0);
-    // The parts can be opened by themselves.
+    // It is a handle of the resource, and of nothing else.
+    const Digest opened_all = digest(stack, {&user});
     D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE again{};
     again.hNtHandle = shared.handle;
-    EXPECT_EQ(user.call([&] { return D3DKMTOpenKeyedMutexFromNtHandle(&again); }), 0);
-    EXPECT_EQ(poll(user, again.hKeyedMutex, 0), kTimedOut) << "one mutex";
-    EXPECT_EQ(open_fence(user, shared.handle).value(), 6U);
+    EXPECT_EQ(user.call([&] { return D3DKMTOpenKeyedMutexFromNtHandle(&again); }), kTypeMismatch);
+    EXPECT_EQ(again.hKeyedMutex, 0U);
+    EXPECT_EQ(open_fence(user, shared.handle).status, kTypeMismatch);
+    D3DKMT_OPENSYNCOBJECTFROMNTHANDLE plain{};
+    plain.hNtHandle = shared.handle;
+    EXPECT_EQ(user.call([&] { return D3DKMTOpenSyncObjectFromNtHandle(&plain); }), kTypeMismatch);
+    EXPECT_EQ(digest(stack, {&user}), opened_all);
   });
 }
 

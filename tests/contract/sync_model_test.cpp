@@ -1,6 +1,7 @@
 // Several processes that share sync objects, against the obvious model.
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -20,7 +21,7 @@ struct Model {
   enum class Kind { kSemaphore, kFence, kMonitored };
   struct Object {
     Kind kind = Kind::kFence;
-    uint64_t value = 0, maximum = 0;
+    uint64_t value = 0;
     size_t openings = 0;
     bool held = false;  // by a descriptor
   };
@@ -45,25 +46,14 @@ struct Model {
   std::set<int> ended;
 
   bool satisfied(Wait& wait) {
-    std::map<uint64_t, uint64_t> left;
-    for (const auto& [id, object] : objects) left[id] = object.value;
-    for (Point& point : wait.points) {
-      const Object& object = objects.at(point.object);
-      if (object.kind != Kind::kSemaphore && object.value >= point.value) point.latched = true;
-    }
-    bool all = true;
-    for (const Point& point : wait.points) {
-      const bool counted = objects.at(point.object).kind == Kind::kSemaphore;
-      bool got = point.latched;
-      if (counted) got = left[point.object] > 0 && left[point.object]-- > 0;
-      if (got && wait.any) break;
-      all = all && got;
-      if (&point == &wait.points.back() && (wait.any || !all)) return false;
-    }
-    for (auto& [id, object] : objects) {
-      if (object.kind == Kind::kSemaphore) object.value = left[id];
-    }
-    return true;
+    for (Point& point : wait.points)
+      point.latched = point.latched || objects.at(point.object).value >= point.value;
+    return wait.any ? std::ranges::any_of(wait.points, &Point::latched)
+                    : std::ranges::all_of(wait.points, &Point::latched);
+  }
+  /// CPUs have nothing to do with semaphores and old fences but to share them (SYNC-36).
+  bool for_cpus(const Opening& opening) const {
+    return objects.at(opening.object).kind == Kind::kMonitored;
   }
   void settle() {
     for (bool changed = true; changed;) {
@@ -77,14 +67,11 @@ struct Model {
     }
   }
   NTSTATUS signal(const Opening& opening, uint64_t value, bool rewind) {
+    if (!for_cpus(opening)) return kInvalid;
     if (opening.no_signal) return kDenied;
     Object& object = objects.at(opening.object);
-    if (object.kind == Kind::kSemaphore) {
-      if (object.value == object.maximum) return kInvalid;
-      ++object.value;
-    } else if (rewind || value > object.value) {
-      object.value = value;
-    }
+    if (!rewind && value < object.value) return kInvalid;
+    object.value = value;
     settle();
     return 0;
   }
@@ -152,14 +139,13 @@ TEST_P(SyncModelTest, ProcessesThatShareAgreeWithTheModel) {
             D3DKMT_CREATESYNCHRONIZATIONOBJECT2 args{};
             args.hDevice = client.device;
             Model::Object object;
-            object.kind = static_cast<Model::Kind>(below(3));
+            object.kind = static_cast<Model::Kind>(std::min<size_t>(below(9), 2));
             object.value = below(3);
             args.Info.Flags.Value = kShared;
             if (object.kind == Model::Kind::kSemaphore) {
               args.Info.Type = D3DDDI_SEMAPHORE;
-              object.maximum = object.value + 1;
               args.Info.Semaphore.InitialCount = static_cast<UINT>(object.value);
-              args.Info.Semaphore.MaxCount = static_cast<UINT>(object.maximum);
+              args.Info.Semaphore.MaxCount = static_cast<UINT>(object.value + 1);
             } else if (object.kind == Model::Kind::kFence) {
               args.Info.Type = D3DDDI_FENCE;
               args.Info.Fence.FenceValue = object.value;
@@ -242,13 +228,17 @@ TEST_P(SyncModelTest, ProcessesThatShareAgreeWithTheModel) {
             Model::Wait wait{.name = next_name++, .process = p, .any = below(2) == 0, .points = {}};
             std::vector<D3DKMT_HANDLE> handles;
             std::vector<UINT64> values;
-            bool denied = false;
+            NTSTATUS expected = 0;
             for (size_t n = 1 + below(2); n-- > 0;) {
               const auto opening = any_opening(p);
               handles.push_back(opening->first);
               values.push_back(below(10));
               wait.points.push_back({opening->second.object, values.back()});
-              denied = denied || opening->second.no_wait;
+              if (expected != 0) continue;
+              if (!model.for_cpus(opening->second))
+                expected = kInvalid;
+              else if (opening->second.no_wait)
+                expected = kDenied;
             }
             const int event = eventfd(0, EFD_NONBLOCK);
             D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU args{};
@@ -259,8 +249,8 @@ TEST_P(SyncModelTest, ProcessesThatShareAgreeWithTheModel) {
             args.hAsyncEvent = reinterpret_cast<HANDLE>(static_cast<intptr_t>(event));
             args.Flags.WaitAny = wait.any ? 1 : 0;
             ASSERT_EQ(client.call([&] { return D3DKMTWaitForSynchronizationObjectFromCpu(&args); }),
-                      denied ? kDenied : 0);
-            if (denied) {
+                      expected);
+            if (expected != 0) {
               ::close(event);
             } else {
               events[wait.name] = event;

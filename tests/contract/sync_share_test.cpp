@@ -49,16 +49,21 @@ TEST_F(SyncShareTest, AGlobalHandleOpensTheObjectInAnyProcess) {
 
     D3DKMT_HANDLE opened = 0, again = 0;
     ASSERT_EQ(open_global(user, global, &opened), 0);
-    NTSTATUS status = 1;
-    Stack::Background wait(stack, [&] { status = user.wait_cpu(opened, 0); });
-    EXPECT_FALSE(wait.finished());
-    ASSERT_EQ(maker->signal_cpu(made.hSyncObject, 0), 0);
-    EXPECT_TRUE(wait.finished());
-    EXPECT_EQ(status, 0);
+    ContextBuffers theirs = user.make_context(0), mine = maker->make_context(1);
+    ASSERT_EQ(user.wait_gpu(theirs, opened, 0), 0);
+    ASSERT_EQ(user.render(theirs, work_on({})), 0);
+    stack.drive();
+    EXPECT_EQ(stack.statistics().packets_completed, 0U);
+    ASSERT_EQ(maker->signal_gpu(mine, made.hSyncObject, 0), 0);
+    stack.drive();
+    EXPECT_EQ(stack.statistics().packets_completed, 1U);
 
     maker->end();  // one opening of two
-    EXPECT_EQ(user.signal_cpu(opened, 0), 0);
-    EXPECT_EQ(user.wait_cpu(opened, 0), 0);
+    EXPECT_EQ(user.signal_gpu(theirs, opened, 0), 0);
+    EXPECT_EQ(user.wait_gpu(theirs, opened, 0), 0);
+    ASSERT_EQ(user.render(theirs, work_on({})), 0);
+    stack.drive();
+    EXPECT_EQ(stack.statistics().packets_completed, 2U);
     EXPECT_EQ(open_global(user, global, &again), 0) << "it lives as long as one is open";
     EXPECT_EQ(destroy_sync(user, again), 0);
     EXPECT_EQ(destroy_sync(user, opened), 0);
@@ -128,16 +133,18 @@ TEST_F(SyncShareTest, TheLastCloseWakesWaitersAndTheOthersDoNot) {
   DXGKIT_COVERS("SYNC-32", "SYNC-28");
   running([](Stack& stack) {
     Client one(stack, "one"), two(stack, "two");
-    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 made;
-    ASSERT_EQ(create(one, D3DDDI_FENCE, kShared, &made), 0);
-    D3DKMT_HANDLE opened = 0;
-    ASSERT_EQ(open_global(two, made.Info.SharedHandle, &opened), 0);
+    const MonitoredFence made = create_fence(one, kNt);
+    SharedHandle shared;
+    ASSERT_EQ(share(one, {made.handle}, &shared.handle), 0);
+    const MonitoredFence opened = open_fence(two, shared.handle);
+    ASSERT_EQ(opened.status, 0);
+    shared.close();
     NTSTATUS status = 1;
-    Stack::Background wait(stack, [&] { status = two.wait_cpu(opened, 5); });
+    Stack::Background wait(stack, [&] { status = two.wait_cpu(opened.handle, 5); });
     EXPECT_FALSE(wait.finished());
-    EXPECT_EQ(destroy_sync(one, made.hSyncObject), 0);
+    EXPECT_EQ(destroy_sync(one, made.handle), 0);
     EXPECT_FALSE(wait.finished());
-    EXPECT_EQ(destroy_sync(two, opened), 0);
+    EXPECT_EQ(destroy_sync(two, opened.handle), 0);
     EXPECT_TRUE(wait.finished());
     EXPECT_EQ(status, kBadHandle);
   });

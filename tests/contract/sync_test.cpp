@@ -38,7 +38,7 @@ TEST_F(SyncTest, TypesAndFlagsThatMakeNoSenseAreRefused) {
     for (const UINT type : {0U, 100U, UINT32_MAX})
       EXPECT_EQ(create(type, 0), nt_status(Status::kInvalidParameter)) << type;
     EXPECT_EQ(create(D3DDDI_SEMAPHORE, 0, 2, 1), nt_status(Status::kInvalidParameter));
-    EXPECT_EQ(create(D3DDDI_SEMAPHORE, 0, 0, 0), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(create(D3DDDI_SEMAPHORE, 0, 1, 0), nt_status(Status::kInvalidParameter));
     EXPECT_EQ(create(D3DDDI_MONITORED_FENCE, kNtSharing), nt_status(Status::kInvalidParameter));
     EXPECT_EQ(create(D3DDDI_MONITORED_FENCE, kShared), nt_status(Status::kInvalidParameter));
     EXPECT_EQ(create(D3DDDI_MONITORED_FENCE, kNoSignal | kNoWait),
@@ -188,12 +188,12 @@ TEST_F(SyncTest, AnEventIsSetLaterAndTheCallReturnsAtOnce) {
 }
 
 TEST_F(SyncTest, AFenceIsNotLoweredWithoutTheFlag) {
-  DXGKIT_COVERS("SYNC-08");
+  DXGKIT_COVERS("SYNC-35");
   with_client([](Stack& stack, Client& client) {
     static_cast<void>(stack);
     D3DKMT_CREATESYNCHRONIZATIONOBJECT2 fence{};
     const D3DKMT_HANDLE handle = client.make_sync(D3DDDI_MONITORED_FENCE, 10, 1, &fence);
-    EXPECT_EQ(client.signal_cpu(handle, 4), 0);
+    EXPECT_EQ(client.signal_cpu(handle, 4), nt_status(Status::kInvalidParameter));
     EXPECT_EQ(value_of(fence), 10U);
     const UINT64 value = 4;
     D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU args{};

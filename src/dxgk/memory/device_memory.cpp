@@ -56,6 +56,9 @@ Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
   ShortVector<AllocationBacking, 1> backings(requests.size());
   bool opened = false;
   const Status status = [&]() -> Status {
+    if (creates_resource) {  // before its allocations (ALLOC-58)
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->handle, handles.insert_hidden(resource));
+    }
     for (size_t i = 0; i < requests.size(); ++i) {
       DXGKIT_RETURN_IF_FAILED(check_allocation_info(infos[i], core_, &backings[i].desc));
       DXGKIT_RETURN_IF_FAILED(back(requests[i], infos[i], &backings[i]));
@@ -65,9 +68,6 @@ Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
       one->driver_allocation = infos[i].handle;
       DXGKIT_ASSIGN_OR_RETURN_STATUS(one->handle, handles.insert_hidden(one));
       openings_made.push_back(std::move(one));
-    }
-    if (creates_resource) {
-      DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->handle, handles.insert_hidden(resource));
     }
     ShortVector<port::OpenInfo, 2> open_infos(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {

@@ -51,6 +51,8 @@ Status DeviceMemory::open_resource(const Ref<SharedResource>& shared, bool read_
   std::vector<void*> device_specific;
   const Status status = [&]() -> Status {
     std::vector<port::OpenInfo> infos(shared->members.size());
+    // The resource first (ALLOC-58).
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->handle, handles.insert_hidden(resource));
     for (size_t i = 0; i < infos.size(); ++i) {
       Ref<OpenedAllocation> one = make_object<OpenedAllocation>();
       one->device = Ref<DeviceMemory>(this);
@@ -63,7 +65,6 @@ Status DeviceMemory::open_resource(const Ref<SharedResource>& shared, bool read_
       infos[i].private_data = data.back();
       opened.push_back(std::move(one));
     }
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(resource->handle, handles.insert_hidden(resource));
     if (!infos.empty()) {
       DXGKIT_RETURN_IF_FAILED(core_.port().allocations().open_allocations(
           device_.driver_handle(), infos, shared->resource_data,

@@ -81,7 +81,7 @@ class NtHandles {
   NtHandles& operator=(const NtHandles&) = delete;
 
   enum class Access { kNone, kRead, kWrite };
-  /// A resource, or a sync object, or a resource with either or both of the others (THUNK-23).
+  /// A resource, or a sync object, or a resource with both of the others (THUNK-23).
   struct Named {
     Ref<SharedResource> resource;
     Access access = Access::kNone;

@@ -12,6 +12,18 @@
 #include "dxgk/sync/sync_addresses.h"
 
 namespace dxgkit::dxgk {
+namespace {
+
+/// SYNC-35: a signal would take a monitored fence back and may not.
+bool lowers_a_fence(const vidsch::SyncObjects& objects, std::span<const vidsch::SyncPoint> points) {
+  return std::ranges::any_of(points, [&](const vidsch::SyncPoint& point) {
+    return !point.allow_rewind && objects.contains(point.object) &&
+           objects.kind(point.object) == vidsch::SyncKind::kMonitoredFence &&
+           point.value < objects.value(point.object);
+  });
+}
+
+}  // namespace
 
 /// A CPU wait under way. Lives on the waiter's stack, or on the heap when an event is to be set
 /// later.
@@ -151,6 +163,8 @@ Status DeviceSync::signal_from_cpu(std::span<const vidsch::SyncPoint> points) {
   Status status = Status::kSuccess;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     status = check(points);
+    if (is_success(status) && lowers_a_fence(core_.scheduler().sync_objects(), points))
+      status = Status::kInvalidParameter;
     if (!is_success(status)) return;
     status = core_.scheduler().sync_objects().signal(points);
     if (is_success(status)) ++core_.counters().sync_signals;

@@ -36,7 +36,7 @@ class DeviceSync {
   /// set later.
   Status wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::WaitMode mode,
                        int event_fd);
-  Status signal_from_cpu(std::span<const vidsch::SyncPoint> points);
+  Status signal_from_cpu(std::span<const vidsch::SyncPoint> points);  // kInvalidParameter: SYNC-35
 
   // --- lane ---
   /// The device is lost: waits of CPU threads end with kDeviceRemoved.

@@ -75,13 +75,22 @@ Result<Ref<KeyedMutex>> KeyedMutex::create(GlobalShares& shares, Process& proces
 }
 
 Result<Ref<KeyedMutex>> KeyedMutex::open(Process& process, const Ref<SharedKeyedMutex>& shared,
-                                         std::vector<std::byte>* data) {
-  if (!data->empty()) {
+                                         std::span<const std::byte> data) {
+  if (!data.empty()) {
     runtime::MutexLock lock(shared->mutex);
-    if (data->size() < shared->data.size()) return Error(Status::kInvalidParameter);
-    *data = shared->data;
+    if (data.size() < shared->data.size()) return Error(Status::kInvalidParameter);
   }
-  return add(process, shared);
+  Result<Ref<KeyedMutex>> opened = add(process, shared);
+  if (opened.has_value() && !data.empty()) {
+    runtime::MutexLock lock(shared->mutex);
+    if (shared->data.empty()) shared->data.assign(data.begin(), data.end());
+  }
+  return opened;
+}
+
+std::vector<std::byte> KeyedMutex::data() const {
+  runtime::MutexLock lock(shared_->mutex);
+  return shared_->data;
 }
 
 void KeyedMutex::close() {
@@ -89,7 +98,10 @@ void KeyedMutex::close() {
     runtime::MutexLock lock(shared_->mutex);
     if (!open_) return;
     open_ = false;
-    if (shared_->owner == this) shared_->owner = nullptr;
+    if (shared_->owner == this) {
+      shared_->owner = nullptr;
+      shared_->abandoned = true;
+    }
     --shared_->openings;
     shared_->end_if_unused();
     shared_->changes.fetch_add(1, std::memory_order_release);
@@ -97,7 +109,7 @@ void KeyedMutex::close() {
   runtime::Runtime::current().wake_all(shared_->changes);
 }
 
-Result<KeyedMutex::Taken> KeyedMutex::acquire(uint64_t key, const int64_t* timeout, size_t room) {
+Status KeyedMutex::acquire(uint64_t key, const int64_t* timeout, size_t room, Taken* taken) {
   runtime::Runtime& runtime = runtime::Runtime::current();
   const int64_t deadline = nt::deadline_of(runtime.now(), timeout);
   for (;;) {
@@ -105,13 +117,14 @@ Result<KeyedMutex::Taken> KeyedMutex::acquire(uint64_t key, const int64_t* timeo
     std::string why;  // for deadlock reports
     {
       runtime::MutexLock lock(shared_->mutex);
-      if (!open_) return Error(Status::kInvalidHandle);
+      if (!open_) return Status::kInvalidParameter;
+      if (shared_->abandoned) return kAbandoned;
       if (shared_->owner == nullptr && shared_->key == key) {
-        if (room != 0 && room < shared_->data.size()) return Error(Status::kInvalidParameter);
+        if (room != 0 && room < shared_->data.size()) return Status::kInvalidParameter;
         shared_->owner = this;
-        Taken taken{.fence_value = shared_->fence_value, .data = {}};
-        if (room != 0) taken.data = shared_->data;
-        return taken;
+        taken->fence_value = shared_->fence_value;
+        if (room != 0) taken->data = shared_->data;
+        return Status::kSuccess;
       }
       seen = shared_->changes.load(std::memory_order_relaxed);
       why = shared_->owner == nullptr
@@ -120,7 +133,7 @@ Result<KeyedMutex::Taken> KeyedMutex::acquire(uint64_t key, const int64_t* timeo
                 : fmt::format("a keyed mutex with key {}, which handle 0x{:X} owns", key,
                               shared_->owner->handle);
     }
-    if (deadline != kForever && runtime.now() >= deadline) return Error(Status::kTimeout);
+    if (deadline != kForever && runtime.now() >= deadline) return Status::kTimeout;
     const runtime::WaitReason reason(runtime, why.c_str());
     static_cast<void>(runtime.wait(shared_->changes, seen, deadline));
   }

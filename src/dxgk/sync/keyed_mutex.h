@@ -17,6 +17,9 @@ class GlobalShares;
 class KeyedMutex;
 class Process;
 
+/// STATUS_ABANDONED: a success code, like kTimeout.
+inline constexpr Status kAbandoned{0x00000080};
+
 /// The mutex behind the openings. Belongs to no adapter. It ends with its last opening and hold
 /// (SYNC-32); a global handle does not hold it. Thread-safe; never touched on a lane.
 class SharedKeyedMutex : public Object {
@@ -44,6 +47,7 @@ class SharedKeyedMutex : public Object {
   uint32_t openings DXGKIT_GUARDED_BY(mutex) = 0;
   uint32_t holds DXGKIT_GUARDED_BY(mutex) = 0;
   bool gone DXGKIT_GUARDED_BY(mutex) = false;
+  bool abandoned DXGKIT_GUARDED_BY(mutex) = false;  // an owner went away: nobody gets it any more
   // Counts what waiters should look at again; changes under mutex.
   std::atomic<uint32_t> changes{0};
 
@@ -63,13 +67,15 @@ class KeyedMutex : public Object {
   /// unless `nt_security`. kNoMemory: no handle left.
   static Result<Ref<KeyedMutex>> create(GlobalShares& shares, Process& process, uint64_t key,
                                         std::span<const std::byte> data, bool nt_security);
-  /// Another opening; `data`, if it has room, receives the private data: its size is that of the
-  /// data then. kInvalidParameter: less room than data (but none at all is fine), or the mutex is
-  /// on its way out.
+  /// Another opening. `data` becomes the mutex's private data if it has none yet, and is not looked
+  /// at otherwise. kInvalidParameter: less `data` than the mutex has (but none at all is fine), or
+  /// the mutex is on its way out.
   static Result<Ref<KeyedMutex>> open(Process& process, const Ref<SharedKeyedMutex>& shared,
-                                      std::vector<std::byte>* data);
-  /// The handle is gone already. An owner abandons the mutex (SYNC-27): it is free, with the key it
-  /// was taken with. Waits through this opening end with kInvalidHandle. Idempotent.
+                                      std::span<const std::byte> data);
+  /// The private data, for who opens the mutex with its resource.
+  std::vector<std::byte> data() const;
+  /// The handle is gone already. An owner abandons the mutex for good (SYNC-38). Waits through this
+  /// opening end with kInvalidParameter. Idempotent.
   void close();
 
   struct Taken {
@@ -78,9 +84,10 @@ class KeyedMutex : public Object {
   };
   /// SYNC-26: waits until the mutex is free and its key is `key`. `timeout` in 100 ns: 0 not at
   /// all, negative so long from now, positive until that date since 1601; null: for ever. kTimeout:
-  /// it is not; kInvalidParameter: more data than `room` bytes (0: none wanted); kInvalidHandle:
-  /// closed meanwhile. Blocks its thread; not on a lane.
-  Result<Taken> acquire(uint64_t key, const int64_t* timeout, size_t room);
+  /// it is not; kAbandoned: it never will be (SYNC-38); kInvalidParameter: more data than `room`
+  /// bytes (0: none wanted); kInvalidParameter: closed meanwhile. `taken` is filled in on kSuccess
+  /// only. Blocks its thread; not on a lane.
+  Status acquire(uint64_t key, const int64_t* timeout, size_t room, Taken* taken);
   /// Free for whoever waits for `key`, who gets `fence_value` and, unless null, `data`.
   /// kInvalidParameter: this opening does not own it.
   Status release(uint64_t key, uint64_t fence_value, const std::vector<std::byte>* data);

@@ -37,7 +37,7 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   WorkFloor& floor = device.floor();
   const port::DriverCaps& caps = floor.core.caps();
   if (creation.virtual_addressing && floor.gpu_va == nullptr)
-    return Error(Status::kNotSupported);  // VA-01
+    return Error(Status::kInvalidParameter);  // VA-01
   if (!creation.virtual_addressing && floor.gpu_va != nullptr)
     return Error(Status::kInvalidParameter);  // THUNK-13
   if (creation.node.value >= caps.node_count) return Error(Status::kInvalidParameter);

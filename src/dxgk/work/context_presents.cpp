@@ -17,11 +17,11 @@ Status ContextPresents::present(const PresentRequest& request) {
   if (turn.over()) return Status::kInvalidParameter;
   WorkFloor& floor = context_.device().floor();
   if (context_.device().lost()) return Status::kDeviceRemoved;
-  if (!floor.core.port().has_entry("DxgkDdiPresent")) return Status::kNotSupported;
+  if (!floor.core.port().has_entry("DxgkDdiPresent")) return Status::kInvalidParameter;
   DXGKIT_RETURN_IF_FAILED(present_limit(request));
   if (!request.flags.flip) {
     // Their DMA buffer would need an address in the process's space.
-    if (context_.virtual_addressing()) return Status::kNotSupported;
+    if (context_.virtual_addressing()) return Status::kInvalidParameter;
     return present_by_buffer(request, nullptr);
   }
   FlipSubmission flip;

@@ -12,7 +12,7 @@ namespace dxgkit::dxgk {
 Status check_priority(const Process& process, int32_t priority) {
   if (priority < -vidsch::kPriorityMost) return Status::kInvalidParameter;
   if (priority > vidsch::kPriorityMost) return Status::kInvalidParameter;
-  return priority > 0 && !process.base_priority_privilege() ? Status::kPrivilegeNotHeld
+  return priority > 0 && !process.base_priority_privilege() ? Status::kInvalidParameter
                                                             : Status::kSuccess;
 }
 

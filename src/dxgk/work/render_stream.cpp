@@ -88,7 +88,7 @@ Status RenderStream::render(const RenderRequest& request, uint32_t* queued) {
   if (request.allocation_count != 0 &&
       !guarded_copy(list.data(), buffers.allocations,
                     request.allocation_count * sizeof(ClientAllocation))) {
-    return Status::kAccessViolation;
+    return Status::kInvalidParameter;
   }
 
   uint32_t multipass_offset = 0;
