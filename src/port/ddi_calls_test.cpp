@@ -100,6 +100,7 @@ const std::map<std::string_view, Status> kRefused = {
 /// The same of its STATUS_PENDING: of what gives a value, the value counts.
 const std::map<std::string_view, Status> kPended = {
     {"DxgkDdiBuildPagingBuffer", Status::kUnsuccessful},
+    {"DxgkDdiCalibrateGpuClock", Status::kSuccess},
     {"DxgkDdiCancelCommand", Status::kUnsuccessful},
     {"DxgkDdiCollectDbgInfo", Status::kSuccess},
     {"DxgkDdiCollectDbgInfo2", Status::kSuccess},

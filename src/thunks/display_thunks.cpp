@@ -102,6 +102,7 @@ Status release_owners(Process& process, HANDLE handle) {
 }
 
 Status invalidate_vidpn(Process& process, const D3DKMT_INVALIDATEACTIVEVIDPN& args) {
+  constexpr Status kNoFunctionalVidPn{0xC01E0323};      // ..._NO_RECOMMENDED_FUNCTIONAL_VIDPN
   constexpr Status kInvalidDisplayAdapter{0xC01E0002};  // STATUS_GRAPHICS_INVALID_DISPLAY_ADAPTER
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
@@ -109,7 +110,10 @@ Status invalidate_vidpn(Process& process, const D3DKMT_INVALIDATEACTIVEVIDPN& ar
   Display* const display = adapter->floor().display;
   if (display == nullptr) return kInvalidDisplayAdapter;
   if (args.PrivateDriverDataSize != 0) return Status::kNotSupported;
-  return display->invalidate_active();
+  const Status status = display->invalidate_active();
+  // A finding has told what the driver answered; the page has one failure for it.
+  if (is_success(status) || status == Status::kDeviceRemoved) return status;
+  return kNoFunctionalVidPn;
 }
 
 Status poll_children(Process& process, const D3DKMT_POLLDISPLAYCHILDREN& args) {

@@ -56,7 +56,10 @@ Status open_screen(Process& process, const std::optional<Screen>& screen, Args& 
   if (!screen.has_value()) return Status::kInvalidParameter;
   const Ref<Adapter> adapter = process.system().impl().find(screen->adapter);
   if (!adapter) return Status::kInvalidParameter;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(args.hAdapter, process.handles().insert(adapter));
+  // The pages of these calls know no other failure.
+  const Result<dxgk::Handle> handle = process.handles().insert(adapter);
+  if (!handle.has_value()) return Status::kInvalidParameter;
+  args.hAdapter = *handle;
   args.AdapterLuid = luid_of(*adapter);
   args.VidPnSourceId = screen->source;
   return Status::kSuccess;
@@ -91,7 +94,9 @@ Status open_device_name(Process& process, D3DKMT_OPENADAPTERFROMDEVICENAME& args
     const std::u16string path =
         dxgk::device_path(adapter->core().function().identity(), adapter->core().luid());
     if (!same_without_case(path, name)) continue;
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(args.hAdapter, process.handles().insert(adapter));
+    const Result<dxgk::Handle> handle = process.handles().insert(adapter);
+    if (!handle.has_value()) return Status::kInvalidParameter;
+    args.hAdapter = *handle;
     args.AdapterLuid = luid_of(*adapter);
     return Status::kSuccess;
   }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "nt/paged.h"
 #include "port/core/ddi_call.h"
 #include "port/core/port_core.h"
 #include "port/ddi/unwritten.h"
@@ -21,6 +22,7 @@ Result<GpuClock> ClockPort::calibrate(NodeOrdinal node) {
   clock.Flags.Value = 0;
   Status status = Status::kSuccess;
   {
+    nt::at_level(core_.kernel, kCalibrate.irql);  // IRQL-13
     DdiCall call(core_, kCalibrate, 0, static_cast<uint16_t>(node.value));
     status = call(core_.ddi.DxgkDdiCalibrateGpuClock, core_.context, node.value, UINT32{0}, &clock);
   }
