@@ -39,24 +39,26 @@ class NodeCounters {
   /// `again`: it was on hardware before, and came back by preemption or a reset.
   void submitted(const Work& work, bool again) {
     Node& node = node_of(work.node);
+    NodeWork& process = of(node, work);
     if (node.last_context != work.context) {
       node.last_context = work.context;
       ++node.work.context_switches;
-      ++of(work).context_switches;
+      ++process.context_switches;
     }
-    add(work, &NodeWork::Packets::submitted);
-    if (again) add(work, &NodeWork::Packets::preempted);
+    add(node, process, work.paging, &NodeWork::Packets::submitted);
+    if (again) add(node, process, work.paging, &NodeWork::Packets::preempted);
   }
   /// A packet that was on hardware since `since_ns` has left. Packets of a node run one behind the
   /// other, so this one ran from then, or from the end of the one before.
   void left(const Work& work, End end, int64_t since_ns, int64_t now_ns) {
     Node& node = node_of(work.node);
+    NodeWork& process = of(node, work);
     const int64_t ran = std::max<int64_t>(0, now_ns - std::max(since_ns, node.free_since_ns));
     node.free_since_ns = now_ns;
     node.work.running_ns += ran;
-    of(work).running_ns += ran;
-    if (end == End::kCompleted) add(work, &NodeWork::Packets::completed);
-    if (end == End::kFaulted) add(work, &NodeWork::Packets::faulted);
+    process.running_ns += ran;
+    if (end == End::kCompleted) add(node, process, work.paging, &NodeWork::Packets::completed);
+    if (end == End::kFaulted) add(node, process, work.paging, &NodeWork::Packets::faulted);
   }
 
   NodeWork of_node(NodeOrdinal node) const {
@@ -72,16 +74,25 @@ class NodeCounters {
     NodeWork work;
     ContextId last_context;
     int64_t free_since_ns = 0;
+    // The process of the last packet, so that a run of packets looks it up once.
+    uint32_t last_process = kSystem;
+    NodeWork* last_work = nullptr;
   };
   Node& node_of(NodeOrdinal node) {
     if (node.value >= nodes_.size()) nodes_.resize(node.value + 1);
     return nodes_[node.value];
   }
-  NodeWork& of(const Work& work) { return processes_[{work.process, work.node.value}]; }
-  void add(const Work& work, uint32_t NodeWork::Packets::*member) {
-    const auto packets = work.paging ? &NodeWork::paging : &NodeWork::render;
-    ++(node_of(work.node).work.*packets.*member);
-    ++(of(work).*packets.*member);
+  NodeWork& of(Node& node, const Work& work) {
+    if (node.last_work == nullptr || node.last_process != work.process) {
+      node.last_process = work.process;
+      node.last_work = &processes_[{work.process, work.node.value}];
+    }
+    return *node.last_work;
+  }
+  static void add(Node& node, NodeWork& process, bool paging, uint32_t NodeWork::Packets::*member) {
+    const auto packets = paging ? &NodeWork::paging : &NodeWork::render;
+    ++(node.work.*packets.*member);
+    ++(process.*packets.*member);
   }
 
   std::vector<Node> nodes_;
