@@ -52,7 +52,8 @@ class D3dkmtCalls final : public ClientCalls {
 
   CallAnswer create_paging_queue(D3DKMT_CREATEPAGINGQUEUE& args) override {
     args.hDevice = device_;
-    return answer_of_device("D3DKMTCreatePagingQueue", D3DKMTCreatePagingQueue(&args));
+    return with_removal(answer_of("D3DKMTCreatePagingQueue", D3DKMTCreatePagingQueue(&args)),
+                        device_);
   }
   CallAnswer destroy_paging_queue(D3DKMT_HANDLE queue) override {
     D3DDDI_DESTROYPAGINGQUEUE destroy{.hPagingQueue = queue};
@@ -63,7 +64,7 @@ class D3dkmtCalls final : public ClientCalls {
   }
   CallAnswer evict(D3DKMT_EVICT& args) override {
     args.hDevice = device_;
-    return answer_of_device("D3DKMTEvict", D3DKMTEvict(&args));
+    return with_removal(answer_of("D3DKMTEvict", D3DKMTEvict(&args)), device_);
   }
   CallAnswer map(D3DDDI_MAPGPUVIRTUALADDRESS& args) override {
     return answer_of("D3DKMTMapGpuVirtualAddress", D3DKMTMapGpuVirtualAddress(&args));
@@ -73,7 +74,8 @@ class D3dkmtCalls final : public ClientCalls {
     free.hAdapter = adapter_;
     free.BaseAddress = address;
     free.Size = bytes;
-    return answer_of_device("D3DKMTFreeGpuVirtualAddress", D3DKMTFreeGpuVirtualAddress(&free));
+    return with_removal(
+        answer_of("D3DKMTFreeGpuVirtualAddress", D3DKMTFreeGpuVirtualAddress(&free)), device_);
   }
 
   CallAnswer create_allocation(D3DDDI_ALLOCATIONINFO2& info) override {
@@ -102,7 +104,7 @@ class D3dkmtCalls final : public ClientCalls {
     D3DKMT_UNLOCK2 unlock{};
     unlock.hDevice = device_;
     unlock.hAllocation = allocation;
-    return answer_of_device("D3DKMTUnlock2", D3DKMTUnlock2(&unlock));
+    return with_removal(answer_of("D3DKMTUnlock2", D3DKMTUnlock2(&unlock)), device_);
   }
 
   CallAnswer create_fence(D3DKMT_CREATESYNCHRONIZATIONOBJECT2& args) override {
@@ -144,26 +146,22 @@ class D3dkmtCalls final : public ClientCalls {
   }
 
  private:
-  bool device_is_gone() const {
-    D3DKMT_GETDEVICESTATE state{};
-    state.hDevice = device_;
-    state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
-    if (D3DKMTGetDeviceState(&state) != 0) return true;
-    return state.ExecutionState != D3DKMT_DEVICEEXECUTION_ACTIVE;
-  }
-  /// Of a function to which a device that is gone is a bad parameter (THUNK-07).
-  CallAnswer answer_of_device(const char* function, NTSTATUS status) const {
-    CallAnswer answer = answer_of(function, status);
-    if (from_ntstatus(status) == Status::kInvalidParameter && device_is_gone())
-      answer.error += ": for the device it is STATUS_DEVICE_REMOVED";
-    return answer;
-  }
-
   const D3DKMT_HANDLE adapter_;
   D3DKMT_HANDLE device_ = 0;
 };
 
 }  // namespace
+
+CallAnswer with_removal(CallAnswer answer, D3DKMT_HANDLE device) {
+  if (!answer.refused()) return answer;
+  D3DKMT_GETDEVICESTATE state{};
+  state.hDevice = device;
+  state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
+  const bool works = from_ntstatus(D3DKMTGetDeviceState(&state)) == Status::kSuccess &&
+                     state.ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE;
+  if (!works) answer.error += ": for the device it is STATUS_DEVICE_REMOVED";
+  return answer;
+}
 
 CallAnswer answer_of(const char* function, NTSTATUS status) {
   const Status known = from_ntstatus(status);

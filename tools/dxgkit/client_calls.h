@@ -70,6 +70,10 @@ class ClientCalls {
 /// Success class, STATUS_PENDING included (THUNK-06); otherwise an error that names the function.
 CallAnswer answer_of(const char* function, NTSTATUS status);
 
+/// Of a call to which a device that is gone is a bad parameter (THUNK-07): the error says that it
+/// is gone.
+CallAnswer with_removal(CallAnswer answer, D3DKMT_HANDLE device);
+
 /// The callbacks of src/umd.
 std::unique_ptr<ClientCalls> make_umd_calls(D3DKMT_HANDLE adapter);
 

@@ -154,8 +154,8 @@ class UmdCalls final : public ClientCalls {
     D3DDDICB_CREATEPAGINGQUEUE create{};
     create.Priority = args.Priority;
     create.PhysicalAdapterIndex = args.PhysicalAdapterIndex;
-    CallAnswer done =
-        answer("pfnCreatePagingQueueCb", table().pfnCreatePagingQueueCb(device(), &create));
+    CallAnswer done = answer_of_device("pfnCreatePagingQueueCb",
+                                       table().pfnCreatePagingQueueCb(device(), &create));
     args.hPagingQueue = create.hPagingQueue;
     args.hSyncObject = create.hSyncObject;
     args.FenceValueCPUVirtualAddress = create.FenceValueCPUVirtualAddress;
@@ -173,7 +173,7 @@ class UmdCalls final : public ClientCalls {
     evict.NumAllocations = args.NumAllocations;
     evict.AllocationList = args.AllocationList;
     evict.Flags = args.Flags;
-    CallAnswer done = answer("pfnEvictCb", table().pfnEvictCb(device(), &evict));
+    CallAnswer done = answer_of_device("pfnEvictCb", table().pfnEvictCb(device(), &evict));
     args.NumBytesToTrim = evict.NumBytesToTrim;
     return done;
   }
@@ -182,8 +182,8 @@ class UmdCalls final : public ClientCalls {
   }
   CallAnswer free(D3DGPU_VIRTUAL_ADDRESS address, D3DGPU_SIZE_T bytes) override {
     const D3DDDICB_FREEGPUVIRTUALADDRESS free{.BaseAddress = address, .Size = bytes};
-    return answer("pfnFreeGpuVirtualAddressCb",
-                  table().pfnFreeGpuVirtualAddressCb(device(), &free));
+    return answer_of_device("pfnFreeGpuVirtualAddressCb",
+                            table().pfnFreeGpuVirtualAddressCb(device(), &free));
   }
 
   CallAnswer create_allocation(D3DDDI_ALLOCATIONINFO2& info) override {
@@ -214,7 +214,7 @@ class UmdCalls final : public ClientCalls {
   }
   CallAnswer unlock(D3DKMT_HANDLE allocation) override {
     const D3DDDICB_UNLOCK2 unlock{.hAllocation = allocation};
-    return answer("pfnUnlock2Cb", table().pfnUnlock2Cb(device(), &unlock));
+    return answer_of_device("pfnUnlock2Cb", table().pfnUnlock2Cb(device(), &unlock));
   }
 
   CallAnswer create_fence(D3DKMT_CREATESYNCHRONIZATIONOBJECT2& args) override {
@@ -261,6 +261,10 @@ class UmdCalls final : public ClientCalls {
  private:
   const D3DDDI_DEVICECALLBACKS& table() const { return device_->callbacks(); }
   HANDLE device() { return device_->handle(); }
+  /// The runtime asks what became of the device.
+  CallAnswer answer_of_device(const char* callback, HRESULT result) const {
+    return with_removal(answer(callback, result), device_->kernel_handle());
+  }
 
   umd::RuntimeAdapter adapter_;
   std::optional<umd::RuntimeDevice> device_;  // from use_device on
