@@ -342,8 +342,7 @@ TEST_F(UmdHwTest, HardwareQueuesRunCommandsAndTheirFences) {
     EXPECT_EQ(driver.call(table.pfnSubmitSignalSyncObjectsToHwQueueCb, &signal), E_INVALIDARG);
     signal.BroadcastHwQueueArray = queues;
     signal.Flags.SignalAtSubmission = 1;
-    EXPECT_EQ(driver.call(table.pfnSubmitSignalSyncObjectsToHwQueueCb, &signal),
-              D3DDDIERR_NOTAVAILABLE);
+    EXPECT_EQ(driver.call(table.pfnSubmitSignalSyncObjectsToHwQueueCb, &signal), E_INVALIDARG);
     D3DDDICB_CREATEHWQUEUE other{};
     other.hHwContext = wild;
     EXPECT_EQ(driver.call(table.pfnCreateHwQueueCb, &other), E_INVALIDARG);
