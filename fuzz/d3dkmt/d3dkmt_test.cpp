@@ -11,10 +11,14 @@
 
 #include "fuzz/d3dkmt/world.h"
 #include "tests/support/covers.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/known_run.h"
 
 namespace dxgkit::fuzz {
 namespace {
+
+const ::testing::Environment* const kNoInheritedDescriptors =
+    ::testing::AddGlobalTestEnvironment(new testing::NoInheritedDescriptors);
 
 WorldOptions options() {
   WorldOptions options;

@@ -17,11 +17,15 @@
 #include "dxgk/sync/keyed_mutex.h"
 #include "fuzz/d3dkmt/world.h"
 #include "tests/support/covers.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/known_run.h"
 #include "thunks/call.h"
 
 namespace dxgkit::fuzz {
 namespace {
+
+const ::testing::Environment* const kNoInheritedDescriptors =
+    ::testing::AddGlobalTestEnvironment(new testing::NoInheritedDescriptors);
 
 using Statuses = std::map<std::string, std::set<std::string>, std::less<>>;
 
