@@ -41,6 +41,15 @@ Status check_physical(uint32_t index) {
   return index == 0 ? Status::kSuccess : Status::kInvalidParameter;
 }
 
+/// Asks the driver. `physical` is the client's index of the one physical adapter there is.
+template <typename Said>
+Status ask_performance(const AdapterQuestion& question, UINT physical, Performance what,
+                       uint32_t node, Said* said) {
+  DXGKIT_RETURN_IF_FAILED(check_physical(physical));
+  return core_of(question).port().caps().query_performance(
+      what, node, std::as_writable_bytes(std::span(said, 1)));
+}
+
 }  // namespace
 
 Status adapter_type(const AdapterQuestion& question, D3DKMT_ADAPTERTYPE& out) {
@@ -236,13 +245,12 @@ Status node_metadata(const AdapterQuestion& question, D3DKMT_NODEMETADATA& out) 
 }
 
 Status node_performance(const AdapterQuestion& question, D3DKMT_NODE_PERFDATA& out) {
-  AdapterCore& core = core_of(question);
-  DXGKIT_RETURN_IF_FAILED(check_physical(out.PhysicalAdapterIndex));
+  const AdapterCore& core = core_of(question);
   if (out.NodeOrdinal >= core.caps().node_count || core.display_only())
     return Status::kInvalidParameter;
   DXGK_NODE_PERFDATA said;
-  DXGKIT_RETURN_IF_FAILED(core.port().caps().query_performance(
-      Performance::kNode, out.NodeOrdinal, std::as_writable_bytes(std::span(&said, 1))));
+  DXGKIT_RETURN_IF_FAILED(ask_performance(question, out.PhysicalAdapterIndex, Performance::kNode,
+                                          out.NodeOrdinal, &said));
   out.Frequency = said.Frequency;
   out.MaxFrequency = said.MaxFrequency;
   out.MaxFrequencyOC = said.MaxFrequencyOC;
@@ -254,10 +262,9 @@ Status node_performance(const AdapterQuestion& question, D3DKMT_NODE_PERFDATA& o
 }
 
 Status adapter_performance(const AdapterQuestion& question, D3DKMT_ADAPTER_PERFDATA& out) {
-  DXGKIT_RETURN_IF_FAILED(check_physical(out.PhysicalAdapterIndex));
   DXGK_ADAPTER_PERFDATA said;
-  DXGKIT_RETURN_IF_FAILED(core_of(question).port().caps().query_performance(
-      Performance::kAdapter, 0, std::as_writable_bytes(std::span(&said, 1))));
+  DXGKIT_RETURN_IF_FAILED(
+      ask_performance(question, out.PhysicalAdapterIndex, Performance::kAdapter, 0, &said));
   out.MemoryFrequency = said.MemoryFrequency;
   out.MaxMemoryFrequency = said.MaxMemoryFrequency;
   out.MaxMemoryFrequencyOC = said.MaxMemoryFrequencyOC;
@@ -271,10 +278,9 @@ Status adapter_performance(const AdapterQuestion& question, D3DKMT_ADAPTER_PERFD
 }
 
 Status adapter_performance_caps(const AdapterQuestion& question, D3DKMT_ADAPTER_PERFDATACAPS& out) {
-  DXGKIT_RETURN_IF_FAILED(check_physical(out.PhysicalAdapterIndex));
   DXGK_ADAPTER_PERFDATACAPS said;
-  DXGKIT_RETURN_IF_FAILED(core_of(question).port().caps().query_performance(
-      Performance::kAdapterCaps, 0, std::as_writable_bytes(std::span(&said, 1))));
+  DXGKIT_RETURN_IF_FAILED(
+      ask_performance(question, out.PhysicalAdapterIndex, Performance::kAdapterCaps, 0, &said));
   out.MaxMemoryBandwidth = said.MaxMemoryBandwidth;
   out.MaxPCIEBandwidth = said.MaxPCIEBandwidth;
   out.MaxFanRPM = said.MaxFanRPM;
@@ -284,10 +290,9 @@ Status adapter_performance_caps(const AdapterQuestion& question, D3DKMT_ADAPTER_
 }
 
 Status gpu_version(const AdapterQuestion& question, D3DKMT_GPUVERSION& out) {
-  DXGKIT_RETURN_IF_FAILED(check_physical(out.PhysicalAdapterIndex));
   DXGK_GPUVERSION said;
-  DXGKIT_RETURN_IF_FAILED(core_of(question).port().caps().query_performance(
-      Performance::kVersion, 0, std::as_writable_bytes(std::span(&said, 1))));
+  DXGKIT_RETURN_IF_FAILED(
+      ask_performance(question, out.PhysicalAdapterIndex, Performance::kVersion, 0, &said));
   static_assert(sizeof out.BiosVersion == sizeof said.BiosVersion);
   static_assert(sizeof out.GpuArchitecture == sizeof said.GpuArchitecture);
   std::memcpy(out.BiosVersion, said.BiosVersion, sizeof out.BiosVersion);

@@ -196,11 +196,9 @@ Status Adapter::start_full(const char** step) {
   floor_.native_fences = native_fences_.get();
   DXGKIT_RETURN_IF_FAILED(native);
   std::vector<vidsch::NodeDesc> nodes;
-  std::vector<port::NodeMetadata> metadata;
   *step = "DxgkDdiGetNodeMetadata";
-  DXGKIT_RETURN_IF_FAILED(query_nodes(&metadata, &nodes));
-  core_.learn().nodes = metadata;
-  hw_queues_ = HwQueues::make(floor_, metadata, &nodes);
+  DXGKIT_RETURN_IF_FAILED(query_nodes(&core_.learn().nodes, &nodes));
+  hw_queues_ = HwQueues::make(floor_, core_.facts().nodes, &nodes);
   floor_.hw_queues = hw_queues_.get();
   DXGKIT_RETURN_IF_FAILED(describe_display(std::move(children)));
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { make_parts(segments, nodes); });
@@ -234,7 +232,7 @@ Status Adapter::query_nodes(std::vector<port::NodeMetadata>* metadata,
   const port::DriverCaps& caps = core_.caps();
   const bool may_preempt =  // PREEMPT-18
       graphics_dword(core_.kernel().config(), "Scheduler", "EnablePreemption").value_or(1) != 0;
-  metadata->resize(caps.node_count);
+  metadata->assign(caps.node_count, {});
   for (uint32_t i = 0; i < caps.node_count; ++i) {
     if (core_.interface_version() >= kInterfaceWddm13)
       DXGKIT_RETURN_IF_FAILED(
