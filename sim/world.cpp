@@ -1,6 +1,7 @@
 #include "sim/world.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -20,6 +21,7 @@
 #include "port/driver.h"
 #include "sim/client.h"
 #include "sim/packet_life.h"
+#include "sim/strangers.h"
 #include "thunks/client.h"
 #include "trace/trace.h"
 #include "verifier/findings.h"
@@ -188,6 +190,8 @@ std::vector<verifier::Finding> Life::unexplained() const {
       {"TDR-22", struck(FaultKind::kRepeatedFence)},
       {"INT-08", struck(FaultKind::kStorm)},  // a line that was not claimed 100 times in a row
       {"LIFE-21", struck(FaultKind::kRemoval)},
+      // A stranger gives memory, and private data that tell the driver something else.
+      {"ALLOC-20", plan_.strangers ? UINT64_MAX : 0},
       // A warning each; check_packets checks their effects.
       {"TDR-01", plan_.faults.has_hangs() ? UINT64_MAX : 0}};
   for (size_t i = findings_explained_; const verifier::Finding& finding : findings_.all()) {
@@ -376,7 +380,9 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
     clients.push_back(std::make_unique<Client>(world, options));
   }
   outcome_.counters.clients += clients.size();
-  world.expect(clients.size());
+  Strangers strangers(world, options_.seed ^ 0x57A6u);
+  world.strangers_work = plan_.strangers;
+  world.expect(clients.size() + (plan_.strangers ? 1 : 0));
   faults_.enter(Faults::Phase::kWorking);
   gpu_.set_faults(faults_.device_plan());
   {
@@ -388,6 +394,9 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
       waiters.push_back(
           runtime_.spawn(name + " waits", [one = client.get()] { one->run_waiter(); }));
     }
+    std::unique_ptr<runtime::Thread> strangers_thread;
+    if (plan_.strangers)
+      strangers_thread = runtime_.spawn("strangers", [&strangers] { strangers.run(); });
     platform_ends_ = false;
     const auto platform = runtime_.spawn("platform", [&] { run_platform(world); });
     if (plan_.faults.has(FaultKind::kRemoval)) {
@@ -402,6 +411,8 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
     const bool quiet = world.wait_for_work(plan_.client_count, kPatience);
     platform_ends_ = true;
     platform->join();
+    world.strangers_end = true;
+    if (strangers_thread != nullptr) strangers_thread->join();
     if (quiet && !hog && !world.failed() && !world.adapter_lost() &&
         plan_.faults.has(FaultKind::kStandBy)) {
       faults_.stand_by(true);
@@ -429,6 +440,7 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
       world.fail(fmt::format("everything healed, and the last client ended {} ms later",
                              drained / runtime::kMillisecond));
   }
+  for (const Named& one : world.named) close(one.descriptor);
   wild_ = world.wild_submissions;
   jumps_ = world.jumps;
   if (world.failed()) fail(world.failure());
