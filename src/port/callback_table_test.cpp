@@ -309,7 +309,10 @@ TEST(CallbackTable, FeaturesAreOnWithAllTheirEntries) {
   };
   runtime::make_sim_runtime(1)->run_main([&] {
     for (const auto& [feature, entries] :
-         {std::pair{DXGK_FEATURE_HWSCH, scheduling}, {DXGK_FEATURE_NATIVE_FENCE, fences}}) {
+         {std::pair{DXGK_FEATURE_HWSCH, scheduling},
+          {DXGK_FEATURE_NATIVE_FENCE, fences},
+          {DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT,
+           Entries{"DxgkDdiCreateCpuEvent", "DxgkDdiDestroyCpuEvent"}}}) {
       for (size_t left_out = 0; left_out <= entries.size(); ++left_out) {
         Entries some = entries;
         if (left_out < entries.size()) some.erase(some.begin() + static_cast<ptrdiff_t>(left_out));
