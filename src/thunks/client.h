@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "dxgk/core/screens.h"
 #include "dxgk/system.h"
 
 namespace dxgkit::thunks {
@@ -53,5 +55,12 @@ std::u16string device_interface_path(dxgk::System& system, dxgk::Luid adapter);
 uint64_t make_screen_context(dxgk::System& system, dxgk::Luid adapter, uint32_t source);
 /// False: there is no such context.
 bool delete_screen_context(dxgk::System& system, uint64_t context);
+
+/// A number for a window whose client area lies on these screens, which clients pass as HWND
+/// (D3DKMTCheckOcclusion); 0 if one of them does not exist. Without screens its client area is
+/// empty. It ends with its deletion.
+uint64_t make_window(dxgk::System& system, std::vector<dxgk::Screen> screens);
+/// False: there is no such window.
+bool delete_window(dxgk::System& system, uint64_t window);
 
 }  // namespace dxgkit::thunks

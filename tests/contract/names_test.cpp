@@ -277,8 +277,54 @@ TEST_F(Names, AProcessKnowsAndGivesUpItsSources) {
     EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE);
     owned.hWindow = reinterpret_cast<HWND>(uintptr_t{5});
     EXPECT_EQ(client.call([&] { return D3DKMTQueryVidPnExclusiveOwnership(&owned); }), kInvalid);
-    D3DKMT_CHECKOCCLUSION window{reinterpret_cast<HWND>(uintptr_t{5})};
-    EXPECT_EQ(client.call([&] { return D3DKMTCheckOcclusion(&window); }), kInvalid);
+  });
+}
+
+TEST_F(Names, AWindowIsOccludedIfAllItsScreensHaveOwners) {
+  DXGKIT_COVERS("THUNK-60", "THUNK-05");
+  with_screens([](Stack& stack, FlipDriver&, FlipClient& client) {
+    constexpr NTSTATUS kOccluded = static_cast<NTSTATUS>(0xC01E0006);
+    dxgk::System& system = *stack.system;
+    const dxgk::Screen first{stack.luid, 0}, second{stack.luid, 1};
+    const uint64_t on_first = thunks::make_window(system, {first});
+    const uint64_t on_both = thunks::make_window(system, {first, second});
+    const uint64_t empty = thunks::make_window(system, {});
+    EXPECT_EQ(thunks::make_window(system, {first, {stack.luid, 2}}), 0U);
+    const auto check = [&](uint64_t window) {
+      const D3DKMT_CHECKOCCLUSION args{std::bit_cast<HWND>(window)};
+      return client.call([&] { return D3DKMTCheckOcclusion(&args); });
+    };
+    const auto own = [&](UINT sources) {
+      const D3DKMT_VIDPNSOURCEOWNER_TYPE type[] = {D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE,
+                                                   D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE};
+      const UINT ids[] = {0, 1};
+      D3DKMT_SETVIDPNSOURCEOWNER set{};
+      set.hDevice = client.device;
+      set.pType = sources == 0 ? nullptr : type;
+      set.pVidPnSourceId = sources == 0 ? nullptr : ids;
+      set.VidPnSourceCount = sources;
+      NTSTATUS status = -1;
+      stack.blocking(
+          [&] { status = client.call([&] { return D3DKMTSetVidPnSourceOwner(&set); }); });
+      return status;
+    };
+    for (const uint64_t window : {on_first, on_both, empty}) EXPECT_EQ(check(window), 0);
+    ASSERT_EQ(own(1), 0);
+    EXPECT_EQ(check(on_first), kOccluded);
+    EXPECT_EQ(check(on_both), 0) << "a part of it is on a screen that nobody owns";
+    ASSERT_EQ(own(0), 0);
+    ASSERT_EQ(own(2), 0);
+    EXPECT_EQ(check(on_both), kOccluded);
+    EXPECT_EQ(check(empty), 0);
+    ASSERT_EQ(own(0), 0);
+    EXPECT_EQ(check(on_both), 0);
+    const Digest before = digest(stack, {&client});
+    for (const uint64_t number : {uint64_t{0}, uint64_t{5}, empty + 1})
+      EXPECT_EQ(check(number), kInvalid);
+    EXPECT_TRUE(thunks::delete_window(system, on_first));
+    EXPECT_FALSE(thunks::delete_window(system, on_first));
+    EXPECT_EQ(check(on_first), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
   });
 }
 
