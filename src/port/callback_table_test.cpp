@@ -114,6 +114,8 @@ std::vector<Row> rows() {
          t.DxgkCbReleaseHandleData(DXGKARGCB_RELEASEHANDLEDATA{});
          return uint64_t{0};
        }},
+      {"DxgkCbSignalEvent", kDispatch, false, kNone, kStatus,
+       [](Table t, void*) { return number(t.DxgkCbSignalEvent(nullptr)); }},
       {"DxgkCbNotifyDpc", kDispatch, false, kHandle, kVoid,
        [](Table t, void* h) {
          t.DxgkCbNotifyDpc(h);

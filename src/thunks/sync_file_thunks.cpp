@@ -69,12 +69,12 @@ Status create_file(Process& process, D3DKMT_CREATESYNCFILE& args) {
 /// SYNC-40: as D3DKMTWaitForSynchronizationObjectFromGpu with the fence and the value.
 Status wait_file(Process& process, const D3DKMT_WAITSYNCFILE& args) {
   if (args.Reserved != 0) return Status::kInvalidParameter;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncFile> file, file_by(process, args.hSyncFile));
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
                                  process.handles().find<Context>(args.hContext));
   dxgk::Device& device = context->device();
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncFile> file, file_by(process, args.hSyncFile));
   if (&file->sync()->floor() != &device.floor()) return Status::kInvalidParameter;
   const std::array points = {vidsch::SyncPoint{.object = file->sync()->id, .value = file->value()}};
   return context->queue_sync(vidsch::PacketKind::kWait, points);
@@ -82,8 +82,8 @@ Status wait_file(Process& process, const D3DKMT_WAITSYNCFILE& args) {
 
 /// SYNC-41: the opening waits and does not signal.
 Status open_file(Process& process, D3DKMT_OPENSYNCOBJECTFROMSYNCFILE& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncFile> file, file_by(process, args.hSyncFile));
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncFile> file, file_by(process, args.hSyncFile));
   const Ref<SharedSync>& shared = file->sync();
   if (&shared->floor() != &device->floor()) return Status::kInvalidParameter;
   if (!shared->nt_security) return Status::kInvalidParameter;  // its creator did not share it

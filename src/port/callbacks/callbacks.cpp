@@ -539,7 +539,7 @@ NTSTATUS NTAPI update_context_allocation(IN_CONST_HANDLE device,
                         args->PrivateDriverDataSize)));
 }
 
-// IRQL-14: at most DISPATCH_LEVEL.
+// IRQL-12: at most DISPATCH_LEVEL.
 NTSTATUS NTAPI signal_event(const DXGKARGCB_SIGNALEVENT* args) {
   constexpr const char* kName = "DxgkCbSignalEvent";
   CallbackTrace done(kName);
