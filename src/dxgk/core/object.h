@@ -22,7 +22,10 @@ enum class ObjectType : uint8_t {
   kHwQueue,
   kSharedSync,
   kKeyedMutex,
-  kSharedKeyedMutex
+  kSharedKeyedMutex,
+  kOverlay,
+  kProtectedSession,
+  kSharedSession
 };
 
 /// Base of everything a handle can name. Counted, because a thunk on one thread may use an object

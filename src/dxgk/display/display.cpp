@@ -42,11 +42,13 @@ Display::Display(DisplayFloor& floor, Primaries::Owner& owner,
       primaries_(core_.display_only()
                      ? nullptr
                      : std::make_unique<Primaries>(display_, active_, *flips_, owner)),
+      overlays_(core_.display_only() ? nullptr : std::make_unique<Overlays>(display_, active_)),
       modes_(display_, {.monitors = monitors_,
                         .active = active_,
                         .presents = presents_,
                         .primaries = primaries_.get(),
-                        .flips = flips_.get()}),
+                        .flips = flips_.get(),
+                        .overlays = overlays_.get()}),
       pointer_(display_) {
   if (core_.display_only()) return;
   clients_ =
@@ -89,6 +91,7 @@ void Display::stop() {
   const DisplayLock lock(display_);
   if (display_.stopped()) return;
   display_.set_stopped();
+  if (overlays_) overlays_->end_all();
   if (flips_) core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { end_flips(); });
   active_.hide_all();
   if (primaries_) primaries_->end();
@@ -96,6 +99,7 @@ void Display::stop() {
 }
 
 void Display::end_flips() {
+  overlays_->hardware_is_off();
   owners_->release_all();
   flips_->drop_all();
 }
@@ -111,7 +115,9 @@ void Display::on_adapter_failed() {
 
 void Display::hardware_was_reset() {
   worker_.hardware_was_reset();
-  if (flips_) flips_->hardware_was_reset();
+  if (!flips_) return;
+  overlays_->hardware_is_off();
+  flips_->hardware_was_reset();
 }
 
 void Display::show_after_reset() {
@@ -212,6 +218,14 @@ Status Display::invalidate_active() {
   return modes_.follow_monitors(&step);
 }
 
+void Display::take_recommendation() {
+  worker_.wait_for_reset();
+  const DisplayLock lock(display_);
+  if (display_.stopped() || !core_.running() || display_.power() != port::PowerState::kD0) return;
+  const char* step = "";
+  static_cast<void>(modes_.take_recommendation(&step));  // a failure has been told
+}
+
 Status Display::wait_for_vblank(uint32_t source) {
   if (flips_ == nullptr) return Status::kNotSupported;
   bool shown = false;
@@ -242,6 +256,7 @@ void Display::suspend() {
   const DisplayLock lock(display_);
   if (display_.stopped() || display_.power() != port::PowerState::kD0) return;
   display_.set_power(port::PowerState::kD3);
+  if (overlays_) overlays_->turn_off_all();
   const char* step = "";
   for (uint32_t id = 0; id < display_.source_count(); ++id) {
     shown_before_sleep_[id] = active_.visible(id);

@@ -21,6 +21,7 @@
 #include "dxgk/display/flips.h"
 #include "dxgk/display/mode_setting.h"
 #include "dxgk/display/monitors.h"
+#include "dxgk/display/overlays.h"
 #include "dxgk/display/owned_sources.h"
 #include "dxgk/display/pointer.h"
 #include "dxgk/display/primaries.h"
@@ -78,6 +79,8 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   ClientPrimaries* clients() { return clients_.get(); }
   /// Null: a display-only driver.
   Primaries* primaries() { return primaries_.get(); }
+  /// Null: a display-only driver.
+  Overlays* overlays() { return overlays_.get(); }
 
   // --- for clients; see Displays for what they answer
   DisplayConfiguration configuration();
@@ -103,6 +106,10 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   /// modes that clients asked for. kDeviceRemoved: stopped, asleep, or failed. Else the driver's
   /// failure; the screens show what they showed before.
   Status invalidate_active();
+  /// Commits the VidPN that the driver recommends for the monitors that are connected, in place of
+  /// modes that clients asked for. Nothing happens if it recommends none, and while the adapter
+  /// sleeps.
+  void take_recommendation();
   /// Blocks until the next vertical sync of the source.
   Status wait_for_vblank(uint32_t source);
   Status scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line);
@@ -132,6 +139,7 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   const std::unique_ptr<Flips> flips_;
   const std::unique_ptr<OwnedSources> owners_;
   const std::unique_ptr<Primaries> primaries_;
+  const std::unique_ptr<Overlays> overlays_;
   ModeSetting modes_;
   Pointer pointer_;
   std::unique_ptr<ClientPrimaries> clients_;

@@ -1,6 +1,8 @@
 // The parts of an adapter that the memory floor may use.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <vector>
 
 #include "base/ids.h"
@@ -30,6 +32,8 @@ struct MemoryFloor : SyncFloor {
   IdTable<Allocation, AllocationId> allocations DXGKIT_GUARDED_BY(on_lane);
   std::vector<DeviceMemory*> device_memories DXGKIT_GUARDED_BY(on_lane);  // creation order
   ListingChanges listing_changes;
+  // Allocations with Capture that were ever made: without any, nobody looks for one (OPT-35).
+  std::atomic<uint32_t> captures{0};
   BackingPages* backing_pages = nullptr;
   Budgets* budgets = nullptr;         // what each process may keep
   CpuWindows* cpu_windows = nullptr;  // what the CPU sees of allocations

@@ -18,6 +18,7 @@ namespace dxgkit::dxgk {
 struct Allocation;
 struct MemoryFloor;
 class SharedKeyedMutex;
+class SharedSession;
 class SharedSync;
 
 /// STATUS_OBJECT_TYPE_MISMATCH: a live descriptor that is no shared resource.
@@ -81,12 +82,14 @@ class NtHandles {
   NtHandles& operator=(const NtHandles&) = delete;
 
   enum class Access { kNone, kRead, kWrite };
-  /// A resource, or a sync object, or a resource with both of the others (THUNK-23).
+  /// A resource, a sync object, or a resource with a mutex and a sync object (THUNK-23); or a
+  /// protected session.
   struct Named {
     Ref<SharedResource> resource;
     Access access = Access::kNone;
     Ref<SharedSync> sync;
     Ref<SharedKeyedMutex> mutex;
+    Ref<SharedSession> session;
     ~Named();
     Named();
     Named(Ref<SharedResource> resource_in, Access access_in);

@@ -7,6 +7,7 @@ namespace dxgkit::dxgk {
 
 class AdapterCore;
 class NativeFences;
+class ProtectedSessions;
 class SyncAddresses;
 
 /// A floor names what stands on it and below, so that no class needs to know the adapter. The
@@ -24,6 +25,7 @@ struct SyncFloor {
   Object& adapter;
   NativeFences* native_fences = nullptr;  // null: the driver does not report them
   SyncAddresses* addresses = nullptr;     // null: the adapter has no GPU virtual addresses
+  ProtectedSessions* protected_sessions = nullptr;
 };
 
 }  // namespace dxgkit::dxgk
