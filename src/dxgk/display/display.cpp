@@ -218,14 +218,6 @@ Status Display::invalidate_active() {
   return modes_.follow_monitors(&step);
 }
 
-void Display::take_recommendation() {
-  worker_.wait_for_reset();
-  const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running() || display_.power() != port::PowerState::kD0) return;
-  const char* step = "";
-  static_cast<void>(modes_.take_recommendation(&step));  // a failure has been told
-}
-
 Status Display::wait_for_vblank(uint32_t source) {
   if (flips_ == nullptr) return Status::kNotSupported;
   bool shown = false;
@@ -316,21 +308,6 @@ Status Display::set_power(port::PowerState state, port::PowerAction action) {
   set_adapter();
   display_.set_power(state);
   return core_.running() ? Status::kSuccess : Status::kDeviceRemoved;
-}
-
-Status Display::show_bug_check(std::span<const std::byte> pixels, uint32_t width, uint32_t height) {
-  // No lock: a bug check comes whatever anybody holds.
-  if (!core_.port().has_entry("DxgkDdiSystemDisplayEnable")) return Status::kNotSupported;
-  if (width == 0 || height == 0 || width > UINT16_MAX || height > UINT16_MAX)
-    return Status::kInvalidParameter;
-  if (pixels.size() < uint64_t{width} * height * kPixelBytes) return Status::kInvalidParameter;
-  uint32_t screen_width{}, screen_height{}, format{};
-  const Status status = core_.port().scanout().system_display_enable(
-      active_.post_target(), &screen_width, &screen_height, &format);
-  if (!is_success(status)) return display_.failed_call("DxgkDdiSystemDisplayEnable", status);
-  if (screen_width < width || screen_height < height) return Status::kInvalidParameter;
-  return core_.port().scanout().system_display_write(pixels, width, height, width * kPixelBytes, 0,
-                                                     0);
 }
 
 }  // namespace dxgkit::dxgk

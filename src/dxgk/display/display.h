@@ -106,14 +106,9 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   /// modes that clients asked for. kDeviceRemoved: stopped, asleep, or failed. Else the driver's
   /// failure; the screens show what they showed before.
   Status invalidate_active();
-  /// Commits the VidPN that the driver recommends for the monitors that are connected, in place of
-  /// modes that clients asked for. Nothing happens if it recommends none, and while the adapter
-  /// sleeps.
-  void take_recommendation();
   /// Blocks until the next vertical sync of the source.
   Status wait_for_vblank(uint32_t source);
   Status scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line);
-  Status show_bug_check(std::span<const std::byte> pixels, uint32_t width, uint32_t height);
 
   // PoweredDisplay
   void suspend() override;
