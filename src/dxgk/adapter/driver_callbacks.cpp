@@ -9,6 +9,7 @@
 #include "dxgk/power/component_power.h"
 #include "dxgk/power/exclusions.h"
 #include "dxgk/sync/protected_session.h"
+#include "dxgk/sync/cpu_events.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/context_allocation_calls.h"
@@ -104,6 +105,11 @@ void DriverCallbacks::on_fatal(const verifier::Finding& finding) {
 
 void DriverCallbacks::on_child_status(uint32_t child, bool connected) {
   if (floor_.display != nullptr) floor_.display->worker().add_hot_plug(child, connected);
+}
+
+Status DriverCallbacks::signal_cpu_event(uint64_t event) {
+  CpuEvents* const events = floor_.cpu_events;
+  return events == nullptr ? Status::kInvalidParameter : events->signal(event);
 }
 
 void DriverCallbacks::on_component(uint32_t component, ComponentEvent event) {

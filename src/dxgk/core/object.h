@@ -25,7 +25,8 @@ enum class ObjectType : uint8_t {
   kSharedKeyedMutex,
   kOverlay,
   kProtectedSession,
-  kSharedSession
+  kSharedSession,
+  kSyncFile
 };
 
 /// Base of everything a handle can name. Counted, because a thunk on one thread may use an object

@@ -78,6 +78,8 @@ struct Flips::Source : vidsch::FlipPort {
   bool shown = false;
   uint64_t vsyncs = 0;
   uint64_t frames = 0, cancelled = 0;  // flips that were shown, and those that were not
+  int64_t vsync_ns = 0;                // of the last vertical sync
+  uint64_t frame_vsync = 0;            // `vsyncs` when the last flip was shown
   uint32_t waiters = 0;                // for the vertical sync that comes next
   uint32_t idle_syncs = 0;             // whole periods without activity, the latest (DISP-12)
   bool active = false;                 // something was to do in the period that is running
@@ -354,6 +356,7 @@ void Flips::finish_done(Source& source) {
     const bool shown = source.queue.shown() == over.address;
     ++(shown && !dropped_ ? source.frames : source.cancelled);
     if (shown && !dropped_) {
+      source.frame_vsync = source.vsyncs;
       Ref<OpenedAllocation> before = std::move(source.screen);
       const bool pinned = std::exchange(source.screen_pinned, true);
       source.screen = std::move(over.surface);
@@ -444,6 +447,7 @@ void Flips::on_vsync(const port::InterruptReport& report) {
   if (leads == nullptr) return;
   vsync_.on_vsync();
   ++leads->vsyncs;
+  leads->vsync_ns = core_.runtime().now();
   // The period that ends here, not the one that begins: what it served was there until now.
   const bool idle = !leads->active && !leads->queue.needs_vsync();
   leads->idle_syncs = idle ? leads->idle_syncs + 1 : 0;
@@ -476,7 +480,10 @@ Flips::Counts Flips::counts(uint32_t source) const {
   if (found == nullptr) return {};
   return {.frames = found->frames,
           .cancelled = found->cancelled,
-          .queued = static_cast<uint32_t>(found->records.size())};
+          .queued = static_cast<uint32_t>(found->records.size()),
+          .vsyncs = found->vsyncs,
+          .vsync_ns = found->vsync_ns,
+          .frame_vsync = found->frame_vsync};
 }
 
 bool Flips::vsync_needed() const {

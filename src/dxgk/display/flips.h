@@ -89,6 +89,9 @@ class Flips : public ScreenFlips, private VsyncControl::Owner {
   struct Counts {
     uint64_t frames = 0, cancelled = 0;  // shown; another came before, or the mode changed
     uint32_t queued = 0;
+    uint64_t vsyncs = 0;       // of the output that leads
+    int64_t vsync_ns = 0;      // when the last of them came; 0: none yet
+    uint64_t frame_vsync = 0;  // the one of the last flip that was shown
   };
   Counts counts(uint32_t source) const DXGKIT_REQUIRES(on_lane);
   /// Somebody waits for the next vertical sync of `source`: reports are wanted until it comes.

@@ -34,6 +34,8 @@ struct MemoryFloor : SyncFloor {
   ListingChanges listing_changes;
   // Allocations with Capture that were ever made: without any, nobody looks for one (OPT-35).
   std::atomic<uint32_t> captures{0};
+  /// A client has offered something with AllowDecommit: who finds no pages may look for such.
+  std::atomic<bool> may_decommit{false};
   BackingPages* backing_pages = nullptr;
   Budgets* budgets = nullptr;         // what each process may keep
   CpuWindows* cpu_windows = nullptr;  // what the CPU sees of allocations
