@@ -66,8 +66,21 @@ Status Displays::set_power(Luid adapter, port::PowerState state, port::PowerActi
 
 Status Displays::show_bug_check(Luid adapter, std::span<const std::byte> pixels, uint32_t width,
                                 uint32_t height) {
-  return with(adapter,
-              [&](Display& display) { return display.show_bug_check(pixels, width, height); });
+  // No lock: a bug check comes whatever anybody holds.
+  return with(adapter, [&](Display& display) {
+    port::AdapterPort& port = display.shared().core().port();
+    if (!port.has_entry("DxgkDdiSystemDisplayEnable")) return Status::kNotSupported;
+    if (width == 0 || height == 0 || width > UINT16_MAX || height > UINT16_MAX)
+      return Status::kInvalidParameter;
+    if (pixels.size() < uint64_t{width} * height * kPixelBytes) return Status::kInvalidParameter;
+    uint32_t screen_width{}, screen_height{}, format{};
+    const Status status = port.scanout().system_display_enable(
+        display.active().post_target(), &screen_width, &screen_height, &format);
+    if (!is_success(status))
+      return display.shared().failed_call("DxgkDdiSystemDisplayEnable", status);
+    if (screen_width < width || screen_height < height) return Status::kInvalidParameter;
+    return port.scanout().system_display_write(pixels, width, height, width * kPixelBytes, 0, 0);
+  });
 }
 
 Result<vidpn::Network> Displays::active_network(Luid adapter) {

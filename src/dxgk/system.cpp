@@ -5,6 +5,7 @@
 #include "dxgk/power/power.h"
 #include "dxgk/sync/keyed_mutex.h"
 #include "dxgk/sync/native_fences.h"
+#include "dxgk/sync/protected_session.h"
 #include "dxgk/sync/sync_file.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/system_impl.h"
@@ -173,6 +174,10 @@ void System::Impl::drop_holds(const NtHandles::Named& named) {
     if (sync->native) floor.native_fences->end(*sync);
   }
   if (named.mutex) named.mutex->drop_hold();
+  if (named.session) {
+    SyncFloor& floor = named.session->floor();
+    floor.core.while_stable([&] { floor.protected_sessions->drop_hold(*named.session); });
+  }
 }
 
 void System::Impl::reap_nt_handles() {

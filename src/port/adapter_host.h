@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "port/diagnostic_types.h"
 #include "port/types.h"
 #include "verifier/findings.h"
 
@@ -80,6 +81,19 @@ class AdapterHost {
   virtual Status on_hw_context_invalid(void* context, bool collateral) {
     static_cast<void>(context);
     static_cast<void>(collateral);
+    return Status::kNotSupported;
+  }
+  /// DxgkCbSetProtectedSessionStatus, of a session by the kernel's name. PASSIVE_LEVEL, any thread,
+  /// also inside create(). kInvalidParameter: no such session.
+  virtual Status set_protected_session_status(uint64_t session, bool valid) {
+    static_cast<void>(session);
+    static_cast<void>(valid);
+    return Status::kNotSupported;
+  }
+  /// DxgkCbReportDiagnostic, of a type that is enabled. At most DISPATCH_LEVEL, any thread.
+  /// kUnsuccessful: it could not be kept.
+  virtual Status on_diagnostic(DiagnosticReport report) {
+    static_cast<void>(report);
     return Status::kNotSupported;
   }
   /// DxgkCbSignalEvent with CpuEventObject: sets the event that DxgkDdiCreateCpuEvent named. At

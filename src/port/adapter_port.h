@@ -14,6 +14,7 @@
 #include "port/ddi/children.h"
 #include "port/ddi/clock.h"
 #include "port/ddi/cpu_access.h"
+#include "port/ddi/diagnostics.h"
 #include "port/ddi/cpu_event.h"
 #include "port/ddi/display_caps.h"
 #include "port/ddi/gpu_va.h"
@@ -22,9 +23,12 @@
 #include "port/ddi/interfaces.h"
 #include "port/ddi/life.h"
 #include "port/ddi/native_fence.h"
+#include "port/ddi/notices.h"
 #include "port/ddi/objects.h"
+#include "port/ddi/overlays.h"
 #include "port/ddi/paging.h"
 #include "port/ddi/power.h"
+#include "port/ddi/protected_sessions.h"
 #include "port/ddi/rendering.h"
 #include "port/ddi/scanout.h"
 #include "port/ddi/submission.h"
@@ -78,6 +82,10 @@ class AdapterPort {
   ChildPort& children() { return children_; }
   VidPnPort& vidpn() { return vidpn_; }
   ScanoutPort& scanout() { return scanout_; }
+  OverlayPort& overlays() { return overlays_; }
+  ProtectedSessionPort& protected_sessions() { return protected_sessions_; }
+  NoticePort& notices() { return notices_; }
+  DiagnosticPort& diagnostics() { return diagnostics_; }
   /// Synchronization levels two and three.
   SyncLevels& levels();
 
@@ -131,6 +139,10 @@ class AdapterPort {
   ChildPort children_{*core_};
   VidPnPort vidpn_{*core_};
   ScanoutPort scanout_{*core_};
+  OverlayPort overlays_{*core_};
+  ProtectedSessionPort protected_sessions_{*core_};
+  NoticePort notices_{*core_};
+  DiagnosticPort diagnostics_{*core_};
 };
 
 }  // namespace dxgkit::port

@@ -193,6 +193,16 @@ std::vector<Row> rows() {
          args.DeviceHandle = h;
          return number(t.DxgkCbQueryFeatureSupport(&args));
        }},
+      {"DxgkCbSetProtectedSessionStatus", kPassive, false, kNone, kStatus,
+       [](Table t, void*) {
+         const DXGKARGCB_PROTECTEDSESSIONSTATUS args{};
+         return number(t.DxgkCbSetProtectedSessionStatus(&args));
+       }},
+      {"DxgkCbReportDiagnostic", kDispatch, false, kHandle, kStatus,
+       [](Table t, void* h) {
+         DXGK_DIAGNOSTIC_HEADER header{};
+         return number(t.DxgkCbReportDiagnostic(h, &header));
+       }},
   };
 }
 

@@ -29,6 +29,18 @@ const std::map<std::string_view, Noted> kNoted = {
     {"DxgkDdiCreateAllocation", {2}},
     {"DxgkDdiCalibrateGpuClock", {0, 2}},
     {"DxgkDdiCreateContext", {0x80, 4}},
+    {"DxgkDdiCreateOverlay", {2}},
+    {"DxgkDdiCollectDiagnosticInfo", {DXGK_DI_STARTDEVICE}},
+    {"DxgkDdiControlDiagnosticReporting", {1}},
+    {"DxgkDdiControlEtwLogging", {1}},
+    {"DxgkDdiGetChildContainerId", {3}},
+    {"DxgkDdiPowerRuntimeControlRequest", {1}},
+    {"DxgkDdiQueryDiagnosticTypesSupport", {2}},
+    {"DxgkDdiDispatchIoRequest", {0x23}},
+    {"DxgkDdiNotifyAcpiEvent", {0x81}},
+    {"DxgkDdiSetDisplayPrivateDriverFormat", {1}},
+    {"DxgkDdiSetStablePowerState", {1}},
+    {"DxgkDdiCreateProtectedSession", {0x6F}},
     {"DxgkDdiCreateCpuEvent", {0x4C}},
     {"DxgkDdiCreateDevice", {0x60}},
     {"DxgkDdiCreateHwContext", {0x84, 6}},
@@ -81,13 +93,11 @@ const std::map<std::string_view, Noted> kNoted = {
     {"DxgkDdiValidateSubmitCommand", {3}},
 };
 /// Entries that answer no NTSTATUS.
-const std::set<std::string_view> kOtherAnswers = {"DxgkDdiDpcRoutine",
-                                                  "DxgkDdiGetRootPageTableSize",
-                                                  "DxgkDdiInterruptRoutine",
-                                                  "DxgkDdiSetRootPageTable",
-                                                  "DxgkDdiSystemDisplayWrite",
-                                                  "DxgkDdiUpdateMonitoredValues",
-                                                  "DxgkDdiUpdateCurrentValuesFromCpu"};
+const std::set<std::string_view> kOtherAnswers = {
+    "DxgkDdiControlEtwLogging",         "DxgkDdiDpcRoutine",         "DxgkDdiGetRootPageTableSize",
+    "DxgkDdiInterruptRoutine",          "DxgkDdiResetDevice",        "DxgkDdiSetRootPageTable",
+    "DxgkDdiSetStablePowerState",       "DxgkDdiSystemDisplayWrite", "DxgkDdiUpdateMonitoredValues",
+    "DxgkDdiUpdateCurrentValuesFromCpu"};
 
 /// The result of a call for which the driver's STATUS_INVALID_PARAMETER is not passed on.
 const std::map<std::string_view, Status> kRefused = {
@@ -96,6 +106,7 @@ const std::map<std::string_view, Status> kRefused = {
     {"DxgkDdiCollectDbgInfo2", Status::kSuccess},
     {"DxgkDdiQueryDependentEngineGroup", Status::kUnsuccessful},
     {"DxgkDdiReleaseSwizzlingRange", Status::kSuccess},
+    {"DxgkDdiSetDisplayPrivateDriverFormat", Status::kUnsuccessful},
     {"DxgkDdiSetPowerState", Status::kSuccess},
 };
 /// The same of its STATUS_PENDING: of what gives a value, the value counts.
@@ -112,15 +123,21 @@ const std::map<std::string_view, Status> kPended = {
     {"DxgkDdiCreateHwContext", Status::kSuccess},
     {"DxgkDdiCreateHwQueue", Status::kSuccess},
     {"DxgkDdiCreateNativeFence", Status::kSuccess},
+    {"DxgkDdiCreateOverlay", Status::kInvalidParameter},
+    {"DxgkDdiCreateProtectedSession", Status::kSuccess},
     {"DxgkDdiCreateProcess", Status::kSuccess},
     {"DxgkDdiDescribeAllocation", Status::kSuccess},
+    {"DxgkDdiDispatchIoRequest", Status::kSuccess},
     {"DxgkDdiGetStandardAllocationDriverData", Status::kSuccess},
     {"DxgkDdiIsSupportedVidPn", Status::kSuccess},
+    {"DxgkDdiNotifyAcpiEvent", Status::kSuccess},
     {"DxgkDdiOpenAllocation", Status::kInvalidParameter},
     {"DxgkDdiOpenNativeFence", Status::kSuccess},
     {"DxgkDdiPatch", Status::kUnsuccessful},
     {"DxgkDdiPreemptCommand", Status::kUnsuccessful},
     {"DxgkDdiPresent", Status::kInvalidParameter},
+    {"DxgkDdiCollectDiagnosticInfo", Status::kSuccess},
+    {"DxgkDdiQueryDiagnosticTypesSupport", Status::kSuccess},
     {"DxgkDdiQueryChildStatus", Status::kSuccess},
     {"DxgkDdiQueryCurrentFence", Status::kSuccess},
     {"DxgkDdiQueryDependentEngineGroup", Status::kUnsuccessful},

@@ -106,6 +106,15 @@ struct PrimarySurface {
   uint32_t refresh_numerator = 60, refresh_denominator = 1;
 };
 
+/// A GUID, byte by byte.
+using ContainerId = std::array<std::byte, 16>;
+
+/// What the kernel's default is made of: DXGK_CHILD_CONTAINER_ID::EldInfo.
+struct ContainerSource {
+  uint64_t port = 0;
+  uint16_t manufacturer = 0, product = 0;  // as in the EDID
+};
+
 /// The members of DXGK_DRIVERCAPS about flips.
 struct FlipCaps {
   bool on_vsync_with_no_wait = false, on_vsync_mmio = false, interval = false,
@@ -119,6 +128,7 @@ struct FlipCaps {
 /// The members of DXGK_DRIVERCAPS about displays.
 struct DisplayCaps {
   uint32_t max_pointer_width = 0, max_pointer_height = 0;
+  uint32_t max_overlays = 0;   // of WDDM 1.x, no planes
   uint32_t pointer_flags = 0;  // DXGK_POINTERFLAGS: 1 monochrome, 2 color, 4 masked color
   bool support_non_vga = false, support_smooth_rotation = false;
   bool compute_only = false;  // MiscCaps, since WDDM 2.6

@@ -177,6 +177,8 @@ struct World : PortWorld {
   void up() {
     ASSERT_EQ(load(), Status::kSuccess) << message;
     ASSERT_EQ(adapter->life().add_device(), Status::kSuccess);
+    PreStartAnswer answer;
+    static_cast<void>(adapter->life().exchange_pre_start(&answer));
     ASSERT_TRUE(adapter->life().start_device().has_value());
     static_cast<void>(adapter->caps().query_driver_caps());
     up_ = true;
@@ -232,6 +234,7 @@ inline std::vector<Row> life_rows() {
   constexpr nt::Irql kPassive = nt::kPassiveLevel;
   return {
       {"DxgkDdiAddDevice", kPassive, Level::kThree, nullptr},
+      {"DxgkDdiExchangePreStartInfo", kPassive, Level::kThree, nullptr},
       {"DxgkDdiStartDevice", kPassive, Level::kThree, nullptr},
       {"DxgkDdiStopDevice", kPassive, Level::kThree, nullptr},
       {"DxgkDdiRemoveDevice", kPassive, Level::kThree, nullptr},
@@ -591,9 +594,63 @@ inline std::vector<Row> display_rows() {
   };
 }
 
+/// Entries that few drivers have.
+inline std::vector<Row> optional_rows() {
+  constexpr nt::Irql kPassive = nt::kPassiveLevel;
+  return {
+      {"DxgkDdiCreateOverlay", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).overlays().create(2, {})); }},
+      {"DxgkDdiUpdateOverlay", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).overlays().update(kSome, {})); }},
+      {"DxgkDdiFlipOverlay", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).overlays().flip(kSome, {}, {})); }},
+      {"DxgkDdiDestroyOverlay", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).overlays().destroy(kSome)); }},
+      {"DxgkDdiNotifyAcpiEvent", kPassive, Level::kTwo,
+       [](World& w) { return status_of(port(w).notices().acpi_event({.event = 0x81})); }},
+      {"DxgkDdiDispatchIoRequest", kPassive, Level::kTwo,
+       [](World& w) { return status_of(port(w).notices().io_request(1, {.code = 0x23})); }},
+      {"DxgkDdiControlEtwLogging", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).notices().control_etw_logging(true)); }},
+      {"DxgkDdiResetDevice", nt::kHighLevel, Level::kBeside,
+       [](World& w) { return status_of(port(w).notices().reset_device()); }},
+      {"DxgkDdiSetStablePowerState", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).notices().set_stable_power(true)); }},
+      {"DxgkDdiSetDisplayPrivateDriverFormat", kPassive, Level::kTwo,
+       [](World& w) { return status_of(port(w).scanout().set_private_format(1, kSome, 2)); }},
+      {"DxgkDdiCollectDiagnosticInfo", kPassive, Level::kZero,
+       [](World& w) {
+         return status_of(port(w).diagnostics().collect(DiagnosticPort::After::kStartDevice));
+       }},
+      {"DxgkDdiQueryDiagnosticTypesSupport", kPassive, Level::kZero,
+       [](World& w) {
+         return status_of(port(w).diagnostics().query_types(DiagnosticCategory::kProgressions));
+       }},
+      {"DxgkDdiControlDiagnosticReporting", kPassive, Level::kZero,
+       [](World& w) {
+         return status_of(port(w).diagnostics().control(DiagnosticCategory::kProgressions, 1));
+       }},
+      {"DxgkDdiGetChildContainerId", kPassive, Level::kZero,
+       [](World& w) {
+         ContainerId id{};
+         return status_of(port(w).children().get_container_id(3, {}, &id));
+       }},
+      {"DxgkDdiPowerRuntimeControlRequest", kPassive, Level::kZero,
+       [](World& w) {
+         return status_of(port(w).power().runtime_notice(PowerPort::RuntimePhase::kStarted));
+       }},
+      {"DxgkDdiStopCapture", kPassive, Level::kTwo,
+       [](World& w) { return status_of(port(w).allocations().stop_capture(kSome)); }},
+      {"DxgkDdiCreateProtectedSession", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).protected_sessions().create(0x6F, {})); }},
+      {"DxgkDdiDestroyProtectedSession", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).protected_sessions().destroy(kSome)); }},
+  };
+}
+
 inline std::vector<Row> all_rows() {
   std::vector<Row> rows = life_rows();
-  for (auto&& more : {object_rows(), work_rows(), display_rows()})
+  for (auto&& more : {object_rows(), work_rows(), display_rows(), optional_rows()})
     rows.insert(rows.end(), more.begin(), more.end());
   return rows;
 }

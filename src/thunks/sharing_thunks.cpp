@@ -6,6 +6,7 @@
 #include "dxgk/display/display.h"
 #include "dxgk/memory/sharing.h"
 #include "dxgk/sync/keyed_mutex.h"
+#include "dxgk/sync/protected_session.h"
 #include "dxgk/sync/sync_object.h"
 #include "thunks/call.h"
 #include "thunks/nt_names.h"
@@ -255,6 +256,14 @@ Status hold(const Ref<dxgk::KeyedMutex>& mutex, NtHandles::Named* named) {
   return Status::kSuccess;
 }
 
+Status hold(const Ref<dxgk::ProtectedSession>& session, NtHandles::Named* named) {
+  const Ref<dxgk::SharedSession>& shared = session->shared;
+  DXGKIT_ENTER_CORE(shared->floor().core);
+  if (!shared->floor().protected_sessions->take_hold(*shared)) return Status::kInvalidParameter;
+  named->session = shared;
+  return Status::kSuccess;
+}
+
 constexpr UINT kMaxObjects = 3;  // a resource, a keyed mutex, a sync object
 
 /// Holds what `handle` names, if it is a T.
@@ -264,14 +273,17 @@ Status hold_one(Process& process, D3DKMT_HANDLE handle, NtHandles::Named* named)
   return hold(object, named);
 }
 
-/// THUNK-23: a resource, a sync object, or a resource, a keyed mutex and a sync object in this
-/// order. Nothing is held on failure.
+/// THUNK-23: a resource, a sync object, a protected session, or a resource, a keyed mutex and a
+/// sync object in this order. Nothing is held on failure.
 Status hold_together(Process& process, std::span<const D3DKMT_HANDLE> handles,
                      NtHandles::Named* named) {
   Status status = Status::kInvalidParameter;
   if (handles.size() == 1) {
     const auto sync = process.handles().find<dxgk::SyncObject>(handles[0]);
-    status = sync.has_value() ? hold(*sync, named) : hold_one<Resource>(process, handles[0], named);
+    const auto session = process.handles().find<dxgk::ProtectedSession>(handles[0]);
+    status = sync.has_value()      ? hold(*sync, named)
+             : session.has_value() ? hold(*session, named)
+                                   : hold_one<Resource>(process, handles[0], named);
   } else if (handles.size() == kMaxObjects) {
     status = hold_one<Resource>(process, handles[0], named);
     if (is_success(status)) status = hold_one<dxgk::KeyedMutex>(process, handles[1], named);

@@ -134,6 +134,15 @@ HRESULT set_display_mode(const RuntimeDevice& device, D3DDDICB_SETDISPLAYMODE& a
   return to_hresult(status);
 }
 
+HRESULT set_private_format(const RuntimeDevice& device,
+                           const D3DDDICB_SETDISPLAYPRIVATEDRIVERFORMAT& args) {
+  D3DKMT_SETDISPLAYPRIVATEDRIVERFORMAT set{};
+  set.hDevice = device.kernel_handle();
+  set.VidPnSourceId = args.VidPnSourceId;
+  set.PrivateDriverFormatAttribute = args.PrivateDriverFormatAttribute;
+  return to_hresult(D3DKMTSetDisplayPrivateDriverFormat(&set));
+}
+
 }  // namespace
 
 HRESULT APIENTRY CreateContextCb(HANDLE device, D3DDDICB_CREATECONTEXT* args) {
@@ -156,6 +165,10 @@ HRESULT APIENTRY PresentCb(HANDLE device, D3DDDICB_PRESENT* args) {
 }
 HRESULT APIENTRY SetDisplayModeCb(HANDLE device, D3DDDICB_SETDISPLAYMODE* args) {
   return device_call(device, args, Outputs::kAlways, set_display_mode);
+}
+HRESULT APIENTRY
+SetDisplayPrivateDriverFormatCb(HANDLE device, const D3DDDICB_SETDISPLAYPRIVATEDRIVERFORMAT* args) {
+  return device_call(device, args, Outputs::kNever, set_private_format);
 }
 HRESULT APIENTRY SetAsyncCallbacksCb(HANDLE device, BOOL) {
   return RuntimeDevice::find(device) != nullptr ? S_OK : E_INVALIDARG;

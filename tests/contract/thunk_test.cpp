@@ -243,12 +243,29 @@ const Entry kEntries[] = {
     DXGKIT_ENTRY(D3DKMTPollDisplayChildren, D3DKMT_POLLDISPLAYCHILDREN, hAdapter),
     DXGKIT_UNHUNG(D3DKMTOpenNtHandleFromName, D3DKMT_OPENNTHANDLEFROMNAME),
     DXGKIT_UNHUNG(D3DKMTOpenSyncObjectNtHandleFromName, D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME),
+    DXGKIT_ENTRY(D3DKMTCreateOverlay, D3DKMT_CREATEOVERLAY, hDevice),
+    DXGKIT_ENTRY(D3DKMTUpdateOverlay, D3DKMT_UPDATEOVERLAY, hDevice),
+    DXGKIT_ENTRY(D3DKMTFlipOverlay, D3DKMT_FLIPOVERLAY, hDevice),
+    DXGKIT_ENTRY(D3DKMTDestroyOverlay, D3DKMT_DESTROYOVERLAY, hDevice),
+    DXGKIT_ENTRY(D3DKMTGetOverlayState, D3DKMT_GETOVERLAYSTATE, hDevice),
+    DXGKIT_ENTRY(D3DKMTCreateProtectedSession, D3DKMT_CREATEPROTECTEDSESSION, hDevice),
+    DXGKIT_ENTRY(D3DKMTDestroyProtectedSession, D3DKMT_DESTROYPROTECTEDSESSION, hHandle),
+    DXGKIT_UNHUNG(D3DKMTOpenProtectedSessionFromNtHandle, D3DKMT_OPENPROTECTEDSESSIONFROMNTHANDLE),
+    DXGKIT_ENTRY(D3DKMTQueryProtectedSessionStatus, D3DKMT_QUERYPROTECTEDSESSIONSTATUS, hHandle),
+    DXGKIT_UNHUNG(D3DKMTQueryProtectedSessionInfoFromNtHandle,
+                  D3DKMT_QUERYPROTECTEDSESSIONINFOFROMNTHANDLE),
+    DXGKIT_ENTRY(D3DKMTSetStablePowerState, D3DKMT_SETSTABLEPOWERSTATE, hAdapter),
+    DXGKIT_ENTRY(D3DKMTSetDisplayPrivateDriverFormat, D3DKMT_SETDISPLAYPRIVATEDRIVERFORMAT,
+                 hDevice),
+    DXGKIT_ENTRY(D3DKMTGetMultisampleMethodList, D3DKMT_GETMULTISAMPLEMETHODLIST, hAdapter),
+    DXGKIT_ENTRY(D3DKMTGetRuntimeData, D3DKMT_GETRUNTIMEDATA, hAdapter),
 };
 
 TEST(ThunkTable, NamesEveryImplementedCall) {
   size_t implemented = 0;
   for (const thunks::ThunkSupport& entry : thunks::support()) {
     if (entry.support == thunks::Support::kRefused) continue;
+    if (entry.name == "D3DKMTCheckExclusiveOwnership") continue;  // it has no arguments
     ++implemented;
     EXPECT_TRUE(
         std::ranges::any_of(kEntries, [&](const Entry& known) { return entry.name == known.name; }))
@@ -297,6 +314,7 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
         name == "D3DKMTUpdateAllocationProperty" || name == "D3DKMTReclaimAllocations2" ||
         name == "D3DKMTMapGpuVirtualAddress" || name == "D3DKMTOpenSynchronizationObject" ||
         name.find("KeyedMutex") != std::string::npos || name == "D3DKMTDestroyHwContext" ||
+        name == "D3DKMTDestroyProtectedSession" || name == "D3DKMTQueryProtectedSessionStatus" ||
         name.find("HwQueue") != std::string::npos;
     const auto owns = [&](size_t kind) {
       if (name == "D3DKMTCloseAdapter" || name == "D3DKMTQueryAdapterInfo" ||
@@ -305,9 +323,10 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
           name == "D3DKMTGetScanLine" || name == "D3DKMTWaitForVerticalBlankEvent" ||
           name == "D3DKMTQueryClockCalibration" || name == "D3DKMTFlushHeapTransitions" ||
           name == "D3DKMTIsFeatureEnabled" || name == "D3DKMTGetDisplayModeList" ||
-          name == "D3DKMTInvalidateActiveVidPn" || name == "D3DKMTPollDisplayChildren" ||
-          name == "D3DKMTReserveGpuVirtualAddress" || name == "D3DKMTFreeGpuVirtualAddress" ||
-          name.find("VideoMemory") != std::string::npos) {
+          name == "D3DKMTInvalidateActiveVidPn" || name == "D3DKMTSetStablePowerState" ||
+          name == "D3DKMTGetMultisampleMethodList" || name == "D3DKMTGetRuntimeData" ||
+          name == "D3DKMTPollDisplayChildren" || name == "D3DKMTReserveGpuVirtualAddress" ||
+          name == "D3DKMTFreeGpuVirtualAddress" || name.find("VideoMemory") != std::string::npos) {
         return kind == 0;
       }
       if (on_other) return false;

@@ -40,12 +40,15 @@ Adapter::Adapter(System& system, Luid luid, const AdapterCore::Surroundings& aro
       exclusions_(core_, *power_),
       component_power_(core_),
       context_allocation_calls_(core_),
-      backing_pages_(core_) {
+      backing_pages_(core_),
+      protected_sessions_(floor_) {
   floor_.backing_pages = &backing_pages_;
   floor_.component_power = &component_power_;
+  floor_.diagnostics = &diagnostics_;
   floor_.context_allocation_calls = &context_allocation_calls_;
   floor_.exclusions = &exclusions_;
   floor_.power = power_.get();
+  floor_.protected_sessions = &protected_sessions_;
   floor_.reports = &reports_;
   floor_.selection = &selection_;
   floor_.shown = &upward_;

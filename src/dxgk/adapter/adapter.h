@@ -15,6 +15,7 @@
 #include "dxgk/adapter/upward_calls.h"
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/device_state.h"
+#include "dxgk/core/diagnostic_reports.h"
 #include "dxgk/core/id_table.h"
 #include "dxgk/core/object.h"
 #include "dxgk/display/display_floor.h"
@@ -27,6 +28,7 @@
 #include "dxgk/memory/teardowns.h"
 #include "dxgk/power/component_power.h"
 #include "dxgk/power/exclusions.h"
+#include "dxgk/sync/protected_session.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocation_calls.h"
 #include "dxgk/work/driver_processes.h"
@@ -86,6 +88,10 @@ class Adapter : public Object,
   /// A display-only adapter has no segments, no nodes, no system objects.
   Status start_display_only(const char** step);
   Status start_device();
+  /// OPT-34, if the driver has runtime power management.
+  void tell_runtime_power(port::PowerPort::RuntimePhase phase);
+  /// A driver that has refused to start is asked why (OPT-24).
+  void collect_info(port::DiagnosticPort::After after);
   /// The driver's children, and the interfaces for its own panel. An adapter without outputs has
   /// none, and is asked nothing.
   Status query_children(const char** step, std::vector<port::ChildInfo>* children);
@@ -143,6 +149,7 @@ class Adapter : public Object,
   ExclusiveChecks exclusive_checks_;
   bool device_started_ = false;
   bool was_running_ = false;  // its start has succeeded
+  bool logs_events_ = false;  // DxgkDdiControlEtwLogging was told so
   std::optional<GpuVaModel> gpu_va_model_;
   std::unique_ptr<Display> display_;
   const std::unique_ptr<Power> power_;
@@ -153,6 +160,8 @@ class Adapter : public Object,
   ComponentPower component_power_;
   ContextAllocationCalls context_allocation_calls_;
   BackingPages backing_pages_;
+  ProtectedSessions protected_sessions_;
+  DiagnosticReports diagnostics_;
   // Those of make_parts: from there on all of them, until stop() has ended.
   std::unique_ptr<PagingExecutor> paging_;
   std::unique_ptr<Budgets> budgets_;

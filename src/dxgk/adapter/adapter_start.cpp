@@ -48,7 +48,10 @@ Status Adapter::start() {
   selection_.start();
   if (const Status status = core_.port().life().add_device(); status != Status::kSuccess) {
     // LIFE-05: "not mine" is no failure of the driver.
-    if (status != Status::kNotSupported) rules_.explain_failure("DxgkDdiAddDevice", status);
+    if (status != Status::kNotSupported) {
+      collect_info(port::DiagnosticPort::After::kAddDevice);
+      rules_.explain_failure("DxgkDdiAddDevice", status);
+    }
     nt::CallLog::end_start();
     core_.close_port();
     core_.gate().close();
@@ -59,6 +62,8 @@ Status Adapter::start() {
   if (is_success(status) && !core_.fatal()) {
     trace::emit(trace::EventKind::kAdapterState, core_.luid().low, 1);
     was_running_ = true;
+    if (trace::current() != nullptr && core_.port().has_entry("DxgkDdiControlEtwLogging"))
+      logs_events_ = is_success(core_.port().notices().control_etw_logging(true));
     return Status::kSuccess;
   }
   if (!is_success(status)) rules_.explain_failure(step, status);
@@ -98,9 +103,25 @@ void Adapter::undo_start() {
   core_.close_port();
 }
 
+void Adapter::tell_runtime_power(port::PowerPort::RuntimePhase phase) {
+  if (core_.facts().caps.support_runtime_power_management)
+    static_cast<void>(core_.port().power().runtime_notice(phase));
+}
+
+void Adapter::collect_info(port::DiagnosticPort::After after) {
+  Result<port::CollectedInfo> info = core_.port().diagnostics().collect(after);
+  if (info.has_value()) rules_.set_collected(std::move(*info));
+}
+
 Status Adapter::start_device() {
+  port::PreStartAnswer answer;
+  if (core_.port().life().exchange_pre_start(&answer) == Status::kDeviceRemoved)
+    return Status::kDeviceRemoved;
   const Result<port::StartInfo> info = core_.port().life().start_device();
-  if (!info.has_value()) return info.error();  // LIFE-11: only RemoveDevice follows
+  if (!info.has_value()) {  // LIFE-11: only RemoveDevice follows
+    collect_info(port::DiagnosticPort::After::kStartDevice);
+    return info.error();
+  }
   device_started_ = true;
   core_.learn().start = *info;
   if (core_.facts().start.video_present_sources > kMaxVidPnSources) {
@@ -210,6 +231,8 @@ Status Adapter::start_full(const char** step) {
     std::vector<port::PowerComponent> components = core_.port().power().query_power_components();
     core_.lane().run(
         [&]() DXGKIT_REQUIRES(on_lane) { component_power_.start(std::move(components)); });
+    tell_runtime_power(port::PowerPort::RuntimePhase::kPrepareToStart);
+    tell_runtime_power(port::PowerPort::RuntimePhase::kStarted);
   }
   if (hw_queues_) {
     *step = "DxgkDdiSetupPriorityBands";
@@ -403,6 +426,7 @@ void Adapter::stop() {
     for (Device* device : floor_.devices) devices.emplace_back(device);
   });
   for (const Ref<Device>& device : devices) device->close_driver_side();
+  protected_sessions_.stop();
   if (native_fences_) native_fences_->stop();
   if (cpu_events_) cpu_events_->stop();
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
@@ -425,6 +449,8 @@ void Adapter::stop() {
   });
   timeout_->stop();
   if (system_objects_) system_objects_->destroy();
+  tell_runtime_power(port::PowerPort::RuntimePhase::kStopped);
+  if (logs_events_) static_cast<void>(core_.port().notices().control_etw_logging(false));
   static_cast<void>(stop_device());
   static_cast<void>(core_.port().life().remove_device());
   timeout_->end_watch();

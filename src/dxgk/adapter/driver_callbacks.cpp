@@ -3,10 +3,12 @@
 #include <utility>
 
 #include "dxgk/adapter/exclusive_checks.h"
+#include "dxgk/core/diagnostic_reports.h"
 #include "dxgk/core/driver_handles.h"
 #include "dxgk/display/display.h"
 #include "dxgk/power/component_power.h"
 #include "dxgk/power/exclusions.h"
+#include "dxgk/sync/protected_session.h"
 #include "dxgk/sync/cpu_events.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context.h"
@@ -131,6 +133,14 @@ void DriverCallbacks::before_exclusive_ddi(const char* ddi, SyncLevel level) {
 
 Status DriverCallbacks::exclude_access(bool evict, std::function<void(Status)> call) {
   return floor_.exclusions->add(evict, std::move(call));
+}
+
+Status DriverCallbacks::set_protected_session_status(uint64_t session, bool valid) {
+  return floor_.protected_sessions->set_status(session, valid);
+}
+
+Status DriverCallbacks::on_diagnostic(port::DiagnosticReport report) {
+  return floor_.diagnostics->add(std::move(report));
 }
 
 Status DriverCallbacks::create_context_allocation(const port::ContextAllocationRequest& request,

@@ -38,6 +38,8 @@ class DriverCallbacks : public port::AdapterHost {
   void on_component(uint32_t component, ComponentEvent event) override;
   void before_exclusive_ddi(const char* ddi, SyncLevel level) override;
   Status exclude_access(bool evict, std::function<void(Status)> call) override;
+  Status set_protected_session_status(uint64_t session, bool valid) override;
+  Status on_diagnostic(port::DiagnosticReport report) override;
 
  private:
   DisplayFloor& floor_;

@@ -62,11 +62,16 @@ void StartRules::explain_failure(const char* ddi, Status status) {
         "page tables, their sizes, and VirtualAddressBitCount."));
     return;
   }
+  std::string collected;
+  if (collected_.has_value()) {
+    collected = fmt::format(" It collected {} bytes for \"{}\": {}", collected_->data.size(),
+                            collected_->bucket, collected_->description);
+  }
   const char* rule = "LIFE-12";
   if (std::string_view(ddi) == "DxgkDdiAddDevice") rule = "LIFE-07";
   if (std::string_view(ddi) == "DxgkDdiStartDevice") rule = "LIFE-11";
   static_cast<void>(refuse(
-      rule, ddi, fmt::format("It answered {}.", answer),
+      rule, ddi, fmt::format("It answered {}.{}", answer, collected),
       "Success: an adapter whose driver fails a step of its start is stopped and removed.",
       "Find out why the driver refused this step; its own failure paths end with this status."));
 }

@@ -3,11 +3,13 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/va/gpu_va_rules.h"
+#include "port/adapter_port.h"
 #include "port/types.h"
 #include "vidmm/types.h"
 
@@ -25,6 +27,8 @@ class StartRules {
   /// A start that fails in a step: a finding with the DDI of the step, or kStartOfPaging, and its
   /// status, unless one has said why already.
   void explain_failure(const char* ddi, Status status);
+  /// What the driver has collected about its failure, for that finding.
+  void set_collected(port::CollectedInfo info) { collected_ = std::move(info); }
   Status refuse(const char* rule, const char* ddi, std::string actual, std::string expected,
                 std::string fix);
 
@@ -54,6 +58,7 @@ class StartRules {
   void check_software_key();
 
   AdapterCore& core_;
+  std::optional<port::CollectedInfo> collected_;
 };
 
 }  // namespace dxgkit::dxgk

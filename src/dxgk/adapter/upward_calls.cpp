@@ -1,8 +1,11 @@
 #include "dxgk/adapter/upward_calls.h"
 
 #include <utility>
+#include <vector>
 
 #include "dxgk/display/display.h"
+#include "dxgk/display/display_level_two.h"
+#include "dxgk/memory/allocation_rules.h"
 #include "dxgk/va/address_spaces.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/va/system_pages.h"
@@ -58,10 +61,47 @@ void UpwardCalls::before_destroy(DeviceMemory& device, const Ref<Resource>& reso
                                  std::span<const Ref<OpenedAllocation>> targets) {
   if (floor_.display != nullptr)
     floor_.display->clients()->before_destroy(device, resource, targets);
+  if (floor_.captures.load() == 0) return;
+  stop_captures(targets);
+  if (!resource) return;
+  std::vector<Ref<OpenedAllocation>> members;
+  floor_.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    for (OpenedAllocation* member : resource->members) members.emplace_back(member);
+  });
+  stop_captures(members);
+}
+
+void UpwardCalls::after_closing(const Ref<Resource>& resource,
+                                std::span<const Ref<OpenedAllocation>> targets) {
+  if (floor_.display != nullptr) floor_.display->overlays()->allocations_end(resource, targets);
 }
 
 void UpwardCalls::device_ends(Device& device) {
   if (floor_.display != nullptr) floor_.display->clients()->device_ends(device);
+}
+
+void UpwardCalls::stop_captures(std::span<const Ref<OpenedAllocation>> openings) {
+  for (const Ref<OpenedAllocation>& opened : openings) {
+    bool captures = false;
+    floor_.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      captures = !opened->closing && (opened->allocation->info_flags & kAllocationCapture) != 0 &&
+                 opened->allocation->shared == nullptr;
+    });
+    if (!captures) continue;
+    static_cast<void>(level_two(floor_, [&] {
+      return floor_.core.port().allocations().stop_capture(opened->driver_allocation);
+    }));
+  }
+}
+
+void UpwardCalls::before_memory_ends(Device& device) {
+  if (floor_.display != nullptr) floor_.display->overlays()->device_ends(device);
+  if (floor_.captures.load() == 0) return;
+  std::vector<Ref<OpenedAllocation>> openings;
+  floor_.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    for (OpenedAllocation* opened : device.memory().openings.all()) openings.emplace_back(opened);
+  });
+  stop_captures(openings);
 }
 
 Result<uint64_t> UpwardCalls::map_system_page(uint32_t process, bus::PageFrame page,

@@ -39,8 +39,11 @@ class UpwardCalls : public NativeFences::Owner,
   // ShownAllocations
   void before_destroy(DeviceMemory& device, const Ref<Resource>& resource,
                       std::span<const Ref<OpenedAllocation>> targets) override;
+  void after_closing(const Ref<Resource>& resource,
+                     std::span<const Ref<OpenedAllocation>> targets) override;
   // SourceOwners
   void device_ends(Device& device) override;
+  void before_memory_ends(Device& device) override;
   // SyncAddresses
   Result<uint64_t> map_system_page(uint32_t process, bus::PageFrame page,
                                    std::function<void()> then) override DXGKIT_REQUIRES(on_lane);
@@ -48,6 +51,9 @@ class UpwardCalls : public NativeFences::Owner,
       DXGKIT_REQUIRES(on_lane);
 
  private:
+  /// OPT-35: those with Capture, which nobody else has open, are captured no more.
+  void stop_captures(std::span<const Ref<OpenedAllocation>> openings);
+
   DisplayFloor& floor_;
 };
 

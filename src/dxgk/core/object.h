@@ -23,6 +23,9 @@ enum class ObjectType : uint8_t {
   kSharedSync,
   kKeyedMutex,
   kSharedKeyedMutex,
+  kOverlay,
+  kProtectedSession,
+  kSharedSession,
   kSyncFile
 };
 

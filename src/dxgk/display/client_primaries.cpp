@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "dxgk/display/display_level_two.h"
 #include "dxgk/display/display_worker.h"
 
 namespace dxgkit::dxgk {
@@ -93,6 +94,27 @@ Status ClientPrimaries::set_display_mode(Device& device, const Ref<OpenedAllocat
   return Status::kSuccess;
 }
 
+Status ClientPrimaries::set_private_format(Device& device, uint32_t source, uint32_t attribute) {
+  worker_.wait_for_reset();
+  const DisplayLock lock(display_);
+  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  if (!display_.has_source(source) || display_.power() != port::PowerState::kD0)
+    return Status::kInvalidParameter;
+  if (!core_.port().has_entry("DxgkDdiSetDisplayPrivateDriverFormat")) return Status::kNotSupported;
+  bool owner = false;
+  Ref<OpenedAllocation> shown;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    owner = owners_.owns(device, source);
+    shown = flips_.on_screen(source);
+  });
+  if (!owner) return Status::kGraphicsNotExclusiveModeOwner;
+  if (!shown) shown = Ref<OpenedAllocation>(kernels_.opened(source));
+  void* const primary = shown ? shown->driver_allocation : nullptr;
+  return level_two(display_.floor(), [&] {
+    return core_.port().scanout().set_private_format(source, primary, attribute);
+  });
+}
+
 Status ClientPrimaries::check_flip(Device& device, uint32_t source,
                                    const Ref<OpenedAllocation>& surface, uint64_t* mode) {
   const DisplayLock lock(display_);
@@ -144,7 +166,7 @@ Result<Ref<OpenedAllocation>> ClientPrimaries::opened_screen(Device& device, uin
 
 Status ClientPrimaries::place(uint32_t source, const Ref<OpenedAllocation>& surface, bool again,
                               const char** step) {
-  const Result<Primaries::Placed> placed = kernels_.pin_and_show(source, *surface, step);
+  const Result<PlacedSurface> placed = kernels_.pin_and_show(source, *surface, step);
   if (!placed.has_value()) return placed.error();
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (again) {

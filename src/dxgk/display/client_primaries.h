@@ -47,6 +47,10 @@ class ClientPrimaries {
   /// kGraphicsNotExclusiveModeOwner: the device does not own the source (DISP-19). Else as
   /// Displays::set_mode.
   Status set_display_mode(Device& device, const Ref<OpenedAllocation>& primary);
+  /// D3DKMTSetDisplayPrivateDriverFormat. kGraphicsNotExclusiveModeOwner: the device does not own
+  /// the source. kNotSupported: the driver has no private formats. kUnsuccessful: it refuses this
+  /// one. kInvalidParameter: no such source, or the adapter sleeps. kDeviceRemoved.
+  Status set_private_format(Device& device, uint32_t source, uint32_t attribute);
   /// DISP-03, DISP-14: whether the device may flip to the surface now. `*mode`: for FlipSubmission.
   /// kInvalidParameter: the surface is no primary of that source, or its owner has set no mode.
   /// kGraphicsAllocationInvalid: the surface does not fit the mode.

@@ -42,11 +42,13 @@ Display::Display(DisplayFloor& floor, Primaries::Owner& owner,
       primaries_(core_.display_only()
                      ? nullptr
                      : std::make_unique<Primaries>(display_, active_, *flips_, owner)),
+      overlays_(core_.display_only() ? nullptr : std::make_unique<Overlays>(display_, active_)),
       modes_(display_, {.monitors = monitors_,
                         .active = active_,
                         .presents = presents_,
                         .primaries = primaries_.get(),
-                        .flips = flips_.get()}),
+                        .flips = flips_.get(),
+                        .overlays = overlays_.get()}),
       pointer_(display_) {
   if (core_.display_only()) return;
   clients_ =
@@ -89,6 +91,7 @@ void Display::stop() {
   const DisplayLock lock(display_);
   if (display_.stopped()) return;
   display_.set_stopped();
+  if (overlays_) overlays_->end_all();
   if (flips_) core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { end_flips(); });
   active_.hide_all();
   if (primaries_) primaries_->end();
@@ -96,6 +99,7 @@ void Display::stop() {
 }
 
 void Display::end_flips() {
+  overlays_->hardware_is_off();
   owners_->release_all();
   flips_->drop_all();
 }
@@ -111,7 +115,9 @@ void Display::on_adapter_failed() {
 
 void Display::hardware_was_reset() {
   worker_.hardware_was_reset();
-  if (flips_) flips_->hardware_was_reset();
+  if (!flips_) return;
+  overlays_->hardware_is_off();
+  flips_->hardware_was_reset();
 }
 
 void Display::show_after_reset() {
@@ -242,6 +248,7 @@ void Display::suspend() {
   const DisplayLock lock(display_);
   if (display_.stopped() || display_.power() != port::PowerState::kD0) return;
   display_.set_power(port::PowerState::kD3);
+  if (overlays_) overlays_->turn_off_all();
   const char* step = "";
   for (uint32_t id = 0; id < display_.source_count(); ++id) {
     shown_before_sleep_[id] = active_.visible(id);
@@ -301,21 +308,6 @@ Status Display::set_power(port::PowerState state, port::PowerAction action) {
   set_adapter();
   display_.set_power(state);
   return core_.running() ? Status::kSuccess : Status::kDeviceRemoved;
-}
-
-Status Display::show_bug_check(std::span<const std::byte> pixels, uint32_t width, uint32_t height) {
-  // No lock: a bug check comes whatever anybody holds.
-  if (!core_.port().has_entry("DxgkDdiSystemDisplayEnable")) return Status::kNotSupported;
-  if (width == 0 || height == 0 || width > UINT16_MAX || height > UINT16_MAX)
-    return Status::kInvalidParameter;
-  if (pixels.size() < uint64_t{width} * height * kPixelBytes) return Status::kInvalidParameter;
-  uint32_t screen_width{}, screen_height{}, format{};
-  const Status status = core_.port().scanout().system_display_enable(
-      active_.post_target(), &screen_width, &screen_height, &format);
-  if (!is_success(status)) return display_.failed_call("DxgkDdiSystemDisplayEnable", status);
-  if (screen_width < width || screen_height < height) return Status::kInvalidParameter;
-  return core_.port().scanout().system_display_write(pixels, width, height, width * kPixelBytes, 0,
-                                                     0);
 }
 
 }  // namespace dxgkit::dxgk

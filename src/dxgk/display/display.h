@@ -21,6 +21,7 @@
 #include "dxgk/display/flips.h"
 #include "dxgk/display/mode_setting.h"
 #include "dxgk/display/monitors.h"
+#include "dxgk/display/overlays.h"
 #include "dxgk/display/owned_sources.h"
 #include "dxgk/display/pointer.h"
 #include "dxgk/display/primaries.h"
@@ -78,6 +79,8 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   ClientPrimaries* clients() { return clients_.get(); }
   /// Null: a display-only driver.
   Primaries* primaries() { return primaries_.get(); }
+  /// Null: a display-only driver.
+  Overlays* overlays() { return overlays_.get(); }
 
   // --- for clients; see Displays for what they answer
   DisplayConfiguration configuration();
@@ -106,7 +109,6 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   /// Blocks until the next vertical sync of the source.
   Status wait_for_vblank(uint32_t source);
   Status scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line);
-  Status show_bug_check(std::span<const std::byte> pixels, uint32_t width, uint32_t height);
 
   // PoweredDisplay
   void suspend() override;
@@ -132,6 +134,7 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   const std::unique_ptr<Flips> flips_;
   const std::unique_ptr<OwnedSources> owners_;
   const std::unique_ptr<Primaries> primaries_;
+  const std::unique_ptr<Overlays> overlays_;
   ModeSetting modes_;
   Pointer pointer_;
   std::unique_ptr<ClientPrimaries> clients_;

@@ -28,7 +28,8 @@ struct DisplaySource {
 struct DisplayTarget {
   uint32_t id = 0;  // ChildUid
   bool connected = false;
-  bool has_descriptor = false;  // an EDID that could be read
+  bool has_descriptor = false;                      // an EDID that could be read
+  std::optional<port::ContainerId> container = {};  // of its monitor, if the driver was asked
 };
 
 struct DisplayConfiguration {

@@ -77,7 +77,8 @@ ModeSetting::ModeSetting(DisplayCore& display, const Parts& parts)
       active_(parts.active),
       presents_(parts.presents),
       primaries_(parts.primaries),
-      flips_(parts.flips) {}
+      flips_(parts.flips),
+      overlays_(parts.overlays) {}
 
 void ModeSetting::describe() {
   for (uint32_t id = 0; id < display_.source_count(); ++id) offered_[id];
@@ -239,6 +240,31 @@ std::vector<vidpn::SourceTarget> ModeSetting::choose_paths() {
   return paths;
 }
 
+std::optional<Status> ModeSetting::commit_recommended(const std::vector<vidpn::SourceTarget>& paths,
+                                                      const char** step) {
+  std::vector<uint32_t> targets;
+  for (const vidpn::SourceTarget& path : paths) targets.push_back(path.target);
+  *step = "DxgkDdiRecommendFunctionalVidPn";
+  const Result<vidpn::Network> proposal = recommended(targets);
+  if (!proposal.has_value()) {
+    if (proposal.error() == Status::kDeviceRemoved) return proposal.error();
+    return std::nullopt;
+  }
+  for (const vidpn::Path& path : proposal->paths)
+    offered_[path.source] = sizes_of(*proposal, path.source);
+  DXGKIT_RETURN_IF_FAILED(ask_supported(*proposal, step));
+  return commit(*proposal, step);
+}
+
+Status ModeSetting::take_recommendation(const char** step) {
+  const std::vector<vidpn::SourceTarget> paths = choose_paths();
+  if (paths.empty()) return Status::kNotSupported;
+  const std::optional<Status> status = commit_recommended(paths, step);
+  if (!status.has_value()) return Status::kNotSupported;
+  if (is_success(*status)) wanted_.clear();
+  return *status;
+}
+
 Status ModeSetting::commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted,
                                          const char** step) {
   const std::vector<vidpn::SourceTarget> paths = choose_paths();
@@ -246,17 +272,7 @@ Status ModeSetting::commit_for_connected(const std::map<uint32_t, DisplayMode>& 
     return active_.network().paths.empty() ? Status::kSuccess : commit(vidpn::Network{}, step);
   }
   if (wanted.empty() && active_.network().paths.empty()) {
-    std::vector<uint32_t> targets;
-    for (const vidpn::SourceTarget& path : paths) targets.push_back(path.target);
-    *step = "DxgkDdiRecommendFunctionalVidPn";
-    const Result<vidpn::Network> proposal = recommended(targets);
-    if (proposal.has_value()) {
-      for (const vidpn::Path& path : proposal->paths)
-        offered_[path.source] = sizes_of(*proposal, path.source);
-      DXGKIT_RETURN_IF_FAILED(ask_supported(*proposal, step));
-      return commit(*proposal, step);
-    }
-    if (proposal.error() == Status::kDeviceRemoved) return proposal.error();
+    if (const std::optional<Status> status = commit_recommended(paths, step)) return *status;
   }
   const Result<vidpn::Network> network = build(paths, wanted, step);
   if (!network.has_value()) return network.error();
@@ -344,6 +360,7 @@ Status ModeSetting::commit(const vidpn::Network& network, const char** step, boo
                  : primaries_->make(source, *mode, step);
   }
   for (const uint32_t source : affected) {
+    if (is_success(status) && overlays_ != nullptr) overlays_->turn_off(source);  // OPT-03
     if (is_success(status) && active_.visible(source)) status = make_visible(source, false, step);
   }
   while (is_success(status) && committed < affected.size()) {

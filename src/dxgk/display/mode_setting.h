@@ -13,6 +13,7 @@
 #include "dxgk/display/display_only_presents.h"
 #include "dxgk/display/display_types.h"
 #include "dxgk/display/monitors.h"
+#include "dxgk/display/overlays.h"
 #include "dxgk/display/primaries.h"
 #include "runtime/thread_annotations.h"
 #include "vidpn/vidpn.h"
@@ -32,6 +33,7 @@ class ModeSetting {
     // Null for a display-only driver:
     Primaries* primaries;
     Flips* flips;
+    Overlays* overlays;
   };
   ModeSetting(DisplayCore& display, const Parts& parts);
 
@@ -46,6 +48,9 @@ class ModeSetting {
   }
   /// Commits every source of the active VidPN once more.
   Status recommit(const char** step) DXGKIT_REQUIRES(display_mutex);
+  /// Commits the VidPN that the driver recommends for the monitors that are connected, in place of
+  /// modes that clients asked for. kNotSupported: it recommends none.
+  Status take_recommendation(const char** step) DXGKIT_REQUIRES(display_mutex);
   /// Sets a client's mode. The other sources keep theirs. See Displays::set_mode.
   Status set(uint32_t source, const DisplayMode& mode) DXGKIT_REQUIRES(display_mutex);
   Status make_visible(uint32_t source, bool visible, const char** step)
@@ -66,6 +71,9 @@ class ModeSetting {
   Status commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted, const char** step)
       DXGKIT_REQUIRES(display_mutex);
   Result<vidpn::Network> recommended(const std::vector<uint32_t>& targets);
+  /// Commits what the driver recommends for `paths`. Nothing: it recommends none.
+  std::optional<Status> commit_recommended(const std::vector<vidpn::SourceTarget>& paths,
+                                           const char** step) DXGKIT_REQUIRES(display_mutex);
   std::optional<DisplayMode> favourite(const std::vector<DisplayMode>& offered, uint32_t source,
                                        uint32_t target) const;
   Result<vidpn::Network> build(const std::vector<vidpn::SourceTarget>& paths,
@@ -91,6 +99,7 @@ class ModeSetting {
   DisplayOnlyPresents& presents_;
   Primaries* const primaries_;
   Flips* const flips_;
+  Overlays* const overlays_;
   // The modes that the driver offered at the last enumeration, by source.
   std::map<uint32_t, std::vector<DisplayMode>> offered_ DXGKIT_GUARDED_BY(display_mutex);
   std::map<uint32_t, DisplayMode> wanted_ DXGKIT_GUARDED_BY(display_mutex);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -103,6 +104,7 @@ Status Monitors::read(uint32_t target, const char** step) {
     }
   }
   manager_->connect_monitor(target, std::move(monitor));
+  if (has_descriptor_[target]) ask_container(target, *edid);
   if (!core_.port().has_entry("DxgkDdiRecommendMonitorModes")) return Status::kSuccess;
   *step = "DxgkDdiRecommendMonitorModes";
   vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendMonitorModes, target);
@@ -112,6 +114,20 @@ Status Monitors::read(uint32_t target, const char** step) {
   });
   call.finish(status, core_.kernel().driver_is_dead());
   return is_success(status) ? status : display_.failed_call(*step, status);
+}
+
+void Monitors::ask_container(uint32_t target, std::span<const std::byte> edid) {
+  if (!core_.port().has_entry("DxgkDdiGetChildContainerId")) return;
+  port::ContainerSource source{.port = target};
+  std::memcpy(&source.manufacturer, edid.data() + 8, sizeof source.manufacturer);
+  std::memcpy(&source.product, edid.data() + 10, sizeof source.product);
+  // The default: what it is made of, so that the same monitor has the same one again.
+  port::ContainerId id{};
+  std::memcpy(id.data(), &source.port, sizeof source.port);
+  std::memcpy(id.data() + 8, &source.manufacturer, sizeof source.manufacturer);
+  std::memcpy(id.data() + 10, &source.product, sizeof source.product);
+  static_cast<void>(core_.port().children().get_container_id(target, source, &id));
+  containers_[target] = id;
 }
 
 void Monitors::report_bad_descriptor(uint32_t target, std::span<const std::byte> bytes) {
@@ -148,6 +164,7 @@ bool Monitors::change(uint32_t uid, bool connected) {
     return is_success(read(uid, &step));
   }
   has_descriptor_[uid] = false;
+  containers_.erase(uid);
   manager_->disconnect_monitor(uid);
   return true;
 }
@@ -164,6 +181,8 @@ std::vector<DisplayTarget> Monitors::targets() const {
     targets.push_back({.id = target,
                        .connected = connected(target),
                        .has_descriptor = found != has_descriptor_.end() && found->second});
+    if (const auto id = containers_.find(target); id != containers_.end())
+      targets.back().container = id->second;
   }
   return targets;
 }

@@ -53,6 +53,9 @@ class Monitors {
  private:
   Status refuse(std::string actual, std::string expected, std::string fix);
   Status read(uint32_t target, const char** step) DXGKIT_REQUIRES(display_mutex);
+  /// OPT-32.
+  void ask_container(uint32_t target, std::span<const std::byte> edid)
+      DXGKIT_REQUIRES(display_mutex);
   void report_bad_descriptor(uint32_t target, std::span<const std::byte> bytes);
 
   DisplayCore& display_;
@@ -61,6 +64,7 @@ class Monitors {
   std::unique_ptr<vidpn::Manager> manager_;
   std::map<uint32_t, bool> connected_ DXGKIT_GUARDED_BY(display_mutex);
   std::map<uint32_t, bool> has_descriptor_ DXGKIT_GUARDED_BY(display_mutex);
+  std::map<uint32_t, port::ContainerId> containers_ DXGKIT_GUARDED_BY(display_mutex);
 };
 
 }  // namespace dxgkit::dxgk

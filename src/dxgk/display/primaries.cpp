@@ -6,8 +6,6 @@
 
 #include "base/check.h"
 #include "dxgk/display/display_level_two.h"
-#include "dxgk/memory/paging_executor.h"
-#include "dxgk/memory/residency.h"
 #include "dxgk/memory/sharing.h"
 
 namespace dxgkit::dxgk {
@@ -152,7 +150,7 @@ OpenedAllocation* Primaries::opened(uint32_t source) {
 Status Primaries::place(uint32_t source, Primary& primary, const char** step) {
   // It is pinned already if no client's primary has replaced it.
   const bool had_pin = primary.pinned;
-  const Result<Placed> placed = pin_and_show(source, *primary.opened, step);
+  const Result<PlacedSurface> placed = pin_and_show(source, *primary.opened, step);
   if (!placed.has_value()) return placed.error();
   if (had_pin) unpin(primary);
   primary.pinned = true;
@@ -162,41 +160,20 @@ Status Primaries::place(uint32_t source, Primary& primary, const char** step) {
   return Status::kSuccess;
 }
 
-Result<Primaries::Placed> Primaries::pin_and_show(uint32_t source, const OpenedAllocation& surface,
-                                                  const char** step) {
-  // DISP-11: the surface stays where the display reads it, until another one is shown.
+Result<PlacedSurface> Primaries::pin_and_show(uint32_t source, const OpenedAllocation& surface,
+                                              const char** step) {
   *step = "the memory manager";
-  const vidmm::Use use{surface.allocation->id, false};
-  Status status = Status::kSuccess;
-  vidmm::Placement place;
-  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    const auto plan = display_.floor().residency->make_resident(std::span(&use, 1));
-    if (!plan.has_value()) {
-      status = plan.error().status;
-      return;
-    }
-    place = plan->placements.front();
-    display_.floor().paging->enqueue(plan->operations, nullptr);
-    core_.pump();
-  });
-  if (!is_success(status)) return Error(display_.failed_call(*step, status));
-  const bool settled = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
-    return core_.memory().pending_operations(use.allocation) == 0;
-  });
-  if (!settled) return Error(Status::kDeviceRemoved);
-  const port::SegmentInfo& segment = core_.segment_infos().segments.at(place.segment.value - 1);
+  const Result<PlacedSurface> placed = pin_surface(display_, surface);
+  if (!placed.has_value()) return Error(display_.failed_call(*step, placed.error()));
   *step = "DxgkDdiSetVidPnSourceAddress";
-  const Placed placed{place.segment, segment.base_address + place.offset_bytes};
-  status = level_two(display_.floor(), [&] {
+  const Status status = level_two(display_.floor(), [&] {
     return core_.port().scanout().set_source_address({.source = source,
-                                                      .segment = place.segment.value,
-                                                      .address = placed.address,
+                                                      .segment = placed->segment.value,
+                                                      .address = placed->address,
                                                       .allocation = surface.driver_allocation});
   });
-  if (is_success(status)) return placed;
-  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (!core_.failed()) core_.memory().release(std::span(&use, 1));
-  });
+  if (is_success(status)) return *placed;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { unpin_surface(core_, surface); });
   return Error(display_.failed_call(*step, status));
 }
 

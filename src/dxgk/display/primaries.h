@@ -15,6 +15,7 @@
 #include "dxgk/display/display_core.h"
 #include "dxgk/display/flips.h"
 #include "dxgk/display/scanout.h"
+#include "dxgk/display/surface_pins.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/work/device.h"
 #include "runtime/thread_annotations.h"
@@ -76,14 +77,10 @@ class Primaries {
   /// Destroys all primaries, then the device and the process.
   void end() DXGKIT_REQUIRES(display_mutex);
 
-  /// Where a surface is that the display reads.
-  struct Placed {
-    SegmentId segment;
-    uint64_t address = 0;
-  };
   /// Pins any surface, a client's too, where the display can read it, waits for its content, and
   /// tells the driver of its address at level two. After a failure it is not pinned.
-  Result<Placed> pin_and_show(uint32_t source, const OpenedAllocation& surface, const char** step);
+  Result<PlacedSurface> pin_and_show(uint32_t source, const OpenedAllocation& surface,
+                                     const char** step);
 
  private:
   struct Primary {

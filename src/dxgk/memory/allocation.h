@@ -71,6 +71,7 @@ struct Allocation {
   bool offer_pending DXGKIT_GUARDED_BY(on_lane) = false;
   bool allows_decommit DXGKIT_GUARDED_BY(on_lane) = false;  // its last offer did (ALLOC-59)
   vidmm::OfferPriority offer DXGKIT_GUARDED_BY(on_lane) = vidmm::OfferPriority::kNone;
+  bool on_overlay DXGKIT_GUARDED_BY(on_lane) = false;  // an overlay shows it, or is about to
   uint32_t maximum_renaming DXGKIT_GUARDED_BY(on_lane) =
       0;  // instances at most, the first included (ALLOC-39); 0: no limit
   uint32_t listed_at DXGKIT_GUARDED_BY(on_lane) =

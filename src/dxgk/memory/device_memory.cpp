@@ -176,6 +176,7 @@ Status DeviceMemory::register_allocations(std::span<const port::AllocationInfo> 
     allocation.driver_handle = infos[i].handle;
     allocation.size_bytes = backings[i].desc.size_bytes;
     allocation.info_flags = infos[i].flags;
+    if ((infos[i].flags & kAllocationCapture) != 0) floor_.captures.fetch_add(1);
     allocation.cpu_visible = backings[i].desc.cpu_visible;
     allocation.cached = backings[i].desc.cached;
     allocation.primary = infos[i].primary;
@@ -283,6 +284,7 @@ Status DeviceMemory::destroy_allocations(Handle resource_handle, std::span<const
     core_.pump();
   });
   DXGKIT_RETURN_IF_FAILED(status);
+  if (floor_.shown != nullptr) floor_.shown->after_closing(resource, targets);
   for (const Handle instance : gone) handles.erase(instance);
   for (const Ref<OpenedAllocation>& opened : targets) handles.erase(opened->handle);
   if (resource) handles.erase(resource->handle);

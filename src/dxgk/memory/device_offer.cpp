@@ -58,7 +58,8 @@ Status DeviceOffers::offer(std::span<const Handle> handles, bool are_resources,
         // What others use, the display shows, the CPU looks at or the client owns is not one
         // device's to give up.
         if (opened->closing || allocation->shared != nullptr || allocation->primary ||
-            allocation->user_memory != nullptr || core_.memory().lock_count(allocation->id) != 0) {
+            allocation->on_overlay || allocation->user_memory != nullptr ||
+            core_.memory().lock_count(allocation->id) != 0) {
           status = Status::kInvalidParameter;
           return;
         }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <vector>
 
 #include "base/ids.h"
@@ -31,6 +32,8 @@ struct MemoryFloor : SyncFloor {
   IdTable<Allocation, AllocationId> allocations DXGKIT_GUARDED_BY(on_lane);
   std::vector<DeviceMemory*> device_memories DXGKIT_GUARDED_BY(on_lane);  // creation order
   ListingChanges listing_changes;
+  // Allocations with Capture that were ever made: without any, nobody looks for one (OPT-35).
+  std::atomic<uint32_t> captures{0};
   /// A client has offered something with AllowDecommit: who finds no pages may look for such.
   std::atomic<bool> may_decommit{false};
   BackingPages* backing_pages = nullptr;

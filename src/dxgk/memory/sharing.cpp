@@ -12,6 +12,7 @@
 #include "base/arithmetic.h"
 #include "dxgk/memory/memory_floor.h"
 #include "dxgk/sync/keyed_mutex.h"
+#include "dxgk/sync/protected_session.h"
 #include "dxgk/sync/sync_file.h"
 #include "dxgk/sync/sync_object.h"
 
@@ -57,7 +58,7 @@ NtHandles::~NtHandles() {
 Result<int> NtHandles::create(Named named, std::u16string name, Case spelling) {
   const auto same = [](const Named& one, const Named& other) {
     return one.resource.get() == other.resource.get() && one.sync.get() == other.sync.get() &&
-           one.mutex.get() == other.mutex.get();
+           one.mutex.get() == other.mutex.get() && one.session.get() == other.session.get();
   };
   int ends[2] = {-1, -1};
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Error(Status::kNoMemory);

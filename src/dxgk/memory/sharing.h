@@ -21,6 +21,7 @@ namespace dxgkit::dxgk {
 struct Allocation;
 struct MemoryFloor;
 class SharedKeyedMutex;
+class SharedSession;
 class SharedSync;
 class SyncFile;
 
@@ -87,13 +88,14 @@ class NtHandles {
   enum class Access { kNone, kRead, kWrite };
   /// Whether two names that differ in case are two names.
   enum class Case { kMatters, kIgnored };
-  /// A resource, or a sync object, or a resource with both of the others (THUNK-23), or a sync file
-  /// alone.
+  /// A resource, or a sync object, or a resource with both of the others (THUNK-23), or a sync file or
+  /// a protected session alone.
   struct Named {
     Ref<SharedResource> resource;
     Access access = Access::kNone;
     Ref<SharedSync> sync;
     Ref<SharedKeyedMutex> mutex;
+    Ref<SharedSession> session;
     Ref<SyncFile> file;
     /// The path of an object directory, for names below it; null: this is none.
     std::shared_ptr<const std::u16string> directory;

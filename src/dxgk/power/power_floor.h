@@ -6,6 +6,7 @@
 namespace dxgkit::dxgk {
 
 class ComponentPower;
+class DiagnosticReports;
 class Exclusions;
 class Power;
 class PoweredDisplay;
@@ -15,6 +16,7 @@ struct PowerFloor : WorkFloor {
   using WorkFloor::WorkFloor;
 
   ComponentPower* component_power = nullptr;
+  DiagnosticReports* diagnostics = nullptr;
   Exclusions* exclusions = nullptr;
   Power* power = nullptr;
   PoweredDisplay* powered_display = nullptr;  // null: no video present sources (DISP-21)

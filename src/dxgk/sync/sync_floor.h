@@ -8,6 +8,7 @@ namespace dxgkit::dxgk {
 class AdapterCore;
 class CpuEvents;
 class NativeFences;
+class ProtectedSessions;
 class SyncAddresses;
 
 /// A floor names what stands on it and below, so that no class needs to know the adapter. The
@@ -26,6 +27,7 @@ struct SyncFloor {
   NativeFences* native_fences = nullptr;  // null: the driver does not report them
   CpuEvents* cpu_events = nullptr;        // once the adapter starts
   SyncAddresses* addresses = nullptr;     // null: the adapter has no GPU virtual addresses
+  ProtectedSessions* protected_sessions = nullptr;
 };
 
 }  // namespace dxgkit::dxgk

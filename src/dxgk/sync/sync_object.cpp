@@ -12,6 +12,7 @@
 #include "dxgk/sync/device_sync.h"
 #include "dxgk/sync/keyed_mutex.h"
 #include "dxgk/sync/native_fences.h"
+#include "dxgk/sync/protected_session.h"
 #include "dxgk/sync/sync_addresses.h"
 #include "dxgk/sync/sync_floor.h"
 
@@ -183,6 +184,13 @@ void close_sync_of(Process& process) {
     if (type == ObjectType::kSyncObject) {  // those of devices went with them
       const Result<Ref<SyncObject>> object = process.handles().take<SyncObject>(handle);
       if (object.has_value()) (*object)->close();
+    }
+    if (type == ObjectType::kProtectedSession) {
+      const Result<Ref<ProtectedSession>> session =
+          process.handles().take<ProtectedSession>(handle);
+      if (!session.has_value()) continue;
+      SyncFloor& floor = (*session)->shared->floor();
+      floor.core.while_stable([&] { floor.protected_sessions->close(**session); });
     }
   }
 }

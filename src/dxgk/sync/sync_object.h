@@ -158,7 +158,8 @@ class SyncObject : public Object {
 bool sync_in_reach(AdapterCore& core, std::span<const vidsch::SyncPoint> points)
     DXGKIT_REQUIRES(on_lane);
 
-/// What ends with a process beside its devices: openings of sync objects and keyed mutexes. Wakes
+/// What ends with a process beside its devices: openings of sync objects, keyed mutexes and
+/// protected sessions. Wakes
 /// whoever waits for its mutexes through it. Not on a lane.
 void close_sync_of(Process& process);
 

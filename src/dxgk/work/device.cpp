@@ -7,6 +7,7 @@
 #include "dxgk/memory/residency.h"
 #include "dxgk/memory/residency_budget.h"
 #include "dxgk/sync/native_fences.h"
+#include "dxgk/sync/protected_session.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/work/context_allocations.h"
 #include "dxgk/work/driver_processes.h"
@@ -94,6 +95,8 @@ void Device::destroy() {
   });
   gate().close();
   gate().wait_empty();  // what other threads were making on it is there now, and goes with it
+  if (floor_.source_owners != nullptr) floor_.source_owners->before_memory_ends(*this);
+  floor_.protected_sessions->device_ends(*this);
   std::vector<Ref<Context>> own_contexts;
   std::vector<Ref<SyncObject>> own_objects;
   std::vector<Ref<PagingQueue>> own_queues;

@@ -22,13 +22,16 @@ class HwContext;
 class Process;
 struct WorkFloor;
 
-/// Who owns video present sources: the display, as a device knows it.
+/// Who owns video present sources and has overlays: the display, as a device knows it.
 class SourceOwners {
  public:
   virtual ~SourceOwners() = default;
   /// What the device shows gives way to the kernel's own picture, and it owns no source any more.
   /// Not on the lane.
   virtual void device_ends(Device& device) = 0;
+  /// Nothing can be made on the device any more, and its allocations are about to go: its overlays
+  /// end, and no capture writes them. Not on the lane.
+  virtual void before_memory_ends(Device& device) = 0;
 };
 
 class Device : public DeviceCore {

@@ -10,6 +10,7 @@
 #include "dxgkit/abi_versions.h"
 #include "nt/kernel_impl.h"
 #include "port/callbacks/callback_trace.h"
+#include "port/callbacks/diagnostics.h"
 #include "port/callbacks/exclusion.h"
 #include "port/callbacks/features.h"
 #include "port/core/port_core.h"
@@ -539,6 +540,30 @@ NTSTATUS NTAPI update_context_allocation(IN_CONST_HANDLE device,
                         args->PrivateDriverDataSize)));
 }
 
+NTSTATUS NTAPI set_protected_session_status(IN_CONST_PDXGKARGCB_PROTECTEDSESSIONSTATUS args) {
+  constexpr const char* kName = "DxgkCbSetProtectedSessionStatus";
+  CallbackTrace done(kName);
+  PortCore* const adapter = of_caller(kName);
+  if (adapter == nullptr || args == nullptr) return done(Status::kInvalidParameter);
+  check_callback(*adapter, kName, nt::kPassiveLevel, false);
+  if (const auto made_to = adapter->callback_fails(kName)) return done(*made_to);
+  const auto session = reinterpret_cast<uint64_t>(args->hProtectedSession);
+  const bool known = args->Status == DXGK_PROTECTED_SESSION_STATUS_OK ||
+                     args->Status == DXGK_PROTECTED_SESSION_STATUS_INVALID;
+  const bool valid = args->Status == DXGK_PROTECTED_SESSION_STATUS_OK;
+  const Status status = known ? adapter->host.set_protected_session_status(session, valid)
+                              : Status::kInvalidParameter;
+  if (status != Status::kInvalidParameter) return done(status);
+  return done(adapter->violation(
+      "OPT-11", kName,
+      fmt::format("hProtectedSession is 0x{:X}, Status {}.", session,
+                  static_cast<uint32_t>(args->Status)),
+      "The handle that DxgkDdiCreateProtectedSession was called with, until "
+      "DxgkDdiDestroyProtectedSession, and a value of DXGK_PROTECTED_SESSION_STATUS.",
+      "Keep the hProtectedSession that the kernel passed in beside your own name of the session.",
+      status));
+}
+
 // IRQL-12: at most DISPATCH_LEVEL.
 NTSTATUS NTAPI signal_event(const DXGKARGCB_SIGNALEVENT* args) {
   constexpr const char* kName = "DxgkCbSignalEvent";
@@ -628,6 +653,8 @@ const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbUpdateContextAllocation", update_context_allocation, kPartial,
                  "adapters with GPU virtual addresses; not while power is changing"),
     DXGKIT_ENTRY("DxgkCbReleaseHandleData", release_handle_data, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbReportDiagnostic", report_diagnostic, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbSetProtectedSessionStatus", set_protected_session_status, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbSignalEvent", signal_event, kPartial, "CPU event objects"),
 };
 

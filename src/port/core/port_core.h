@@ -4,6 +4,7 @@
 
 #include <dispmprt.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -72,6 +73,8 @@ struct PortCore : InFixedMemory {
   /// The bytes that a driver finds in outputs that it must write (LIFE-29). While the adapter is
   /// idle.
   std::byte output_fill{0};
+  /// Types of diagnostics that the driver was asked to report, by category. Any thread.
+  std::array<std::atomic<uint32_t>, 2> reported_types{};
   bool low_irql_preempt = false;  // LowIrqlPreemptCommand (G-22)
   bool map_aperture2 = false;     // MapAperture2Supported (PAGE-30)
   DXGKRNL_INTERFACE callbacks{};

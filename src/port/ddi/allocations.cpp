@@ -26,6 +26,8 @@ constexpr DdiInfo kCloseAllocation{"DxgkDdiCloseAllocation", nt::kPassiveLevel,
 constexpr DdiInfo kValidateUpdate{"DxgkDdiValidateUpdateAllocationProperty", nt::kPassiveLevel,
                                   DdiClass::kLevelZero};
 
+constexpr DdiInfo kStopCapture{"DxgkDdiStopCapture", nt::kPassiveLevel, DdiClass::kLevelTwo};
+
 /// The private data of a call's elements and of its resource, between guards.
 class GuardedPrivateData {
  public:
@@ -382,6 +384,22 @@ Result<StandardAllocation> AllocationsPort::describe_existing_memory(uint64_t si
     arguments.StandardAllocationType = D3DKMDT_STANDARDALLOCATION_GDISURFACE;
     arguments.pCreateGdiSurfaceData = &data;
   });
+}
+
+Status AllocationsPort::stop_capture(void* allocation) {
+  DXGKIT_RETURN_IF_FAILED(callable(core_, 0, core_.ddi.DxgkDdiStopCapture));
+  DXGKARG_STOPCAPTURE arguments{};
+  arguments.hAllocation = allocation;
+  DdiCall call(core_, kStopCapture);
+  const Status status = call(core_.ddi.DxgkDdiStopCapture, core_.context,
+                             static_cast<const DXGKARG_STOPCAPTURE*>(&arguments));
+  if (is_success(status) || status == Status::kDeviceRemoved) return status;
+  return core_.violation(
+      "OPT-36", kStopCapture.name, fmt::format("It answered {}.", hex(status)),
+      "The capture hardware writes the allocation no more when it returns: it is freed then.",
+      "Stop the capture by whatever means. If the hardware has stopped already, return "
+      "STATUS_SUCCESS.",
+      status);
 }
 
 }  // namespace dxgkit::port

@@ -42,6 +42,9 @@ class AllocationsPort {
                           std::span<const std::byte> private_data, bool create,
                           uint32_t resource_handle, bool read_only = false);
   Status close_allocations(void* device, std::span<void* const> device_specific);
+  /// DxgkDdiStopCapture of an allocation with Capture that is about to be destroyed. Inside level
+  /// two. A failure is a violation (OPT-36). kNotSupported without the entry.
+  Status stop_capture(void* allocation);
   /// DxgkDdiValidateUpdateAllocationProperty, from WDDM 2.1 on: level zero. Returns the driver's
   /// own status. kNotSupported without the entry: then the change cannot be validated.
   Status validate_property_update(void* allocation, const PropertyUpdate& update);

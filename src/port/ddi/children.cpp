@@ -20,6 +20,9 @@ constexpr DdiInfo kQueryChildStatus{"DxgkDdiQueryChildStatus", nt::kPassiveLevel
 constexpr DdiInfo kQueryDeviceDescriptor{"DxgkDdiQueryDeviceDescriptor", nt::kPassiveLevel,
                                          DdiClass::kLevelZero,
                                          verifier::Situation::kMonitorDescriptor};
+constexpr DdiInfo kGetContainerId{"DxgkDdiGetChildContainerId", nt::kPassiveLevel,
+                                  DdiClass::kLevelZero};
+constexpr Status kMonitorNoDescriptor{0xC01D0001};  // STATUS_MONITOR_NO_DESCRIPTOR
 constexpr uint32_t kChildrenMax = 4096;
 constexpr uint32_t kDescriptorBlock = 128;  // of an EDID
 constexpr uint32_t kDescriptorBlocksMax = 256;
@@ -163,6 +166,38 @@ Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child
     if (block == 0) blocks += static_cast<uint32_t>(buffer[126]);
   }
   return descriptor;
+}
+
+Status ChildPort::get_container_id(uint32_t child, const ContainerSource& source, ContainerId* id) {
+  DXGKIT_RETURN_IF_FAILED(callable(core_, kInterfaceWin8, core_.ddi.DxgkDdiGetChildContainerId));
+  DXGK_CHILD_CONTAINER_ID arguments{};
+  static_assert(sizeof arguments.ContainerId == sizeof *id);
+  std::memcpy(&arguments.ContainerId, id->data(), id->size());
+  arguments.EldInfo.PortId = source.port;
+  arguments.EldInfo.ManufacturerName = source.manufacturer;
+  arguments.EldInfo.ProductCode = source.product;
+  const DXGK_CHILD_CONTAINER_ID before = arguments;
+  Status status = Status::kSuccess;
+  {
+    DdiCall call(core_, kGetContainerId, child);
+    status = call(core_.ddi.DxgkDdiGetChildContainerId, core_.context, static_cast<ULONG>(child),
+                  &arguments);
+  }
+  if (is_success(status)) {
+    std::memcpy(id->data(), &arguments.ContainerId, id->size());
+    return status;
+  }
+  if (status == kMonitorNoDescriptor && std::memcmp(&arguments, &before, sizeof before) != 0) {
+    (void)core_.violation(
+        "OPT-33", kGetContainerId.name,
+        fmt::format("It answered STATUS_MONITOR_NO_DESCRIPTOR for child {} and changed the "
+                    "structure.",
+                    child),
+        "With that status the default counts, and the structure is as it was.",
+        "Return STATUS_SUCCESS with an id of the hardware's own, or leave the structure alone.",
+        status);
+  }
+  return status;
 }
 
 }  // namespace dxgkit::port

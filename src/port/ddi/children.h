@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "port/display_types.h"
 #include "port/types.h"
 
 namespace dxgkit::port {
@@ -26,6 +27,10 @@ class ChildPort {
   Result<bool> query_child_status(uint32_t child, bool non_destructive_only);
   /// The EDID with its extension blocks, as the driver read it: hostile bytes, a multiple of 128.
   Result<std::vector<std::byte>> query_device_descriptor(uint32_t child);
+  /// DxgkDdiGetChildContainerId, from Windows 8 on. `id` in/out: the default, and what it is then.
+  /// kNotSupported without the entry. A driver that takes the default leaves the structure as it
+  /// is; else that is a violation (OPT-33), and the default stays.
+  Status get_container_id(uint32_t child, const ContainerSource& source, ContainerId* id);
 
  private:
   PortCore& core_;

@@ -17,6 +17,8 @@ namespace dxgkit::port {
 namespace {
 
 constexpr DdiInfo kAddDevice{"DxgkDdiAddDevice", nt::kPassiveLevel, DdiClass::kExclusive};
+constexpr DdiInfo kExchangePreStartInfo{"DxgkDdiExchangePreStartInfo", nt::kPassiveLevel,
+                                        DdiClass::kExclusive};
 constexpr DdiInfo kStartDevice{"DxgkDdiStartDevice", nt::kPassiveLevel, DdiClass::kExclusive};
 constexpr DdiInfo kStopDevice{"DxgkDdiStopDevice", nt::kPassiveLevel, DdiClass::kExclusive,
                               verifier::Situation::kStopPlain};
@@ -121,6 +123,29 @@ Status LifePort::add_device() {
   core_.context = context;
   core_.added = true;
   return Status::kSuccess;
+}
+
+Status LifePort::exchange_pre_start(PreStartAnswer* out) {
+  DXGKIT_CHECK(core_.added && !core_.started);
+  DXGKIT_RETURN_IF_FAILED(callable(core_, kInterfaceWddm22, core_.ddi.DxgkDdiExchangePreStartInfo));
+  DXGK_PRE_START_INFO info{};
+  Status status = Status::kSuccess;
+  {
+    DdiCall call(core_, kExchangePreStartInfo);
+    status = call(core_.ddi.DxgkDdiExchangePreStartInfo, core_.context, &info);
+  }
+  if (!is_success(status)) return status;
+  if (info.ReservedOut != 0 || info.Input != 0) {
+    (void)core_.violation(
+        "OPT-31", kExchangePreStartInfo.name,
+        fmt::format("Input is 0x{:X} afterwards, Output 0x{:X}.", info.Input, info.Output),
+        "Input is as it was, 0, and of Output only the two bits that have a name are set.",
+        "Set SupportPreserveBootDisplay and IsUEFIFrameBufferCpuAccessibleDuringStartup by name.",
+        Status::kSuccess);
+  }
+  *out = {.preserves_boot_display = info.SupportPreserveBootDisplay != 0,
+          .keeps_frame_buffer_mapped = info.IsUEFIFrameBufferCpuAccessibleDuringStartup != 0};
+  return status;
 }
 
 Result<StartInfo> LifePort::start_device() {

@@ -15,6 +15,11 @@ struct StartInfo {
   uint32_t video_present_sources = 0, children = 0;
 };
 
+/// DXGK_PRE_START_INFO.Output.
+struct PreStartAnswer {
+  bool preserves_boot_display = false, keeps_frame_buffer_mapped = false;
+};
+
 /// The DDIs of an adapter's life. Level three: exclusively, PASSIVE_LEVEL, in the order of LIFE-05
 /// to LIFE-19; a call out of order is our bug and aborts. kDeviceRemoved from a dead driver; else
 /// the driver's own status.
@@ -25,6 +30,9 @@ class LifePort {
 
   /// kNotSupported: the driver refused the device (success with a null context, LIFE-05).
   Status add_device();
+  /// DxgkDdiExchangePreStartInfo, from WDDM 2.2 on, between add_device() and start_device().
+  /// kNotSupported without the entry. Bits without a name are a violation (OPT-31).
+  Status exchange_pre_start(PreStartAnswer* out);
   /// Connects the interrupt before the driver is called, because the driver may expect interrupts
   /// from then on. If the driver leaves one of its two numbers unwritten, that is a finding and a
   /// failed start (LIFE-09).

@@ -21,6 +21,14 @@ constexpr DdiInfo kNotifySurpriseRemoval{"DxgkDdiNotifySurpriseRemoval", nt::kPa
 constexpr DdiInfo kSetPowerComponentFState{"DxgkDdiSetPowerComponentFState", nt::kPassiveLevel,
                                            DdiClass::kLevelZeroBeside};
 
+constexpr DdiInfo kPowerRuntimeRequest{"DxgkDdiPowerRuntimeControlRequest", nt::kPassiveLevel,
+                                       DdiClass::kLevelZero};
+/// GUID_DXGKDDI_POWER_MANAGEMENT_PREPARE_TO_START, _STARTED, _STOPPED.
+constexpr GUID kRuntimePhases[] = {
+    {0xcba549d4, 0xcf3a, 0x445c, {0x94, 0x68, 0x23, 0x83, 0xfd, 0x52, 0x31, 0x16}},
+    {0x6c929c1d, 0x7d76, 0x4538, {0x93, 0xad, 0x44, 0x9d, 0xc9, 0xfd, 0xc2, 0x39}},
+    {0x0a9d9621, 0xbc21, 0x4dd4, {0xa0, 0xfc, 0xd9, 0x76, 0xe4, 0x28, 0xf7, 0x38}}};
+
 /// An action no driver may act upon.
 constexpr auto kNoAction = static_cast<POWER_ACTION>(0x5A5A5A5A);
 
@@ -146,6 +154,17 @@ Status PowerPort::set_component_f_state(uint32_t component, uint32_t f_state) {
       fmt::format("It answered {} for component {} and F{}.", hex(status), component, f_state),
       "A component and an F-state the driver has described are valid.",
       "Return STATUS_SUCCESS; STATUS_INVALID_PARAMETER is for indexes it never reported.", status);
+}
+
+Status PowerPort::runtime_notice(RuntimePhase phase) {
+  DXGKIT_RETURN_IF_FAILED(
+      callable(core_, kInterfaceWin8, core_.ddi.DxgkDdiPowerRuntimeControlRequest));
+  const GUID code = kRuntimePhases[static_cast<size_t>(phase)];
+  SIZE_T returned = 0;
+  DdiCall call(core_, kPowerRuntimeRequest, static_cast<uint64_t>(phase));
+  return call(core_.ddi.DxgkDdiPowerRuntimeControlRequest, core_.context, &code,
+              static_cast<PVOID>(nullptr), SIZE_T{0}, static_cast<PVOID>(nullptr), SIZE_T{0},
+              &returned);
 }
 
 }  // namespace dxgkit::port

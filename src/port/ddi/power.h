@@ -41,6 +41,10 @@ class PowerPort {
   /// DxgkDdiSetPowerComponentFState, to or from F0. The caller makes at most one call per component
   /// at a time. kNotSupported without the entry.
   Status set_component_f_state(uint32_t component, uint32_t f_state);
+  /// DxgkDdiPowerRuntimeControlRequest with one of the kernel's own codes (OPT-34). Level zero; the
+  /// driver's answer passes through. kNotSupported without the entry.
+  enum class RuntimePhase { kPrepareToStart, kStarted, kStopped };
+  Status runtime_notice(RuntimePhase phase);
 
  private:
   PortCore& core_;

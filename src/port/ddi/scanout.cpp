@@ -51,6 +51,9 @@ constexpr DdiInfo kControlInterrupt3{"DxgkDdiControlInterrupt3", nt::kPassiveLev
 constexpr DdiInfo kGetScanLine{"DxgkDdiGetScanLine", nt::kPassiveLevel, DdiClass::kLevelZero,
                                verifier::Situation::kScanoutScanLine};
 
+constexpr DdiInfo kSetPrivateFormat{"DxgkDdiSetDisplayPrivateDriverFormat", nt::kPassiveLevel,
+                                    DdiClass::kLevelTwo};
+
 DXGKARG_SETVIDPNSOURCEADDRESS address_arguments(const SourceAddressArgs& args) {
   DXGKARG_SETVIDPNSOURCEADDRESS arguments{};
   arguments.VidPnSourceId = args.source;
@@ -176,6 +179,24 @@ Status ScanoutPort::present_display_only(const PresentDisplayOnlyArgs& args) {
                              static_cast<const DXGKARG_PRESENT_DISPLAYONLY*>(&arguments));
   // The lists belong to this call: a driver that answers STATUS_PENDING copies the parts it needs.
   return status;
+}
+
+Status ScanoutPort::set_private_format(uint32_t source, void* primary, uint32_t attribute) {
+  DXGKIT_RETURN_IF_FAILED(callable(core_, 0, core_.ddi.DxgkDdiSetDisplayPrivateDriverFormat));
+  DXGKARG_SETDISPLAYPRIVATEDRIVERFORMAT arguments{};
+  arguments.VidPnSourceId = source;
+  arguments.PrimaryAllocation = primary;
+  arguments.PrivateDriverFormatAttribute = attribute;
+  DdiCall call(core_, kSetPrivateFormat, source);
+  const Status status =
+      call(core_.ddi.DxgkDdiSetDisplayPrivateDriverFormat, core_.context, &arguments);
+  if (is_success(status) || status == Status::kDeviceRemoved || status == Status::kUnsuccessful)
+    return status;
+  return core_.violation("OPT-14", kSetPrivateFormat.name,
+                         fmt::format("It answered {}.", hex(status)),
+                         "STATUS_SUCCESS, or STATUS_UNSUCCESSFUL if the format cannot be changed.",
+                         "Return STATUS_UNSUCCESSFUL for a format that the source cannot read.",
+                         Status::kUnsuccessful);
 }
 
 Status ScanoutPort::set_pointer_position(uint32_t source, int32_t x, int32_t y, bool visible) {

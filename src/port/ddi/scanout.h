@@ -35,6 +35,10 @@ class ScanoutPort {
   /// DxgkDdiPresentDisplayOnly. kSuccess or kPending. After kPending, progress comes as an
   /// interrupt, and the pixels must stay until then.
   Status present_display_only(const PresentDisplayOnlyArgs& args);
+  /// DxgkDdiSetDisplayPrivateDriverFormat: how the source reads what it shows. Inside level two.
+  /// `primary`: the driver's allocation on the screen; null: the source is not visible. Anything
+  /// but success and kUnsuccessful is a violation, and kUnsuccessful (OPT-14).
+  Status set_private_format(uint32_t source, void* primary, uint32_t attribute);
   Status set_pointer_position(uint32_t source, int32_t x, int32_t y, bool visible);
   Status set_pointer_shape(const PointerShape& shape);
   // At HIGH_LEVEL, as in a bug check: the driver works alone, from any state.
