@@ -23,6 +23,7 @@
 #include "port/ddi/native_fence.h"
 #include "port/ddi/objects.h"
 #include "port/ddi/paging.h"
+#include "port/ddi/planes.h"
 #include "port/ddi/power.h"
 #include "port/ddi/rendering.h"
 #include "port/ddi/scanout.h"
@@ -76,6 +77,7 @@ class AdapterPort {
   ChildPort& children() { return children_; }
   VidPnPort& vidpn() { return vidpn_; }
   ScanoutPort& scanout() { return scanout_; }
+  PlanesPort& planes() { return planes_; }
   /// Synchronization levels two and three.
   SyncLevels& levels();
 
@@ -128,6 +130,7 @@ class AdapterPort {
   ChildPort children_{*core_};
   VidPnPort vidpn_{*core_};
   ScanoutPort scanout_{*core_};
+  PlanesPort planes_{*core_};
 };
 
 }  // namespace dxgkit::port

@@ -112,6 +112,8 @@ struct FlipCaps {
        immediate_mmio = false;          // DXGK_FLIPCAPS
   uint32_t max_queued_on_vsync = 0;     // MaxQueuedFlipOnVSync
   uint32_t max_overlay_planes = 0;      // from WDDM 1.3 on
+  bool immediate_planes = false;        // SupportMultiPlaneOverlayImmediateFlip, from 2.1 on
+  uint32_t max_hw_queued = 0;           // MaxHwQueuedFlips, from 3.0 on
   bool vsync_power_save_aware = false;  // DXGK_VIDSCHCAPS
   bool reports_preemption = false;      // PreemptionCaps names both granularities
 };

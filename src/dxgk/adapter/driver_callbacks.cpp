@@ -104,6 +104,13 @@ void DriverCallbacks::on_child_status(uint32_t child, bool connected) {
   if (floor_.display != nullptr) floor_.display->worker().add_hot_plug(child, connected);
 }
 
+void DriverCallbacks::on_planes_disabled(uint32_t source) {
+  core_.lane().post([this, source]() DXGKIT_REQUIRES(on_lane) {
+    Planes* const planes = floor_.display == nullptr ? nullptr : floor_.display->overlays();
+    if (planes != nullptr) planes->set_disabled(source, true);
+  });
+}
+
 void DriverCallbacks::on_component(uint32_t component, ComponentEvent event) {
   floor_.component_power->on_event(component, event);
 }

@@ -74,6 +74,8 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   DisplayOnlyPresents& presents() { return presents_; }
   /// Null: a display-only driver.
   Flips* flips() { return flips_.get(); }
+  /// Null: the driver has no overlay planes.
+  Planes* overlays() { return flips_ == nullptr ? nullptr : flips_->overlays(); }
   /// Null: a display-only driver.
   ClientPrimaries* clients() { return clients_.get(); }
   /// Null: a display-only driver.

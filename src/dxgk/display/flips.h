@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "dxgk/core/object.h"
 #include "dxgk/display/display_core.h"
+#include "dxgk/display/planes.h"
 #include "dxgk/display/vsync_control.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/work/screen_flips.h"
@@ -30,7 +31,7 @@ class Monitors;
 
 /// Lane: the adapter's, unless a function says otherwise. Level two, on the display worker, are the
 /// calls that `work()` makes.
-class Flips : public ScreenFlips, private VsyncControl::Owner {
+class Flips : public ScreenFlips, private Planes::Owner, private VsyncControl::Owner {
  public:
   Flips(DisplayCore& display, DisplayWorker& worker, const Monitors& monitors);
   ~Flips() override;
@@ -42,6 +43,8 @@ class Flips : public ScreenFlips, private VsyncControl::Owner {
     return {.by_register = mmio_, .immediate_by_register = immediate_mmio_, .no_wait = no_wait_};
   }
   bool intervals() const { return intervals_; }
+  /// Overlay planes. Null: the driver has none.
+  Planes* overlays() { return overlays_.get(); }
 
   // --- the mode side (Display)
   /// A mode set, or back to the kernel's own primary: `address` is shown on `targets`, the first of
@@ -71,7 +74,7 @@ class Flips : public ScreenFlips, private VsyncControl::Owner {
 
   // --- flips
   /// Changes with every change of what the source shows that is no flip.
-  uint64_t mode(uint32_t source) const DXGKIT_REQUIRES(on_lane);
+  uint64_t mode(uint32_t source) const override DXGKIT_REQUIRES(on_lane);
   Status prepare(FlipSubmission& flip) override DXGKIT_REQUIRES(on_lane);
   void abandon(const FlipSubmission& flip) override DXGKIT_REQUIRES(on_lane);
   uint64_t queue(const FlipSubmission& flip, bool by_driver) override DXGKIT_REQUIRES(on_lane);
@@ -117,6 +120,11 @@ class Flips : public ScreenFlips, private VsyncControl::Owner {
   void let_go(Ref<OpenedAllocation>& surface) DXGKIT_REQUIRES(on_lane);
   /// Every source that is shown has had VsyncIdleTimeout whole periods without activity (DISP-12).
   bool idle_long_enough() const DXGKIT_REQUIRES(on_lane);
+  // Planes::Owner
+  uint64_t new_flip_id() override DXGKIT_REQUIRES(on_lane) { return ++last_id_; }
+  void planes_need_vsync(uint32_t source) override DXGKIT_REQUIRES(on_lane);
+  uint32_t pending_flips(const Device& device) const override DXGKIT_REQUIRES(on_lane);
+  std::optional<uint32_t> leading_target(uint32_t source) const override DXGKIT_REQUIRES(on_lane);
   // VsyncControl::Owner
   bool vsync_needed() const override DXGKIT_REQUIRES(on_lane);
   void control_vsync(bool enabled) override DXGKIT_REQUIRES(on_lane);
@@ -132,6 +140,7 @@ class Flips : public ScreenFlips, private VsyncControl::Owner {
   bool dropped_ = false;
   VsyncControl vsync_;
   std::deque<Work> work_;
+  const std::unique_ptr<Planes> overlays_;
 };
 
 }  // namespace dxgkit::dxgk

@@ -65,6 +65,9 @@ FlipCaps flip_caps_of(const DriverCaps& caps, uint32_t version) {
                                 raw.PreemptionCaps.ComputePreemptionGranularity != 0;
   }
   if (version >= kInterfaceWddm13) result.max_overlay_planes = raw.MaxOverlayPlanes;
+  if (version >= kInterfaceWddm21)
+    result.immediate_planes = raw.SupportMultiPlaneOverlayImmediateFlip != 0;
+  if (version >= kInterfaceWddm30) result.max_hw_queued = raw.MaxHwQueuedFlips;
   return result;
 }
 
