@@ -28,6 +28,7 @@
 #include "port/ddi/rendering.h"
 #include "port/ddi/scanout.h"
 #include "port/ddi/submission.h"
+#include "port/ddi/targets.h"
 #include "port/ddi/timeouts.h"
 #include "port/ddi/vidpn.h"
 #include "port/driver.h"
@@ -78,6 +79,7 @@ class AdapterPort {
   VidPnPort& vidpn() { return vidpn_; }
   ScanoutPort& scanout() { return scanout_; }
   PlanesPort& planes() { return planes_; }
+  TargetsPort& targets() { return targets_; }
   /// Synchronization levels two and three.
   SyncLevels& levels();
 
@@ -131,6 +133,7 @@ class AdapterPort {
   VidPnPort vidpn_{*core_};
   ScanoutPort scanout_{*core_};
   PlanesPort planes_{*core_};
+  TargetsPort targets_{*core_};
 };
 
 }  // namespace dxgkit::port

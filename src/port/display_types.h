@@ -124,6 +124,7 @@ struct DisplayCaps {
   uint32_t pointer_flags = 0;  // DXGK_POINTERFLAGS: 1 monochrome, 2 color, 4 masked color
   bool support_non_vga = false, support_smooth_rotation = false;
   bool compute_only = false;  // MiscCaps, since WDDM 2.6
+  bool gamma_table = false;   // DXGK_GAMMARAMPCAPS: 256 entries of 16 bits for each colour
 };
 
 }  // namespace dxgkit::port

@@ -1,4 +1,4 @@
-// The rows of every_ddi_test.h about overlay planes.
+// The rows of every_ddi_test.h about overlay planes and settings of single outputs.
 #pragma once
 
 #include <vector>
@@ -6,11 +6,14 @@
 namespace dxgkit::port::every_ddi {
 
 inline std::vector<Row> plane_rows() {
+  constexpr nt::Irql kPassive = nt::kPassiveLevel;
   constexpr auto kDevice = PlanesPort::Where::kDeviceLevel;
   const auto set = [](World& w, PlanesPort::Where where) {
     PlaneAnswer answer;
-    return status_of(
-        port(w).planes().set({.source = 1, .planes = {PlaneSetting{}}}, where, &answer));
+    PlaneSettings settings;
+    settings.source = 1;
+    settings.planes.emplace_back();
+    return status_of(port(w).planes().set(settings, where, &answer));
   };
   const auto check = [](World& w) {
     const PlaneCheck plane;
@@ -36,6 +39,30 @@ inline std::vector<Row> plane_rows() {
        [](World& w) { return status_of(port(w).planes().caps(1)); }},
       {"DxgkDdiGetPostCompositionCaps", kPassive, Level::kZero,
        [](World& w) { return status_of(port(w).planes().post_composition_caps(1)); }},
+      {"DxgkDdiSetTimingsFromVidPn", kPassive, Level::kTwo,
+       [](World& w) {
+         TimingPath path{.target = 2};
+         bool changes = false;
+         return status_of(port(w).targets().set_timings(kSome, std::span(&path, 1), &changes));
+       }},
+      {"DxgkDdiSetTargetGamma", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).targets().set_gamma({.source = 1, .target = 2})); }},
+      {"DxgkDdiSetTargetContentType", kPassive, Level::kZero,
+       [](World& w) {
+         return status_of(port(w).targets().set_content_type({.source = 1, .target = 2}));
+       }},
+      {"DxgkDdiSetTargetAnalogCopyProtection", kPassive, Level::kZero,
+       [](World& w) {
+         return status_of(port(w).targets().set_analog_copy_protection({.source = 1, .target = 2}));
+       }},
+      {"DxgkDdiUpdateMonitorLinkInfo", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).targets().update_monitor_link_info(2)); }},
+      {"DxgkDdiDisplayDetectControl", kPassive, Level::kZero,
+       [](World& w) {
+         return status_of(port(w).targets().detect(TargetsPort::Detect::kPollAll, 0, true));
+       }},
+      {"DxgkDdiQueryConnectionChange", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).targets().next_connection_change()); }},
   };
 }
 

@@ -27,10 +27,10 @@ using dxgk::Resource;
 constexpr uint32_t kPlanesMost = D3DKMT_MAX_MULTIPLANE_OVERLAY_PLANES;
 constexpr uint32_t kPostCompositionsMost = 16;  // D3DKMT_MAX_VIDPN_SOURCES
 constexpr uint32_t kDirtyRectsMost = 1U << 12;
-constexpr uint32_t kMaxInterval = 4;  // D3DDDI_FLIPINTERVAL_FOUR
+constexpr uint32_t kIntervalMost = 4;  // D3DDDI_FLIPINTERVAL_FOUR
 constexpr UINT kRotationMost = D3DDDI_ROTATION_270;
 
-port::Rect rect_of(const RECT& rect) { return {rect.left, rect.top, rect.right, rect.bottom}; }
+port::Rect plane_rect(const RECT& rect) { return {rect.left, rect.top, rect.right, rect.bottom}; }
 
 bool is_rect(const port::Rect& rect) {
   return rect.left < rect.right && rect.top < rect.bottom && rect.left >= 0 && rect.top >= 0;
@@ -46,9 +46,9 @@ Status read_attributes(const Attributes& from, port::PlaneAttributes* to) {
   if ((from.Flags & ~kFlags) != 0) return Status::kInvalidParameter;
   to->vertical_flip = (from.Flags & 1) != 0;
   to->horizontal_flip = (from.Flags & 2) != 0;
-  to->source = rect_of(from.SrcRect);
-  to->destination = rect_of(from.DstRect);
-  to->clip = rect_of(from.ClipRect);
+  to->source = plane_rect(from.SrcRect);
+  to->destination = plane_rect(from.DstRect);
+  to->clip = plane_rect(from.ClipRect);
   const auto rotation = static_cast<UINT>(from.Rotation), blend = static_cast<UINT>(from.Blend);
   if (rotation < D3DDDI_ROTATION_IDENTITY || rotation > kRotationMost || blend > 1)
     return Status::kInvalidParameter;
@@ -72,7 +72,7 @@ Status read_attributes(const Attributes& from, port::PlaneAttributes* to) {
   DXGKIT_RETURN_IF_FAILED(
       capture_array(from.pDirtyRects, from.DirtyRectCount, kDirtyRectsMost, &dirty));
   for (const RECT& rect : dirty) {
-    to->dirty.push_back(rect_of(rect));
+    to->dirty.push_back(plane_rect(rect));
     if (!is_rect(to->dirty.back())) return Status::kInvalidParameter;
   }
   if (!is_rect(to->source) || !is_rect(to->destination)) return Status::kInvalidParameter;
@@ -88,8 +88,8 @@ Status read_post_composition(const D3DKMT_MULTIPLANE_OVERLAY_POST_COMPOSITION& f
   if ((from.Flags.Value & ~kFlags) != 0) return Status::kInvalidParameter;
   to->vertical_flip = from.Flags.VerticalFlip != 0;
   to->horizontal_flip = from.Flags.HorizontalFlip != 0;
-  to->source = rect_of(from.SrcRect);
-  to->destination = rect_of(from.DstRect);
+  to->source = plane_rect(from.SrcRect);
+  to->destination = plane_rect(from.DstRect);
   to->rotation = static_cast<UINT>(from.Rotation);
   if (to->rotation < D3DDDI_ROTATION_IDENTITY || to->rotation > kRotationMost)
     return Status::kInvalidParameter;
@@ -218,7 +218,8 @@ Status check_support3(Process& process, D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT3& a
                                       one.LayerIndex, std::move(attributes), &question));
   }
   for (const D3DKMT_MULTIPLANE_OVERLAY_POST_COMPOSITION_WITH_SOURCE& one : after) {
-    port::PostComposition post{.source_id = one.VidPnSourceId};
+    port::PostComposition post;
+    post.source_id = one.VidPnSourceId;
     if (post.source_id >= device->core().facts().start.video_present_sources)
       return Status::kInvalidParameter;
     DXGKIT_RETURN_IF_FAILED(read_post_composition(one.PostComposition, &post));
@@ -229,7 +230,8 @@ Status check_support3(Process& process, D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT3& a
 
 // --- D3DKMTPresentMultiPlaneOverlay
 
-Result<Ref<OpenedAllocation>> find_surface(Process& process, Device& device, D3DKMT_HANDLE handle) {
+Result<Ref<OpenedAllocation>> find_plane_surface(Process& process, Device& device,
+                                                 D3DKMT_HANDLE handle) {
   Result<Ref<OpenedAllocation>> opened = process.handles().find<OpenedAllocation>(handle);
   if (!opened.has_value()) return opened;
   if ((*opened)->device.get() != &device.memory()) return Error(Status::kInvalidParameter);
@@ -263,7 +265,7 @@ Status show_planes(Device& device, PlanePresent* request) {
   std::vector<Ref<OpenedAllocation>> surfaces;
   std::vector<uint32_t> layers;
   for (const PlanePresent::Plane& one : request->planes) {
-    if (one.layer >= planes->most() || one.interval > kMaxInterval)
+    if (one.layer >= planes->most() || one.interval > kIntervalMost)
       return Status::kInvalidParameter;
     if (one.interval > 1 && !display->flips()->intervals())
       return Status::kInvalidParameter;  // DISP-04
@@ -271,8 +273,10 @@ Status show_planes(Device& device, PlanePresent* request) {
     layers.push_back(one.layer);
     if (!one.surface) continue;
     // One surface for one plane: what is shown twice leaves the screen once.
-    if (std::ranges::find(surfaces, one.surface) != surfaces.end())
-      return Status::kInvalidParameter;
+    const bool twice = std::ranges::any_of(surfaces, [&](const Ref<OpenedAllocation>& other) {
+      return other->allocation == one.surface->allocation;
+    });
+    if (twice) return Status::kInvalidParameter;
     surfaces.push_back(one.surface);
   }
   std::vector<DisplayMode> sizes;
@@ -322,7 +326,8 @@ Status present_old(Process& process, const Args& args, const std::vector<Plane>&
                               .enabled = one.Enabled != FALSE,
                               .interval = static_cast<uint32_t>(args.FlipInterval)};
     if (plane.enabled) {
-      DXGKIT_ASSIGN_OR_RETURN_STATUS(plane.surface, find_surface(process, device, one.hAllocation));
+      DXGKIT_ASSIGN_OR_RETURN_STATUS(plane.surface,
+                                     find_plane_surface(process, device, one.hAllocation));
       DXGKIT_RETURN_IF_FAILED(read_attributes(one.PlaneAttributes, &plane.attributes));
     }
     request.planes.push_back(std::move(plane));
@@ -366,7 +371,7 @@ Status read_plane3(Process& process, Device& device, const D3DKMT_MULTIPLANE_OVE
     std::vector<D3DKMT_HANDLE> allocations;
     DXGKIT_RETURN_IF_FAILED(capture_array(from.pAllocationList, 1, 1, &allocations));
     DXGKIT_ASSIGN_OR_RETURN_STATUS(plane.surface,
-                                   find_surface(process, device, allocations.front()));
+                                   find_plane_surface(process, device, allocations.front()));
     D3DKMT_MULTIPLANE_OVERLAY_ATTRIBUTES3 attributes;
     if (!guarded_copy(&attributes, from.pPlaneAttributes, sizeof attributes))
       return Status::kInvalidParameter;

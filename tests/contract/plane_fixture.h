@@ -33,13 +33,13 @@ class PlaneDriver {
       : stack_(stack), version_(set_version(stack, version)), flips(stack, sources) {
     current = this;
     const auto before = stack.miniport.config.caps;
-    stack.miniport.config.caps = [this, before](DXGK_DRIVERCAPS& caps) {
-      before(caps);
-      caps.FlipCaps.FlipOnVSyncWithNoWait = 1;
-      caps.MaxOverlayPlanes = planes;
+    stack.miniport.config.caps = [this, before](DXGK_DRIVERCAPS& raw) {
+      before(raw);
+      raw.FlipCaps.FlipOnVSyncWithNoWait = 1;
+      raw.MaxOverlayPlanes = planes;
       if (version_ >= DXGKDDI_INTERFACE_VERSION_WDDM2_1)
-        caps.SupportMultiPlaneOverlayImmediateFlip = immediate ? TRUE : FALSE;
-      if (version_ >= DXGKDDI_INTERFACE_VERSION_WDDM3_0) caps.MaxHwQueuedFlips = hw_queued;
+        raw.SupportMultiPlaneOverlayImmediateFlip = immediate ? TRUE : FALSE;
+      if (version_ >= DXGKDDI_INTERFACE_VERSION_WDDM3_0) raw.MaxHwQueuedFlips = hw_queued;
     };
     flips.more_table = [this](DRIVER_INITIALIZATION_DATA& table) { fill(table); };
   }
@@ -296,9 +296,9 @@ class PlaneClient : public FlipClient {
   NTSTATUS show(const std::vector<ClientPlane>& planes) {
     Args args;
     fill(planes, &args);
-    return show(args);
+    return show_args(args);
   }
-  NTSTATUS show(const Args& args) {
+  NTSTATUS show_args(const Args& args) {
     const NTSTATUS status = call([&] { return D3DKMTPresentMultiPlaneOverlay3(&args.args); });
     stack.settle();
     return status;

@@ -1,5 +1,9 @@
 // Overlay planes: what the driver is given in each version of the functions, when presents of
 // planes go and end, what is refused, and what a driver may do wrong.
+#include "dxgk/adapter/adapter.h"
+#include "dxgk/core/process.h"
+#include "dxgk/display/display.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/plane_fixture.h"
 
 namespace dxgkit::contract {
@@ -20,10 +24,8 @@ constexpr RECT kLow = {0, 0, 32, 32}, kMiddle = {8, 8, 40, 24};
 bool nothing_pends(Stack& stack, PlaneClient& client) {
   bool none = false;
   stack.adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    for (const auto& resource : {client.device}) {
-      const auto device = client.process->handles().find<dxgk::Device>(resource);
-      none = device.has_value() && stack.adapter().floor().display->flips()->pending(**device) == 0;
-    }
+    const auto device = client.process->handles().find<dxgk::Device>(client.device);
+    none = device.has_value() && stack.adapter().floor().display->flips()->pending(**device) == 0;
   });
   return none;
 }
@@ -36,7 +38,7 @@ TEST_F(PlaneTest, EachVersionIsAskedInItsOwnStructures) {
       PlaneClient::Args args;
       client.fill({{0, client.primaries[1], kMiddle}, {1, client.primaries[2]}}, &args);
       args.attributes[0].Blend = D3DKMT_MULTIPLANE_OVERLAY_BLEND_ALPHABLEND;
-      ASSERT_EQ(client.show(args), 0);
+      ASSERT_EQ(client.show_args(args), 0);
       ASSERT_EQ(driver.flips.presents.size(), 1U);
       EXPECT_EQ(driver.flips.presents[0].args.Flags.FlipWithMultiPlaneOverlay, 1U);
       EXPECT_EQ(driver.flips.presents[0].args.Flags.Flip, 1U);
@@ -403,7 +405,7 @@ TEST_F(PlaneTest, WrongPresentsAreRefused) {
       client.fill({{0, client.primaries[1], kMiddle}, {1, client.primaries[2]}}, &args);
       row.breaks(client, args);
       const Digest before = digest(stack, {&client});
-      EXPECT_EQ(client.show(args), row.status);
+      EXPECT_EQ(client.show_args(args), row.status);
       EXPECT_EQ(digest(stack, {&client}), before);
       EXPECT_THAT(driver.sets, IsEmpty());
     }
@@ -649,6 +651,18 @@ TEST_F(PlaneTest, CapabilitiesAreTheDrivers) {
     EXPECT_EQ(caps.OverlayCaps.Value, 0x830U) << "Version3DDISupport is the kernel's";
     EXPECT_EQ(caps.MaxStretchFactor, 4.0F);
     EXPECT_EQ(caps.MaxShrinkFactor, 2.0F);
+    for (const KMTQUERYADAPTERINFOTYPE type :
+         {KMTQAITYPE_MULTIPLANEOVERLAY_SUPPORT, KMTQAITYPE_MPO3DDI_SUPPORT,
+          KMTQAITYPE_MPOKERNELCAPS_SUPPORT}) {
+      BOOL supported = FALSE;
+      D3DKMT_QUERYADAPTERINFO query{};
+      query.hAdapter = client.adapter;
+      query.Type = type;
+      query.pPrivateDriverData = &supported;
+      query.PrivateDriverDataSize = sizeof supported;
+      EXPECT_EQ(client.call([&] { return D3DKMTQueryAdapterInfo(&query); }), 0);
+      EXPECT_EQ(supported, TRUE) << type;
+    }
     D3DKMT_GET_POST_COMPOSITION_CAPS post{};
     post.hAdapter = client.adapter;
     ASSERT_EQ(client.call([&] { return D3DKMTGetPostCompositionCaps(&post); }), 0);

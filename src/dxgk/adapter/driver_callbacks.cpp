@@ -104,6 +104,11 @@ void DriverCallbacks::on_child_status(uint32_t child, bool connected) {
   if (floor_.display != nullptr) floor_.display->worker().add_hot_plug(child, connected);
 }
 
+void DriverCallbacks::on_connector_change() {
+  if (floor_.display != nullptr)
+    floor_.display->worker().add_hot_plug(DisplayWorker::kConnectors, true);
+}
+
 void DriverCallbacks::on_planes_disabled(uint32_t source) {
   core_.lane().post([this, source]() DXGKIT_REQUIRES(on_lane) {
     Planes* const planes = floor_.display == nullptr ? nullptr : floor_.display->overlays();

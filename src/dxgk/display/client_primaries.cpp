@@ -59,6 +59,12 @@ Status ClientPrimaries::set_owners(Device& device, std::span<const uint32_t> sou
   return status;
 }
 
+bool ClientPrimaries::owns(const Device& device, uint32_t source) {
+  bool owned = false;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { owned = owners_.owns(device, source); });
+  return owned;
+}
+
 void ClientPrimaries::release_process(const Process& process) {
   std::vector<Ref<Device>> owners;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { owners = owners_.owners_of(process); });

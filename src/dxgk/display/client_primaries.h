@@ -42,6 +42,8 @@ class ClientPrimaries {
   /// owns (DISP-18).
   Status set_owners(Device& device, std::span<const uint32_t> sources,
                     std::span<const SourceOwnership> types);
+  /// The device owns the source exclusively. False for an unknown source.
+  bool owns(const Device& device, uint32_t source);
   /// D3DKMTReleaseProcessVidPnSourceOwners: all devices of the process give up their sources.
   void release_process(const Process& process);
   /// D3DKMTSetDisplayMode: sets the mode of the primary, and shows the primary.

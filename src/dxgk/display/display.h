@@ -121,6 +121,9 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   void show_after_reset() override;
   bool work_on_flips() override;
   void monitor_changed(uint32_t child, bool connected) override;
+  /// Takes the changes of outputs that the driver has to tell (DISP-37). True: a monitor came or
+  /// went.
+  bool take_connection_changes() DXGKIT_REQUIRES(display_mutex);
   /// Full drivers: nothing is shown or owned any more.
   void end_flips() DXGKIT_REQUIRES(on_lane);
 
@@ -137,6 +140,7 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   ModeSetting modes_;
   Pointer pointer_;
   std::unique_ptr<ClientPrimaries> clients_;
+  uint64_t last_connection_change_ DXGKIT_GUARDED_BY(display_mutex) = 0;
   std::map<uint32_t, bool> shown_before_sleep_ DXGKIT_GUARDED_BY(display_mutex);
 };
 

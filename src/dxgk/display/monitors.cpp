@@ -103,15 +103,20 @@ Status Monitors::read(uint32_t target, const char** step) {
     }
   }
   manager_->connect_monitor(target, std::move(monitor));
-  if (!core_.port().has_entry("DxgkDdiRecommendMonitorModes")) return Status::kSuccess;
-  *step = "DxgkDdiRecommendMonitorModes";
-  vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendMonitorModes, target);
-  const Status status = level_two(display_.floor(), [&] {
-    return core_.port().vidpn().recommend_monitor_modes(target, call.monitor_mode_set(),
-                                                        call.monitor_mode_set_interface());
-  });
-  call.finish(status, core_.kernel().driver_is_dead());
-  return is_success(status) ? status : display_.failed_call(*step, status);
+  if (core_.port().has_entry("DxgkDdiRecommendMonitorModes")) {
+    *step = "DxgkDdiRecommendMonitorModes";
+    vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendMonitorModes, target);
+    const Status status = level_two(display_.floor(), [&] {
+      return core_.port().vidpn().recommend_monitor_modes(target, call.monitor_mode_set(),
+                                                          call.monitor_mode_set_interface());
+    });
+    call.finish(status, core_.kernel().driver_is_dead());
+    if (!is_success(status)) return display_.failed_call(*step, status);
+  }
+  *step = "DxgkDdiUpdateMonitorLinkInfo";
+  const auto link = core_.port().targets().update_monitor_link_info(target);
+  if (link.has_value() || link.error() == Status::kNotSupported) return Status::kSuccess;
+  return display_.failed_call(*step, link.error());
 }
 
 void Monitors::report_bad_descriptor(uint32_t target, std::span<const std::byte> bytes) {

@@ -29,11 +29,11 @@ struct PlanePresent {
   struct Plane {
     uint32_t layer = 0;  // 0 is on top
     bool enabled = false;
-    uint32_t interval = 1;          // vertical syncs the picture before stays; 0: none, at once
-    Ref<OpenedAllocation> surface;  // null: the plane is switched off
-    port::PlaneAttributes attributes;
+    uint32_t interval = 1;  // vertical syncs the picture before stays; 0: none, at once
+    Ref<OpenedAllocation> surface = {};  // null: the plane is switched off
+    port::PlaneAttributes attributes = {};
     uint32_t max_flip_line = ~0U;
-    std::vector<std::byte> private_data;
+    std::vector<std::byte> private_data = {};
   };
   uint32_t source = 0;
   uint64_t mode = 0;  // Flips::mode when the surfaces were seen to fit it

@@ -260,6 +260,13 @@ NTSTATUS NTAPI indicate_child_status(HANDLE device, PDXGK_CHILD_STATUS status) {
   return done(Status::kSuccess);
 }
 
+NTSTATUS NTAPI indicate_connector_change(HANDLE device) {
+  DXGKIT_CALLBACK("DxgkCbIndicateConnectorChange", device, nt::kDispatchLevel, false,
+                  done(Status::kInvalidParameter));
+  adapter->host.on_connector_change();
+  return done(Status::kSuccess);
+}
+
 void NTAPI multi_plane_overlay_disabled(HANDLE device, UINT source) {
   CallbackTrace done("DxgkCbMultiPlaneOverlayDisabled");
   PortCore* const adapter = of_handle("DxgkCbMultiPlaneOverlayDisabled", device);
@@ -591,6 +598,7 @@ const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbAcquireHandleData", acquire_handle_data, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbIndicateChildStatus", indicate_child_status, kPartial,
                  "connection; rotation and Miracast are refused"),
+    DXGKIT_ENTRY("DxgkCbIndicateConnectorChange", indicate_connector_change, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbMultiPlaneOverlayDisabled", multi_plane_overlay_disabled, kPartial,
                  "nobody composes instead: presents of planes are refused until a check affirms"),
     DXGKIT_ENTRY("DxgkCbQueryVidPnInterface", query_vidpn_interface, kSupported, ""),

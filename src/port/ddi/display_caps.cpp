@@ -16,6 +16,7 @@ DisplayCaps display_caps_of(const DriverCaps& caps, uint32_t version) {
   result.max_pointer_width = raw.MaxPointerWidth;
   result.max_pointer_height = raw.MaxPointerHeight;
   result.pointer_flags = raw.PointerCaps.Value;
+  result.gamma_table = raw.GammaRampCaps.Gamma_Rgb256x3x16 != 0;
   if (version >= kInterfaceWin8) {
     result.support_non_vga = raw.SupportNonVGA != FALSE;
     result.support_smooth_rotation = raw.SupportSmoothRotation != FALSE;
