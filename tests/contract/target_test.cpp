@@ -86,7 +86,7 @@ class TargetDriver {
     for (UINT i = 0; i < args->PathCount; ++i) {
       DXGK_SET_TIMING_PATH_INFO& info = args->pSetTimingPathInfo[i];
       timing.paths.push_back(info);
-      info.TargetState.TargetId = current->state_of;
+      info.TargetState.TargetId = current->state_of & 0xFFFFFF;
       info.TargetState.ConnectionStatus = current->state;
     }
     args->pResultsFlags->ConnectionStatusChanges = current->connection_changes ? 1 : 0;
