@@ -154,6 +154,22 @@ class TargetTest : public ContractTest {
   static vidpn::Path path(Stack& stack) {
     return stack.adapter().floor().display->active_network().paths.front();
   }
+  /// Sets a mode with another size.
+  static Status set_other_mode(Stack& stack, TargetDriver& driver) {
+    driver.flips.made = 32;
+    Status status = Status::kSuccess;
+    stack.blocking([&] {
+      status = stack.adapter().floor().display->set_mode(0, {.width = 32, .height = 32});
+    });
+    return status;
+  }
+  /// The driver indicates that there are changes.
+  static void indicate(Stack& stack) {
+    const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();
+    nt::with_frame(stack.kernel, nt::kPassiveLevel, [&] {
+      EXPECT_EQ(callbacks.DxgkCbIndicateConnectorChange(callbacks.DeviceHandle), 0);
+    });
+  }
   static Status update(Stack& stack, const vidpn::Path& changed) {
     Status status = Status::kSuccess;
     stack.blocking([&] { status = stack.adapter().floor().display->modes().update_path(changed); });
@@ -177,21 +193,13 @@ TEST_F(TargetTest, TimingsTakeThePlaceOfTheCommit) {
           EXPECT_EQ(first.paths[0].Input.Active, 1U);
           // Another mode: the same path, modified. Unplugged: it is removed.
           const size_t before = driver.set.size();
-          NTSTATUS status = -1;
-          stack.blocking([&] {
-            status = to_ntstatus(
-                stack.adapter().floor().display->set_mode(0, {.width = 32, .height = 32}));
-          });
-          ASSERT_EQ(status, 0);
+          ASSERT_EQ(set_other_mode(stack, driver), Status::kSuccess);
           ASSERT_EQ(driver.set.size(), before + 1);
           EXPECT_EQ(driver.set.back().paths[0].Input.VidPnPathUpdates, DXGK_PATH_UPDATE_MODIFIED);
           driver.state = MonitorStatusConnected;
           driver.changes.push_back(change_of(1, MonitorStatusDisconnected));
-          const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();
           stack.blocking([&] {
-            nt::with_frame(stack.kernel, nt::kPassiveLevel, [&] {
-              EXPECT_EQ(callbacks.DxgkCbIndicateConnectorChange(callbacks.DeviceHandle), 0);
-            });
+            indicate(stack);
             while (driver.set.size() == before + 1) stack.settle();
           });
           EXPECT_EQ(driver.set.back().paths[0].Input.VidPnPathUpdates, DXGK_PATH_UPDATE_REMOVED);
@@ -219,9 +227,7 @@ TEST_F(TargetTest, APathThatCannotBeSetFailsTheModeOnly) {
     auto& display = *stack.adapter().floor().display;
     const auto shown = display.active_network();
     driver.state = LinkConfigurationFailed;
-    Status status = Status::kSuccess;
-    stack.blocking([&] { status = display.set_mode(0, {.width = 32, .height = 32}); });
-    EXPECT_EQ(status, vidpn::kVidPnTopologyNotSupported);
+    EXPECT_EQ(set_other_mode(stack, driver), vidpn::kVidPnTopologyNotSupported);
     EXPECT_EQ(display.active_network().pinned_source_mode(0)->surface,
               shown.pinned_source_mode(0)->surface);
     EXPECT_EQ(driver.set.back().paths[0].Input.VidPnPathUpdates, DXGK_PATH_UPDATE_MODIFIED)
@@ -239,10 +245,7 @@ TEST_F(TargetTest, TimingsSayWhatBecameOfEachTarget) {
       } else {
         driver.state = ConnectionStatusUninitialized;
       }
-      stack.blocking([&] {
-        static_cast<void>(
-            stack.adapter().floor().display->set_mode(0, {.width = 32, .height = 32}));
-      });
+      static_cast<void>(set_other_mode(stack, driver));
       ASSERT_FALSE(stack.rules().empty());
       EXPECT_EQ(stack.rules().front(), "DISP-34");
     });
@@ -427,11 +430,8 @@ TEST_F(TargetTest, MonitorsAreAskedForTheirLinkAndWatched) {
     // The driver finds something: it indicates that, and is asked until it has told everything.
     driver.changes.push_back(change_of(1, MonitorStatusDisconnected));
     driver.changes.push_back(change_of(2, MonitorStatusConnected));
-    const DXGKRNL_INTERFACE& callbacks = stack.miniport.callbacks();
     stack.blocking([&] {
-      nt::with_frame(stack.kernel, nt::kPassiveLevel, [&] {
-        EXPECT_EQ(callbacks.DxgkCbIndicateConnectorChange(callbacks.DeviceHandle), 0);
-      });
+      indicate(stack);
       while (driver.queries < 3) stack.settle();
     });
     stack.blocking([&] { stack.adapter().floor().display->worker().wait_for_hot_plug(); });
@@ -439,6 +439,29 @@ TEST_F(TargetTest, MonitorsAreAskedForTheirLinkAndWatched) {
     EXPECT_EQ(driver.links.size(), 2U) << "the monitor is new";
     EXPECT_EQ(stack.rules(), Rules{});
   });
+}
+
+TEST_F(TargetTest, ChangesAreCountedNameAnOutputAndEnd) {
+  DXGKIT_COVERS("DISP-38");
+  const auto changes_are_wrong = [](std::vector<DXGK_CONNECTION_CHANGE> changes) {
+    with_targets([&](Stack& stack, TargetDriver& driver, FlipClient&) {
+      const size_t told = changes.size();
+      driver.changes.assign(changes.begin(), changes.end());
+      stack.blocking([&] {
+        indicate(stack);
+        while (driver.queries < std::min<size_t>(told + 1, 256)) stack.settle();
+        stack.adapter().floor().display->worker().wait_for_hot_plug();
+      });
+      EXPECT_EQ(stack.rules(), Rules{"DISP-38"});
+    });
+  };
+  changes_are_wrong({change_of(2, MonitorStatusConnected), change_of(2, MonitorStatusConnected)});
+  DXGK_CONNECTION_CHANGE elsewhere = change_of(1, MonitorStatusConnected);
+  elsewhere.TargetId = kTarget + 1;
+  changes_are_wrong({elsewhere});
+  std::vector<DXGK_CONNECTION_CHANGE> endless;
+  for (uint64_t id = 1; id <= 300; ++id) endless.push_back(change_of(id, MonitorStatusConnected));
+  changes_are_wrong(endless);
 }
 
 TEST_F(TargetTest, APowerStateAndAVerticalBlankAreThoseOfASourceThatIsShown) {
