@@ -25,7 +25,7 @@ with tempfile.TemporaryDirectory() as folder:
     prefix = folder / "prefix"
     run("cmake", "--install", build, "--prefix", prefix)
     examples = next(prefix.glob("share/dxgkit/examples"))
-    for name in ("embed", "device", "miniport"):
+    for name in ("embed", "device", "gpu", "miniport"):
         shutil.copytree(examples / name, folder / name)
         run("cmake", "-S", folder / name, "-B", folder / name / "build", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_COMPILER={cxx}",
             "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror -Wno-missing-field-initializers")
@@ -44,6 +44,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1 and "width: a number of pixels from 64 to 1024" in wrong.stderr, wrong
     driver = folder / "miniport/build/miniports/first.sys"
     run(prefix / "bin/dxgkit", "verify", driver, "--device", "none")
+    run(prefix / "bin/dxgkit", "verify", folder / "gpu/build/miniports/mygpu_driver.sys", "--device", folder / "gpu/build/mygpu.so")
     # The skeleton of a client plug-in builds, and says what its author has to write.
     run(prefix / "bin/dxgkit", "new-client", folder / "mine")
     run("cmake", "-S", folder / "mine", "-B", folder / "mine/build", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_C_FLAGS=-Wall -Wextra -Wpedantic -Werror")

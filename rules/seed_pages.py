@@ -86,7 +86,7 @@ def render(pages, tests):
     sentences = [sentence for page in pages for sentence in page["sentences"]]
     count = {kind: sum(kind in sentence for sentence in sentences) for kind in KINDS}
     lines = ["# The seed pages, sentence by sentence", "", HEAD, "",
-             f'Of {len(sentences)} sentences {count["rules"]} have rules and tests, {count["exception"]} is not held, {count["why"]} ask nothing.']
+             f'Of {len(sentences)} sentences {count["rules"]} have rules and tests, {count["exception"]} without, {count["why"]} that ask nothing.']
     for page in pages:
         lines += ["", f'## {page["page"]}', "", "| Where | What it says | Rules | Tests |", "|---|---|---|---|"]
         lines += [row_of(sentence, tests) for sentence in page["sentences"]]

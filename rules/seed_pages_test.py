@@ -73,7 +73,7 @@ class SeedPages(unittest.TestCase):
         self.assertIn(f"\n| hThing | Names the thing. | {FOO1} | src/deep/b_test.cpp<br>tests/a_test.cpp |\n", text)
         self.assertIn(f"\n| hThing | Is not 0. | {FOO2}, {FOO1} | src/deep/b_test.cpp<br>tests/a_test.cpp |\n", text)
         self.assertIn("\n| remarks | See there. | asks nothing: points elsewhere |  |\n", text)
-        self.assertIn("Of 3 sentences 2 have rules and tests, 0 is not held, 1 ask nothing.", text)
+        self.assertIn("Of 3 sentences 2 have rules and tests, 0 without, 1 that ask nothing.", text)
         self.checks()
 
     def test_takes_ids_from_rows_only_where_the_macro_has_no_literal(self):

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -176,9 +177,9 @@ class Client {
   bool make_resident(Context& context, std::span<Allocation* const> used);
   void wait_for_paging(uint64_t value);
   bool evict(std::span<Allocation* const> allocations);
-  /// True if a refusal is right: the client asked for more at once than a segment holds. Or page
-  /// tables lie in video memory and do not move, so that many or large allocations may not fit
-  /// beside them.
+  /// True if a refusal is right: the client asked for more at once than a segment holds, or
+  /// strangers hold memory. Or page tables lie in video memory and do not move, so that many or
+  /// large allocations may not fit beside them.
   bool may_not_fit() const;
   /// Evicts the allocations that are on the list and not in `but`.
   bool trim(std::span<Allocation* const> but);
@@ -247,6 +248,23 @@ class Client {
   /// Two contexts copy an allocation that has just been evicted.
   void read_twice();
   void work_with_signals();
+
+  // --- client_questions.cpp
+  void ask_questions();
+  void ask_about_adapter();
+  bool ask_statistics(D3DKMT_QUERYSTATISTICS& query);
+  void ask_about_segments();
+  void ask_about_nodes();
+  void list_adapters();
+  void flush_transitions();
+  void give_device_up();
+  void share_by_name();
+  void use_by_name();
+  /// It has the turn. Opens the fence, signals it and closes it.
+  void signal_by_name(std::u16string& name);
+  /// Null: no object has this name any more.
+  Named* named(std::u16string_view name);
+  void destroy_fence(D3DKMT_HANDLE fence);
 
   // --- client_sharing.cpp
   Allocation* make_shared(uint64_t bytes, uint32_t placement, D3DKMT_HANDLE* global);
@@ -329,6 +347,7 @@ class Client {
   Random extra_;                 // for decisions outside the table of operations
   uint32_t pauses_taken_ = 0;
   std::shared_ptr<Common> turn_;     // the resource whose turn it has
+  std::u16string named_turn_;        // the named fence whose turn it has; empty: none
   bool may_exhaust_memory_ = false;  // it used more at once than video memory holds
 
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;
@@ -350,6 +369,12 @@ class Client {
   uint64_t update_value_ = 0;
   bool was_wild_ = false;  // its device may have faulted
   bool may_hang_ = false;  // it submitted work that may take longer than TdrDelay
+  bool marked_ = false;    // it marked its device as failed
+  struct NodeAnswer {
+    uint64_t submitted = 0, completed = 0;  // packets, when it last asked
+  };
+  std::array<NodeAnswer, 2> node_answers_ = {};  // by node
+  uint32_t names_ = 0;                           // that it gave to fences
 
   // Shared by the two fibers.
   struct WaiterTask {

@@ -59,7 +59,7 @@ void Client::lost(const char* name) {
         fail(fmt::format("{} finds a page fault, and it submitted nothing wild", name));
       break;
     case D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT:
-      if (!world_.plan.faults.has(FaultKind::kRenderLosesDevice) &&
+      if (!marked_ && !world_.plan.faults.has(FaultKind::kRenderLosesDevice) &&
           !loss_is_explained(state.ExecutionState))
         fail(fmt::format("{} finds that the device faulted, and no fault was planned", name));
       break;
@@ -126,6 +126,7 @@ bool Client::create_device() {
   may_exhaust_memory_ = false;
   was_wild_ = false;
   may_hang_ = false;
+  marked_ = false;
   if (world_.plan.explicit_residency && !create_paging_queue()) {
     destroy_device();
     return false;

@@ -95,6 +95,7 @@ bool Client::evict(std::span<Allocation* const> allocations) {
 }
 
 bool Client::may_not_fit() const {
+  if (world_.strangers_work) return true;
   if (asked_bytes_ > world_.plan.vram_bytes) return true;
   if (asked_staging_bytes_ > world_.plan.aperture_bytes) return true;
   if (world_.plan.memory_model != 2) return false;

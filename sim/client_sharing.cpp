@@ -182,6 +182,9 @@ void Client::take_turn(Allocation& allocation, bool write) {
 }
 
 void Client::give_up_turn() {
+  for (Named& one : world_.named)
+    if (one.name == named_turn_) one.taken = false;
+  named_turn_.clear();
   if (turn_ == nullptr) return;
   turn_->content.open(0, turn_->content.size());
   turn_->taken = false;

@@ -138,6 +138,7 @@ void Client::work(uint32_t count) {
         continue;
       work_with_others();
       work_with_signals();
+      ask_questions();
       uint64_t drawn = random_.below(total);
       size_t index = 0;
       while (drawn >= table[index].weight) drawn -= table[index++].weight;

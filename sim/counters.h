@@ -22,6 +22,7 @@ struct Counters {
   uint64_t openings = 0, maps = 0, updates = 0, window_uses = 0, walks = 0, pages_walked = 0;
   uint64_t engine_timeouts = 0, preempted_packets = 0;
   uint64_t events = 0, pauses = 0, idle_ns = 0, idle_steps = 0, common_uses = 0;
+  uint64_t names_opened = 0, stranger_calls = 0, stranger_successes = 0;
   uint64_t worst_drain_ns = 0;
   std::array<uint64_t, kFaultKinds> struck{}, worlds_with{};
   std::array<uint64_t, kOperationsMost> operations{};
@@ -30,7 +31,7 @@ struct Counters {
   using SituationBits = std::array<uint64_t, (verifier::kSituations + 63) / 64>;
   SituationBits situations{}, situations_possible{};
 
-  static const std::array<uint64_t Counters::*, 35> kSums;
+  static const std::array<uint64_t Counters::*, 38> kSums;
 
   void add(const Counters& other) {
     const auto sum = [](auto& to, const auto& from) {
@@ -49,7 +50,7 @@ struct Counters {
   }
 };
 
-inline constexpr std::array<uint64_t Counters::*, 35> Counters::kSums = {
+inline constexpr std::array<uint64_t Counters::*, 38> Counters::kSums = {
     &Counters::seeds,
     &Counters::simulated_ns,
     &Counters::clients,
@@ -84,6 +85,9 @@ inline constexpr std::array<uint64_t Counters::*, 35> Counters::kSums = {
     &Counters::pauses,
     &Counters::idle_ns,
     &Counters::idle_steps,
-    &Counters::common_uses};
+    &Counters::common_uses,
+    &Counters::names_opened,
+    &Counters::stranger_calls,
+    &Counters::stranger_successes};
 
 }  // namespace dxgkit::sim

@@ -169,7 +169,8 @@ std::string summary(const SeedsReport& report, std::string_view seeds) {
       "  several passes: {} paging, {} render; {} splits; {} "
       "offers discarded, {} renamings\n"
       "  addresses: {} maps, {} updates, {} submissions through windows, {} walks of {} pages; {} "
-      "shared resources opened, {} turns at common ones\n  {} timeouts recovered from, {} packets "
+      "shared resources opened, {} turns at common ones, {} fences opened by name\n"
+      "  hostile processes: {} calls, {} accepted\n  {} timeouts recovered from, {} packets "
       "preempted\n  faults:",
       seeds, n.seeds - std::min<uint64_t>(n.seeds, report.failures.size()), report.failures.size(),
       n.replays, report.seconds, static_cast<double>(n.seeds) / std::max(report.seconds, 1e-9),
@@ -180,8 +181,8 @@ std::string summary(const SeedsReport& report, std::string_view seeds) {
       static_cast<double>(n.worst_drain_ns) / 1e6, n.packets, n.paging_packets, n.evictions,
       n.page_ins, n.page_outs, n.fills, n.aperture_maps, n.bytes_moved >> 20, n.multipass_paging,
       n.multipass_renders, n.splits, n.offers_discarded, n.renamings, n.maps, n.updates,
-      n.window_uses, n.walks, n.pages_walked, n.openings, n.common_uses, n.engine_timeouts,
-      n.preempted_packets);
+      n.window_uses, n.walks, n.pages_walked, n.openings, n.common_uses, n.names_opened,
+      n.stranger_calls, n.stranger_successes, n.engine_timeouts, n.preempted_packets);
   text += named(kFaultNames, n.struck);
   const auto missing = std::ranges::count(n.struck, uint64_t{0});
   text += missing == 0

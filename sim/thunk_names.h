@@ -10,8 +10,9 @@
 
 namespace dxgkit::sim {
 
-inline constexpr std::array<std::string_view, 37> kThunkNames = {
+inline constexpr std::array<std::string_view, 46> kThunkNames = {
     "D3DKMTChangeVideoMemoryReservation",
+    "D3DKMTCloseAdapter",
     "D3DKMTCreateAllocation2",
     "D3DKMTCreateContext",
     "D3DKMTCreateContextVirtual",
@@ -22,16 +23,23 @@ inline constexpr std::array<std::string_view, 37> kThunkNames = {
     "D3DKMTDestroyContext",
     "D3DKMTDestroyDevice",
     "D3DKMTDestroySynchronizationObject",
+    "D3DKMTEnumAdapters",
     "D3DKMTEvict",
+    "D3DKMTFlushHeapTransitions",
     "D3DKMTFreeGpuVirtualAddress",
     "D3DKMTGetDeviceState",
     "D3DKMTLock",
     "D3DKMTLock2",
     "D3DKMTMakeResident",
     "D3DKMTMapGpuVirtualAddress",
+    "D3DKMTMarkDeviceAsError",
     "D3DKMTOfferAllocations",
     "D3DKMTOpenAdapterFromLuid",
     "D3DKMTOpenResource2",
+    "D3DKMTOpenSyncObjectFromNtHandle2",
+    "D3DKMTOpenSyncObjectNtHandleFromName",
+    "D3DKMTQueryAdapterInfo",
+    "D3DKMTQueryStatistics",
     "D3DKMTQueryVideoMemoryInfo",
     "D3DKMTReclaimAllocations",
     "D3DKMTReclaimAllocations2",
@@ -39,6 +47,7 @@ inline constexpr std::array<std::string_view, 37> kThunkNames = {
     "D3DKMTReserveGpuVirtualAddress",
     "D3DKMTSetAllocationPriority",
     "D3DKMTSetContextSchedulingPriority",
+    "D3DKMTShareObjects",
     "D3DKMTSignalSynchronizationObjectFromCpu",
     "D3DKMTSignalSynchronizationObjectFromGpu",
     "D3DKMTSubmitCommand",

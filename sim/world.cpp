@@ -1,6 +1,7 @@
 #include "sim/world.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -20,6 +21,8 @@
 #include "port/driver.h"
 #include "sim/client.h"
 #include "sim/packet_life.h"
+#include "sim/platform.h"
+#include "sim/strangers.h"
 #include "thunks/client.h"
 #include "trace/trace.h"
 #include "verifier/findings.h"
@@ -123,11 +126,10 @@ class Life {
   void check_findings(const char* when);
   /// Adds the first bug check of the driver to a failure that does not name it.
   void name_bug_check();
+  /// Strangers submit to addresses that lead nowhere, nobody knows how often.
+  bool strangers_fault() const { return plan_.strangers && plan_.has_addresses(); }
   /// Checks findings that are not yet explained; expected page faults are left out.
   std::vector<verifier::Finding> unexplained() const;
-  /// Power events of the machine while the clients work: sleep, and power failures.
-  void run_platform(World& world);
-  void lose_or_sleep(World& world, Random& random);
   /// TDR-05, TDR-06: limits are reached by as many resets within the time, and by no fewer.
   void check_limits();
   /// P8: checks which clients the reset hit, and that it was due.
@@ -151,7 +153,6 @@ class Life {
   std::vector<dxgk::TimeoutReport> timeouts_;
   int64_t failed_ns_ = INT64_MAX;  // when the kernel gave the adapter up
   std::vector<TimeJump> jumps_;
-  bool platform_ends_ = false;
   Faults faults_;
   verifier::SituationLog situations_;
   size_t findings_explained_ = 0;
@@ -180,7 +181,7 @@ std::vector<verifier::Finding> Life::unexplained() const {
   std::vector<verifier::Finding> fresh;
   const auto struck = [&](FaultKind kind) { return faults_.struck()[static_cast<size_t>(kind)]; };
   std::map<std::string_view, uint64_t> explained = {
-      {"VA-28", wild_ + gpu_.memory_errors()},
+      {"VA-28", strangers_fault() ? UINT64_MAX : wild_ + gpu_.memory_errors()},
       {"TDR-20", struck(FaultKind::kResetEngineFails)},
       // A violation, where a bug check stops the adapter; after a reset in between it is stale.
       {"INT-11", struck(FaultKind::kRepeatedFence)},
@@ -188,6 +189,8 @@ std::vector<verifier::Finding> Life::unexplained() const {
       {"TDR-22", struck(FaultKind::kRepeatedFence)},
       {"INT-08", struck(FaultKind::kStorm)},  // a line that was not claimed 100 times in a row
       {"LIFE-21", struck(FaultKind::kRemoval)},
+      // A stranger gives memory, and private data that tell the driver something else.
+      {"ALLOC-20", plan_.strangers ? UINT64_MAX : 0},
       // A warning each; check_packets checks their effects.
       {"TDR-01", plan_.faults.has_hangs() ? UINT64_MAX : 0}};
   for (size_t i = findings_explained_; const verifier::Finding& finding : findings_.all()) {
@@ -299,7 +302,8 @@ void Life::ask_the_driver(dxgk::System& system, dxgk::Luid adapter, uint64_t wil
   for (uint32_t i = 0; i < escape.node_count; ++i) {
     const SgpuUmdNodeState& node = escape.node[i];
     faults += node.faults;
-    if (faults <= wild) continue;  // P3, P4: the device saw an address that led nowhere
+    if (faults <= wild || strangers_fault())
+      continue;  // P3, P4: the device saw an address that led nowhere
     fail(fmt::format("{} of node {} faulted on the device, the last for reason {}",
                      counted(node.faults, "packet"), i, node.last_fault_reason));
   }
@@ -376,7 +380,9 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
     clients.push_back(std::make_unique<Client>(world, options));
   }
   outcome_.counters.clients += clients.size();
-  world.expect(clients.size());
+  Strangers strangers(world, options_.seed ^ 0x57A6u);
+  world.strangers_work = plan_.strangers;
+  world.expect(clients.size() + (plan_.strangers ? 1 : 0));
   faults_.enter(Faults::Phase::kWorking);
   gpu_.set_faults(faults_.device_plan());
   {
@@ -388,8 +394,11 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
       waiters.push_back(
           runtime_.spawn(name + " waits", [one = client.get()] { one->run_waiter(); }));
     }
-    platform_ends_ = false;
-    const auto platform = runtime_.spawn("platform", [&] { run_platform(world); });
+    std::unique_ptr<runtime::Thread> strangers_thread;
+    if (plan_.strangers)
+      strangers_thread = runtime_.spawn("strangers", [&strangers] { strangers.run(); });
+    Platform events(world);
+    const auto platform = runtime_.spawn("platform", [&] { events.run(); });
     if (plan_.faults.has(FaultKind::kRemoval)) {
       runtime_.sleep_for(int64_t{plan_.faults.removed_at_us} * runtime::kMicrosecond);
       if (!world.adapter_lost()) {
@@ -400,8 +409,10 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
       }
     }
     const bool quiet = world.wait_for_work(plan_.client_count, kPatience);
-    platform_ends_ = true;
+    events.end();
     platform->join();
+    world.strangers_end = true;
+    if (strangers_thread != nullptr) strangers_thread->join();
     if (quiet && !hog && !world.failed() && !world.adapter_lost() &&
         plan_.faults.has(FaultKind::kStandBy)) {
       faults_.stand_by(true);
@@ -429,6 +440,7 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
       world.fail(fmt::format("everything healed, and the last client ended {} ms later",
                              drained / runtime::kMillisecond));
   }
+  for (const Named& one : world.named) close(one.descriptor);
   wild_ = world.wild_submissions;
   jumps_ = world.jumps;
   if (world.failed()) fail(world.failure());
@@ -566,86 +578,6 @@ void Life::check_limits() {
   if (resets < static_cast<ptrdiff_t>(most))
     fail(fmt::format("the adapter was stopped after {} within {} ms", counted(resets, "reset"),
                      window / runtime::kMillisecond));
-}
-
-void Life::run_platform(World& world) {
-  if (!plan_.faults.has(FaultKind::kPowerFailure) && !plan_.faults.has(FaultKind::kSleepAtWork))
-    return;
-  Random random(plan_.faults.platform_seed);
-  for (uint32_t i = 0; i < plan_.faults.power_events; ++i) {
-    runtime_.sleep_for(static_cast<int64_t>(random.magnitude(1'000, 50'000'000)));
-    if (platform_ends_ || world.failed() || world.adapter_lost()) return;
-    world.freeze(true);
-    lose_or_sleep(world, random);
-    world.freeze(false);
-  }
-}
-
-void Life::lose_or_sleep(World& world, Random& random) {
-  const bool fails = plan_.faults.has(FaultKind::kPowerFailure) &&
-                     (!plan_.faults.has(FaultKind::kSleepAtWork) || random.percent(50));
-  constexpr std::array kTargets = {dxgk::PowerTarget::kStandby, dxgk::PowerTarget::kHybridSleep,
-                                   dxgk::PowerTarget::kHibernate};
-  const dxgk::PowerTarget target = kTargets[random.below(kTargets.size())];
-  bool asleep = false;
-  const auto fail_power = [&] {
-    ++world.power_failures;  // before any client sees the effect
-    gpu_.fail_power(target == dxgk::PowerTarget::kStandby ? bus::FunctionPower::kStandby
-                                                          : bus::FunctionPower::kHibernate);
-    const Status status = world.system.power_failed(world.adapter, target);
-    if (is_success(status)) {
-      asleep = true;
-      faults_.count(FaultKind::kPowerFailure);
-    } else {
-      --world.power_failures;
-    }
-  };
-  // While a transition down or up is in progress, somewhere in its middle; or without warning.
-  const auto beside = [&](const auto& transition) {
-    std::unique_ptr<runtime::Thread> saboteur;
-    if (fails && random.percent(60)) {
-      const auto delay = static_cast<int64_t>(random.magnitude(1, 2'000'000));
-      saboteur = runtime_.spawn("power", [&, delay] {
-        runtime_.sleep_for(delay);
-        fail_power();
-      });
-    }
-    const Status status = transition();
-    if (saboteur != nullptr) saboteur->join();
-    return status;
-  };
-  if (fails && random.percent(40)) {
-    fail_power();
-  } else {
-    const Status status = beside([&] {
-      const auto down = world.system.set_power(world.adapter, target);
-      if (down.has_value()) asleep = true;
-      return down.has_value() ? Status::kSuccess : down.error();
-    });
-    if (is_success(status) && !fails) faults_.count(FaultKind::kSleepAtWork);
-  }
-  if (world.adapter_lost() || !asleep) return;
-  const bus::Bar& vram = gpu_.function().bars()[SGPU_BAR_VRAM];
-  void* const memory = machine_.map_io(vram.base, plan_.vram_bytes);
-  if (memory == nullptr) return world.fail("video memory cannot be mapped");
-  std::memset(memory, 0xDD, plan_.vram_bytes);
-  static_cast<void>(machine_.unmap_io(memory, plan_.vram_bytes));
-  world.sleep_idle(static_cast<int64_t>(
-      random.magnitude(runtime::kMillisecond, static_cast<uint64_t>(plan_.sleep_ns))));
-  for (int tries = 0;; ++tries) {
-    asleep = false;
-    const Status status = beside([&] {
-      const auto up = world.system.set_power(world.adapter, dxgk::PowerTarget::kD0);
-      return up.has_value() ? Status::kSuccess : up.error();
-    });
-    if (world.adapter_lost()) return;
-    // Power failed on the way up, or right after it.
-    if ((status == Status::kRetry || asleep) && tries < 20) continue;
-    if (!is_success(status))
-      world.fail(fmt::format("the adapter did not come back from sleep: {:#010x}",
-                             static_cast<uint32_t>(to_ntstatus(status))));
-    return;
-  }
 }
 
 void Life::run() {

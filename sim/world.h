@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bus/machine.h"
@@ -53,6 +55,8 @@ struct WorldPlan {
   bool crowded = false;          // clients use more than all memory at once, often
   // Operations on resources that several clients write, per hundred others.
   uint32_t commons = 0;
+  uint32_t questions = 0;  // operations of client_questions.cpp, per hundred others
+  bool strangers = false;  // hostile processes beside the clients (strangers.h)
   FaultPlan faults;
 
   bool has_addresses() const { return memory_model != 0; }
@@ -127,6 +131,14 @@ struct Shared {
   std::shared_ptr<Common> common = {};
 };
 
+/// A fence that clients find by its name, for as long as the descriptor is open.
+struct Named {
+  std::u16string name;
+  int descriptor = -1;
+  uint64_t value = 0;  // it was seen to have at least this one
+  bool taken = false;  // a client has the turn to signal it
+};
+
 /// The part of the world that its clients see. Fibers of one simulation only.
 class World {
  public:
@@ -145,9 +157,14 @@ class World {
   Counters& counters;
   const SeedOptions& options;
   std::vector<Shared> shared, commons;
+  std::vector<Named> named;
+  /// The first answer to a question whose answer stays the same: by its type, and its node.
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<std::byte>> answers;
   uint64_t wild_submissions = 0;  // that may fault on the device
   uint64_t power_failures = 0;
   std::vector<TimeJump> jumps;
+  bool strangers_work = false;  // and hold memory, perhaps
+  bool strangers_end = false;   // they are to end now
 
   /// Records a failure. The first one counts; then all clients end at the next opportunity.
   void fail(std::string what);
@@ -182,6 +199,9 @@ class World {
   /// processes while the machine goes to sleep.
   void freeze(bool now);
   void wait_while_frozen();
+  /// While strangers make calls, the machine does not go to sleep: a process that is ending may
+  /// wait for the adapter.
+  void strangers_call(bool now);
   /// Ends that: clients may continue. No client reaches the adapter meanwhile. Looks at the clock
   /// as pause() does.
   void sleep_idle(int64_t duration_ns);
@@ -223,6 +243,7 @@ class World {
   };
   std::optional<Idle> idle_;
   bool frozen_ = false;
+  bool strangers_call_ = false;
   std::string failure_;
   std::vector<Client*> to_kill_;
   size_t arrived_ = 0;

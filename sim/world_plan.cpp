@@ -82,6 +82,8 @@ void draw_rest(uint64_t seed, WorldPlan* plan) {
   if (random.percent(40)) plan->signals = static_cast<uint32_t>(random.between(3, 15));
   if (random.percent(20))
     plan->periodic_trim_ns = static_cast<int64_t>(random.magnitude(kSecond / 1000, 60 * kSecond));
+  if (random.percent(60)) plan->questions = static_cast<uint32_t>(random.between(5, 30));
+  plan->strangers = random.percent(15);
 }
 
 }  // namespace

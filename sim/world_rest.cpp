@@ -143,6 +143,14 @@ void World::freeze(bool now) {
   end_idle();
   frozen_ = now;
   bump();
+  const runtime::WaitReason reason(runtime, "the strangers to rest");
+  for (uint32_t seen = changes_.load(); frozen_ && strangers_call_; seen = changes_.load())
+    runtime.wait(changes_, seen);
+}
+
+void World::strangers_call(bool now) {
+  strangers_call_ = now;
+  bump();
 }
 
 void World::wait_while_frozen() {

@@ -1,6 +1,7 @@
 // A client process. D3DKMT calls are made in the name of one.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -50,6 +51,21 @@ class ClientProcess {
   /// Starts a thread of this process. Do not call it after end().
   /// @param body  must not throw.
   std::unique_ptr<Thread> start(std::string name, std::function<void()> body);
+
+  /// A handle with which this process names `target` in hProcess of D3DKMT functions, as
+  /// OpenProcess gives it on Windows. It belongs to this process, and ends with it or with
+  /// close_process. Null if one of the two has ended.
+  /// @param access  PROCESS_QUERY_INFORMATION (0x400), PROCESS_SET_INFORMATION (0x200), or both.
+  void* open_process(const ClientProcess& target, uint32_t access);
+  /// False if it is no handle of this process.
+  bool close_process(void* handle);
+
+  /// A descriptor of an object directory, for RootDirectory of OBJECT_ATTRIBUTES. Directories with
+  /// the same path are one. The caller closes it with close(). -1 if no descriptor is left, or
+  /// after end().
+  /// @param may_name  whether objects may get names in the directory through this descriptor;
+  ///                  otherwise they are only found there.
+  int open_object_directory(std::u16string path, bool may_name);
 
   /// Process exit now. Blocks until the work of the process is drained or aborted. A thread inside
   /// a D3DKMT function comes back with an error, and later calls answer

@@ -310,5 +310,38 @@ TEST_F(Driver, PagingOperationsPackAndEachTakesARecord) {
   stop_and_expect_nothing_left();
 }
 
+TEST_F(Driver, AccessesToAFewBytesTouchOneWord) {
+  load_and_start();
+  std::array<UCHAR, 4096> dma = {};
+  std::array<SubmissionRecord, 2> records = {};
+  DXGKARG_BUILDPAGINGBUFFER args = {};
+  args.pDmaBuffer = dma.data();
+  args.DmaSize = sizeof(dma);
+  args.pDmaBufferPrivateData = records.data();
+  args.DmaBufferPrivateDataSize = sizeof(records);
+  args.Operation = DXGK_OPERATION_READ_PHYSICAL;
+  args.ReadPhysical.SegmentId = 1;
+  args.ReadPhysical.PhysicalAddress.QuadPart = static_cast<LONGLONG>(SGPU_VRAM_BASE + 0x2006);
+  ASSERT_EQ(table().DxgkDdiBuildPagingBuffer(world.adapter, &args), STATUS_SUCCESS);
+  SgpuCopy copy;
+  std::memcpy(&copy, dma.data(), sizeof(copy));
+  EXPECT_EQ(copy.header.opcode, SgpuU32{SGPU_OP_COPY});
+  EXPECT_EQ(copy.source, SGPU_VRAM_BASE + 0x2004);
+  EXPECT_EQ(copy.destination, SGPU_VRAM_BASE + 0x2004) << "the bytes stay as they are";
+  EXPECT_EQ(copy.size, 4U);
+
+  args.Operation = DXGK_OPERATION_WRITE_PHYSICAL;
+  args.WritePhysical.SegmentId = 1;
+  args.WritePhysical.PhysicalAddress.QuadPart = static_cast<LONGLONG>(SGPU_VRAM_BASE + 0x3008);
+  ASSERT_EQ(table().DxgkDdiBuildPagingBuffer(world.adapter, &args), STATUS_SUCCESS);
+  SgpuFill fill;
+  std::memcpy(&fill, dma.data() + sizeof(copy), sizeof(fill));
+  EXPECT_EQ(fill.header.opcode, SgpuU32{SGPU_OP_FILL});
+  EXPECT_EQ(fill.destination, SGPU_VRAM_BASE + 0x3008);
+  EXPECT_EQ(fill.size, 4U);
+  EXPECT_EQ(args.pDmaBuffer, dma.data() + sizeof(copy) + sizeof(fill));
+  stop_and_expect_nothing_left();
+}
+
 }  // namespace
 }  // namespace softgpu

@@ -82,6 +82,12 @@ NTSTATUS build_fill(PagingBuffer* buffer, UINT64 address, UINT64 bytes, UINT pat
   return append(buffer, SGPU_OP_FILL, SgpuFill{{}, address, (bytes + 3) & ~UINT64{3}, pattern, 0});
 }
 
+NTSTATUS build_touch(PagingBuffer* buffer, PHYSICAL_ADDRESS address, bool write) {
+  constexpr UINT64 kWord = 4;
+  const UINT64 word = static_cast<UINT64>(address.QuadPart) & ~(kWord - 1);
+  return write ? build_fill(buffer, word, kWord, 0) : append_copy(buffer, word, word, kWord);
+}
+
 NTSTATUS build_map_aperture(PagingBuffer* buffer, UINT first_page, const PFN_NUMBER* pages,
                             UINT page_count, UINT* multipass_offset) {
   while (*multipass_offset < page_count) {

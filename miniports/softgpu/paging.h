@@ -28,6 +28,8 @@ struct TransferSide {
 NTSTATUS build_transfer(PagingBuffer* buffer, const TransferSide& source,
                         const TransferSide& destination, UINT64 bytes, UINT* multipass_offset);
 NTSTATUS build_fill(PagingBuffer* buffer, UINT64 address, UINT64 bytes, UINT pattern);
+/// One word is written, or read and written as it is. Nobody needs what is there.
+NTSTATUS build_touch(PagingBuffer* buffer, PHYSICAL_ADDRESS address, bool write);
 
 /// `pages[i]` shows at aperture page `first_page + i`.
 NTSTATUS build_map_aperture(PagingBuffer* buffer, UINT first_page, const PFN_NUMBER* pages,

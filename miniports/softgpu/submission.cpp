@@ -45,6 +45,10 @@ NTSTATUS build_operation(Adapter* adapter, DXGKARG_BUILDPAGINGBUFFER* args, Pagi
     }
     case DXGK_OPERATION_DISCARD_CONTENT:
       return STATUS_SUCCESS;  // the driver keeps nothing about contents
+    case DXGK_OPERATION_READ_PHYSICAL:
+      return build_touch(buffer, args->ReadPhysical.PhysicalAddress, false);
+    case DXGK_OPERATION_WRITE_PHYSICAL:
+      return build_touch(buffer, args->WritePhysical.PhysicalAddress, true);
     case DXGK_OPERATION_MAP_APERTURE_SEGMENT:
     case DXGK_OPERATION_UNMAP_APERTURE_SEGMENT:
       return build_aperture(adapter, args, buffer);

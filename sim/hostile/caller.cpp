@@ -407,6 +407,12 @@ void Caller::note(Pool pool, uint32_t handle) {
   }
 }
 
+void Caller::own(uint64_t descriptor) {
+  const auto number = static_cast<int64_t>(descriptor);
+  if (number > 2 && std::ranges::find(market_.nt_handles, number) == market_.nt_handles.end())
+    market_.nt_handles.push_back(number);
+}
+
 void Caller::learn(const Planned& planned, NTSTATUS status) {
   ++made;
   if (options_.log)
@@ -428,6 +434,7 @@ void Caller::learn(const Planned& planned, NTSTATUS status) {
     const bool changed = number != get(planned.before.data() + field.offset, field.size);
     if (field.kind == Kind::kHandle && changed) note(field.pool, static_cast<uint32_t>(number));
     if (field.kind == Kind::kAddress && changed && number != 0) addresses_.push_back(number);
+    if (field.kind == Kind::kNtHandle && changed) own(number);
     if (field.kind == Kind::kOpaque && changed && number != 0) opaque_.push_back(number);
     // Lists that were filled in: the handles of new objects.
     if (field.kind != Kind::kList || number == 0) continue;
@@ -441,13 +448,10 @@ void Caller::learn(const Planned& planned, NTSTATUS status) {
         if (!guarded_copy(&found, at, inner.size)) continue;
         if (inner.kind == Kind::kHandle && found >> 30 != 0)
           note(inner.pool, static_cast<uint32_t>(found));
-        // Close only descriptors that the call made, never invented ones.
-        if (inner.kind == Kind::kNtHandle && i == 0 && found > 2 &&
-            std::string_view(field.name) == "phSharedNtHandle" &&
-            std::ranges::find(market_.nt_handles, static_cast<int64_t>(found)) ==
-                market_.nt_handles.end()) {
-          market_.nt_handles.push_back(static_cast<int64_t>(found));
-        }
+        // Descriptors that the call made, never invented ones.
+        if (inner.kind == Kind::kNtHandle && i == 0 &&
+            std::string_view(field.name) == "phSharedNtHandle")
+          own(found);
       }
     }
   }

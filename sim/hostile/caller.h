@@ -100,6 +100,8 @@ class Caller {
   Planned plan_again(const Choices& choices);
   void prepare_render(Planned& planned, const Choices& choices);
   void note(Pool pool, uint32_t handle);
+  /// A call has given this descriptor, which is closed with the market.
+  void own(uint64_t descriptor);
 
   Market& market_;
   const CallerOptions options_;

@@ -51,7 +51,7 @@ class Layout:
         last = name.split(".")[-1]
         if kind == "D3DKMT_HANDLE":
             return "kHandle", handle_pool(last)
-        if kind == "HANDLE":
+        if kind == "HANDLE" or last == "hSyncFile":
             return "kNtHandle", None
         if kind.startswith("PFN"):
             return "kFunction", None

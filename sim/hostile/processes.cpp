@@ -85,12 +85,13 @@ void Processes::open(const Choices& choices) {
 
 void Processes::wait(const std::atomic<bool>& done, runtime::DurationNs patience, bool gpu_works) {
   runtime::Runtime& runtime = runtime::Runtime::current();
-  const runtime::TimeNs end = runtime.now() + patience;
   runtime::DurationNs pause = runtime::kMicrosecond;
-  // Short looks as long as something moves by itself, then ones as long as timeouts.
-  for (int look = 0; !done.load(std::memory_order_acquire) && runtime.now() < end; ++look) {
+  // Short looks as long as something moves by itself, then ones as long as timeouts. Pauses are
+  // counted, because the clock may jump.
+  for (int look = 0; !done.load(std::memory_order_acquire) && patience > 0; ++look) {
     if (gpu_works && ground_.gpu_works) ground_.gpu_works();
     runtime.sleep_for(pause);
+    patience -= pause;
     if (look >= 1000) pause = std::min<runtime::DurationNs>(pause * 2, runtime::kMillisecond);
   }
 }

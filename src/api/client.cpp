@@ -35,6 +35,24 @@ void ClientProcess::end() {
   impl_->system.end_process(*std::exchange(impl_->process, nullptr));
 }
 
+void* ClientProcess::open_process(const ClientProcess& target, uint32_t access) {
+  if (impl_->process == nullptr || target.impl_->process == nullptr) return nullptr;
+  return reinterpret_cast<void*>(
+      uintptr_t{thunks::open_process(*impl_->process, *target.impl_->process, access)});
+}
+
+bool ClientProcess::close_process(void* handle) {
+  if (impl_->process == nullptr) return false;  // its handles have ended with it
+  return thunks::close_process_handle(*impl_->process, reinterpret_cast<uintptr_t>(handle));
+}
+
+int ClientProcess::open_object_directory(std::u16string path, bool may_name) {
+  if (impl_->process == nullptr) return -1;
+  return thunks::open_object_directory(
+      impl_->system, std::move(path),
+      may_name ? thunks::ObjectDirectoryUse::kNameObjects : thunks::ObjectDirectoryUse::kLookUp);
+}
+
 ClientProcess::Attach::Attach(ClientProcess& process) : state_(std::make_unique<State>()) {
   const Impl& impl = *process.impl_;
   DXGKIT_CHECK(impl.process != nullptr);  // documented: not after end()

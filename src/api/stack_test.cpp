@@ -4,6 +4,7 @@
 #include <d3dkmthk.h>
 #include <gtest/gtest.h>
 #include <ntstatus.h>
+#include <unistd.h>
 
 #include <stdexcept>
 
@@ -96,6 +97,32 @@ TEST(PublicStack, TheSameSeedGivesTheSameTrace) {
   const std::string seven = traced(7);
   EXPECT_EQ(seven, traced(7));
   EXPECT_NE(seven, traced(8));
+}
+
+TEST(PublicStack, ClientsNameEachOtherAndDirectories) {
+  const auto outcome = Stack::run(simulated(), [](Stack& stack) {
+    ASSERT_TRUE(stack.start(loaded(stack)).has_value());
+    const auto client = stack.make_client("client"), other = stack.make_client("other");
+    void* const handle = client->open_process(*other, 0x400);
+    ASSERT_NE(handle, nullptr);
+    const auto ask = [&](void* process) {
+      const ClientProcess::Attach attach(*client);
+      D3DKMT_SCHEDULINGPRIORITYCLASS value{};
+      return D3DKMTGetProcessSchedulingPriorityClass(process, &value);
+    };
+    EXPECT_EQ(ask(handle), 0);
+    EXPECT_FALSE(other->close_process(handle));
+    EXPECT_TRUE(client->close_process(handle));
+    EXPECT_EQ(ask(handle), kInvalid);
+    const int directory = client->open_object_directory(u"\\BaseNamedObjects", true);
+    EXPECT_GE(directory, 3);
+    close(directory);
+    other->end();
+    EXPECT_EQ(client->open_process(*other, 0x400), nullptr);
+    EXPECT_EQ(other->open_process(*client, 0x400), nullptr);
+    EXPECT_EQ(other->open_object_directory(u"\\BaseNamedObjects", true), -1);
+  });
+  ASSERT_TRUE(outcome.has_value());
 }
 
 TEST(PublicStack, TwoDevicesGiveTwoAdapters) {

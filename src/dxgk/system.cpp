@@ -5,6 +5,7 @@
 #include "dxgk/power/power.h"
 #include "dxgk/sync/keyed_mutex.h"
 #include "dxgk/sync/native_fences.h"
+#include "dxgk/sync/sync_file.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/system_impl.h"
 #include "dxgk/work/priority.h"
@@ -120,8 +121,9 @@ Process& System::create_process(std::string name) {
   return process;
 }
 
-Status System::set_priority_class(Process& process, vidsch::PriorityClass priority_class) {
-  if (priority_class >= vidsch::PriorityClass::kHigh && !process.base_priority_privilege())
+Status System::set_priority_class(const Process& caller, Process& process,
+                                  vidsch::PriorityClass priority_class) {
+  if (priority_class >= vidsch::PriorityClass::kHigh && !caller.base_priority_privilege())
     return Status::kInvalidParameter;
   // A context made from here on reads it in the lane, one made before is visited there.
   process.set_priority_class(priority_class);
@@ -153,6 +155,7 @@ void System::end_process(Process& process) {
   destroy_devices();  // what those inside were making
   for (const auto& [handle, type] : process.handles().live()) process.handles().erase(handle);
   runtime::MutexLock lock(impl_->mutex);
+  impl_->process_handles.close_all(process);
   std::erase_if(impl_->processes, [&](const auto& owned) { return owned.get() == &process; });
 }
 
@@ -162,10 +165,12 @@ void System::Impl::drop_holds(const NtHandles::Named& named) {
     floor.core.lane().run(
         [&]() DXGKIT_REQUIRES(on_lane) { floor.teardowns->drop_hold(*named.resource); });
   }
-  if (named.sync) {
-    SyncFloor& floor = named.sync->floor();
-    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { named.sync->drop_hold(); });
-    if (named.sync->native) floor.native_fences->end(*named.sync);
+  for (const Ref<SharedSync>& sync :
+       {named.sync, named.file ? named.file->sync() : Ref<SharedSync>()}) {
+    if (!sync) continue;
+    SyncFloor& floor = sync->floor();
+    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { sync->drop_hold(); });
+    if (sync->native) floor.native_fences->end(*sync);
   }
   if (named.mutex) named.mutex->drop_hold();
 }

@@ -80,9 +80,10 @@ class System {
 
   /// A client process: an id space of handles. It lives until `end_process`.
   Process& create_process(std::string name);
-  /// SCHED-12, of all contexts of the process, on all adapters. kPrivilegeNotHeld: state unchanged.
-  /// Any thread but a lane.
-  Status set_priority_class(Process& process, vidsch::PriorityClass priority_class);
+  /// SCHED-12, of all contexts of `process`, on all adapters. kInvalidParameter: `caller` lacks the
+  /// privilege; state unchanged. Any thread but a lane.
+  Status set_priority_class(const Process& caller, Process& process,
+                            vidsch::PriorityClass priority_class);
   /// Process exit: destroys everything the process owns, in order (THUNK-08). Blocks until its work
   /// is drained or aborted. Its threads may be inside thunks, also blocked there: those end with an
   /// error, later ones answer STATUS_PROCESS_IS_TERMINATING, and all have left before this returns.

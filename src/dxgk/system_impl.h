@@ -7,6 +7,7 @@
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
+#include "dxgk/core/process_handles.h"
 #include "dxgk/core/screens.h"
 #include "dxgk/memory/sharing.h"
 #include "dxgk/system.h"
@@ -63,6 +64,7 @@ struct System::Impl {
   GlobalShares global_shares;
   NtHandles nt_handles;
   Screens screens DXGKIT_GUARDED_BY(mutex);  // of the adapters in the list
+  ProcessHandles process_handles DXGKIT_GUARDED_BY(mutex);
   uint32_t last_luid DXGKIT_GUARDED_BY(mutex) = 0;
   uint32_t last_process DXGKIT_GUARDED_BY(mutex) = 0;
   const runtime::DeadlockNote waits{[this]() DXGKIT_REQUIRES(on_lane) { return describe_waits(); }};

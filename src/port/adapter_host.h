@@ -88,6 +88,12 @@ class AdapterHost {
     static_cast<void>(collateral);
     return Status::kNotSupported;
   }
+  /// DxgkCbSignalEvent with CpuEventObject: sets the event that DxgkDdiCreateCpuEvent named. At
+  /// most DISPATCH_LEVEL, any thread: do not block. kInvalidParameter: there is no such event.
+  virtual Status signal_cpu_event(uint64_t event) {
+    static_cast<void>(event);
+    return Status::kNotSupported;
+  }
   /// Called right before a DDI of synchronization level two or three. The host has arranged the
   /// rest of what the level promises (IRQL-02, IRQL-03), and checks it here. On the thread that
   /// makes the call, with no lock of the port held. A failed check is our bug and aborts.

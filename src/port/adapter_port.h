@@ -14,6 +14,7 @@
 #include "port/ddi/children.h"
 #include "port/ddi/clock.h"
 #include "port/ddi/cpu_access.h"
+#include "port/ddi/cpu_event.h"
 #include "port/ddi/display_caps.h"
 #include "port/ddi/gpu_va.h"
 #include "port/ddi/hw_queue.h"
@@ -74,6 +75,7 @@ class AdapterPort {
   HwQueuePort& hw_queues() { return hw_queues_; }
   HwSchedulingPort& hw_scheduling() { return hw_scheduling_; }
   NativeFencePort& native_fences() { return native_fences_; }
+  CpuEventPort& cpu_events() { return cpu_events_; }
   ClockPort& clock() { return clock_; }
   ChildPort& children() { return children_; }
   VidPnPort& vidpn() { return vidpn_; }
@@ -128,6 +130,7 @@ class AdapterPort {
   HwQueuePort hw_queues_{*core_};
   HwSchedulingPort hw_scheduling_{*core_};
   NativeFencePort native_fences_{*core_};
+  CpuEventPort cpu_events_{*core_};
   ClockPort clock_{*core_};
   ChildPort children_{*core_};
   VidPnPort vidpn_{*core_};

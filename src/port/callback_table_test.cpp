@@ -121,6 +121,8 @@ std::vector<Row> rows() {
          t.DxgkCbReleaseHandleData(DXGKARGCB_RELEASEHANDLEDATA{});
          return uint64_t{0};
        }},
+      {"DxgkCbSignalEvent", kDispatch, false, kNone, kStatus,
+       [](Table t, void*) { return number(t.DxgkCbSignalEvent(nullptr)); }},
       {"DxgkCbNotifyDpc", kDispatch, false, kHandle, kVoid,
        [](Table t, void* h) {
          t.DxgkCbNotifyDpc(h);
@@ -316,7 +318,10 @@ TEST(CallbackTable, FeaturesAreOnWithAllTheirEntries) {
   };
   runtime::make_sim_runtime(1)->run_main([&] {
     for (const auto& [feature, entries] :
-         {std::pair{DXGK_FEATURE_HWSCH, scheduling}, {DXGK_FEATURE_NATIVE_FENCE, fences}}) {
+         {std::pair{DXGK_FEATURE_HWSCH, scheduling},
+          {DXGK_FEATURE_NATIVE_FENCE, fences},
+          {DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT,
+           Entries{"DxgkDdiCreateCpuEvent", "DxgkDdiDestroyCpuEvent"}}}) {
       for (size_t left_out = 0; left_out <= entries.size(); ++left_out) {
         Entries some = entries;
         if (left_out < entries.size()) some.erase(some.begin() + static_cast<ptrdiff_t>(left_out));

@@ -28,6 +28,7 @@ const std::map<std::string_view, size_t> kSizes = {
     {"DxgkDdiControlInterrupt3", sizeof(DXGKARG_CONTROLINTERRUPT3)},
     {"DxgkDdiCreateAllocation", sizeof(DXGKARG_CREATEALLOCATION)},
     {"DxgkDdiCreateContext", sizeof(DXGKARG_CREATECONTEXT)},
+    {"DxgkDdiCreateCpuEvent", sizeof(DXGKARG_CREATECPUEVENT)},
     {"DxgkDdiCreateDevice", sizeof(DXGKARG_CREATEDEVICE)},
     {"DxgkDdiCreateHwContext", sizeof(DXGKARG_CREATEHWCONTEXT)},
     {"DxgkDdiCreateHwQueue", sizeof(DXGKARG_CREATEHWQUEUE)},
@@ -403,6 +404,10 @@ std::vector<Call> work_calls(Things& things) {
         static_cast<void>(scheduling.resume(handle(0x2012)));
         static_cast<void>(scheduling.reset_engine(NodeOrdinal{17}));
         static_cast<void>(scheduling.resume_engine(NodeOrdinal{18}));
+      },
+      [](AdapterPort& p) {
+        static_cast<void>(p.cpu_events().create(handle(0x201D), 0x1'0000'004D));
+        static_cast<void>(p.cpu_events().destroy(handle(0x201E)));
       },
       [](AdapterPort& p) {
         NativeFencePort& fences = p.native_fences();

@@ -496,6 +496,10 @@ inline std::vector<Row> work_rows() {
        [](World& w) { return status_of(port(w).hw_scheduling().reset_engine(NodeOrdinal{7})); }},
       {"DxgkDdiResumeHwEngine", kPassive, Level::kLane,
        [](World& w) { return status_of(port(w).hw_scheduling().resume_engine(NodeOrdinal{8})); }},
+      {"DxgkDdiCreateCpuEvent", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).cpu_events().create(kSome, 0x4C)); }},
+      {"DxgkDdiDestroyCpuEvent", kPassive, Level::kZero,
+       [](World& w) { return status_of(port(w).cpu_events().destroy(kSome)); }},
       {"DxgkDdiCreateNativeFence", kPassive, Level::kZero,
        [](World& w) {
          std::array<std::byte, kNativeFencePrivateBytes> data{};

@@ -197,8 +197,7 @@ Status duplications(const AdapterQuestion& question, D3DKMT_OUTPUTDUPLCONTEXTSCO
 
 /// There is more than one plane: the primary alone is none.
 Status overlay_planes(const AdapterQuestion& question, D3DKMT_MULTIPLANEOVERLAY_SUPPORT& out) {
-  dxgk::Display* const display = question.adapter.floor().display;
-  dxgk::Planes* const planes = display == nullptr ? nullptr : display->overlays();
+  dxgk::Planes* const planes = dxgk::overlays_of(question.adapter.floor().display);
   out.Supported = planes != nullptr && planes->most() > 1 ? TRUE : FALSE;
   return Status::kSuccess;
 }

@@ -5,6 +5,8 @@
 
 #include "dxgk/display/display_floor.h"
 #include "dxgk/display/display_level_two.h"
+#include "dxgk/sync/cpu_events.h"
+#include "dxgk/sync/sync_object.h"
 #include "thunks/adapter_info.h"
 #include "thunks/call.h"
 
@@ -100,6 +102,26 @@ Status query_adapter_info(Process& process, const D3DKMT_QUERYADAPTERINFO& args)
              : Status::kInvalidParameter;
 }
 
+/// Private data of a form that the kernel knows, with the driver's handle in place of the client's
+/// (SYNC-43).
+Status complete_known_escape(Process& process, Adapter& adapter, std::span<std::byte> data) {
+  D3DDDI_DRIVERESCAPE_CPUEVENTUSAGE usage;
+  if (data.size() < sizeof usage.EscapeType) return Status::kInvalidParameter;
+  std::memcpy(&usage.EscapeType, data.data(), sizeof usage.EscapeType);
+  // Handles of a virtual machine are translated in virtual machines only.
+  if (usage.EscapeType != D3DDDI_DRIVERESCAPETYPE_CPUEVENTUSAGE) return Status::kNotSupported;
+  if (data.size() != sizeof usage) return Status::kInvalidParameter;
+  std::memcpy(&usage, data.data(), sizeof usage);
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<dxgk::SyncObject> object,
+                                 process.handles().find<dxgk::SyncObject>(usage.hSyncObject));
+  if (&object->floor() != &adapter.floor() || object->shared->cpu_event == 0)
+    return Status::kInvalidParameter;
+  usage.hKmdCpuEvent = reinterpret_cast<uintptr_t>(
+      adapter.floor().cpu_events->driver_handle(object->shared->cpu_event));
+  std::memcpy(data.data(), &usage, sizeof usage);
+  return Status::kSuccess;
+}
+
 Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
@@ -119,11 +141,14 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
     return Status::kDeviceRemoved;
   if (context && !context_pass.emplace(context->gate())) return Status::kInvalidParameter;
   if (args.Type != D3DKMT_ESCAPE_DRIVERPRIVATE) return Status::kInvalidParameter;
-  constexpr uint32_t kHardwareAccess = 1;
-  if ((args.Flags.Value & ~kHardwareAccess) != 0) return Status::kInvalidParameter;
+  constexpr uint32_t kHardwareAccess = 1U << 0, kDriverKnownEscape = 1U << 6;
+  if ((args.Flags.Value & ~(kHardwareAccess | kDriverKnownEscape)) != 0)
+    return Status::kInvalidParameter;
   std::vector<std::byte> data;
   DXGKIT_RETURN_IF_FAILED(
       capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
+  if ((args.Flags.Value & kDriverKnownEscape) != 0)
+    DXGKIT_RETURN_IF_FAILED(complete_known_escape(process, *adapter, data));
   const auto ask = [&] {
     return adapter->core().port().objects().escape(device ? device->driver_handle() : nullptr,
                                                    context ? context->driver_handle() : nullptr,
@@ -131,7 +156,7 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   };
   // THUNK-32
   DXGKIT_RETURN_IF_FAILED(
-      args.Flags.Value == kHardwareAccess ? dxgk::level_two(adapter->floor(), ask) : ask());
+      (args.Flags.Value & kHardwareAccess) != 0 ? dxgk::level_two(adapter->floor(), ask) : ask());
   if (data.empty()) return Status::kSuccess;
   return guarded_copy(args.pPrivateDriverData, data.data(), data.size())
              ? Status::kSuccess

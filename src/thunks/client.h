@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "dxgk/core/screens.h"
 #include "dxgk/system.h"
 
 namespace dxgkit::thunks {
@@ -24,6 +26,21 @@ class ClientScope {
   void* previous_;
 };
 
+/// A handle with which threads of `holder` name `target` where a D3DKMT function takes hProcess, as
+/// OpenProcess gives it on Windows. `access`: rights of dxgk::process_access. 0: one of them has
+/// ended, or `target` belongs to another system. The handle ends with its closing, or with
+/// `holder`; it stays when `target` ends, and calls with it are refused then. Any thread.
+uint64_t open_process(dxgk::Process& holder, dxgk::Process& target, uint32_t access);
+/// False: it is no handle of `holder`.
+bool close_process_handle(dxgk::Process& holder, uint64_t handle);
+
+/// What clients may do with an object directory.
+enum class ObjectDirectoryUse { kLookUp, kNameObjects };
+/// A descriptor that clients pass as RootDirectory of object attributes: their names are names of
+/// the directory then. There is a directory for each path, such as "\\BaseNamedObjects". The
+/// caller closes the descriptor. -1: no descriptor is left.
+int open_object_directory(dxgk::System& system, std::u16string path, ObjectDirectoryUse use);
+
 /// What a window system and an enumerator of devices tell clients on Windows. Any thread.
 ///
 /// The name of a screen for D3DKMTOpenAdapterFromGdiDisplayName ("\\\\.\\DISPLAY1"); empty if there
@@ -38,5 +55,12 @@ std::u16string device_interface_path(dxgk::System& system, dxgk::Luid adapter);
 uint64_t make_screen_context(dxgk::System& system, dxgk::Luid adapter, uint32_t source);
 /// False: there is no such context.
 bool delete_screen_context(dxgk::System& system, uint64_t context);
+
+/// A number for a window whose client area lies on these screens, which clients pass as HWND
+/// (D3DKMTCheckOcclusion); 0 if one of them does not exist. Without screens its client area is
+/// empty. It ends with its deletion.
+uint64_t make_window(dxgk::System& system, std::vector<dxgk::Screen> screens);
+/// False: there is no such window.
+bool delete_window(dxgk::System& system, uint64_t window);
 
 }  // namespace dxgkit::thunks

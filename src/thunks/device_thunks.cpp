@@ -1,6 +1,9 @@
 // Devices and contexts.
 #include <bit>
 
+#include "dxgk/display/display.h"
+#include "dxgk/display/display_floor.h"
+#include "dxgk/display/flips.h"
 #include "thunks/call.h"
 
 namespace dxgkit::thunks {
@@ -36,6 +39,37 @@ Status destroy_device(Process& process, const D3DKMT_DESTROYDEVICE& args) {
   return Status::kSuccess;
 }
 
+/// What a source has shown and is about to show (THUNK-59). kInvalidParameter: there is no such
+/// source, or none that flips.
+Status present_state(Device& device, D3DKMT_GETDEVICESTATE& args) {
+  dxgk::DisplayFloor& floor = device.adapter().floor();
+  // Each state begins with its source.
+  const uint32_t id = args.PresentState.VidPnSourceId;
+  dxgk::Flips* const flips = floor.display == nullptr ? nullptr : floor.display->flips();
+  if (flips == nullptr || id >= floor.core.facts().start.video_present_sources)
+    return Status::kInvalidParameter;
+  dxgk::Flips::Counts counts;
+  bool limit_reached = false;
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    counts = flips->counts(id);
+    limit_reached = flips->pending(device) >= device.flip_limit ||
+                    device.queued_presents >= device.present_limit;
+  });
+  constexpr int64_t kNsPerTick = 100;  // of the performance counter
+  const auto fill = [&](auto& stats) {
+    stats = {};
+    stats.PresentCount = static_cast<UINT>(counts.frames);
+    stats.PresentRefreshCount = static_cast<UINT>(counts.frame_vsync);
+    stats.SyncRefreshCount = static_cast<UINT>(counts.vsyncs);
+    stats.SyncQPCTime.QuadPart = counts.vsync_ns / kNsPerTick;
+  };
+  if (args.StateType == D3DKMT_DEVICESTATE_PRESENT) fill(args.PresentState.PresentStats);
+  if (args.StateType == D3DKMT_DEVICESTATE_PRESENT_DWM) fill(args.PresentStateDWM.PresentStatsDWM);
+  if (args.StateType == D3DKMT_DEVICESTATE_PRESENT_QUEUE)
+    args.PresentQueueState.bQueuedPresentLimitReached = limit_reached ? TRUE : FALSE;
+  return Status::kSuccess;
+}
+
 Status get_device_state(Process& process, D3DKMT_GETDEVICESTATE& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
                                  process.handles().find<Device>(args.hDevice));
@@ -48,6 +82,10 @@ Status get_device_state(Process& process, D3DKMT_GETDEVICESTATE& args) {
     case D3DKMT_DEVICESTATE_RESET:
       args.ResetState.Value = 0;  // the desktop never switches to another adapter here
       return Status::kSuccess;
+    case D3DKMT_DEVICESTATE_PRESENT:
+    case D3DKMT_DEVICESTATE_PRESENT_DWM:
+    case D3DKMT_DEVICESTATE_PRESENT_QUEUE:
+      return present_state(*device, args);
     case D3DKMT_DEVICESTATE_PAGE_FAULT:
       device->adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
         const port::InterruptReport fault = device->page_fault.value_or(port::InterruptReport{});

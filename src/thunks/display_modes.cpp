@@ -65,7 +65,7 @@ std::vector<D3DKMT_DISPLAYMODE> display_modes_of(dxgk::Display& display, uint32_
   if (current.has_value()) modes.push_back(*current);
   for (const dxgk::DisplayMode& size : found->modes) {
     bool listed = current.has_value() && current->Width == size.width &&
-                 current->Height == size.height && current->RefreshRate.Denominator == 0;
+                  current->Height == size.height && current->RefreshRate.Denominator == 0;
     for (const dxgk::DisplayTiming& timing : found->timings) {
       if (!(timing.size == size)) continue;
       D3DKMT_DISPLAYMODE mode = mode_of_size(size);

@@ -42,9 +42,6 @@ Status get_mode_list(Process& process, D3DKMT_GETDISPLAYMODELIST& args) {
   return Status::kSuccess;
 }
 
-/// There is no window system: no number is a window.
-Status check_occlusion(Process&, const D3DKMT_CHECKOCCLUSION&) { return Status::kInvalidParameter; }
-
 bool is_exclusive(SourceOwnership ownership) {
   return ownership == SourceOwnership::kExclusive || ownership == SourceOwnership::kExclusiveGdi;
 }
@@ -148,9 +145,6 @@ extern "C" {
 NTSTATUS APIENTRY D3DKMTGetDisplayModeList(D3DKMT_GETDISPLAYMODELIST* args) {
   return call("D3DKMTGetDisplayModeList", args, WriteBack::kOnSuccess,
               dxgkit::thunks::get_mode_list);
-}
-NTSTATUS APIENTRY D3DKMTCheckOcclusion(const D3DKMT_CHECKOCCLUSION* args) {
-  return call("D3DKMTCheckOcclusion", args, WriteBack::kNever, dxgkit::thunks::check_occlusion);
 }
 NTSTATUS APIENTRY D3DKMTQueryVidPnExclusiveOwnership(D3DKMT_QUERYVIDPNEXCLUSIVEOWNERSHIP* args) {
   return call("D3DKMTQueryVidPnExclusiveOwnership", args, WriteBack::kOnSuccess,

@@ -155,28 +155,41 @@ Status wait(Process& process, const D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE& ar
   return queue->queue_sync(vidsch::PacketKind::kWait, points);
 }
 
-Status signal(Process& process, const D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE& args) {
-  if (args.BroadcastHwQueueCount == 0 || args.BroadcastHwQueueCount > D3DDDI_MAX_BROADCAST_CONTEXT)
-    return Status::kInvalidParameter;
+/// The queues of one signal, all of one adapter.
+Status capture_queues(Process& process, const D3DKMT_HANDLE* client_list, UINT count,
+                      std::vector<Ref<dxgk::Context>>* queues) {
+  if (count == 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
-  DXGKIT_RETURN_IF_FAILED(capture_array(args.BroadcastHwQueueArray, args.BroadcastHwQueueCount,
-                                        D3DDDI_MAX_BROADCAST_CONTEXT, &handles));
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwQueue> queue,
-                                 process.handles().find<HwQueue>(handles.front()));
-  Device& device = queue->device();
+  DXGKIT_RETURN_IF_FAILED(
+      capture_array(client_list, count, D3DDDI_MAX_BROADCAST_CONTEXT, &handles));
+  for (const D3DKMT_HANDLE handle : handles) {
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwQueue> queue,
+                                   process.handles().find<HwQueue>(handle));
+    if (!queues->empty() && &queue->device().adapter() != &queues->front()->device().adapter())
+      return Status::kInvalidParameter;
+    queues->push_back(queue);
+  }
+  return Status::kSuccess;
+}
+
+/// SYNC-06: with several queues the signal takes effect when all have come to it.
+Status signal(Process& process, const D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE& args) {
+  std::vector<Ref<dxgk::Context>> queues;
+  DXGKIT_RETURN_IF_FAILED(
+      capture_queues(process, args.BroadcastHwQueueArray, args.BroadcastHwQueueCount, &queues));
+  Device& device = queues.front()->device();
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
   const UINT flags = std::bit_cast<UINT>(args.Flags);
-  constexpr UINT kAtSubmission = 1, kEnqueueCpuEvent = 2, kAllowFenceRewind = 4;
-  if ((flags & ~(kAtSubmission | kEnqueueCpuEvent | kAllowFenceRewind)) != 0)
-    return Status::kInvalidParameter;
-  if ((flags & (kAtSubmission | kEnqueueCpuEvent)) != 0) return Status::kInvalidParameter;
-  if (handles.size() > 1) return Status::kInvalidParameter;  // fires when all have come to it
+  // The structure has no event for EnqueueCpuEvent (SYNC-07).
+  constexpr UINT kAtSubmission = 1, kAllowFenceRewind = 4;
+  if ((flags & ~(kAtSubmission | kAllowFenceRewind)) != 0) return Status::kInvalidParameter;
   std::vector<SyncPoint> points;
   DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kSignal, args.ObjectHandleArray,
                                          args.FenceValueArray, args.ObjectCount, &points));
   for (SyncPoint& point : points) point.allow_rewind = (flags & kAllowFenceRewind) != 0;
-  return queue->queue_sync(vidsch::PacketKind::kSignal, points);
+  return dxgk::Context::queue_signal(queues, points,
+                                     {.at_submission = (flags & kAtSubmission) != 0});
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Shared objects by name.
-#include <unistd.h>
+#include <fcntl.h>
 
+#include <memory>
 #include <string>
 
 #include "dxgk/memory/memory_floor.h"
@@ -8,6 +9,7 @@
 #include "dxgk/sync/keyed_mutex.h"
 #include "dxgk/sync/sync_object.h"
 #include "thunks/call.h"
+#include "thunks/client.h"
 #include "thunks/nt_names.h"
 
 namespace dxgkit::thunks {
@@ -55,45 +57,79 @@ Status open_name(Process& process, Args& args, Wanted wanted) {
   dxgk::System::Impl& system = process.system().impl();
   system.reap_nt_handles();
   if (args.pObjAttrib == nullptr) return Status::kInvalidParameter;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(std::u16string name, capture_object_name(args.pObjAttrib));
-  if (name.empty()) return Status::kInvalidParameter;
-  Result<NtHandles::Named> found = system.nt_handles.find(name);
+  Result<ObjectName> name = capture_object_name(process, args.pObjAttrib, NtHandles::Access::kRead);
+  if (!name.has_value() || name->text.empty()) return Status::kInvalidParameter;
+  Result<NtHandles::Named> found = system.nt_handles.find(name->text, name->spelling);
   if (!found.has_value()) return Status::kInvalidParameter;
   const bool fits = wanted == Wanted::kResource ? static_cast<bool>(found->resource)
                                                 : found->sync && !found->resource;
   if (!fits) return Status::kInvalidParameter;
   found->access = access_of(args.dwDesiredAccess);
   if (!hold_again(*found)) return Status::kInvalidParameter;
-  const Result<int> fd = system.nt_handles.create(*found, std::move(name));
+  const Result<int> fd = system.nt_handles.create(*found, std::move(name->text), name->spelling);
   if (!fd.has_value()) {
     dxgk::System::Impl::drop_holds(*found);
     return Status::kInvalidParameter;
   }
-  args.hNtHandle = reinterpret_cast<HANDLE>(static_cast<uintptr_t>(*fd));
+  args.hNtHandle = give_handle(*fd, name->inherit);
   return Status::kSuccess;
 }
 
 }  // namespace
 
-Result<std::u16string> capture_object_name(const OBJECT_ATTRIBUTES* client) {
+Result<ObjectName> capture_object_name(Process& process, const OBJECT_ATTRIBUTES* client,
+                                       NtHandles::Access needed) {
   constexpr size_t kMostBytes = 1024;  // our choice
+  constexpr ULONG kAttributes = OBJ_INHERIT | OBJ_PERMANENT | OBJ_EXCLUSIVE | OBJ_CASE_INSENSITIVE |
+                                OBJ_OPENIF | OBJ_OPENLINK | OBJ_KERNEL_HANDLE |
+                                OBJ_FORCE_ACCESS_CHECK | OBJ_IGNORE_IMPERSONATED_DEVICEMAP |
+                                OBJ_DONT_REPARSE;
   OBJECT_ATTRIBUTES attributes;
   if (!guarded_copy(&attributes, client, sizeof attributes) ||
-      attributes.Length != sizeof attributes)
+      attributes.Length != sizeof attributes || (attributes.Attributes & ~kAttributes) != 0)
     return Error(Status::kInvalidParameter);
-  if (attributes.RootDirectory != nullptr) return Error(Status::kNotSupported);
-  if (attributes.ObjectName == nullptr) return std::u16string();
+  ObjectName name;
+  if ((attributes.Attributes & OBJ_CASE_INSENSITIVE) != 0)
+    name.spelling = NtHandles::Case::kIgnored;
+  name.inherit = (attributes.Attributes & OBJ_INHERIT) != 0;
+  std::u16string path;
+  if (attributes.RootDirectory != nullptr) {
+    DXGKIT_ASSIGN_OR_RETURN(const NtHandles::Named root,
+                            find_named(process, attributes.RootDirectory));
+    if (root.directory == nullptr) return Error(dxgk::kObjectTypeMismatch);
+    if (needed == NtHandles::Access::kWrite && root.access != NtHandles::Access::kWrite)
+      return Error(Status::kAccessDenied);
+    path = *root.directory + u'\\';
+  }
+  if (attributes.ObjectName == nullptr) return name;
   UNICODE_STRING text;
   if (!guarded_copy(&text, attributes.ObjectName, sizeof text))
     return Error(Status::kInvalidParameter);
   if (text.Length % sizeof(WCHAR) != 0 || text.Length > kMostBytes ||
       text.Length > text.MaximumLength)
     return Error(Status::kInvalidParameter);
-  std::u16string name(text.Length / sizeof(WCHAR), u'\0');
-  if (!name.empty() &&
-      (text.Buffer == nullptr || !guarded_copy(name.data(), text.Buffer, text.Length)))
+  name.text.resize(text.Length / sizeof(WCHAR));
+  if (!name.text.empty() &&
+      (text.Buffer == nullptr || !guarded_copy(name.text.data(), text.Buffer, text.Length)))
     return Error(Status::kInvalidParameter);
+  // Below a directory no name is a path from the root.
+  if (!path.empty() && name.text.starts_with(u'\\')) return Error(Status::kInvalidParameter);
+  if (!name.text.empty()) name.text = path + name.text;
   return name;
+}
+
+HANDLE give_handle(int fd, bool inherit) {
+  if (inherit) static_cast<void>(fcntl(fd, F_SETFD, 0));  // it was made to close at execution
+  return reinterpret_cast<HANDLE>(static_cast<uintptr_t>(fd));
+}
+
+int open_object_directory(dxgk::System& system, std::u16string path, ObjectDirectoryUse use) {
+  NtHandles::Named named;
+  named.directory = std::make_shared<const std::u16string>(std::move(path));
+  named.access = use == ObjectDirectoryUse::kNameObjects ? NtHandles::Access::kWrite
+                                                         : NtHandles::Access::kRead;
+  const Result<int> fd = system.impl().nt_handles.create(named);
+  return fd.has_value() ? *fd : -1;
 }
 
 }  // namespace dxgkit::thunks

@@ -28,9 +28,22 @@ inline dxgk::NtHandles::Access access_of(DWORD desired) {
   return desired == 0 ? dxgk::NtHandles::Access::kNone : dxgk::NtHandles::Access::kRead;
 }
 
-/// The name in object attributes, read once; empty if there is none. There is one name space, which
-/// knows case. kInvalidParameter: attributes or a name that cannot be read, or are malformed.
-/// kNotSupported: below a directory.
-Result<std::u16string> capture_object_name(const OBJECT_ATTRIBUTES* client);
+/// What object attributes say of a name.
+struct ObjectName {
+  std::u16string text;  // with the path of its directory; empty: none
+  dxgk::NtHandles::Case spelling = dxgk::NtHandles::Case::kMatters;  // OBJ_CASE_INSENSITIVE
+  bool inherit = false;                                              // OBJ_INHERIT
+};
+
+/// Object attributes, read once. A name below a root directory is one of that directory; without a
+/// root directory it is a path (THUNK-58). `needed`: kWrite to give the name, kRead to look for it.
+/// kInvalidParameter: attributes or a name that cannot be read or are malformed. kInvalidHandle,
+/// kObjectTypeMismatch: RootDirectory is no handle, or none of a directory. kAccessDenied: the
+/// directory was opened without that right.
+Result<ObjectName> capture_object_name(dxgk::Process& process, const OBJECT_ATTRIBUTES* client,
+                                       dxgk::NtHandles::Access needed);
+
+/// The descriptor as a client's HANDLE; with `inherit` programs that the client starts have it.
+HANDLE give_handle(int fd, bool inherit);
 
 }  // namespace dxgkit::thunks

@@ -1,4 +1,6 @@
 // Content its owner can do without: offer and reclaim.
+#include "dxgk/memory/commitment.h"
+#include "dxgk/memory/device_offer.h"
 #include "dxgk/memory/paging_queue.h"
 #include "dxgk/memory/residency.h"
 #include "thunks/call.h"
@@ -46,11 +48,13 @@ Status offer(Process& process, const D3DKMT_OFFERALLOCATIONS& args) {
     default:
       return Status::kInvalidParameter;  // ALLOC-44
   }
-  if ((args.Flags.Value & kOfferImmediately) != 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
-  return device->offers().offer(handles, args.pResources != nullptr, priority);
+  return device->offers().offer(handles, args.pResources != nullptr,
+                                {.priority = priority,
+                                 .allow_decommit = (args.Flags.Value & kAllowDecommit) != 0,
+                                 .immediately = (args.Flags.Value & kOfferImmediately) != 0});
 }
 
 /// The answer is given once: it must arrive. D3DDDI_RECLAIM_RESULT and BOOL agree on 0 and 1.
@@ -59,12 +63,12 @@ bool results_arrive(BOOL* client_results, size_t count) {
 }
 
 Status reclaim(dxgk::DeviceOffers& offers, const std::vector<D3DKMT_HANDLE>& handles,
-               bool are_resources, BOOL* client_results) {
-  std::vector<bool> lost;
-  DXGKIT_RETURN_IF_FAILED(offers.reclaim(handles, are_resources, &lost));
+               bool are_resources, bool all_or_nothing, BOOL* client_results) {
+  std::vector<dxgk::ReclaimResult> outcome;
+  DXGKIT_RETURN_IF_FAILED(offers.reclaim(handles, are_resources, all_or_nothing, &outcome));
   if (client_results == nullptr) return Status::kSuccess;
   std::vector<BOOL> results(handles.size());
-  for (size_t i = 0; i < results.size(); ++i) results[i] = lost[i] ? 1 : 0;
+  for (size_t i = 0; i < results.size(); ++i) results[i] = static_cast<BOOL>(outcome[i]);
   static_cast<void>(guarded_copy(client_results, results.data(), results.size() * sizeof(BOOL)));
   return Status::kSuccess;
 }
@@ -77,16 +81,20 @@ Status reclaim1(Process& process, const D3DKMT_RECLAIMALLOCATIONS& args) {
   DXGKIT_RETURN_IF_FAILED(
       capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
   if (!results_arrive(args.pDiscarded, handles.size())) return Status::kInvalidParameter;
-  return reclaim(device->offers(), handles, args.pResources != nullptr, args.pDiscarded);
+  // BOOL has no value for what found no pages: the call fails then (ALLOC-59).
+  return reclaim(device->offers(), handles, args.pResources != nullptr, /*all_or_nothing=*/true,
+                 args.pDiscarded);
 }
 
-/// Lane. Those of the reclaimed that the device lists as resident. False: a handle is none of the
-/// device's.
-bool listed_of(Process& process, const dxgk::DeviceMemory& device,
+/// Lane. Those of the reclaimed that the device lists as resident. What was decommitted has pages
+/// again first, and is left out if there are none. False: a handle is none of the device's.
+bool listed_of(Process& process, dxgk::DeviceMemory& device,
                const std::vector<D3DKMT_HANDLE>& handles, bool are_resources,
                std::vector<Ref<OpenedAllocation>>* out) DXGKIT_REQUIRES(on_lane) {
-  const auto add = [out](OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane) {
-    if (!opened.closing && opened.listing.count != 0) out->emplace_back(&opened);
+  const auto add = [&](OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane) {
+    if (opened.closing || opened.listing.count == 0) return;
+    if (!is_success(dxgk::Commitment(device.floor()).recommit(*opened.allocation))) return;
+    out->emplace_back(&opened);
   };
   for (const D3DKMT_HANDLE handle : handles) {
     if (are_resources) {
@@ -129,7 +137,8 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
   });
   DXGKIT_RETURN_IF_FAILED(status);
   dxgk::DeviceOffers offers(device);
-  DXGKIT_RETURN_IF_FAILED(reclaim(offers, handles, are_resources, args.pDiscarded));
+  DXGKIT_RETURN_IF_FAILED(
+      reclaim(offers, handles, are_resources, /*all_or_nothing=*/false, args.pDiscarded));
   args.PagingFenceValue = outcome.fence;
   return status;
 }

@@ -145,7 +145,7 @@ Status add_plane(Process& process, Device& device, D3DKMT_HANDLE resource, uint3
 template <typename Args>
 Status answer_check(Device& device, const PlaneQuestion& question, Args* args) {
   Display* const display = device.adapter().floor().display;
-  dxgk::Planes* const planes = display == nullptr ? nullptr : display->overlays();
+  dxgk::Planes* const planes = dxgk::overlays_of(display);
   if (planes == nullptr || planes->most() == 0) return Status::kNotSupported;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(
       const port::PlaneSupport support,
@@ -257,7 +257,7 @@ Status show_planes(Device& device, PlanePresent* request) {
   if (device.lost()) return Status::kDeviceRemoved;
   Display* const display = device.adapter().floor().display;
   if (display == nullptr || display->clients() == nullptr) return Status::kInvalidParameter;
-  dxgk::Planes* const planes = display->overlays();
+  dxgk::Planes* const planes = dxgk::overlays_of(display);
   if (planes == nullptr || planes->most() == 0) return Status::kNotSupported;
   if (request->source >= device.core().facts().start.video_present_sources)
     return Status::kInvalidParameter;

@@ -3,6 +3,7 @@
 #include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
 #include "thunks/call.h"
+#include "thunks/process_argument.h"
 
 namespace dxgkit::thunks {
 namespace {
@@ -62,14 +63,28 @@ Status get_in_process(Process& process, D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIO
   return Status::kSuccess;
 }
 
-/// The result of GetCurrentProcess. Clients have no other process handles here, so any other value
-/// is refused (our choice).
-bool is_current_process(HANDLE process) { return reinterpret_cast<intptr_t>(process) == -1; }
+/// The pages of these calls name no other failure than a bad parameter.
+Status set_class(Process& caller, HANDLE handle, D3DKMT_SCHEDULINGPRIORITYCLASS priority_class) {
+  const ProcessArgument target(caller, handle, dxgk::process_access::kSetInformation);
+  if (!is_success(target.status())) return Status::kInvalidParameter;
+  const auto value = static_cast<int64_t>(priority_class);
+  if (value < D3DKMT_SCHEDULINGPRIORITYCLASS_IDLE) return Status::kInvalidParameter;
+  if (value > D3DKMT_SCHEDULINGPRIORITYCLASS_REALTIME) return Status::kInvalidParameter;
+  return caller.system().set_priority_class(caller, target.process(),
+                                            static_cast<vidsch::PriorityClass>(value));
+}
+
+Status get_class(Process& caller, HANDLE handle, D3DKMT_SCHEDULINGPRIORITYCLASS* client_class) {
+  const ProcessArgument target(caller, handle, dxgk::process_access::kQueryInformation);
+  if (!is_success(target.status())) return Status::kInvalidParameter;
+  const auto value = static_cast<D3DKMT_SCHEDULINGPRIORITYCLASS>(target.process().priority_class());
+  return guarded_copy(client_class, &value, sizeof value) ? Status::kSuccess
+                                                          : Status::kInvalidParameter;
+}
 
 }  // namespace
 }  // namespace dxgkit::thunks
 
-using dxgkit::Status;
 using dxgkit::thunks::call;
 using dxgkit::thunks::CallScope;
 using dxgkit::thunks::WriteBack;
@@ -99,22 +114,13 @@ NTSTATUS APIENTRY D3DKMTSetProcessSchedulingPriorityClass(
     HANDLE process, D3DKMT_SCHEDULINGPRIORITYCLASS priority_class) {
   CallScope scope("D3DKMTSetProcessSchedulingPriorityClass");
   if (!is_success(scope.admission())) return scope.finish(scope.admission());
-  if (!dxgkit::thunks::is_current_process(process)) return scope.finish(Status::kInvalidParameter);
-  const auto value = static_cast<int64_t>(priority_class);
-  if (value < D3DKMT_SCHEDULINGPRIORITYCLASS_IDLE) return scope.finish(Status::kInvalidParameter);
-  if (value > D3DKMT_SCHEDULINGPRIORITYCLASS_REALTIME)
-    return scope.finish(Status::kInvalidParameter);
-  return scope.finish(scope.process()->system().set_priority_class(
-      *scope.process(), static_cast<dxgkit::vidsch::PriorityClass>(value)));
+  return scope.finish(dxgkit::thunks::set_class(*scope.process(), process, priority_class));
 }
 NTSTATUS APIENTRY D3DKMTGetProcessSchedulingPriorityClass(
     HANDLE process, D3DKMT_SCHEDULINGPRIORITYCLASS* priority_class) {
   CallScope scope("D3DKMTGetProcessSchedulingPriorityClass");
   if (!is_success(scope.admission())) return scope.finish(scope.admission());
-  if (!dxgkit::thunks::is_current_process(process)) return scope.finish(Status::kInvalidParameter);
-  const auto value = static_cast<D3DKMT_SCHEDULINGPRIORITYCLASS>(scope.process()->priority_class());
-  const bool written = dxgkit::guarded_copy(priority_class, &value, sizeof value);
-  return scope.finish(written ? Status::kSuccess : Status::kInvalidParameter);
+  return scope.finish(dxgkit::thunks::get_class(*scope.process(), process, priority_class));
 }
 
 }  // extern "C"

@@ -7,6 +7,7 @@
 #include "dxgk/memory/residency_budget.h"
 #include "dxgk/memory/residency_properties.h"
 #include "thunks/call.h"
+#include "thunks/process_argument.h"
 
 namespace dxgkit::thunks {
 namespace {
@@ -159,29 +160,34 @@ Status evict(Process& process, D3DKMT_EVICT& args) {
   return status;
 }
 
-/// An adapter with memory, one of the two groups, and the caller itself: process handles of others
-/// name no process here.
-Status check_memory_question(HANDLE whom, Adapter& adapter, D3DKMT_MEMORY_SEGMENT_GROUP group,
+/// An adapter with memory, and one of the two groups.
+Status check_memory_question(Adapter& adapter, D3DKMT_MEMORY_SEGMENT_GROUP group,
                              UINT physical_adapter) {
-  constexpr intptr_t kCurrentProcess = -1;
-  if (whom != nullptr && reinterpret_cast<intptr_t>(whom) != kCurrentProcess)
-    return Status::kInvalidHandle;  // THUNK-54
   if (group != D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL && group != D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL)
     return Status::kInvalidParameter;
   if (physical_adapter != 0) return Status::kInvalidParameter;
   return adapter.core().has_memory() ? Status::kSuccess : Status::kNotSupported;
 }
 
+/// NULL is the calling process, too (THUNK-54).
+HANDLE whose_memory(HANDLE process) {
+  constexpr intptr_t kCurrentProcess = -1;
+  return process == nullptr ? reinterpret_cast<HANDLE>(kCurrentProcess) : process;
+}
+
 Status query_memory(Process& process, D3DKMT_QUERYVIDEOMEMORYINFO& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
-  DXGKIT_RETURN_IF_FAILED(check_memory_question(args.hProcess, *adapter, args.MemorySegmentGroup,
-                                                args.PhysicalAdapterIndex));
+  const ProcessArgument whose(process, whose_memory(args.hProcess),
+                              dxgk::process_access::kQueryInformation);
+  DXGKIT_RETURN_IF_FAILED(whose.status());
+  DXGKIT_RETURN_IF_FAILED(
+      check_memory_question(*adapter, args.MemorySegmentGroup, args.PhysicalAdapterIndex));
   dxgk::VideoMemoryInfo info;
   adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     info = adapter->floor().budgets->video_memory_info(
-        process, static_cast<SegmentGroup>(args.MemorySegmentGroup));
+        whose.process(), static_cast<SegmentGroup>(args.MemorySegmentGroup));
   });
   args.Budget = info.budget;
   args.CurrentUsage = info.usage;
@@ -194,12 +200,15 @@ Status change_reservation(Process& process, const D3DKMT_CHANGEVIDEOMEMORYRESERV
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
-  DXGKIT_RETURN_IF_FAILED(check_memory_question(args.hProcess, *adapter, args.MemorySegmentGroup,
-                                                args.PhysicalAdapterIndex));
+  const ProcessArgument whose(process, whose_memory(args.hProcess),
+                              dxgk::process_access::kSetInformation);
+  DXGKIT_RETURN_IF_FAILED(whose.status());
+  DXGKIT_RETURN_IF_FAILED(
+      check_memory_question(*adapter, args.MemorySegmentGroup, args.PhysicalAdapterIndex));
   Status status = Status::kSuccess;
   adapter->core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     status = adapter->floor().budgets->reserve(
-        process, static_cast<SegmentGroup>(args.MemorySegmentGroup), args.Reservation);
+        whose.process(), static_cast<SegmentGroup>(args.MemorySegmentGroup), args.Reservation);
   });
   return status;
 }

@@ -296,19 +296,21 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
     return Status::kInvalidParameter;
   if (client_result == nullptr) return Status::kInvalidParameter;
   if (!writable(client_result, sizeof *client_result)) return Status::kInvalidParameter;
-  std::u16string name;
+  ObjectName name;
   if (client_attributes != nullptr) {
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(name, capture_object_name(client_attributes));
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(
+        name, capture_object_name(process, client_attributes, NtHandles::Access::kWrite));
   }
   NtHandles::Named named;
   named.access = access_of(desired_access);
   DXGKIT_RETURN_IF_FAILED(hold_together(process, handles, &named));
-  const Result<int> fd = process.system().impl().nt_handles.create(named, std::move(name));
+  const Result<int> fd =
+      process.system().impl().nt_handles.create(named, std::move(name.text), name.spelling);
   if (!fd.has_value()) {
     dxgk::System::Impl::drop_holds(named);
     return fd.error();
   }
-  HANDLE handle = reinterpret_cast<HANDLE>(static_cast<uintptr_t>(*fd));
+  const HANDLE handle = give_handle(*fd, name.inherit);
   if (guarded_copy(client_result, &handle, sizeof handle)) return Status::kSuccess;
   close(*fd);
   process.system().impl().reap_nt_handles();

@@ -10,6 +10,7 @@
 #include "dxgk/work/submission.h"
 #include "thunks/call.h"
 #include "thunks/nt_names.h"
+#include "thunks/process_argument.h"
 
 namespace dxgkit::thunks {
 namespace {
@@ -22,9 +23,6 @@ using dxgk::Process;
 using dxgk::Ref;
 
 constexpr int64_t kNsPerTick = 100;  // clients see times in 100 ns
-
-/// The pseudo handle of the calling process, the only process that a client can name.
-bool is_own_process(HANDLE handle) { return reinterpret_cast<intptr_t>(handle) == -1; }
 
 /// What a question is about, checked.
 struct Subject {
@@ -317,11 +315,15 @@ Status query_statistics(Process& process, D3DKMT_QUERYSTATISTICS& args) {
   const Ref<Adapter> adapter =
       process.system().impl().find({args.AdapterLuid.LowPart, args.AdapterLuid.HighPart});
   if (!adapter) return Status::kInvalidParameter;
-  if (asks_of_process(args.Type) && !is_own_process(args.hProcess))
-    return Status::kInvalidParameter;
   DXGKIT_ENTER(*adapter);
   D3DKMT_QUERYSTATISTICS_RESULT result = {};
-  DXGKIT_RETURN_IF_FAILED(answer({process, *adapter}, args, &result));
+  if (asks_of_process(args.Type)) {
+    const ProcessArgument whose(process, args.hProcess, dxgk::process_access::kQueryInformation);
+    DXGKIT_RETURN_IF_FAILED(whose.status());
+    DXGKIT_RETURN_IF_FAILED(answer({whose.process(), *adapter}, args, &result));
+  } else {
+    DXGKIT_RETURN_IF_FAILED(answer({process, *adapter}, args, &result));
+  }
   args.QueryResult = result;
   return Status::kSuccess;
 }
@@ -393,31 +395,15 @@ Status is_feature_enabled(Process& process, D3DKMT_ISFEATUREENABLED& args) {
   DXGKIT_ENTER(*adapter);
   const uint16_t version =
       adapter->core().port().enabled_feature(static_cast<uint32_t>(args.FeatureId));
-  const bool known =
-      args.FeatureId == DXGK_FEATURE_HWSCH || args.FeatureId == DXGK_FEATURE_NATIVE_FENCE;
+  const bool known = args.FeatureId == DXGK_FEATURE_HWSCH ||
+                     args.FeatureId == DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT ||
+                     args.FeatureId == DXGK_FEATURE_NATIVE_FENCE;
   args.Result = {};
   args.Result.Version = version;
   args.Result.Enabled = version != 0 ? 1 : 0;
   args.Result.KnownFeature = known ? 1 : 0;
   args.Result.SupportedByDriver = version != 0 ? 1 : 0;
   args.Result.SupportedOnCurrentConfig = known ? 1 : 0;
-  return Status::kSuccess;
-}
-
-/// Offered content keeps its pages here, so nothing can be decommitted.
-Status offer_info(Process&, D3DKMT_QUERYPROCESSOFFERINFO& args) {
-  if (args.cbSize != sizeof args || !is_own_process(args.hProcess))
-    return Status::kInvalidParameter;
-  args.DecommitUniqueness = 0;
-  args.DecommittableBytes = 0;
-  return Status::kSuccess;
-}
-
-Status trim_commitment(Process&, D3DKMT_TRIMPROCESSCOMMITMENT& args) {
-  if (args.cbSize != sizeof args || !is_own_process(args.hProcess))
-    return Status::kInvalidParameter;
-  if (args.Flags.Reserved != 0) return Status::kInvalidParameter;
-  args.NumBytesDecommitted = 0;
   return Status::kSuccess;
 }
 
@@ -452,14 +438,6 @@ NTSTATUS APIENTRY D3DKMTFlushHeapTransitions(D3DKMT_FLUSHHEAPTRANSITIONS* args) 
 NTSTATUS APIENTRY D3DKMTIsFeatureEnabled(D3DKMT_ISFEATUREENABLED* args) {
   return call("D3DKMTIsFeatureEnabled", args, WriteBack::kOnSuccess,
               dxgkit::thunks::is_feature_enabled);
-}
-NTSTATUS APIENTRY D3DKMTQueryProcessOfferInfo(D3DKMT_QUERYPROCESSOFFERINFO* args) {
-  return call("D3DKMTQueryProcessOfferInfo", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::offer_info);
-}
-NTSTATUS APIENTRY D3DKMTTrimProcessCommitment(D3DKMT_TRIMPROCESSCOMMITMENT* args) {
-  return call("D3DKMTTrimProcessCommitment", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::trim_commitment);
 }
 
 }  // extern "C"

@@ -5,6 +5,7 @@
 
 #include "base/short_vector.h"
 #include "dxgk/display/periodic_fences.h"
+#include "dxgk/sync/cpu_events.h"
 #include "thunks/call.h"
 #include "thunks/sync_support.h"
 
@@ -20,7 +21,9 @@ Status check_sync_flags(UINT flags, bool monitored) {
   if ((flags & (kTopOfPipeline | kNoSignal | kNoWait)) != 0 && !monitored)
     return Status::kInvalidParameter;  // SYNC-10
   if ((flags & kNoSignal) != 0 && (flags & kNoWait) != 0) return Status::kInvalidParameter;
-  if ((flags & (kCrossAdapter | kSignalByKmd | kUnused | kUnwaitCpuWaitersOnlyOnDestroy)) != 0)
+  // Only CPU notifications are the driver's to set (SYNC-24).
+  if ((flags & kSignalByKmd) != 0 && monitored) return Status::kInvalidParameter;
+  if ((flags & (kCrossAdapter | kUnused | kUnwaitCpuWaitersOnlyOnDestroy)) != 0)
     return Status::kNotSupported;
   return Status::kSuccess;
 }
@@ -113,6 +116,14 @@ Status create_sync2(Process& process, D3DKMT_CREATESYNCHRONIZATIONOBJECT2& args)
   const bool monitored = request.kind == SyncKind::kMonitoredFence;
   const UINT flags = args.Info.Flags.Value;
   DXGKIT_RETURN_IF_FAILED(check_sync_flags(flags, monitored));
+  if ((flags & sync_flags::kSignalByKmd) != 0) {
+    // SYNC-24. The driver knows one device: nobody shares the object (our choice).
+    if (request.kind != SyncKind::kCpuNotification || (flags & sync_flags::kShared) != 0)
+      return Status::kInvalidParameter;
+    if (!device->floor().cpu_events->supported()) return Status::kNotSupported;
+    request.signal_by_kmd = true;
+    request.driver_device = device->driver_handle();
+  }
   if (request.periodic) return create_periodic(process, device, request, args);
   // Addresses for one GPU of a link: there are no links here, bit 0 is the adapter (INT-12).
   if (monitored && args.Info.MonitoredFence.EngineAffinity > 1) return Status::kInvalidParameter;

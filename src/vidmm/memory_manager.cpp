@@ -98,6 +98,15 @@ bool MemoryManager::reclaim(AllocationId id) {
   return discarded;
 }
 
+bool MemoryManager::discarded(AllocationId id) const { return impl_->get(id).discarded; }
+
+void MemoryManager::give_up_content(AllocationId id) {
+  Record& record = impl_->get(id);
+  DXGKIT_CHECK(record.offer != OfferPriority::kNone && !record.resident() && record.pending == 0);
+  if (record.has_content) record.discarded = true;
+  record.has_content = false;
+}
+
 std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
     std::span<const Use> uses) {
   impl_->begin_plan();

@@ -119,6 +119,11 @@ class MemoryManager {
   /// Ends the offer, if there is one. True: the content was discarded since, and the next page-in
   /// fills.
   bool reclaim(AllocationId id);
+  /// True: content of the allocation was discarded since its offer.
+  bool discarded(AllocationId id) const;
+  /// The backing pages of an offered allocation go, and its content with them. CHECKed: it is in
+  /// system memory without pending operations. Whoever gives it pages again gives it zeroed ones.
+  void give_up_content(AllocationId id);
 
   // --- residency ---
   /// Finds a place for every use (all or nothing), and evicts unpinned allocations if needed. Pins

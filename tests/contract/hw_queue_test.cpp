@@ -537,11 +537,10 @@ TEST_F(HwQueueTest, RefusesWhatTheRulesForbid) {
     D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE signal{};
     EXPECT_EQ(client.call([&] { return D3DKMTSubmitSignalSyncObjectsToHwQueue(&signal); }),
               invalid);
-    const D3DKMT_HANDLE two[] = {queue.handle, queue.handle};
     const uint64_t value = 9;
     signal = {};
     signal.BroadcastHwQueueCount = 1;
-    signal.BroadcastHwQueueArray = two;
+    signal.BroadcastHwQueueArray = &queue.handle;
     signal.ObjectCount = 1;
     signal.ObjectHandleArray = &queue.fence;
     signal.FenceValueArray = &value;
@@ -553,11 +552,72 @@ TEST_F(HwQueueTest, RefusesWhatTheRulesForbid) {
                 expected)
           << flags << " " << queues;
     };
-    for (const UINT flags : {1U, 2U, 3U, 5U, 6U, 7U}) signal_row(flags, invalid);
+    for (const UINT flags : {2U, 3U, 6U, 7U}) signal_row(flags, invalid);
     for (UINT bit = 3; bit < 32; ++bit) signal_row(1U << bit, invalid);
+    const D3DKMT_HANDLE mixed[] = {queue.handle, client.context};
+    signal.BroadcastHwQueueArray = mixed;
     signal_row(0, invalid, 2);
     signal_row(0, invalid, D3DDDI_MAX_BROADCAST_CONTEXT + 1);
     EXPECT_EQ(digest(stack, {&client}), before);
+  });
+}
+
+/// A signal of several queues, or at submission.
+NTSTATUS broadcast(HwClient& client, std::vector<D3DKMT_HANDLE> queues, D3DKMT_HANDLE object,
+                   uint64_t value, UINT flags) {
+  D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE args{};
+  args.Flags.Value = flags;
+  args.BroadcastHwQueueCount = static_cast<UINT>(queues.size());
+  args.BroadcastHwQueueArray = queues.data();
+  args.ObjectCount = 1;
+  args.ObjectHandleArray = &object;
+  args.FenceValueArray = &value;
+  return client.call([&] { return D3DKMTSubmitSignalSyncObjectsToHwQueue(&args); });
+}
+
+TEST_F(HwQueueTest, ASignalOfSeveralQueuesComesWhenAllHaveComeToIt) {
+  DXGKIT_COVERS("SYNC-06", "SYNC-20");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    const ClientQueue one = client.make_hw_queue(), two = client.make_hw_queue();
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 gate{}, done{};
+    const D3DKMT_HANDLE opens = client.make_sync(D3DDDI_MONITORED_FENCE, 0, 1, &gate);
+    const D3DKMT_HANDLE signalled = client.make_sync(D3DDDI_MONITORED_FENCE, 0, 1, &done);
+    const auto value = [&] {
+      return *static_cast<const uint64_t*>(done.Info.MonitoredFence.FenceValueCPUVirtualAddress);
+    };
+    ASSERT_EQ(client.wait(two, opens, 1), 0);
+    ASSERT_EQ(broadcast(client, {one.handle, two.handle}, signalled, 5, 0), 0);
+    stack.drive();
+    EXPECT_EQ(value(), 0U) << "the second waits";
+    ASSERT_EQ(client.signal_cpu(opens, 1), 0);
+    stack.drive();
+    EXPECT_EQ(value(), 5U);
+  });
+}
+
+TEST_F(HwQueueTest, ASignalAtSubmissionDoesNotWaitForTheEngine) {
+  DXGKIT_COVERS("SYNC-05");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 early{}, late{};
+    const D3DKMT_HANDLE at_once = client.make_sync(D3DDDI_MONITORED_FENCE, 0, 1, &early);
+    const D3DKMT_HANDLE behind = client.make_sync(D3DDDI_MONITORED_FENCE, 0, 1, &late);
+    const auto value = [](const D3DKMT_CREATESYNCHRONIZATIONOBJECT2& made) {
+      return *static_cast<const uint64_t*>(made.Info.MonitoredFence.FenceValueCPUVirtualAddress);
+    };
+    client.write({GpuCommand::write(client.va + kPage, 7)});
+    stack.hw.paused = true;
+    ASSERT_EQ(client.submit(queue), 0);
+    ASSERT_EQ(broadcast(client, {queue.handle}, at_once, 5, /*SignalAtSubmission*/ 1), 0);
+    ASSERT_EQ(broadcast(client, {queue.handle}, behind, 6, 0), 0);
+    stack.settle();
+    EXPECT_EQ(value(early), 5U);
+    EXPECT_EQ(value(late), 0U);
+    stack.hw.paused = false;
+    stack.drive();
+    EXPECT_EQ(value(late), 6U);
   });
 }
 

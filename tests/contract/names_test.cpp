@@ -1,4 +1,5 @@
 // Adapters, screens and shared objects by name; who owns screens, and what they show.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <bit>
@@ -18,6 +19,7 @@ constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr NTSTATUS kRefused = nt_status(Status::kNotSupported);
 constexpr NTSTATUS kTooSmall = nt_status(Status::kBufferTooSmall);
 constexpr NTSTATUS kCollision = static_cast<NTSTATUS>(0xC0000035);
+constexpr NTSTATUS kMismatch = static_cast<NTSTATUS>(0xC0000024);
 
 HANDLE own_process() { return reinterpret_cast<HANDLE>(static_cast<intptr_t>(-1)); }
 
@@ -276,8 +278,54 @@ TEST_F(Names, AProcessKnowsAndGivesUpItsSources) {
     EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE);
     owned.hWindow = reinterpret_cast<HWND>(uintptr_t{5});
     EXPECT_EQ(client.call([&] { return D3DKMTQueryVidPnExclusiveOwnership(&owned); }), kInvalid);
-    D3DKMT_CHECKOCCLUSION window{reinterpret_cast<HWND>(uintptr_t{5})};
-    EXPECT_EQ(client.call([&] { return D3DKMTCheckOcclusion(&window); }), kInvalid);
+  });
+}
+
+TEST_F(Names, AWindowIsOccludedIfAllItsScreensHaveOwners) {
+  DXGKIT_COVERS("THUNK-60", "THUNK-05");
+  with_screens([](Stack& stack, FlipDriver&, FlipClient& client) {
+    constexpr NTSTATUS kOccluded = static_cast<NTSTATUS>(0xC01E0006);
+    dxgk::System& system = *stack.system;
+    const dxgk::Screen first{stack.luid, 0}, second{stack.luid, 1};
+    const uint64_t on_first = thunks::make_window(system, {first});
+    const uint64_t on_both = thunks::make_window(system, {first, second});
+    const uint64_t empty = thunks::make_window(system, {});
+    EXPECT_EQ(thunks::make_window(system, {first, {stack.luid, 2}}), 0U);
+    const auto check = [&](uint64_t window) {
+      const D3DKMT_CHECKOCCLUSION args{std::bit_cast<HWND>(window)};
+      return client.call([&] { return D3DKMTCheckOcclusion(&args); });
+    };
+    const auto own = [&](UINT sources) {
+      const D3DKMT_VIDPNSOURCEOWNER_TYPE type[] = {D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE,
+                                                   D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE};
+      const UINT ids[] = {0, 1};
+      D3DKMT_SETVIDPNSOURCEOWNER set{};
+      set.hDevice = client.device;
+      set.pType = sources == 0 ? nullptr : type;
+      set.pVidPnSourceId = sources == 0 ? nullptr : ids;
+      set.VidPnSourceCount = sources;
+      NTSTATUS status = -1;
+      stack.blocking(
+          [&] { status = client.call([&] { return D3DKMTSetVidPnSourceOwner(&set); }); });
+      return status;
+    };
+    for (const uint64_t window : {on_first, on_both, empty}) EXPECT_EQ(check(window), 0);
+    ASSERT_EQ(own(1), 0);
+    EXPECT_EQ(check(on_first), kOccluded);
+    EXPECT_EQ(check(on_both), 0) << "a part of it is on a screen that nobody owns";
+    ASSERT_EQ(own(0), 0);
+    ASSERT_EQ(own(2), 0);
+    EXPECT_EQ(check(on_both), kOccluded);
+    EXPECT_EQ(check(empty), 0);
+    ASSERT_EQ(own(0), 0);
+    EXPECT_EQ(check(on_both), 0);
+    const Digest before = digest(stack, {&client});
+    for (const uint64_t number : {uint64_t{0}, uint64_t{5}, empty + 1})
+      EXPECT_EQ(check(number), kInvalid);
+    EXPECT_TRUE(thunks::delete_window(system, on_first));
+    EXPECT_FALSE(thunks::delete_window(system, on_first));
+    EXPECT_EQ(check(on_first), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
   });
 }
 
@@ -457,11 +505,90 @@ TEST_F(Names, ANameIsOpenedAsWhatItNames) {
     EXPECT_EQ(open(&empty.attributes), kInvalid);
     Attributes below(u"resource");
     below.attributes.RootDirectory = resource;
-    EXPECT_EQ(open(&below.attributes), kRefused);
+    EXPECT_EQ(open(&below.attributes), kInvalid) << "no directory";
     EXPECT_EQ(opened, nullptr);
     EXPECT_EQ(digest(stack, {&client}), before);
     close(fd_of(resource));
     close(fd_of(fence));
+  });
+}
+
+HANDLE directory(Stack& stack, const char16_t* path,
+                 thunks::ObjectDirectoryUse use = thunks::ObjectDirectoryUse::kNameObjects) {
+  const int fd = thunks::open_object_directory(*stack.system, path, use);
+  EXPECT_GT(fd, 2);
+  return reinterpret_cast<HANDLE>(static_cast<uintptr_t>(fd));
+}
+
+TEST_F(Names, ADirectoryHasNamesOfItsOwn) {
+  DXGKIT_COVERS("THUNK-58", "THUNK-50");
+  with_client([](Stack& stack, Client& client) {
+    const D3DKMT_HANDLE one = shared_fence(client), two = shared_fence(client),
+                        three = shared_fence(client);
+    const HANDLE first = directory(stack, u"\\Sessions\\1"), second = directory(stack, u"\\Other");
+    Attributes in_first(u"fence"), in_second(u"fence"), nowhere(u"fence");
+    in_first.attributes.RootDirectory = first;
+    in_second.attributes.RootDirectory = second;
+    HANDLE handles[3] = {}, opened = nullptr;
+    ASSERT_EQ(share(client, one, in_first, &handles[0]), 0);
+    ASSERT_EQ(share(client, two, in_second, &handles[1]), 0) << "no collision";
+    ASSERT_EQ(share(client, three, nowhere, &handles[2]), 0);
+    close(fd_of(handles[1]));
+    EXPECT_EQ(open_sync(client, in_second, &opened), kInvalid) << "that name is gone";
+    ASSERT_EQ(open_sync(client, in_first, &opened), 0);
+    close(fd_of(opened));
+    // Another descriptor of the path, and the path itself, are the same directory.
+    Attributes again(u"fence"), path(u"\\Sessions\\1\\fence");
+    again.attributes.RootDirectory = directory(stack, u"\\Sessions\\1");
+    HANDLE collides = nullptr;
+    EXPECT_EQ(share(client, two, again, &collides), kCollision);
+    EXPECT_EQ(share(client, two, path, &collides), kCollision);
+    EXPECT_EQ(collides, nullptr);
+    for (const HANDLE handle : {handles[0], handles[2], first, second}) close(fd_of(handle));
+    close(fd_of(again.attributes.RootDirectory));
+  });
+}
+
+TEST_F(Names, ADirectoryForLookingUpTakesNoNames) {
+  DXGKIT_COVERS("THUNK-58", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    const D3DKMT_HANDLE fence = shared_fence(client);
+    const HANDLE full = directory(stack, u"\\D");
+    const HANDLE look = directory(stack, u"\\D", thunks::ObjectDirectoryUse::kLookUp);
+    Attributes name(u"fence"), looked(u"fence"), from_root(u"\\fence"), odd(u"fence");
+    name.attributes.RootDirectory = from_root.attributes.RootDirectory = full;
+    looked.attributes.RootDirectory = look;
+    odd.attributes.Attributes = 1;
+    const Digest before = digest(stack, {&client});
+    HANDLE handle = nullptr, opened = nullptr;
+    EXPECT_EQ(share(client, fence, looked, &handle), nt_status(Status::kAccessDenied));
+    EXPECT_EQ(share(client, fence, from_root, &handle), kInvalid);
+    EXPECT_EQ(share(client, fence, odd, &handle), kInvalid) << "an attribute that there is not";
+    EXPECT_EQ(open_sync(client, looked, &opened), kInvalid) << "nothing is there";
+    EXPECT_EQ(handle, nullptr);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    ASSERT_EQ(share(client, fence, name, &handle), 0);
+    EXPECT_EQ(open_sync(client, looked, &opened), 0);
+    EXPECT_EQ(use_sync(client, look), kMismatch) << "a directory is no object";
+    for (const HANDLE one : {handle, opened, full, look}) close(fd_of(one));
+  });
+}
+
+TEST_F(Names, AttributesSayWhetherCaseMattersAndWhoInherits) {
+  DXGKIT_COVERS("THUNK-58", "THUNK-50");
+  with_client([](Stack&, Client& client) {
+    const D3DKMT_HANDLE fence = shared_fence(client), second = shared_fence(client);
+    Attributes name(u"Fence"), exact(u"fENCE"), any_case(u"fENCE");
+    any_case.attributes.Attributes = OBJ_CASE_INSENSITIVE | OBJ_INHERIT;
+    HANDLE handle = nullptr, opened = nullptr, other = nullptr;
+    ASSERT_EQ(share(client, fence, name, &handle), 0);
+    EXPECT_EQ(fcntl(fd_of(handle), F_GETFD), FD_CLOEXEC);
+    EXPECT_EQ(open_sync(client, exact, &opened), kInvalid);
+    EXPECT_EQ(share(client, second, any_case, &other), kCollision);
+    EXPECT_EQ(other, nullptr);
+    ASSERT_EQ(open_sync(client, any_case, &opened), 0);
+    EXPECT_EQ(fcntl(fd_of(opened), F_GETFD), 0);
+    for (const HANDLE one : {handle, opened}) close(fd_of(one));
   });
 }
 

@@ -379,8 +379,6 @@ const BadCall kBadCalls[] = {
      [](auto& a, auto&) { a.Priority = static_cast<D3DKMT_OFFER_PRIORITY>(INT32_MAX); }, true},
     {"AReservedFlag", kInvalid, [](auto& a, auto&) { a.Flags.Value = 4; }, true},
     {"AllFlags", kInvalid, [](auto& a, auto&) { a.Flags.Value = UINT32_MAX; }, true},
-    {"OfferImmediately", nt_status(Status::kInvalidParameter),
-     [](auto& a, auto&) { a.Flags.Value = 1; }, true},
     {"BothLists", kInvalid,
      [](auto& a, auto&) { a.pResources = const_cast<D3DKMT_HANDLE*>(a.HandleList); }},
     {"NoList", kInvalid, [](auto& a, auto&) { a.HandleList = nullptr; }},

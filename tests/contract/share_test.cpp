@@ -744,8 +744,8 @@ TEST_F(ShareTest, OnlyOneResourceMadeForItIsShared) {
     OBJECT_ATTRIBUTES attributes{};
     EXPECT_EQ(with(several, &attributes, &handle), kInvalid) << "its length";
     attributes.Length = sizeof attributes;
-    attributes.RootDirectory = handle_of(7);
-    EXPECT_EQ(with(several, &attributes, &handle), nt_status(Status::kNotSupported));
+    attributes.RootDirectory = handle_of(0x7FFFFFF0);
+    EXPECT_EQ(with(several, &attributes, &handle), nt_status(Status::kInvalidHandle));
     attributes.RootDirectory = nullptr;
     attributes.ObjectName = static_cast<UNICODE_STRING*>(kBadPointer);
     EXPECT_EQ(with(several, &attributes, &handle), kInvalid);

@@ -10,6 +10,7 @@ namespace dxgkit::contract {
 namespace {
 
 constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
+constexpr NTSTATUS kBadHandle = nt_status(Status::kInvalidHandle);
 constexpr NTSTATUS kRefused = nt_status(Status::kNotSupported);
 HANDLE own_process() { return reinterpret_cast<HANDLE>(static_cast<intptr_t>(-1)); }
 
@@ -158,7 +159,7 @@ TEST_F(Statistics, RefusesWhatIsNotThere) {
     }
     D3DKMT_QUERYSTATISTICS args = about(stack, D3DKMT_QUERYSTATISTICS_PROCESS);
     args.hProcess = nullptr;
-    EXPECT_EQ(ask(client, &args), kInvalid);
+    EXPECT_EQ(ask(client, &args), kBadHandle);
     args = about(stack, D3DKMT_QUERYSTATISTICS_ADAPTER);
     args.AdapterLuid.LowPart += 7;
     EXPECT_EQ(ask(client, &args), kInvalid);
@@ -271,7 +272,7 @@ TEST_F(Statistics, SmallQuestionsHaveSmallAnswers) {
     };
     EXPECT_EQ(ask_trim(), kInvalid) << "no size";
     trim.cbSize = sizeof trim;
-    EXPECT_EQ(ask_trim(), kInvalid) << "no process";
+    EXPECT_EQ(ask_trim(), kBadHandle) << "no process";
     trim.hProcess = own_process();
     trim.Flags.Reserved = 1;
     EXPECT_EQ(ask_trim(), kInvalid);
@@ -284,7 +285,7 @@ TEST_F(Statistics, SmallQuestionsHaveSmallAnswers) {
       return client.call([&] { return D3DKMTQueryProcessOfferInfo(&offers); });
     };
     offers.cbSize = sizeof offers;
-    EXPECT_EQ(ask_offers(), kInvalid);
+    EXPECT_EQ(ask_offers(), kBadHandle);
     offers.hProcess = own_process();
     offers.cbSize = sizeof offers - 1;
     EXPECT_EQ(ask_offers(), kInvalid);

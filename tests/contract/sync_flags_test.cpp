@@ -19,8 +19,8 @@ TEST_F(SyncFlagsTest, EachFlagOfACreation) {
       for (UINT bit = 0; bit < 32; ++bit) {
         SCOPED_TRACE(::testing::Message() << "bit " << bit << ", monitored " << monitored);
         NTSTATUS wanted = kInvalid;
-        if (bit == 0 && !monitored) wanted = 0;                          // Shared
-        if (bit == 2 || (bit >= 8 && bit <= 10)) wanted = kUnsupported;  // nothing honours them
+        if (bit == 0 && !monitored) wanted = 0;                        // Shared
+        if (bit == 2 || bit == 9 || bit == 10) wanted = kUnsupported;  // nothing honours them
         if (bit >= 3 && bit <= 5 && monitored) wanted = 0;
         if (bit == 6 || bit == 7) wanted = 0;
         D3DKMT_CREATESYNCHRONIZATIONOBJECT2 args{};

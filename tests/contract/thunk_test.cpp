@@ -191,6 +191,9 @@ const Entry kEntries[] = {
     DXGKIT_ENTRY(D3DKMTFreeGpuVirtualAddress, D3DKMT_FREEGPUVIRTUALADDRESS, hAdapter),
     DXGKIT_ENTRY(D3DKMTUpdateGpuVirtualAddress, D3DKMT_UPDATEGPUVIRTUALADDRESS, hDevice),
     DXGKIT_ENTRY(D3DKMTCreateHwContext, D3DKMT_CREATEHWCONTEXT, hDevice),
+    DXGKIT_ENTRY(D3DKMTCreateSyncFile, D3DKMT_CREATESYNCFILE, hDevice),
+    DXGKIT_ENTRY(D3DKMTWaitSyncFile, D3DKMT_WAITSYNCFILE, hContext),
+    DXGKIT_ENTRY(D3DKMTOpenSyncObjectFromSyncFile, D3DKMT_OPENSYNCOBJECTFROMSYNCFILE, hDevice),
     DXGKIT_ENTRY(D3DKMTDestroyHwContext, D3DKMT_DESTROYHWCONTEXT, hHwContext),
     DXGKIT_ENTRY(D3DKMTCreateHwQueue, D3DKMT_CREATEHWQUEUE, hHwContext),
     DXGKIT_ENTRY(D3DKMTDestroyHwQueue, D3DKMT_DESTROYHWQUEUE, hHwQueue),
@@ -329,7 +332,7 @@ TEST_P(ThunkEntry, RefusesHandlesThatAreBadStaleForeignOrOfTheWrongType) {
       const bool context_first =
           name.find("Context") != std::string::npos
               ? !name.starts_with("D3DKMTCreate")
-              : name == "D3DKMTRender" || name == "D3DKMTPresent" ||
+              : name == "D3DKMTRender" || name == "D3DKMTPresent" || name == "D3DKMTWaitSyncFile" ||
                     name == "D3DKMTSubmitCommand" || name.find("FromGpu") != std::string::npos ||
                     (name.find("SynchronizationObject") != std::string::npos &&
                      name.find("Create") == std::string::npos &&

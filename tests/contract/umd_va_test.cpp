@@ -341,7 +341,7 @@ TEST_F(UmdHwTest, HardwareQueuesRunCommandsAndTheirFences) {
     signal.BroadcastHwQueueArray = &wild;
     EXPECT_EQ(driver.call(table.pfnSubmitSignalSyncObjectsToHwQueueCb, &signal), E_INVALIDARG);
     signal.BroadcastHwQueueArray = queues;
-    signal.Flags.SignalAtSubmission = 1;
+    signal.Flags.EnqueueCpuEvent = 1;
     EXPECT_EQ(driver.call(table.pfnSubmitSignalSyncObjectsToHwQueueCb, &signal), E_INVALIDARG);
     D3DDDICB_CREATEHWQUEUE other{};
     other.hHwContext = wild;

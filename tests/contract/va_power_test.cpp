@@ -226,6 +226,54 @@ TEST_F(VaPowerTest, ExercisedPowerAndResetMakeTablesAgain) {
   });
 }
 
+/// A reset while memory is emptied puts page tables back into it, and they leave again.
+TEST_F(VaPowerTest, MemoryIsEmptyAlsoIfTheAdapterWasResetOnTheWayDown) {
+  DXGKIT_COVERS("PAGE-02", "PWR-08");
+  running([](GpuVaStack& stack) {
+    Marked marked(stack);
+    int slept = 0;
+    stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE state, POWER_ACTION) {
+      if (state != PowerDeviceD3) return STATUS_SUCCESS;
+      ++slept;
+      const vidmm::MemoryManager& memory = stack.adapter().core().memory();
+      for (const vidmm::SegmentDesc& segment : memory.segments()) {
+        if (segment.kind == vidmm::SegmentKind::kMemory) {
+          EXPECT_EQ(memory.usage(segment.id).allocations, 0U) << segment.id.value;
+        }
+      }
+      stack.gpu.lose_power();
+      return STATUS_SUCCESS;
+    };
+    // The GPU does not page, until the adapter has been reset.
+    Status down = Status::kUnsuccessful;
+    runtime::Runtime& runtime = runtime::Runtime::current();
+    const auto power = runtime.spawn("power", [&] {
+      const auto done = stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby);
+      down = done.has_value() ? Status::kSuccess : done.error();
+    });
+    while (stack.statistics().adapter_resets == 0) runtime.sleep_for(runtime::kMillisecond);
+    while (slept == 0) {
+      stack.drive();
+      runtime.sleep_for(runtime::kMillisecond);
+    }
+    power->join();
+    EXPECT_EQ(down, Status::kSuccess);
+    stack.miniport.hooks.set_power_state = nullptr;
+    stack.blocking([&] {
+      EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+    });
+    stack.drive();
+    EXPECT_EQ(marked.client.state(), D3DKMT_DEVICEEXECUTION_RESET);
+    VaClient next(stack, "next");
+    const D3DKMT_HANDLE b = next.make_allocation(kPage, kMemorySet);
+    next.list({b});
+    stack.drive();
+    const uint64_t va = next.make_mapping(b, 1);
+    EXPECT_TRUE(stack.gpu.write(next.process_handle(), va, 42));
+    EXPECT_EQ(stack.gpu.read(next.process_handle(), va), 42U);
+  });
+}
+
 /// Content that was not evicted before is gone, as after a timeout; the adapter goes on.
 TEST_F(VaPowerTest, AnExercisedResetThatLosesContentLeavesNothingBehind) {
   DXGKIT_COVERS("PAGE-02");

@@ -107,6 +107,54 @@ TEST_F(FlipTest, PlanesAreThoseOfTheCaps) {
   }
 }
 
+NTSTATUS device_state(Client& client, D3DKMT_DEVICESTATE_TYPE type, D3DKMT_GETDEVICESTATE* args,
+                      UINT source = 0) {
+  *args = {};
+  args->hDevice = client.device;
+  args->StateType = type;
+  args->PresentState.VidPnSourceId = source;
+  return client.call([&] { return D3DKMTGetDeviceState(args); });
+}
+
+TEST_F(FlipTest, ADeviceIsToldWhatItsSourceHasShown) {
+  DXGKIT_COVERS("THUNK-59", "THUNK-05");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    D3DKMT_GETDEVICESTATE state;
+    const auto stats = [&] {
+      EXPECT_EQ(device_state(client, D3DKMT_DEVICESTATE_PRESENT, &state), 0);
+      return state.PresentState.PresentStats;
+    };
+    driver.vsync();
+    const D3DKMT_PRESENT_STATS before = stats();
+    ASSERT_EQ(client.flip(client.primaries[1]), 0);
+    stack.settle();
+    EXPECT_EQ(device_state(client, D3DKMT_DEVICESTATE_PRESENT_QUEUE, &state), 0);
+    EXPECT_EQ(state.PresentQueueState.bQueuedPresentLimitReached, TRUE) << "the limit is one";
+    runtime::Runtime::current().sleep_for(5 * runtime::kMillisecond);
+    driver.vsync();
+    const D3DKMT_PRESENT_STATS after = stats();
+    EXPECT_EQ(after.PresentCount, before.PresentCount + 1);
+    EXPECT_EQ(after.SyncRefreshCount, before.SyncRefreshCount + 1);
+    EXPECT_EQ(after.PresentRefreshCount, after.SyncRefreshCount);
+    EXPECT_GE(after.SyncQPCTime.QuadPart, before.SyncQPCTime.QuadPart + 50'000);
+    EXPECT_EQ(device_state(client, D3DKMT_DEVICESTATE_PRESENT_QUEUE, &state), 0);
+    EXPECT_EQ(state.PresentQueueState.bQueuedPresentLimitReached, FALSE);
+    driver.vsync();
+    EXPECT_EQ(stats().PresentRefreshCount, after.SyncRefreshCount) << "nothing new";
+    EXPECT_EQ(device_state(client, D3DKMT_DEVICESTATE_PRESENT_DWM, &state), 0);
+    EXPECT_EQ(state.PresentStateDWM.PresentStatsDWM.PresentCount, after.PresentCount);
+    EXPECT_EQ(state.PresentStateDWM.PresentStatsDWM.SyncRefreshCount, after.SyncRefreshCount + 1);
+    const Digest unchanged = digest(stack, {&client});
+    for (const D3DKMT_DEVICESTATE_TYPE type :
+         {D3DKMT_DEVICESTATE_PRESENT, D3DKMT_DEVICESTATE_PRESENT_DWM,
+          D3DKMT_DEVICESTATE_PRESENT_QUEUE}) {
+      EXPECT_EQ(device_state(client, type, &state, 1), nt_status(Status::kInvalidParameter));
+      EXPECT_EQ(state.PresentState.PresentStats.PresentCount, 0U);
+    }
+    EXPECT_EQ(digest(stack, {&client}), unchanged);
+  });
+}
+
 /// What the driver has been told after everything that is due has happened.
 const std::vector<bool>& told(Stack& stack, const FlipDriver& driver) {
   for (int i = 0; i < 300; ++i) stack.settle();

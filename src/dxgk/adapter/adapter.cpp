@@ -10,6 +10,7 @@
 #include "dxgk/memory/residency.h"
 #include "dxgk/memory/residency_budget.h"
 #include "dxgk/power/power.h"
+#include "dxgk/sync/cpu_events.h"
 #include "dxgk/sync/native_fences.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context_allocations.h"

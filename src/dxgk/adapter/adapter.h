@@ -162,6 +162,7 @@ class Adapter : public Object,
   std::unique_ptr<GpuVa> gpu_va_;
   std::unique_ptr<HwQueues> hw_queues_;
   std::unique_ptr<NativeFences> native_fences_;
+  std::unique_ptr<CpuEvents> cpu_events_;
   std::unique_ptr<Teardowns> teardowns_;
   std::unique_ptr<Offers> offers_;
   std::unique_ptr<PagingBuffers> paging_buffers_;

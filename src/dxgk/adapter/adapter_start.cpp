@@ -13,6 +13,7 @@
 #include "dxgk/memory/residency.h"
 #include "dxgk/memory/residency_budget.h"
 #include "dxgk/power/power.h"
+#include "dxgk/sync/cpu_events.h"
 #include "dxgk/sync/native_fences.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context.h"
@@ -194,6 +195,8 @@ Status Adapter::start_full(const char** step) {
   Status native = Status::kSuccess;
   native_fences_ = NativeFences::make(core_, upward_, &native);
   floor_.native_fences = native_fences_.get();
+  cpu_events_ = std::make_unique<CpuEvents>(core_);
+  floor_.cpu_events = cpu_events_.get();
   DXGKIT_RETURN_IF_FAILED(native);
   std::vector<vidsch::NodeDesc> nodes;
   *step = "DxgkDdiGetNodeMetadata";
@@ -401,6 +404,7 @@ void Adapter::stop() {
   });
   for (const Ref<Device>& device : devices) device->close_driver_side();
   if (native_fences_) native_fences_->stop();
+  if (cpu_events_) cpu_events_->stop();
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (teardowns_) teardowns_->end_shared_resources();
   });

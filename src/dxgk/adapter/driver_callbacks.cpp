@@ -7,6 +7,7 @@
 #include "dxgk/display/display.h"
 #include "dxgk/power/component_power.h"
 #include "dxgk/power/exclusions.h"
+#include "dxgk/sync/cpu_events.h"
 #include "dxgk/va/gpu_va.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/context_allocation_calls.h"
@@ -111,9 +112,14 @@ void DriverCallbacks::on_connector_change() {
 
 void DriverCallbacks::on_planes_disabled(uint32_t source) {
   core_.lane().post([this, source]() DXGKIT_REQUIRES(on_lane) {
-    Planes* const planes = floor_.display == nullptr ? nullptr : floor_.display->overlays();
+    Planes* const planes = overlays_of(floor_.display);
     if (planes != nullptr) planes->set_disabled(source, true);
   });
+}
+
+Status DriverCallbacks::signal_cpu_event(uint64_t event) {
+  CpuEvents* const events = floor_.cpu_events;
+  return events == nullptr ? Status::kInvalidParameter : events->signal(event);
 }
 
 void DriverCallbacks::on_component(uint32_t component, ComponentEvent event) {

@@ -36,6 +36,7 @@ class DriverCallbacks : public port::AdapterHost {
   Status update_context_allocation(uint64_t handle, std::span<const std::byte> data) override;
   Result<uint64_t> reserve_gpu_va(const port::GpuVaReservation& range) override;
   Status on_hw_context_invalid(void* context, bool collateral) override;
+  Status signal_cpu_event(uint64_t event) override;
   void on_component(uint32_t component, ComponentEvent event) override;
   void before_exclusive_ddi(const char* ddi, SyncLevel level) override;
   Status exclude_access(bool evict, std::function<void(Status)> call) override;

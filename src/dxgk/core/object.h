@@ -22,7 +22,8 @@ enum class ObjectType : uint8_t {
   kHwQueue,
   kSharedSync,
   kKeyedMutex,
-  kSharedKeyedMutex
+  kSharedKeyedMutex,
+  kSyncFile
 };
 
 /// Base of everything a handle can name. Counted, because a thunk on one thread may use an object

@@ -40,6 +40,10 @@ class Process : public std::enable_shared_from_this<Process> {
   }
   vidsch::PriorityClass priority_class() const { return priority_class_.load(); }
 
+  /// D3DKMT_QUERYPROCESSOFFERINFO: a number that changes when what the process could decommit does.
+  uint64_t decommit_uniqueness() const { return commitment_changes_.load(); }
+  void note_commitment_change() { commitment_changes_.fetch_add(1); }
+
   /// The process on whose behalf the calling thread is in the kernel: what handles in driver
   /// callbacks mean. Null: none.
   static Process* current();
@@ -72,6 +76,7 @@ class Process : public std::enable_shared_from_this<Process> {
   HandleTable handles_;
   std::atomic<bool> base_priority_privilege_{false};
   std::atomic<vidsch::PriorityClass> priority_class_{vidsch::PriorityClass::kNormal};
+  std::atomic<uint64_t> commitment_changes_{0};
 };
 
 }  // namespace dxgkit::dxgk

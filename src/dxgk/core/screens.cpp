@@ -22,6 +22,12 @@ void Screens::remove(Luid adapter) {
   const auto gone = [&](const auto& entry) { return entry.second.adapter == adapter; };
   std::erase_if(screens_, gone);
   std::erase_if(contexts_, gone);
+  // A window on its screens alone is nowhere now, as if it was minimized. Its client area is not
+  // empty, so that it does not count as visible.
+  for (auto& [number, parts] : windows_) {
+    for (Screen& part : parts)
+      if (part.adapter == adapter) part.adapter = {};
+  }
 }
 
 std::optional<Screen> Screens::find(std::u16string_view gdi_name) const {
@@ -49,8 +55,7 @@ std::u16string Screens::name_of(const Screen& screen) const {
 uint64_t Screens::make_context(const Screen& screen) {
   // Far from every handle and descriptor, so that one is not taken for another.
   constexpr uint64_t kFirst = 0xDC0000;
-  if (std::ranges::none_of(screens_, [&](const auto& entry) { return entry.second == screen; }))
-    return 0;
+  if (!is_there(screen)) return 0;
   const uint64_t context = kFirst + ++last_context_;
   contexts_.emplace(context, screen);
   return context;
@@ -63,6 +68,26 @@ std::optional<Screen> Screens::find_context(uint64_t context) const {
 }
 
 bool Screens::delete_context(uint64_t context) { return contexts_.erase(context) != 0; }
+
+bool Screens::is_there(const Screen& screen) const {
+  return std::ranges::any_of(screens_, [&](const auto& entry) { return entry.second == screen; });
+}
+
+uint64_t Screens::make_window(std::vector<Screen> screens) {
+  constexpr uint64_t kFirst = 0x3A0000;  // as for contexts
+  if (!std::ranges::all_of(screens, [&](const Screen& one) { return is_there(one); })) return 0;
+  const uint64_t window = kFirst + ++last_window_;
+  windows_.emplace(window, std::move(screens));
+  return window;
+}
+
+std::optional<std::vector<Screen>> Screens::find_window(uint64_t window) const {
+  const auto found = windows_.find(window);
+  if (found == windows_.end()) return std::nullopt;
+  return found->second;
+}
+
+bool Screens::delete_window(uint64_t window) { return windows_.erase(window) != 0; }
 
 std::u16string device_path(const bus::PciIdentity& identity, Luid adapter) {
   return widen(

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bus/machine.h"
 #include "dxgk/core/adapter_options.h"
@@ -19,8 +20,8 @@ struct Screen {
   auto operator<=>(const Screen&) const = default;
 };
 
-/// Numbers of screens and of device contexts. No number is given twice. Not thread-safe: whoever
-/// has one guards it.
+/// Numbers of screens, of device contexts and of windows. No number is given twice. Not
+/// thread-safe: whoever has one guards it.
 class Screens {
  public:
   /// An adapter with so many sources has started: they are the next screens, in order.
@@ -38,11 +39,22 @@ class Screens {
   /// False: there is no such context.
   bool delete_context(uint64_t context);
 
+  /// A number for a window whose client area lies on these screens, above 0; 0: one of them is
+  /// none. No screens: the client area is empty.
+  uint64_t make_window(std::vector<Screen> screens);
+  /// The screens that are left of it. Nothing: no such window.
+  std::optional<std::vector<Screen>> find_window(uint64_t window) const;
+  /// False: there is no such window.
+  bool delete_window(uint64_t window);
+
  private:
-  std::map<uint32_t, Screen> screens_;   // by number
-  std::map<uint64_t, Screen> contexts_;  // by number
+  bool is_there(const Screen& screen) const;
+
+  std::map<uint32_t, Screen> screens_;               // by number
+  std::map<uint64_t, Screen> contexts_;              // by number
+  std::map<uint64_t, std::vector<Screen>> windows_;  // by number
   uint32_t last_screen_ = 0;
-  uint64_t last_context_ = 0;
+  uint64_t last_context_ = 0, last_window_ = 0;
 };
 
 /// The path of an adapter's device interface: "\\?\PCI#VEN_...#...#{GUID of display adapters}".

@@ -141,54 +141,11 @@ bool Display::work_on_flips() { return flips_ && flips_->work(); }
 void Display::monitor_changed(uint32_t child, bool connected) {
   const DisplayLock lock(display_);
   if (display_.stopped() || !core_.running()) return;
-  const bool changed = child == DisplayWorker::kConnectors ? take_connection_changes()
+  const bool changed = child == DisplayWorker::kConnectors ? monitors_.take_changes()
                                                            : monitors_.change(child, connected);
   if (!changed) return;
   const char* step = "";
   if (display_.power() == port::PowerState::kD0) static_cast<void>(modes_.follow_monitors(&step));
-}
-
-bool Display::take_connection_changes() {
-  constexpr uint32_t kChangesMost = 256;  // our choice: more than a driver has outputs for
-  constexpr const char* kName = "DxgkDdiQueryConnectionChange";
-  const auto report = [&](std::string actual, std::string expected, std::string fix) {
-    core_.findings().report(verifier::Finding{.rule = "DISP-38",
-                                              .severity = verifier::Severity::kViolation,
-                                              .ddi = kName,
-                                              .actual = std::move(actual),
-                                              .expected = std::move(expected),
-                                              .fix = std::move(fix)});
-  };
-  bool changed = false;
-  for (uint32_t i = 0; i < kChangesMost; ++i) {
-    const auto next = core_.port().targets().next_connection_change();
-    if (!next.has_value()) {
-      if (next.error() != Status::kNotSupported)
-        static_cast<void>(display_.failed_call(kName, next.error()));
-      return changed;
-    }
-    if (!next->has_value()) return changed;
-    const port::ConnectionChange& change = **next;
-    if (change.id <= last_connection_change_) {
-      report(fmt::format("ConnectionChangeId is {} after {}.", change.id, last_connection_change_),
-             "Each change of the adapter has a higher number than the one before.",
-             "Count the changes, and hand out the oldest first.");
-    }
-    last_connection_change_ = std::max(last_connection_change_, change.id);
-    if (!monitors_.has_target(change.target)) {
-      report(fmt::format("TargetId is {}.", change.target),
-             "TargetId is the ChildUid of a video output of this adapter.",
-             "Report the ChildUid given to DxgkDdiQueryChildRelations.");
-      continue;
-    }
-    using Kind = port::ConnectionChange::Kind;
-    if (change.kind == Kind::kOther) continue;
-    if (monitors_.change(change.target, change.kind == Kind::kMonitorConnected)) changed = true;
-  }
-  report(fmt::format("It had {} changes, one after the other.", kChangesMost),
-         "STATUS_ALREADY_COMPLETE when all changes have been told.",
-         "Forget a change once it has been handed out.");
-  return changed;
 }
 
 DisplayConfiguration Display::configuration() {

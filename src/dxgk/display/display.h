@@ -74,8 +74,6 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   DisplayOnlyPresents& presents() { return presents_; }
   /// Null: a display-only driver.
   Flips* flips() { return flips_.get(); }
-  /// Null: the driver has no overlay planes.
-  Planes* overlays() { return flips_ == nullptr ? nullptr : flips_->overlays(); }
   /// Null: a display-only driver.
   ClientPrimaries* clients() { return clients_.get(); }
   /// Null: a display-only driver.
@@ -121,9 +119,6 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   void show_after_reset() override;
   bool work_on_flips() override;
   void monitor_changed(uint32_t child, bool connected) override;
-  /// Takes the changes of outputs that the driver has to tell (DISP-37). True: a monitor came or
-  /// went.
-  bool take_connection_changes() DXGKIT_REQUIRES(display_mutex);
   /// Full drivers: nothing is shown or owned any more.
   void end_flips() DXGKIT_REQUIRES(on_lane);
 
@@ -140,8 +135,13 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   ModeSetting modes_;
   Pointer pointer_;
   std::unique_ptr<ClientPrimaries> clients_;
-  uint64_t last_connection_change_ DXGKIT_GUARDED_BY(display_mutex) = 0;
   std::map<uint32_t, bool> shown_before_sleep_ DXGKIT_GUARDED_BY(display_mutex);
 };
+
+/// Null: the driver has no overlay planes. `display` may be null.
+inline Planes* overlays_of(Display* display) {
+  Flips* const flips = display == nullptr ? nullptr : display->flips();
+  return flips == nullptr ? nullptr : flips->overlays();
+}
 
 }  // namespace dxgkit::dxgk

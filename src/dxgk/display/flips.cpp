@@ -78,6 +78,8 @@ struct Flips::Source : vidsch::FlipPort {
   bool shown = false;
   uint64_t vsyncs = 0;
   uint64_t frames = 0, cancelled = 0;  // flips that were shown, and those that were not
+  int64_t vsync_ns = 0;                // of the last vertical sync
+  uint64_t frame_vsync = 0;            // `vsyncs` when the last flip was shown
   uint32_t waiters = 0;                // for the vertical sync that comes next
   uint32_t idle_syncs = 0;             // whole periods without activity, the latest (DISP-12)
   bool active = false;                 // something was to do in the period that is running
@@ -93,16 +95,45 @@ struct Flips::Work {
   std::vector<void*> contexts;
 };
 
+/// What planes take from the flips of their adapter.
+class Flips::PlanesOwner final : public Planes::Owner {
+ public:
+  explicit PlanesOwner(Flips& flips) : flips_(flips) {}
+  uint64_t new_flip_id() override DXGKIT_REQUIRES(on_lane) { return ++flips_.last_id_; }
+  uint64_t mode(uint32_t source) const override DXGKIT_REQUIRES(on_lane) {
+    return flips_.mode(source);
+  }
+  void planes_need_vsync(uint32_t source) override DXGKIT_REQUIRES(on_lane) {
+    flips_.find(source)->active = true;
+    flips_.vsync_.look();
+  }
+  uint32_t pending_flips(const Device& device) const override DXGKIT_REQUIRES(on_lane) {
+    uint32_t count = 0;
+    for (const auto& source : flips_.sources_) {
+      for (const Record& record : source->records) count += record.device == &device ? 1 : 0;
+    }
+    return count;
+  }
+  std::optional<uint32_t> leading_target(uint32_t source) const override DXGKIT_REQUIRES(on_lane) {
+    const Source* const found = flips_.find(source);
+    if (found == nullptr || found->targets.empty()) return std::nullopt;
+    return found->targets.front();
+  }
+
+ private:
+  Flips& flips_;
+};
+
 Flips::Flips(DisplayCore& display, DisplayWorker& worker, const Monitors& monitors)
     : display_(display),
       core_(display.core()),
       worker_(worker),
       monitors_(monitors),
       vsync_(display, static_cast<VsyncControl::Owner&>(*this)),
-      overlays_(
-          core_.port().planes().version() == port::PlaneVersion::kNone
-              ? nullptr
-              : std::make_unique<Planes>(display, worker, static_cast<Planes::Owner&>(*this))) {
+      overlays_owner_(std::make_unique<PlanesOwner>(*this)),
+      overlays_(core_.port().planes().version() == port::PlaneVersion::kNone
+                    ? nullptr
+                    : std::make_unique<Planes>(display, worker, *overlays_owner_)) {
   const port::FlipCaps caps = port::flip_caps_of(core_.caps(), core_.interface_version());
   mmio_ = caps.on_vsync_mmio;
   no_wait_ = caps.on_vsync_with_no_wait;
@@ -366,6 +397,7 @@ void Flips::finish_done(Source& source) {
     const bool shown = source.queue.shown() == over.address;
     ++(shown && !dropped_ ? source.frames : source.cancelled);
     if (shown && !dropped_) {
+      source.frame_vsync = source.vsyncs;
       Ref<OpenedAllocation> before = std::move(source.screen);
       const bool pinned = std::exchange(source.screen_pinned, true);
       source.screen = std::move(over.surface);
@@ -407,26 +439,7 @@ vidsch::SyncPoint Flips::end_of(uint32_t source, uint64_t id) const {
 }
 
 uint32_t Flips::pending(const Device& device) const {
-  return pending_flips(device) + (overlays_ ? overlays_->pending(device) : 0);
-}
-
-void Flips::planes_need_vsync(uint32_t source) {
-  find(source)->active = true;
-  vsync_.look();
-}
-
-std::optional<uint32_t> Flips::leading_target(uint32_t source) const {
-  const Source* const found = find(source);
-  if (found == nullptr || found->targets.empty()) return std::nullopt;
-  return found->targets.front();
-}
-
-uint32_t Flips::pending_flips(const Device& device) const {
-  uint32_t count = 0;
-  for (const auto& source : sources_) {
-    for (const Record& record : source->records) count += record.device == &device ? 1 : 0;
-  }
-  return count;
+  return overlays_owner_->pending_flips(device) + (overlays_ ? overlays_->pending(device) : 0);
 }
 
 // --- vertical sync
@@ -472,6 +485,7 @@ void Flips::on_vsync(const port::InterruptReport& report) {
   if (leads == nullptr) return;
   vsync_.on_vsync();
   ++leads->vsyncs;
+  leads->vsync_ns = core_.runtime().now();
   // The period that ends here, not the one that begins: what it served was there until now.
   const bool planes_wait = overlays_ && overlays_->needs_vsync(leads->id);
   const bool idle = !leads->active && !leads->queue.needs_vsync() && !planes_wait;
@@ -515,7 +529,10 @@ Flips::Counts Flips::counts(uint32_t source) const {
   if (found == nullptr) return {};
   return {.frames = found->frames,
           .cancelled = found->cancelled,
-          .queued = static_cast<uint32_t>(found->records.size())};
+          .queued = static_cast<uint32_t>(found->records.size()),
+          .vsyncs = found->vsyncs,
+          .vsync_ns = found->vsync_ns,
+          .frame_vsync = found->frame_vsync};
 }
 
 bool Flips::vsync_needed() const {

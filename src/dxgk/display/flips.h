@@ -31,7 +31,7 @@ class Monitors;
 
 /// Lane: the adapter's, unless a function says otherwise. Level two, on the display worker, are the
 /// calls that `work()` makes.
-class Flips : public ScreenFlips, private Planes::Owner, private VsyncControl::Owner {
+class Flips : public ScreenFlips, private VsyncControl::Owner {
  public:
   Flips(DisplayCore& display, DisplayWorker& worker, const Monitors& monitors);
   ~Flips() override;
@@ -74,7 +74,7 @@ class Flips : public ScreenFlips, private Planes::Owner, private VsyncControl::O
 
   // --- flips
   /// Changes with every change of what the source shows that is no flip.
-  uint64_t mode(uint32_t source) const override DXGKIT_REQUIRES(on_lane);
+  uint64_t mode(uint32_t source) const DXGKIT_REQUIRES(on_lane);
   Status prepare(FlipSubmission& flip) override DXGKIT_REQUIRES(on_lane);
   void abandon(const FlipSubmission& flip) override DXGKIT_REQUIRES(on_lane);
   uint64_t queue(const FlipSubmission& flip, bool by_driver) override DXGKIT_REQUIRES(on_lane);
@@ -92,6 +92,9 @@ class Flips : public ScreenFlips, private Planes::Owner, private VsyncControl::O
   struct Counts {
     uint64_t frames = 0, cancelled = 0;  // shown; another came before, or the mode changed
     uint32_t queued = 0;
+    uint64_t vsyncs = 0;       // of the output that leads
+    int64_t vsync_ns = 0;      // when the last of them came; 0: none yet
+    uint64_t frame_vsync = 0;  // the one of the last flip that was shown
   };
   Counts counts(uint32_t source) const DXGKIT_REQUIRES(on_lane);
   /// Somebody waits for the next vertical sync of `source`: reports are wanted until it comes.
@@ -107,6 +110,7 @@ class Flips : public ScreenFlips, private Planes::Owner, private VsyncControl::O
   struct Record;
   struct Source;
   struct Work;
+  class PlanesOwner;
   /// Null: there is no such source.
   Source* find(uint32_t source) const DXGKIT_REQUIRES(on_lane);
   void program(Source& source, const vidsch::FlipRequest& flip, bool at_once)
@@ -120,11 +124,6 @@ class Flips : public ScreenFlips, private Planes::Owner, private VsyncControl::O
   void let_go(Ref<OpenedAllocation>& surface) DXGKIT_REQUIRES(on_lane);
   /// Every source that is shown has had VsyncIdleTimeout whole periods without activity (DISP-12).
   bool idle_long_enough() const DXGKIT_REQUIRES(on_lane);
-  // Planes::Owner
-  uint64_t new_flip_id() override DXGKIT_REQUIRES(on_lane) { return ++last_id_; }
-  void planes_need_vsync(uint32_t source) override DXGKIT_REQUIRES(on_lane);
-  uint32_t pending_flips(const Device& device) const override DXGKIT_REQUIRES(on_lane);
-  std::optional<uint32_t> leading_target(uint32_t source) const override DXGKIT_REQUIRES(on_lane);
   // VsyncControl::Owner
   bool vsync_needed() const override DXGKIT_REQUIRES(on_lane);
   void control_vsync(bool enabled) override DXGKIT_REQUIRES(on_lane);
@@ -140,6 +139,7 @@ class Flips : public ScreenFlips, private Planes::Owner, private VsyncControl::O
   bool dropped_ = false;
   VsyncControl vsync_;
   std::deque<Work> work_;
+  const std::unique_ptr<Planes::Owner> overlays_owner_;
   const std::unique_ptr<Planes> overlays_;
 };
 

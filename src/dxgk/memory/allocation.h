@@ -69,6 +69,7 @@ struct Allocation {
   uint8_t vidpn_source = kNoSource;  // a primary's
   /// Offered at once, given up only after `uses` of all openings have ended (ALLOC-44).
   bool offer_pending DXGKIT_GUARDED_BY(on_lane) = false;
+  bool allows_decommit DXGKIT_GUARDED_BY(on_lane) = false;  // its last offer did (ALLOC-59)
   vidmm::OfferPriority offer DXGKIT_GUARDED_BY(on_lane) = vidmm::OfferPriority::kNone;
   uint32_t maximum_renaming DXGKIT_GUARDED_BY(on_lane) =
       0;  // instances at most, the first included (ALLOC-39); 0: no limit

@@ -8,6 +8,7 @@
 #include "base/short_vector.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/allocation_rules.h"
+#include "dxgk/memory/commitment.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/memory/shown_allocations.h"
 #include "dxgk/memory/teardowns.h"
@@ -135,8 +136,14 @@ Status DeviceMemory::back(const AllocationRequest& request, const port::Allocati
       check_existing_memory(info, core_, request.user_memory != nullptr, request.user_bytes));
   const uint64_t bytes = backing->desc.size_bytes;
   if (request.user_memory == nullptr) {
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(backing->pages,
-                                   core_.machine().allocate_pages(bytes / kPageBytes));
+    Result<std::vector<bus::PageFrame>> pages = core_.machine().allocate_pages(bytes / kPageBytes);
+    if (!pages.has_value() && floor_.may_decommit.load(std::memory_order_relaxed)) {
+      // Offered content makes room for content that is wanted (ALLOC-59).
+      const Result<uint64_t> freed = Commitment(floor_).decommit({.bytes = bytes});
+      if (freed.has_value() && *freed != 0)
+        pages = core_.machine().allocate_pages(bytes / kPageBytes);
+    }
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(backing->pages, std::move(pages));
     return Status::kSuccess;
   }
   DXGKIT_ASSIGN_OR_RETURN_STATUS(

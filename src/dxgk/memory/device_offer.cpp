@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dxgk/core/process.h"
+#include "dxgk/memory/commitment.h"
 #include "dxgk/memory/offers.h"
 #include "dxgk/memory/residency.h"
 
@@ -41,7 +42,7 @@ Status DeviceOffers::targets_of(std::span<const Handle> handles, bool are_resour
 }
 
 Status DeviceOffers::offer(std::span<const Handle> handles, bool are_resources,
-                           vidmm::OfferPriority priority) {
+                           const OfferTerms& terms) {
   if (device_.lost()) return Status::kDeviceRemoved;
   Targets targets;
   DXGKIT_RETURN_IF_FAILED(targets_of(handles, are_resources, &targets));
@@ -66,21 +67,31 @@ Status DeviceOffers::offer(std::span<const Handle> handles, bool are_resources,
     floor_.listing_changes.note();
     for (const auto& list : targets) {
       for (const Ref<OpenedAllocation>& opened : list) {
-        opened->allocation->offer = priority;
+        opened->allocation->offer = terms.priority;
+        opened->allocation->allows_decommit = terms.allow_decommit;
         floor_.offers->begin(*opened->allocation);
       }
     }
+    if (terms.allow_decommit) floor_.may_decommit.store(true, std::memory_order_relaxed);
   });
-  return status;
+  if (!is_success(status) || !terms.immediately) return status;
+  const bool taken = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
+    return std::ranges::all_of(targets, [](const auto& list) DXGKIT_REQUIRES(on_lane) {
+      return std::ranges::all_of(list, [](const auto& opened) DXGKIT_REQUIRES(on_lane) {
+        return opened->closing || !opened->allocation->offer_pending;
+      });
+    });
+  });
+  return taken ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
 Status DeviceOffers::reclaim(std::span<const Handle> handles, bool are_resources,
-                             std::vector<bool>* lost_content) {
+                             bool all_or_nothing, std::vector<ReclaimResult>* results) {
   if (device_.lost()) return Status::kDeviceRemoved;
   Targets targets;
   DXGKIT_RETURN_IF_FAILED(targets_of(handles, are_resources, &targets));
   Status status = Status::kSuccess;
-  lost_content->assign(handles.size(), false);
+  results->assign(handles.size(), ReclaimResult::kOk);
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (const auto& list : targets) {
       for (const Ref<OpenedAllocation>& opened : list) {
@@ -89,15 +100,33 @@ Status DeviceOffers::reclaim(std::span<const Handle> handles, bool are_resources
     }
     if (device_.lost()) status = Status::kDeviceRemoved;
     if (!is_success(status)) return;
+    if (all_or_nothing) {
+      std::vector<Allocation*> all;
+      for (const auto& list : targets) {
+        for (const Ref<OpenedAllocation>& opened : list) all.push_back(opened->allocation);
+      }
+      status = Commitment(floor_).recommit(all);
+      if (!is_success(status)) return;
+    }
     std::vector<const Allocation*> discarded;  // one may be named twice
     for (size_t i = 0; i < targets.size(); ++i) {
+      const bool committed = std::ranges::all_of(
+          targets[i], [this](const Ref<OpenedAllocation>& opened) DXGKIT_REQUIRES(on_lane) {
+            return is_success(Commitment(floor_).recommit(*opened->allocation));
+          });
+      if (!committed) {
+        (*results)[i] = ReclaimResult::kNotCommitted;
+        continue;
+      }
       for (const Ref<OpenedAllocation>& opened : targets[i]) {
         Allocation& allocation = *opened->allocation;
+        if (allocation.allows_decommit) process_.note_commitment_change();
         allocation.offer = vidmm::OfferPriority::kNone;
-        allocation.offer_pending = false;
+        allocation.offer_pending = allocation.allows_decommit = false;
         if (core_.memory().reclaim(allocation.id)) discarded.push_back(&allocation);
         list_again(*opened);
-        if (std::ranges::find(discarded, &allocation) != discarded.end()) (*lost_content)[i] = true;
+        if (std::ranges::find(discarded, &allocation) != discarded.end())
+          (*results)[i] = ReclaimResult::kDiscarded;
       }
     }
   });

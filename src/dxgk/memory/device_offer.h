@@ -13,6 +13,16 @@
 
 namespace dxgkit::dxgk {
 
+/// How content is offered.
+struct OfferTerms {
+  vidmm::OfferPriority priority = vidmm::OfferPriority::kNormal;
+  bool allow_decommit = false;  // backing pages may go with the content (ALLOC-59)
+  bool immediately = false;     // the offer has taken effect when the call returns (ALLOC-60)
+};
+
+/// What became of one element that is reclaimed; the values of D3DDDI_RECLAIM_RESULT.
+enum class ReclaimResult { kOk = 0, kDiscarded = 1, kNotCommitted = 2 };
+
 /// What one device's client gives up and takes back; Offers knows when it takes effect. Any thread
 /// but the lane.
 class DeviceOffers {
@@ -26,10 +36,14 @@ class DeviceOffers {
 
   /// ALLOC-44, ALLOC-45. `handles` name resources or allocations. kInvalidParameter: one is no such
   /// handle of this device, is locked, a primary or shared; nothing offered then.
-  Status offer(std::span<const Handle> handles, bool are_resources, vidmm::OfferPriority priority);
-  /// ALLOC-46. `lost`, one per handle: whether its content, or some of the resource's, is gone.
-  /// What was not offered is not lost.
-  Status reclaim(std::span<const Handle> handles, bool are_resources, std::vector<bool>* lost);
+  /// kDeviceRemoved: the adapter failed before an immediate offer took effect.
+  Status offer(std::span<const Handle> handles, bool are_resources, const OfferTerms& terms);
+  /// ALLOC-46. `results`, one per handle: whether its content, or some of the resource's, is gone.
+  /// What was not offered is not lost. kNotCommitted: there is no memory for pages that were
+  /// decommitted; the element stays offered (ALLOC-59). kNoMemory, with nothing reclaimed: the same
+  /// where `all_or_nothing`.
+  Status reclaim(std::span<const Handle> handles, bool are_resources, bool all_or_nothing,
+                 std::vector<ReclaimResult>* results);
 
  private:
   using Targets = std::vector<std::vector<Ref<OpenedAllocation>>>;  // one list per handle

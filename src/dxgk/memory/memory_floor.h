@@ -1,6 +1,7 @@
 // The parts of an adapter that the memory floor may use.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "base/ids.h"
@@ -30,6 +31,8 @@ struct MemoryFloor : SyncFloor {
   IdTable<Allocation, AllocationId> allocations DXGKIT_GUARDED_BY(on_lane);
   std::vector<DeviceMemory*> device_memories DXGKIT_GUARDED_BY(on_lane);  // creation order
   ListingChanges listing_changes;
+  /// A client has offered something with AllowDecommit: who finds no pages may look for such.
+  std::atomic<bool> may_decommit{false};
   BackingPages* backing_pages = nullptr;
   Budgets* budgets = nullptr;         // what each process may keep
   CpuWindows* cpu_windows = nullptr;  // what the CPU sees of allocations

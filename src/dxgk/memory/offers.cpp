@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "dxgk/core/process.h"
 #include "dxgk/memory/device_memory.h"
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
@@ -32,6 +33,8 @@ void Offers::take(Allocation& allocation) {
   allocation.offer_pending = false;
   set_aside(allocation);
   core_.memory().offer(allocation.id, allocation.offer);
+  if (allocation.allows_decommit)
+    allocation.opened.front()->device->device().process().note_commitment_change();
   if (!core_.options().verifier.has(VerifierSwitch::kAlwaysDiscardOffer) || core_.failed()) return;
   const Result<std::vector<vidmm::PagingOp>> gone = core_.memory().evict(allocation.id);
   if (!gone.has_value() || gone->empty()) return;

@@ -85,6 +85,8 @@ Status Residency::check(DeviceMemory& device,
   for (const Ref<OpenedAllocation>& opened : openings) {
     if (opened->device.get() != &device) return Status::kInvalidParameter;  // RES-04
     if (opened->closing || opened->allocation == nullptr) return Status::kInvalidParameter;
+    // Decommitted: it has no pages until it is reclaimed (ALLOC-59).
+    if (opened->allocation->pages.empty()) return Status::kInvalidParameter;
   }
   return Status::kSuccess;
 }

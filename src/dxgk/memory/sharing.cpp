@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,9 +12,22 @@
 #include "base/arithmetic.h"
 #include "dxgk/memory/memory_floor.h"
 #include "dxgk/sync/keyed_mutex.h"
+#include "dxgk/sync/sync_file.h"
 #include "dxgk/sync/sync_object.h"
 
 namespace dxgkit::dxgk {
+namespace {
+
+bool is_called(std::u16string_view is, std::u16string_view wanted, NtHandles::Case spelling) {
+  if (spelling == NtHandles::Case::kMatters) return is == wanted;
+  // Our choice: letters beyond ASCII are told apart.
+  const auto lower = [](char16_t c) {
+    return c >= u'A' && c <= u'Z' ? static_cast<char16_t>(c + (u'a' - u'A')) : c;
+  };
+  return std::ranges::equal(is, wanted, {}, lower, lower);
+}
+
+}  // namespace
 
 SharedResource::SharedResource(MemoryFloor& floor)
     : Object(kType), floor_(floor), adapter_(floor.keep_adapter()) {}
@@ -40,33 +54,48 @@ NtHandles::~NtHandles() {
   for (const Entry& entry : entries_) close(entry.kept);
 }
 
-Result<int> NtHandles::create(Named named, std::u16string name) {
+Result<int> NtHandles::create(Named named, std::u16string name, Case spelling) {
   const auto same = [](const Named& one, const Named& other) {
     return one.resource.get() == other.resource.get() && one.sync.get() == other.sync.get() &&
            one.mutex.get() == other.mutex.get();
   };
   int ends[2] = {-1, -1};
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Error(Status::kNoMemory);
-  // Not 0: that is no handle. Not 1 or 2: clients print there.
-  constexpr int kLowest = 3;
-  const int given = fcntl(ends[1], F_DUPFD_CLOEXEC, kLowest);
-  close(ends[1]);
   struct stat identity = {};
-  if (given < 0 || fstat(given, &identity) != 0) {
-    if (given >= 0) close(given);
-    close(ends[0]);
-    return Error(Status::kNoMemory);
-  }
+  DXGKIT_ASSIGN_OR_RETURN(const Pair pair, prepare({.given = ends[1], .kept = ends[0]}, &identity));
   runtime::MutexLock lock(mutex_);
   for (const Entry& entry : entries_) {
-    if (name.empty() || entry.name != name || same(entry.named, named)) continue;
-    close(given);
-    close(ends[0]);
+    if (name.empty() || !is_called(entry.name, name, spelling)) continue;
+    if (same(entry.named, named)) continue;
+    close(pair.given);
+    close(pair.kept);
     return Error(kObjectNameCollision);
   }
   entries_.push_back(
-      {ends[0], identity.st_dev, identity.st_ino, std::move(named), std::move(name)});
-  return given;
+      {pair.kept, identity.st_dev, identity.st_ino, std::move(named), std::move(name)});
+  return pair.given;
+}
+
+Result<NtHandles::Pair> NtHandles::create_pair(Named named) {
+  int ends[2] = {-1, -1};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+    return Error(Status::kNoMemory);
+  struct stat identity = {};
+  DXGKIT_ASSIGN_OR_RETURN(const Pair pair, prepare({.given = ends[1], .kept = ends[0]}, &identity));
+  runtime::MutexLock lock(mutex_);
+  entries_.push_back({pair.kept, identity.st_dev, identity.st_ino, std::move(named), {}});
+  return pair;
+}
+
+Result<NtHandles::Pair> NtHandles::prepare(Pair ends, struct stat* identity) {
+  // Not 0: that is no handle. Not 1 or 2: clients print there.
+  constexpr int kLowest = 3;
+  const int given = fcntl(ends.given, F_DUPFD_CLOEXEC, kLowest);
+  close(ends.given);
+  if (given >= 0 && fstat(given, identity) == 0) return Pair{.given = given, .kept = ends.kept};
+  if (given >= 0) close(given);
+  close(ends.kept);
+  return Error(Status::kNoMemory);
 }
 
 Result<NtHandles::Named> NtHandles::find(int fd) const {
@@ -79,10 +108,10 @@ Result<NtHandles::Named> NtHandles::find(int fd) const {
   return Error(kObjectTypeMismatch);
 }
 
-Result<NtHandles::Named> NtHandles::find(std::u16string_view name) const {
+Result<NtHandles::Named> NtHandles::find(std::u16string_view name, Case spelling) const {
   runtime::MutexLock lock(mutex_);
   for (const Entry& entry : entries_) {
-    if (!entry.name.empty() && entry.name == name) return entry.named;
+    if (!entry.name.empty() && is_called(entry.name, name, spelling)) return entry.named;
   }
   return Error(Status::kObjectNameNotFound);
 }

@@ -1,7 +1,10 @@
 // Resources that several devices, of several processes, open; and the descriptors that name them.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +22,7 @@ struct Allocation;
 struct MemoryFloor;
 class SharedKeyedMutex;
 class SharedSync;
+class SyncFile;
 
 /// STATUS_OBJECT_TYPE_MISMATCH: a live descriptor that is no shared resource.
 inline constexpr Status kObjectTypeMismatch = from_ntstatus(static_cast<int32_t>(0xC0000024));
@@ -81,12 +85,18 @@ class NtHandles {
   NtHandles& operator=(const NtHandles&) = delete;
 
   enum class Access { kNone, kRead, kWrite };
-  /// A resource, or a sync object, or a resource with both of the others (THUNK-23).
+  /// Whether two names that differ in case are two names.
+  enum class Case { kMatters, kIgnored };
+  /// A resource, or a sync object, or a resource with both of the others (THUNK-23), or a sync file
+  /// alone.
   struct Named {
     Ref<SharedResource> resource;
     Access access = Access::kNone;
     Ref<SharedSync> sync;
     Ref<SharedKeyedMutex> mutex;
+    Ref<SyncFile> file;
+    /// The path of an object directory, for names below it; null: this is none.
+    std::shared_ptr<const std::u16string> directory;
     ~Named();
     Named();
     Named(Ref<SharedResource> resource_in, Access access_in);
@@ -97,9 +107,16 @@ class NtHandles {
   /// A descriptor for what is named, the caller's to close. kNoMemory: the system has no more.
   /// `name`, unless it is empty: clients find the descriptor's object by it, for as long as one of
   /// the descriptors with that name is open. kObjectNameCollision: another object has the name.
-  Result<int> create(Named named, std::u16string name = {});
+  Result<int> create(Named named, std::u16string name = {}, Case spelling = Case::kMatters);
+  /// The same, without a name, as one end of a pair of sockets: what shuts the kept end down for
+  /// writing is seen at the other.
+  struct Pair {
+    int given = -1;  // the caller's to close
+    int kept = -1;   // open for as long as `given` or a duplicate is
+  };
+  Result<Pair> create_pair(Named named);
   /// What has the name; kObjectNameNotFound: nothing.
-  Result<Named> find(std::u16string_view name) const;
+  Result<Named> find(std::u16string_view name, Case spelling = Case::kMatters) const;
   /// kInvalidHandle: not an open descriptor. kObjectTypeMismatch: something else.
   Result<Named> find(int fd) const;
   /// Forgets the handles whose descriptors are all closed and returns what they named, once each.
@@ -107,6 +124,8 @@ class NtHandles {
   size_t size() const;
 
  private:
+  /// Moves `given` to a number that a handle can have; closes both on failure.
+  static Result<Pair> prepare(Pair ends, struct stat* identity);
   struct Entry {
     int kept = -1;
     uint64_t device = 0, inode = 0;

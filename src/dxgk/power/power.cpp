@@ -197,6 +197,28 @@ Result<PowerOutcome> Power::go_down(PowerTarget target) {
 }
 
 Status Power::purge(PowerTarget target, PowerOutcome* outcome) {
+  // A reset on the way puts page tables back into memory that is to be empty. Each repetition
+  // needs another one, and TDR-05 limits their number.
+  for (;;) {
+    const uint64_t before = outcome->written_back + outcome->dropped;
+    DXGKIT_RETURN_IF_FAILED(purge_once(target, outcome));
+    bool done = outcome->written_back + outcome->dropped == before;  // nothing can leave
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      done = done || core_.failed() || state_.lost || emptied(target);
+    });
+    if (done) return Status::kSuccess;
+  }
+}
+
+bool Power::emptied(PowerTarget target) const {
+  return std::ranges::all_of(
+      core_.memory().segments(), [&](const vidmm::SegmentDesc& segment) DXGKIT_REQUIRES(on_lane) {
+        return segment.kind != vidmm::SegmentKind::kMemory || kept(segment.id, target) != 0 ||
+               core_.memory().usage(segment.id).allocations == 0;
+      });
+}
+
+Status Power::purge_once(PowerTarget target, PowerOutcome* outcome) {
   // Paging buffers of an aperture that forgets serve from system memory meanwhile.
   const uint32_t of_buffers = core_.segment_infos().paging_buffer_segment;
   bool forgets = false;

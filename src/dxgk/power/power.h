@@ -74,8 +74,11 @@ class Power {
   void hold();
   Result<PowerOutcome> go_down(PowerTarget target) DXGKIT_REQUIRES(mutex_);
   Status wake() DXGKIT_REQUIRES(mutex_);
-  /// Frees what is in the way of a purge, and purges. Not on the lane.
+  /// Frees what is in the way of a purge, and purges until memory that must be empty is. Not on the
+  /// lane.
   Status purge(PowerTarget target, PowerOutcome* outcome);
+  Status purge_once(PowerTarget target, PowerOutcome* outcome);
+  bool emptied(PowerTarget target) const DXGKIT_REQUIRES(on_lane);
   void restore();
   /// Level three, on the lane, with the hardware idle, while the caller holds `mutex_` and waits.
   /// False: the adapter failed.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dxgk/core/process.h"
+#include "dxgk/sync/cpu_events.h"
 #include "dxgk/sync/native_fences.h"
 #include "dxgk/sync/sync_addresses.h"
 
@@ -47,6 +48,7 @@ Result<Ref<SyncObject>> DeviceSync::create_sync_object(const SyncRequest& reques
   if (!object.has_value()) {
     if (shared->global != 0) shares.erase(shared->global);
     if (shared->native) floor_.native_fences->end(*shared);
+    if (shared->cpu_event != 0) floor_.cpu_events->end(shared->cpu_event);
     return object;
   }
   (*object)->of_paging_queue = request.of_paging_queue;

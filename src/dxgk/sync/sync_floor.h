@@ -6,6 +6,7 @@
 namespace dxgkit::dxgk {
 
 class AdapterCore;
+class CpuEvents;
 class NativeFences;
 class SyncAddresses;
 
@@ -23,6 +24,7 @@ struct SyncFloor {
   AdapterCore& core;
   Object& adapter;
   NativeFences* native_fences = nullptr;  // null: the driver does not report them
+  CpuEvents* cpu_events = nullptr;        // once the adapter starts
   SyncAddresses* addresses = nullptr;     // null: the adapter has no GPU virtual addresses
 };
 

@@ -8,6 +8,7 @@
 
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/process.h"
+#include "dxgk/sync/cpu_events.h"
 #include "dxgk/sync/device_sync.h"
 #include "dxgk/sync/keyed_mutex.h"
 #include "dxgk/sync/native_fences.h"
@@ -68,6 +69,10 @@ Result<Ref<SharedSync>> SharedSync::create(SyncFloor& floor, const SyncRequest& 
     const int fd = request.event_fd < 0 ? -1 : dup(request.event_fd);
     if (fd < 0) return Error(Status::kInvalidHandle);
     shared->event_fd_ = fd;
+    if (request.signal_by_kmd) {
+      DXGKIT_ASSIGN_OR_RETURN(shared->cpu_event,
+                              floor.cpu_events->create(request.driver_device, fd));
+    }
     desc->notify = [fd] {
       const uint64_t one = 1;
       static_cast<void>(!write(fd, &one, sizeof one));
@@ -162,6 +167,8 @@ void SyncObject::close() {
     if (device) std::erase(device->objects, this);
     shared->end_if_unused();
   });
+  // It has no other opening: nobody shares it.
+  if (shared->cpu_event != 0) floor().cpu_events->end(shared->cpu_event);
   if (!native) return;
   floor().native_fences->close(*this);  // first: the driver knows the addresses
   floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { unmap(space); });

@@ -37,6 +37,9 @@ struct SyncRequest {
   vidsch::SyncKind kind = vidsch::SyncKind::kMonitoredFence;
   uint64_t initial = 0, maximum = 0;
   int event_fd = -1;  // CPU notification
+  /// Of a CPU notification: only the driver sets it (SYNC-24). `driver_device`: its handle.
+  bool signal_by_kmd = false;
+  void* driver_device = nullptr;
   bool of_paging_queue = false;
   bool shared = false;       // others can open it
   bool nt_security = false;  // through descriptors only, made by ShareObjects
@@ -84,6 +87,7 @@ class SharedSync : public Object {
   bool native = false;
   bus::PageFrame monitored_page;
   void* driver_handle = nullptr;
+  uint64_t cpu_event = 0;  // of CpuEvents; 0: the driver does not signal it
   // Periodic:
   uint32_t target = 0;
   int64_t lead_ns = 0;
@@ -127,9 +131,13 @@ class SyncObject : public Object {
   SyncFloor& floor() const { return shared->floor(); }
   /// SYNC-11; kAccessDenied otherwise.
   Status may_signal() const {
+    if (shared->cpu_event != 0) return Status::kInvalidParameter;  // SYNC-24
     return use.no_signal || shared->periodic ? Status::kAccessDenied : Status::kSuccess;
   }
-  Status may_wait() const { return use.no_wait ? Status::kAccessDenied : Status::kSuccess; }
+  Status may_wait() const {
+    if (shared->cpu_event != 0) return Status::kInvalidParameter;  // SYNC-24
+    return use.no_wait ? Status::kAccessDenied : Status::kSuccess;
+  }
 
   Ref<SharedSync> shared;
   Ref<DeviceSync> device;      // null: opened by a global handle or descriptor for the process

@@ -556,6 +556,33 @@ NTSTATUS NTAPI update_context_allocation(IN_CONST_HANDLE device,
                         args->PrivateDriverDataSize)));
 }
 
+// IRQL-12: at most DISPATCH_LEVEL.
+NTSTATUS NTAPI signal_event(const DXGKARGCB_SIGNALEVENT* args) {
+  constexpr const char* kName = "DxgkCbSignalEvent";
+  CallbackTrace done(kName);
+  PortCore* const adapter = of_caller(kName);
+  if (adapter == nullptr) return done(Status::kInvalidParameter);
+  check_callback(*adapter, kName, nt::kDispatchLevel, false);
+  if (const std::optional<Status> made_to = adapter->callback_fails(kName)) return done(*made_to);
+  if (args == nullptr) return done(Status::kInvalidParameter);
+  constexpr UINT kCpuEventObject = 1;
+  // Events of a process in a virtual machine: there are none here.
+  if ((args->Flags & kCpuEventObject) == 0) return done(Status::kNotSupported);
+  const auto event = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(args->hEvent));
+  Status status = Status::kInvalidParameter;
+  if (args->hDxgkProcess == nullptr && args->Flags == kCpuEventObject)
+    status = adapter->host.signal_cpu_event(event);
+  if (status != Status::kInvalidParameter) return done(status);
+  return done(adapter->violation(
+      "SYNC-42", kName,
+      fmt::format("hEvent is 0x{:X}, hDxgkProcess {}, and Flags 0x{:X}.", event,
+                  args->hDxgkProcess == nullptr ? "NULL" : "not NULL", args->Flags),
+      "hEvent is the hDxgCpuEvent of an event that DxgkDdiCreateCpuEvent made and "
+      "DxgkDdiDestroyCpuEvent has not ended; hDxgkProcess is NULL, CpuEventObject the only flag.",
+      "Keep hDxgCpuEvent with the event, and forget it in DxgkDdiDestroyCpuEvent.",
+      Status::kInvalidParameter));
+}
+
 struct Implemented {
   std::string_view name;
   const void* function;
@@ -621,6 +648,7 @@ const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbUpdateContextAllocation", update_context_allocation, kPartial,
                  "adapters with GPU virtual addresses; not while power is changing"),
     DXGKIT_ENTRY("DxgkCbReleaseHandleData", release_handle_data, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbSignalEvent", signal_event, kPartial, "CPU event objects"),
 };
 
 const Implemented* find_implemented(std::string_view name) {

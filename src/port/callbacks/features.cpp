@@ -30,8 +30,7 @@ NTSTATUS NTAPI is_feature_enabled2(HANDLE device, DXGKARGCB_ISFEATUREENABLED2* a
                   done(Status::kInvalidParameter));
   if (args == nullptr) return done(Status::kInvalidParameter);
   const uint16_t version = enabled_feature(*adapter, args->FeatureId);
-  const bool known =
-      args->FeatureId == DXGK_FEATURE_NATIVE_FENCE || args->FeatureId == DXGK_FEATURE_HWSCH;
+  const bool known = known_feature(args->FeatureId);
   args->Result = {};
   args->Result.Version = version;
   args->Result.Enabled = version != 0 ? 1 : 0;
@@ -57,10 +56,17 @@ NTSTATUS NTAPI query_feature_interface(HANDLE device, DXGKARGCB_QUERYFEATUREINTE
 
 }  // namespace
 
+bool known_feature(DXGK_FEATURE_ID feature) {
+  return feature == DXGK_FEATURE_HWSCH || feature == DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT ||
+         feature == DXGK_FEATURE_NATIVE_FENCE;
+}
+
 uint16_t enabled_feature(const PortCore& adapter, DXGK_FEATURE_ID feature) {
   switch (feature) {
     case DXGK_FEATURE_HWSCH:
       return has_hw_scheduling(adapter) ? 1 : 0;
+    case DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT:
+      return has_cpu_events(adapter) ? 1 : 0;
     case DXGK_FEATURE_NATIVE_FENCE:
       return has_native_fences(adapter) ? 1 : 0;
     default:

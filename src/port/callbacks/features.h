@@ -12,10 +12,14 @@ namespace dxgkit::port {
 /// | feature | from | entries |
 /// |---|---|---|
 /// | DXGK_FEATURE_HWSCH | 2.4 | the entries of hardware scheduling |
+/// | DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT | 3.0 | the entries of CpuEventPort |
 /// | DXGK_FEATURE_NATIVE_FENCE | 3.2 | the entries of NativeFencePort |
 ///
 /// Any thread.
 uint16_t enabled_feature(const PortCore& adapter, DXGK_FEATURE_ID feature);
+
+/// True if the kernel implements the feature.
+bool known_feature(DXGK_FEATURE_ID feature);
 
 // Callbacks; see the table in callbacks.cpp.
 NTSTATUS NTAPI query_services(HANDLE device, DXGK_SERVICES services, PINTERFACE table);

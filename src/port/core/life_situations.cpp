@@ -14,6 +14,7 @@ void LifeSituations::added(const PortCore& core) {
   }
   if (core.driver.display_only_ddi.DxgkDdiPresentDisplayOnly != nullptr)
     log_.add_entry("DxgkDdiPresentDisplayOnly");
+  log_.add(Fact::kBeforeWddm2, core.version < kInterfaceWddm20);
   log_.add(Fact::kHwQueues, core.has_entry("DxgkDdiCreateHwQueue"));
   log_.add(Fact::kHwScheduling, has_hw_scheduling(core));
   log_.add(Fact::kNativeFences, has_native_fences(core));

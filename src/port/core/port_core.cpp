@@ -234,6 +234,11 @@ bool has_hw_scheduling(const PortCore& core) {
          ddi.DxgkDdiResetHwEngine != nullptr && ddi.DxgkDdiResumeHwEngine != nullptr;
 }
 
+bool has_cpu_events(const PortCore& core) {
+  return core.version >= kInterfaceWddm30 && core.ddi.DxgkDdiCreateCpuEvent != nullptr &&
+         core.ddi.DxgkDdiDestroyCpuEvent != nullptr;
+}
+
 bool has_native_fences(const PortCore& core) {
   const DRIVER_INITIALIZATION_DATA& ddi = core.ddi;
   return core.version >= kInterfaceWddm32 && ddi.DxgkDdiCreateNativeFence != nullptr &&

@@ -153,5 +153,7 @@ Status callable(const PortCore& core, uint32_t since, Entry entry) {
 bool has_hw_scheduling(const PortCore& core);
 /// True if the driver has all entries of native fences: 3.2 or later.
 bool has_native_fences(const PortCore& core);
+/// True if the driver has both entries of CPU events: 3.0 or later.
+bool has_cpu_events(const PortCore& core);
 
 }  // namespace dxgkit::port

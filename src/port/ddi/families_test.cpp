@@ -535,6 +535,28 @@ TEST(NativeFencePort, NeedsAllItsEntries) {
       });
 }
 
+TEST(CpuEventPort, NeedsBothEntries) {
+  with_family<CpuEventPort>(
+      [](DRIVER_INITIALIZATION_DATA& table) {
+        const auto create = +[](void*, DXGKARG_CREATECPUEVENT* args) NTAPI -> NTSTATUS {
+          args->hKmdCpuEvent = args->hDxgCpuEvent;
+          return 0;
+        };
+        CoreWorld::set(table.DxgkDdiCreateCpuEvent, create);
+        CoreWorld::set(
+            table.DxgkDdiDestroyCpuEvent, +[](void*, const void*) NTAPI -> NTSTATUS { return 0; });
+      },
+      [](CpuEventPort& events, bool filled, CoreWorld&) {
+        EXPECT_EQ(events.supported(), filled);
+        const Result<void*> made = events.create(kSome, 0x10);
+        ASSERT_EQ(made.has_value(), filled);
+        if (filled) {
+          EXPECT_EQ(reinterpret_cast<uintptr_t>(*made), 0x10U);
+        }
+        EXPECT_EQ(events.destroy(kSome), expected(filled));
+      });
+}
+
 /// Each family tells what a call confronts the driver with, if somebody wants to know.
 TEST(SituationsOfCalls, AreToldWhereTheCallIsMade) {
   with_core([](CoreWorld& world) {
