@@ -84,6 +84,10 @@ Outcome Bench::load(const nt::KernelConfig& kernel_config, const DeviceChoice& d
       World::create(runtime_, findings_, config);
   if (!world.has_value()) return Outcome::failed(world.error());
   world_ = std::move(*world);
+  // As if others had memory before the driver. Else the first pages that it gets would lie where
+  // the low half of a bus address is 0, and a driver that forgets this half would pass.
+  constexpr uint64_t kPagesOfOthers = 5;
+  static_cast<void>(world_->machine().allocate_contiguous(kPagesOfOthers));
   if (mutator_ != nullptr) mutator_->attach(*world_);
   shortage_.attach(*world_);
   nt::watch_registry(world_->kernel(), [this](std::u16string_view name) {
