@@ -2,6 +2,7 @@
 // sync takes over.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "devices/softgpu/address_space.h"
 #include "devices/softgpu/interrupts.h"
+#include "devices/softgpu/softgpu_hw.h"
 #include "runtime/runtime.h"
 #include "runtime/sync.h"
 
@@ -33,7 +35,7 @@ class Scanout {
   Scanout(const Scanout&) = delete;
   Scanout& operator=(const Scanout&) = delete;
 
-  /// `offset` is that of a SGPU_REG_SCANOUT register.
+  /// `offset` is that of a SGPU_REG_SCANOUT register, of SGPU_REG_PLANES, or of a plane.
   uint64_t read(uint64_t offset);
   void write(uint64_t offset, uint64_t value);
   /// INT_ENABLE was written.
@@ -47,6 +49,19 @@ class Scanout {
   void on_flip(std::function<void(const ScreenPicture&)> flipped);
 
  private:
+  /// The registers of an overlay plane.
+  struct Plane {
+    uint64_t address = 0, source = 0, target = 0, clip = 0;
+    uint32_t pitch = 0, control = 0;
+    bool enabled() const { return (control & SGPU_PLANE_ENABLE) != 0; }
+  };
+  uint64_t read_plane(uint32_t plane, uint64_t offset) DXGKIT_REQUIRES(mutex_);
+  /// True: the write was a COMMIT that takes effect now.
+  bool write_plane(uint32_t plane, uint64_t offset, uint64_t value) DXGKIT_REQUIRES(mutex_);
+  void take_planes(uint32_t mask) DXGKIT_REQUIRES(mutex_);
+  void draw(const Plane& plane, ScreenPicture* picture) DXGKIT_REQUIRES(mutex_);
+  ScreenPicture compose() DXGKIT_REQUIRES(mutex_);
+  bool waits() const DXGKIT_REQUIRES(mutex_) { return waiting_ || waiting_planes_ != 0; }
   void tick();
   void arm() DXGKIT_REQUIRES(mutex_);
   void take() DXGKIT_REQUIRES(mutex_);
@@ -66,6 +81,10 @@ class Scanout {
   uint64_t shown_ DXGKIT_GUARDED_BY(mutex_) = 0;
   bool waiting_ DXGKIT_GUARDED_BY(mutex_) = false;  // `address_` has not taken effect yet
   bool armed_ DXGKIT_GUARDED_BY(mutex_) = false;
+  std::array<Plane, SGPU_PLANE_COUNT> written_ DXGKIT_GUARDED_BY(mutex_);  // by the driver
+  std::array<Plane, SGPU_PLANE_COUNT> planes_ DXGKIT_GUARDED_BY(mutex_);   // in effect
+  uint32_t waiting_planes_ DXGKIT_GUARDED_BY(mutex_) = 0;  // committed, not in effect: a bit each
+  bool composed_ DXGKIT_GUARDED_BY(mutex_) = false;        // of planes; else the address is shown
   std::function<void(const ScreenPicture&)> flipped_ DXGKIT_GUARDED_BY(mutex_);
   std::unique_ptr<runtime::Timer> clock_;
 };

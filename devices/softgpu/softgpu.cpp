@@ -32,6 +32,18 @@ bool is_wide(uint64_t offset) {
       case SGPU_REG_SCANOUT_SHOWN:
         return true;
       default:
+        break;
+    }
+    if (offset < SGPU_PLANE_REG(0, 0) || offset >= SGPU_PLANE_REG(SGPU_PLANE_COUNT, 0))
+      return false;
+    switch ((offset - SGPU_PLANE_REG(0, 0)) % SGPU_PLANE_BLOCK) {
+      case SGPU_PLANE_ADDRESS:
+      case SGPU_PLANE_SOURCE:
+      case SGPU_PLANE_TARGET:
+      case SGPU_PLANE_CLIP:
+      case SGPU_PLANE_SHOWN:
+        return true;
+      default:
         return false;
     }
   }
@@ -47,7 +59,9 @@ bool is_wide(uint64_t offset) {
 }
 
 bool is_scanout(uint64_t offset) {
-  return offset >= SGPU_REG_SCANOUTS && offset <= SGPU_REG_SCANOUT_REFRESH;
+  return (offset >= SGPU_REG_SCANOUTS && offset <= SGPU_REG_SCANOUT_REFRESH) ||
+         offset == SGPU_REG_PLANES ||
+         (offset >= SGPU_PLANE_REG(0, 0) && offset < SGPU_PLANE_REG(SGPU_PLANE_COUNT, 0));
 }
 
 }  // namespace

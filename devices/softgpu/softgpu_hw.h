@@ -119,6 +119,27 @@ typedef unsigned long long SgpuU64;
 #define SGPU_REG_SCANOUT_SHOWN 0x0118u   /* 64 RO: the address taken last */
 #define SGPU_REG_SCANOUT_LINE 0x0120u    /* 32 RO: line being drawn, or SGPU_SCANOUT_IN_BLANK */
 #define SGPU_REG_SCANOUT_REFRESH 0x0124u /* 32 RO: vertical syncs per second */
+#define SGPU_REG_PLANES 0x0130u          /* 32 RO: overlay planes of the screen */
+
+/* An overlay plane: registers SGPU_PLANE_REG(plane, SGPU_PLANE_...). A rectangle is x | y << 16 |
+ * width << 32 | height << 48. All take effect together, with COMMIT. Plane 0 is on top. */
+#define SGPU_PLANE_COUNT 2u
+#define SGPU_PLANE_BLOCK 0x40u
+#define SGPU_PLANE_REG(plane, reg) (0x0140u + SGPU_PLANE_BLOCK * (plane) + (reg))
+#define SGPU_PLANE_ADDRESS 0x00u /* 64 RW: GPU address of the surface's first row */
+#define SGPU_PLANE_SOURCE 0x08u  /* 64 RW: rectangle of the surface */
+#define SGPU_PLANE_TARGET 0x10u  /* 64 RW: rectangle of the screen that shows all of SOURCE */
+#define SGPU_PLANE_CLIP 0x18u    /* 64 RW: rectangle of the screen; nothing is shown outside */
+#define SGPU_PLANE_PITCH 0x20u   /* 32 RW: bytes */
+#define SGPU_PLANE_CONTROL 0x24u /* 32 RW: SGPU_PLANE_ENABLE, SGPU_PLANE_BLEND */
+#define SGPU_PLANE_COMMIT 0x28u  /* 32 WO: at the next vertical sync, or with bit 0 at once */
+#define SGPU_PLANE_SHOWN 0x30u   /* 64 RO: address shown; 0: the plane is off */
+#define SGPU_PLANE_RECT(x, y, width, height) \
+  ((SgpuU64)(x) | (SgpuU64)(y) << 16 | (SgpuU64)(width) << 32 | (SgpuU64)(height) << 48)
+#define SGPU_PLANE_ENABLE 0x1u
+#define SGPU_PLANE_BLEND 0x2u /* colours are multiplied by alpha already */
+#define SGPU_PLANE_NOW 0x1u
+
 #define SGPU_SCANOUT_ENABLE 0x1u
 #define SGPU_SCANOUT_NOW 0x1ull
 #define SGPU_SCANOUT_IN_BLANK 0x80000000u

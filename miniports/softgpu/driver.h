@@ -96,7 +96,12 @@ struct Adapter {
   UINT64 aperture_base, aperture_bytes;
   volatile bool gone;  // it left the bus: no register is touched any more
   bool interrupts_on;
-  ULONG vsync_cause;         // SGPU_INT_VSYNC while the kernel wants vertical syncs; else 0
+  ULONG vsync_cause;  // SGPU_INT_VSYNC while the kernel wants vertical syncs; else 0
+#if SOFTGPU_HAS_SCREEN
+  // Set by the kernel since the last DxgkDdiSetVidPnSourceAddress; touched at device level.
+  bool planes_set;
+  DXGK_MULTIPLANE_OVERLAY_VSYNC_INFO plane_info[SGPU_PLANE_COUNT];
+#endif
   bool dpc_wanted;           // the kernel was told something since the last DPC was queued
   UINT aperture_high_water;  // one past the highest page ever mapped: what a reset has to clear
   KTIMER recovery_timer;

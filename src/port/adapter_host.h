@@ -68,6 +68,12 @@ class AdapterHost {
     static_cast<void>(child);
     static_cast<void>(connected);
   }
+  /// DxgkCbIndicateConnectorChange: the driver has changes of its outputs to tell. PASSIVE_LEVEL,
+  /// any thread: note it, and ask the driver later.
+  virtual void on_connector_change() {}
+  /// DxgkCbMultiPlaneOverlayDisabled: the planes of a source are supported no longer.
+  /// PASSIVE_LEVEL, any thread: note it.
+  virtual void on_planes_disabled(uint32_t source) { static_cast<void>(source); }
   /// DxgkCbReserveGpuVirtualAddressRange, on the thread that is inside create_process for that
   /// process. Returns the start of the range, or an error for the driver. kNotSupported: no such
   /// model here.

@@ -27,11 +27,13 @@
 #include "port/ddi/objects.h"
 #include "port/ddi/overlays.h"
 #include "port/ddi/paging.h"
+#include "port/ddi/planes.h"
 #include "port/ddi/power.h"
 #include "port/ddi/protected_sessions.h"
 #include "port/ddi/rendering.h"
 #include "port/ddi/scanout.h"
 #include "port/ddi/submission.h"
+#include "port/ddi/targets.h"
 #include "port/ddi/timeouts.h"
 #include "port/ddi/vidpn.h"
 #include "port/driver.h"
@@ -86,6 +88,8 @@ class AdapterPort {
   ProtectedSessionPort& protected_sessions() { return protected_sessions_; }
   NoticePort& notices() { return notices_; }
   DiagnosticPort& diagnostics() { return diagnostics_; }
+  PlanesPort& planes() { return planes_; }
+  TargetsPort& targets() { return targets_; }
   /// Synchronization levels two and three.
   SyncLevels& levels();
 
@@ -143,6 +147,8 @@ class AdapterPort {
   ProtectedSessionPort protected_sessions_{*core_};
   NoticePort notices_{*core_};
   DiagnosticPort diagnostics_{*core_};
+  PlanesPort planes_{*core_};
+  TargetsPort targets_{*core_};
 };
 
 }  // namespace dxgkit::port

@@ -7,8 +7,8 @@ std::string_view no_ntstatus(int32_t answer) {
   const uint32_t severity = code >> 30;
   const uint32_t facility = code >> 16 & 0xFFF;
   // Successes of the system that are no Win32 error codes: STATUS_ABANDONED_WAIT_0 to 63 and
-  // STATUS_USER_APC, and from STATUS_KERNEL_APC on.
-  constexpr uint32_t kFirstAbandoned = 0x80, kUserApc = 0xC0, kKernelApc = 0x100,
+  // STATUS_USER_APC, and from STATUS_ALREADY_COMPLETE on, which DxgkDdiQueryConnectionChange has.
+  constexpr uint32_t kFirstAbandoned = 0x80, kUserApc = 0xC0, kAlreadyComplete = 0xFF,
                      kLastSuccess = 0x12E;
   constexpr uint32_t kReservedBit = 1U << 28;  // set in codes mapped from an NTSTATUS
   constexpr uint32_t kCustomerBit = 1U << 29;  // a driver's own code: any value is allowed
@@ -16,7 +16,7 @@ std::string_view no_ntstatus(int32_t answer) {
   if ((code & kReservedBit) != 0) return "an NTSTATUS wrapped in an HRESULT";
   if (severity == 0 && facility == 0) {
     if (code == 0 || (code >= kFirstAbandoned && code <= kUserApc)) return {};
-    if (code >= kKernelApc && code <= kLastSuccess) return {};
+    if (code >= kAlreadyComplete && code <= kLastSuccess) return {};
     return code == 1 ? "TRUE, or a Win32 error code" : "a Win32 error code";
   }
   if (severity != 2) return {};

@@ -60,6 +60,13 @@ std::vector<Row> rows() {
          status.Type = StatusConnection;
          return number(t.DxgkCbIndicateChildStatus(h, &status));
        }},
+      {"DxgkCbIndicateConnectorChange", kDispatch, false, kHandle, kStatus,
+       [](Table t, void* h) { return number(t.DxgkCbIndicateConnectorChange(h)); }},
+      {"DxgkCbMultiPlaneOverlayDisabled", kPassive, false, kHandle, kVoid,
+       [](Table t, void* h) {
+         t.DxgkCbMultiPlaneOverlayDisabled(h, 0);
+         return uint64_t{0};
+       }},
       {"DxgkCbMapMemory", kPassive, false, kHandle, kStatus,
        [](Table t, void* h) {
          PHYSICAL_ADDRESS address{};

@@ -91,6 +91,21 @@ const std::map<std::string_view, Noted> kNoted = {
     {"DxgkDdiUpdateCurrentValuesFromCpu", {6}},
     {"DxgkDdiUpdateMonitoredValues", {5}},
     {"DxgkDdiValidateSubmitCommand", {3}},
+    {"DxgkDdiCheckMultiPlaneOverlaySupport", {1}},
+    {"DxgkDdiCheckMultiPlaneOverlaySupport2", {1}},
+    {"DxgkDdiCheckMultiPlaneOverlaySupport3", {1}},
+    {"DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay", {1}},
+    {"DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay2", {1}},
+    {"DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay3", {1}},
+    {"DxgkDdiPostMultiPlaneOverlayPresent", {2}},
+    {"DxgkDdiGetMultiPlaneOverlayCaps", {1}},
+    {"DxgkDdiGetPostCompositionCaps", {1}},
+    {"DxgkDdiSetTimingsFromVidPn", {1}},
+    {"DxgkDdiSetTargetGamma", {2}},
+    {"DxgkDdiSetTargetContentType", {2}},
+    {"DxgkDdiSetTargetAnalogCopyProtection", {2}},
+    {"DxgkDdiUpdateMonitorLinkInfo", {2}},
+    {"DxgkDdiDisplayDetectControl", {DXGK_DDCT_POLLALL}},
 };
 /// Entries that answer no NTSTATUS.
 const std::set<std::string_view> kOtherAnswers = {
@@ -150,6 +165,13 @@ const std::map<std::string_view, Status> kPended = {
     {"DxgkDdiResetEngine", Status::kUnsuccessful},
     {"DxgkDdiSubmitCommand", Status::kUnsuccessful},
     {"DxgkDdiSubmitCommandVirtual", Status::kUnsuccessful},
+    {"DxgkDdiCheckMultiPlaneOverlaySupport", Status::kSuccess},
+    {"DxgkDdiCheckMultiPlaneOverlaySupport2", Status::kSuccess},
+    {"DxgkDdiCheckMultiPlaneOverlaySupport3", Status::kSuccess},
+    {"DxgkDdiGetMultiPlaneOverlayCaps", Status::kSuccess},
+    {"DxgkDdiGetPostCompositionCaps", Status::kSuccess},
+    {"DxgkDdiUpdateMonitorLinkInfo", Status::kSuccess},
+    {"DxgkDdiQueryConnectionChange", Status::kSuccess},
 };
 /// The same with a dead driver, where it is not kDeviceRemoved.
 const std::map<std::string_view, Status> kDead = {
@@ -160,9 +182,17 @@ const std::map<std::string_view, Status> kDead = {
 };
 /// Entries that are done without, or whose older form is called instead.
 const std::set<std::string_view> kDispensable = {
-    "DxgkDdiCollectDbgInfo",        "DxgkDdiCollectDbgInfo2",   "DxgkDdiCreateProcess",
-    "DxgkDdiDestroyProcess",        "DxgkDdiControlInterrupt2", "DxgkDdiControlInterrupt3",
+    "DxgkDdiCollectDbgInfo",
+    "DxgkDdiCollectDbgInfo2",
+    "DxgkDdiCreateProcess",
+    "DxgkDdiDestroyProcess",
+    "DxgkDdiControlInterrupt2",
+    "DxgkDdiControlInterrupt3",
     "DxgkDdiReleaseSwizzlingRange",
+    "DxgkDdiCheckMultiPlaneOverlaySupport2",
+    "DxgkDdiCheckMultiPlaneOverlaySupport3",
+    "DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay2",
+    "DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay3",
 };
 
 bool may_fail(const Row& row) {

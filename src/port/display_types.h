@@ -121,6 +121,8 @@ struct FlipCaps {
        immediate_mmio = false;          // DXGK_FLIPCAPS
   uint32_t max_queued_on_vsync = 0;     // MaxQueuedFlipOnVSync
   uint32_t max_overlay_planes = 0;      // from WDDM 1.3 on
+  bool immediate_planes = false;        // SupportMultiPlaneOverlayImmediateFlip, from 2.1 on
+  uint32_t max_hw_queued = 0;           // MaxHwQueuedFlips, from 3.0 on
   bool vsync_power_save_aware = false;  // DXGK_VIDSCHCAPS
   bool reports_preemption = false;      // PreemptionCaps names both granularities
 };
@@ -132,6 +134,7 @@ struct DisplayCaps {
   uint32_t pointer_flags = 0;  // DXGK_POINTERFLAGS: 1 monochrome, 2 color, 4 masked color
   bool support_non_vga = false, support_smooth_rotation = false;
   bool compute_only = false;  // MiscCaps, since WDDM 2.6
+  bool gamma_table = false;   // DXGK_GAMMARAMPCAPS: 256 entries of 16 bits for each colour
 };
 
 }  // namespace dxgkit::port

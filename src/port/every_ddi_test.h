@@ -648,9 +648,15 @@ inline std::vector<Row> optional_rows() {
   };
 }
 
+}  // namespace dxgkit::port::every_ddi
+
+#include "port/every_plane_ddi_test.h"
+
+namespace dxgkit::port::every_ddi {
+
 inline std::vector<Row> all_rows() {
   std::vector<Row> rows = life_rows();
-  for (auto&& more : {object_rows(), work_rows(), display_rows(), optional_rows()})
+  for (auto&& more : {object_rows(), work_rows(), display_rows(), plane_rows(), optional_rows()})
     rows.insert(rows.end(), more.begin(), more.end());
   return rows;
 }

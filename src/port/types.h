@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "port/display_types.h"
 #include "port/gpu_va_types.h"
+#include "port/plane_types.h"
 
 namespace dxgkit::port {
 
@@ -181,6 +182,9 @@ struct PresentArgs {
   std::span<const Rect> sub_rects = {};  // of the destination, clipped (REND-18)
   uint32_t flip_interval = 0;
   std::span<std::byte> private_data = {};  // the caller's, from WDDM 2.0 on
+  /// Of a flip of planes, instead of the lists above: DXGK_PRESENTMULTIPLANEOVERLAYINFO.
+  std::span<const PresentPlane> planes = {};
+  uint32_t vidpn_source = 0;  // with `planes`
 };
 
 /// One side of a transfer: a segment address, or pages of system memory (an MDL).
@@ -407,8 +411,10 @@ struct InterruptReport {
   uint32_t source = 0;  // kPresentProgress: VidPN source; vsync types: VidPN target
   uint32_t planes = 0;  // kCrtcVsync: how many overlay planes it names; `address` is plane 0's
   uint32_t highest_plane = 0;  // of them
-  bool failed = false;         // kPresentProgress
-  uint64_t fence64 = 0;        // kHwQueuePageFaulted: of the queue's progress; kSuspendCompleted
+  bool planes_by_id = false;   // they are told by PresentId, and `address` is nobody's
+  std::vector<ShownPlane> shown_planes = {};  // in the driver's order
+  bool failed = false;                        // kPresentProgress
+  uint64_t fence64 = 0;  // kHwQueuePageFaulted: of the queue's progress; kSuspendCompleted
   /// kHwQueuePageFaulted: the driver's hardware queue. kSuspendCompleted: its hardware context. The
   /// value comes from the driver: compare it, do not follow it.
   void* handle = nullptr;

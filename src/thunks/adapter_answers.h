@@ -57,6 +57,9 @@ Status query_registry(const AdapterQuestion& question, std::span<std::byte> data
 // --- displays
 Status current_mode(const AdapterQuestion& question, D3DKMT_CURRENTDISPLAYMODE& out);
 Status duplications(const AdapterQuestion& question, D3DKMT_OUTPUTDUPLCONTEXTSCOUNT& out);
+Status overlay_planes(const AdapterQuestion& question, D3DKMT_MULTIPLANEOVERLAY_SUPPORT& out);
+Status overlay_planes3(const AdapterQuestion& question, D3DKMT_MPO3DDI_SUPPORT& out);
+Status overlay_kernel_caps(const AdapterQuestion& question, D3DKMT_MPOKERNELCAPS_SUPPORT& out);
 Status overlay_hud(const AdapterQuestion& question, D3DKMT_MULTIPLANEOVERLAY_HUD_SUPPORT& out);
 Status overlay_stretch(const AdapterQuestion& question,
                        D3DKMT_MULTIPLANEOVERLAY_STRETCH_SUPPORT& out);
@@ -64,7 +67,7 @@ Status vidpn_ownership(const AdapterQuestion& question,
                        D3DKMT_GET_DEVICE_VIDPN_OWNERSHIP_INFO& out);
 Status tracked_workload(const AdapterQuestion& question, D3DKMT_TRACKEDWORKLOAD_SUPPORT& out);
 
-/// What this kernel never does: overlay planes, direct and independent flips, protected content,
+/// What this kernel never does: direct and independent flips, protected content,
 /// driver updates under way. The whole structure is zeros, which say "no".
 template <typename T>
 Status no(const AdapterQuestion&, T& out) {

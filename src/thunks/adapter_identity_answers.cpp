@@ -195,6 +195,26 @@ Status duplications(const AdapterQuestion& question, D3DKMT_OUTPUTDUPLCONTEXTSCO
   return Status::kSuccess;
 }
 
+/// There is more than one plane: the primary alone is none.
+Status overlay_planes(const AdapterQuestion& question, D3DKMT_MULTIPLANEOVERLAY_SUPPORT& out) {
+  dxgk::Planes* const planes = dxgk::overlays_of(question.adapter.floor().display);
+  out.Supported = planes != nullptr && planes->most() > 1 ? TRUE : FALSE;
+  return Status::kSuccess;
+}
+
+Status overlay_planes3(const AdapterQuestion& question, D3DKMT_MPO3DDI_SUPPORT& out) {
+  out.Supported = question.adapter.core().port().planes().version() == port::PlaneVersion::kThree
+                      ? TRUE
+                      : FALSE;
+  return Status::kSuccess;
+}
+
+Status overlay_kernel_caps(const AdapterQuestion& question, D3DKMT_MPOKERNELCAPS_SUPPORT& out) {
+  out.Supported =
+      question.adapter.core().port().has_entry("DxgkDdiGetMultiPlaneOverlayCaps") ? TRUE : FALSE;
+  return Status::kSuccess;
+}
+
 Status overlay_hud(const AdapterQuestion& question, D3DKMT_MULTIPLANEOVERLAY_HUD_SUPPORT& out) {
   DXGKIT_RETURN_IF_FAILED(check_source(question, out.VidPnSourceId));
   out.KernelSupported = out.HudSupported = FALSE;

@@ -39,7 +39,7 @@ Status typed(const AdapterQuestion& question, std::span<std::byte> data) {
     type, { #type, Support::kRefused, note } \
   }
 
-constexpr const char* kNoOverlays = "no: the kernel shows no overlay planes";
+constexpr const char* kNoOverlays = "no: overlay planes are not used for that";
 
 constexpr auto kTypes = std::to_array<AdapterInfoType>({
     DXGKIT_ANSWERED(KMTQAITYPE_UMDRIVERNAME, D3DKMT_UMDFILENAMEINFO, umd_name),
@@ -63,7 +63,8 @@ constexpr auto kTypes = std::to_array<AdapterInfoType>({
     DXGKIT_ANSWERED(KMTQAITYPE_UMD_DRIVER_VERSION, D3DKMT_UMD_DRIVER_VERSION, umd_version),
     DXGKIT_NO(KMTQAITYPE_DIRECTFLIP_SUPPORT, D3DKMT_DIRECTFLIP_SUPPORT,
               "no: the kernel makes no direct flips"),
-    DXGKIT_NO(KMTQAITYPE_MULTIPLANEOVERLAY_SUPPORT, D3DKMT_MULTIPLANEOVERLAY_SUPPORT, kNoOverlays),
+    DXGKIT_ANSWERED(KMTQAITYPE_MULTIPLANEOVERLAY_SUPPORT, D3DKMT_MULTIPLANEOVERLAY_SUPPORT,
+                    overlay_planes),
     DXGKIT_UNANSWERED(KMTQAITYPE_DLIST_DRIVER_NAME, "no hybrid systems"),
     DXGKIT_PARTLY(KMTQAITYPE_WDDM_1_3_CAPS, D3DKMT_WDDM_1_3_CAPS, wddm_1_3,
                   "no Miracast, no P-states"),
@@ -95,9 +96,10 @@ constexpr auto kTypes = std::to_array<AdapterInfoType>({
     DXGKIT_UNANSWERED(KMTQAITYPE_PHYSICALADAPTERPNPKEY, "keys are not opened from outside"),
     DXGKIT_ANSWERED(KMTQAITYPE_GETSEGMENTGROUPSIZE, D3DKMT_SEGMENTGROUPSIZEINFO,
                     segment_group_size),
-    DXGKIT_NO(KMTQAITYPE_MPO3DDI_SUPPORT, D3DKMT_MPO3DDI_SUPPORT, kNoOverlays),
+    DXGKIT_ANSWERED(KMTQAITYPE_MPO3DDI_SUPPORT, D3DKMT_MPO3DDI_SUPPORT, overlay_planes3),
     DXGKIT_NO(KMTQAITYPE_HWDRM_SUPPORT, D3DKMT_HWDRM_SUPPORT, "no: no protected content"),
-    DXGKIT_NO(KMTQAITYPE_MPOKERNELCAPS_SUPPORT, D3DKMT_MPOKERNELCAPS_SUPPORT, kNoOverlays),
+    DXGKIT_ANSWERED(KMTQAITYPE_MPOKERNELCAPS_SUPPORT, D3DKMT_MPOKERNELCAPS_SUPPORT,
+                    overlay_kernel_caps),
     DXGKIT_ANSWERED(KMTQAITYPE_MULTIPLANEOVERLAY_STRETCH_SUPPORT,
                     D3DKMT_MULTIPLANEOVERLAY_STRETCH_SUPPORT, overlay_stretch),
     DXGKIT_ANSWERED(KMTQAITYPE_GET_DEVICE_VIDPN_OWNERSHIP_INFO,

@@ -26,6 +26,13 @@ D3DKMT_DISPLAYMODE mode_of_size(const dxgk::DisplayMode& size) {
   return mode;
 }
 
+bool is_same(const D3DKMT_DISPLAYMODE& a, const D3DKMT_DISPLAYMODE& b) {
+  return a.Width == b.Width && a.Height == b.Height &&
+         a.RefreshRate.Numerator == b.RefreshRate.Numerator &&
+         a.RefreshRate.Denominator == b.RefreshRate.Denominator &&
+         a.ScanLineOrdering == b.ScanLineOrdering;
+}
+
 }  // namespace
 
 std::optional<D3DKMT_DISPLAYMODE> display_mode_of(dxgk::Display& display, uint32_t source) {
@@ -57,9 +64,23 @@ std::vector<D3DKMT_DISPLAYMODE> display_modes_of(dxgk::Display& display, uint32_
   const std::optional<D3DKMT_DISPLAYMODE> current = display_mode_of(display, source);
   if (current.has_value()) modes.push_back(*current);
   for (const dxgk::DisplayMode& size : found->modes) {
-    if (current.has_value() && current->Width == size.width && current->Height == size.height)
-      continue;
-    modes.push_back(mode_of_size(size));
+    bool listed = current.has_value() && current->Width == size.width &&
+                  current->Height == size.height && current->RefreshRate.Denominator == 0;
+    for (const dxgk::DisplayTiming& timing : found->timings) {
+      if (!(timing.size == size)) continue;
+      D3DKMT_DISPLAYMODE mode = mode_of_size(size);
+      mode.RefreshRate = {timing.refresh_numerator, timing.refresh_denominator};
+      mode.IntegerRefreshRate = whole_hertz({timing.refresh_numerator, timing.refresh_denominator});
+      mode.ScanLineOrdering =
+          static_cast<D3DDDI_VIDEO_SIGNAL_SCANLINE_ORDERING>(timing.scanline_ordering);
+      listed = true;
+      if (current.has_value() && is_same(*current, mode)) continue;
+      modes.push_back(mode);
+    }
+    const bool is_current =
+        current.has_value() && current->Width == size.width && current->Height == size.height;
+    // Scaled: no signal has this size.
+    if (!listed && !is_current) modes.push_back(mode_of_size(size));
   }
   return modes;
 }

@@ -187,6 +187,7 @@ class FlipClient : public Client {
       : Client(stack_in, "game"), driver(driver_in) {
     for (size_t i = 0; i < count; ++i) primaries.push_back(make_primary());
     if (!with_virtual) context = make_context();
+    if (!with_virtual && count != 0 && stack.miniport.config.version >= k20) list(primaries);
     for (const D3DKMT_HANDLE primary : primaries) {  // so that they have their places
       if (with_virtual) break;
       EXPECT_EQ(render(context, work_on({primary})), 0);
@@ -273,6 +274,9 @@ class FlipClient : public Client {
   std::vector<D3DKMT_HANDLE> primaries;
   ContextBuffers context;
   static inline bool with_virtual = false;
+
+ private:
+  static constexpr uint32_t k20 = DXGKDDI_INTERFACE_VERSION_WDDM2_0;  // residency is explicit
 };
 
 class FlipTest : public ContractTest {

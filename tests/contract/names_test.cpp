@@ -199,7 +199,8 @@ TEST_F(Names, AScreenSaysItsModes) {
     EXPECT_EQ(modes[0].ScanLineOrdering, D3DDDI_VSSLO_PROGRESSIVE);
     const std::set<UINT> widths = {modes[0].Width, modes[1].Width};
     EXPECT_EQ(widths, (std::set<UINT>{32, kWidth}));
-    EXPECT_EQ(modes[1].RefreshRate.Numerator, 0U) << "not known before it is set";
+    EXPECT_EQ(modes[1].IntegerRefreshRate, 60U) << "as the driver offered it for the output";
+    EXPECT_EQ(modes[1].ScanLineOrdering, D3DDDI_VSSLO_PROGRESSIVE);
     EXPECT_EQ(modes[2].Width, 0U);
     D3DKMT_QUERYADAPTERINFO query{};
     D3DKMT_CURRENTDISPLAYMODE current{};

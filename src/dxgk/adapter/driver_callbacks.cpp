@@ -107,6 +107,18 @@ void DriverCallbacks::on_child_status(uint32_t child, bool connected) {
   if (floor_.display != nullptr) floor_.display->worker().add_hot_plug(child, connected);
 }
 
+void DriverCallbacks::on_connector_change() {
+  if (floor_.display != nullptr)
+    floor_.display->worker().add_hot_plug(DisplayWorker::kConnectors, true);
+}
+
+void DriverCallbacks::on_planes_disabled(uint32_t source) {
+  core_.lane().post([this, source]() DXGKIT_REQUIRES(on_lane) {
+    Planes* const planes = overlays_of(floor_.display);
+    if (planes != nullptr) planes->set_disabled(source, true);
+  });
+}
+
 Status DriverCallbacks::signal_cpu_event(uint64_t event) {
   CpuEvents* const events = floor_.cpu_events;
   return events == nullptr ? Status::kInvalidParameter : events->signal(event);

@@ -27,6 +27,8 @@ class DriverCallbacks : public port::AdapterHost {
   void release_handle_data(void* reference) override;
   void on_fatal(const verifier::Finding& finding) override;
   void on_child_status(uint32_t child, bool connected) override;
+  void on_connector_change() override;
+  void on_planes_disabled(uint32_t source) override;
   Status create_context_allocation(const port::ContextAllocationRequest& request,
                                    uint64_t* handle) override;
   Status destroy_context_allocation(uint64_t handle) override;

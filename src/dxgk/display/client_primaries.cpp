@@ -60,6 +60,12 @@ Status ClientPrimaries::set_owners(Device& device, std::span<const uint32_t> sou
   return status;
 }
 
+bool ClientPrimaries::owns(const Device& device, uint32_t source) {
+  bool owned = false;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { owned = owners_.owns(device, source); });
+  return owned;
+}
+
 void ClientPrimaries::release_process(const Process& process) {
   std::vector<Ref<Device>> owners;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { owners = owners_.owners_of(process); });
@@ -136,6 +142,35 @@ Status ClientPrimaries::check_flip(Device& device, uint32_t source,
   const bool fits = said->width == set->surface.width && said->height == set->surface.height &&
                     same_or_twin(said->format, set->pixel_format);
   return fits ? Status::kSuccess : Status::kGraphicsAllocationInvalid;  // DISP-03
+}
+
+Status ClientPrimaries::check_planes(Device& device, uint32_t source,
+                                     std::span<const Ref<OpenedAllocation>> surfaces,
+                                     std::vector<DisplayMode>* sizes, DisplayMode* screen,
+                                     uint64_t* mode) {
+  const DisplayLock lock(display_);
+  if (display_.stopped()) return Status::kDeviceRemoved;
+  bool ready = false, stale = false;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    ready = owners_.owns(device, source) && flips_.mode_is_clients(source);
+    for (const Ref<OpenedAllocation>& surface : surfaces)
+      stale = stale || surface->allocation->stale;
+    *mode = flips_.mode(source);
+  });
+  for (const Ref<OpenedAllocation>& surface : surfaces) {
+    const Allocation& allocation = *surface->allocation;
+    if (!allocation.primary || allocation.vidpn_source != source) return Status::kInvalidParameter;
+  }
+  if (stale) return Status::kGraphicsAllocationInvalid;  // DISP-17
+  const std::optional<DisplayMode> shown = active_.mode_of(source);
+  if (!ready || !shown.has_value()) return Status::kInvalidParameter;  // DISP-14
+  *screen = *shown;
+  for (const Ref<OpenedAllocation>& surface : surfaces) {
+    const auto said = core_.port().allocations().describe_allocation(surface->driver_allocation);
+    if (!said.has_value()) return Status::kGraphicsAllocationInvalid;
+    sizes->push_back({said->width, said->height});
+  }
+  return Status::kSuccess;
 }
 
 Result<Ref<OpenedAllocation>> ClientPrimaries::opened_screen(Device& device, uint32_t source) {

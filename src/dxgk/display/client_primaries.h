@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/status.h"
 #include "dxgk/core/object.h"
@@ -41,6 +42,8 @@ class ClientPrimaries {
   /// owns (DISP-18).
   Status set_owners(Device& device, std::span<const uint32_t> sources,
                     std::span<const SourceOwnership> types);
+  /// The device owns the source exclusively. False for an unknown source.
+  bool owns(const Device& device, uint32_t source);
   /// D3DKMTReleaseProcessVidPnSourceOwners: all devices of the process give up their sources.
   void release_process(const Process& process);
   /// D3DKMTSetDisplayMode: sets the mode of the primary, and shows the primary.
@@ -56,6 +59,12 @@ class ClientPrimaries {
   /// kGraphicsAllocationInvalid: the surface does not fit the mode.
   Status check_flip(Device& device, uint32_t source, const Ref<OpenedAllocation>& surface,
                     uint64_t* mode);
+  /// Whether the device may show parts of these surfaces as planes of the source: primaries of the
+  /// source, of any size. As check_flip() otherwise. `*sizes`: of each surface. `*screen`: of the
+  /// source's mode.
+  Status check_planes(Device& device, uint32_t source,
+                      std::span<const Ref<OpenedAllocation>> surfaces,
+                      std::vector<DisplayMode>* sizes, DisplayMode* screen, uint64_t* mode);
   /// The primary on the screen, as the device has it open. Opens it on the device if need be.
   /// kInvalidParameter: nothing is shown. kGraphicsAllocationBusy: another client's is shown.
   Result<Ref<OpenedAllocation>> opened_screen(Device& device, uint32_t source);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "dxgk/display/display_level_two.h"
@@ -46,6 +47,7 @@ Display::Display(DisplayFloor& floor, Primaries::Owner& owner,
       modes_(display_, {.monitors = monitors_,
                         .active = active_,
                         .presents = presents_,
+                        .worker = worker_,
                         .primaries = primaries_.get(),
                         .flips = flips_.get(),
                         .overlays = overlays_.get()}),
@@ -73,6 +75,12 @@ Status Display::describe() {
 Status Display::start(const char** step) {
   {
     const DisplayLock lock(display_);
+    *step = "DxgkDdiDisplayDetectControl";
+    const Status detects =
+        core_.port().targets().detect(port::TargetsPort::Detect::kEnableHotPlug, 0, true);
+    if (detects == Status::kDeviceRemoved) return detects;
+    if (!is_success(detects) && detects != Status::kNotSupported)
+      static_cast<void>(display_.failed_call(*step, detects));
     for (const uint32_t target : monitors_.manager().profile().targets) {
       if (const Status status = monitors_.attach(target, step); status == Status::kDeviceRemoved)
         return status;
@@ -139,7 +147,9 @@ bool Display::work_on_flips() { return flips_ && flips_->work(); }
 void Display::monitor_changed(uint32_t child, bool connected) {
   const DisplayLock lock(display_);
   if (display_.stopped() || !core_.running()) return;
-  if (!monitors_.change(child, connected)) return;
+  const bool changed = child == DisplayWorker::kConnectors ? monitors_.take_changes()
+                                                           : monitors_.change(child, connected);
+  if (!changed) return;
   const char* step = "";
   if (display_.power() == port::PowerState::kD0) static_cast<void>(modes_.follow_monitors(&step));
 }
@@ -195,6 +205,13 @@ void Display::poll_children(const Poll& poll) {
   using Awareness = port::ChildInfo::Awareness;
   const DisplayLock lock(display_);
   if (display_.stopped() || !core_.running()) return;
+  const Status detects = core_.port().targets().detect(port::TargetsPort::Detect::kPollAll, 0,
+                                                       poll.non_destructive_only);
+  if (detects != Status::kNotSupported) {  // what it finds comes as a change (DISP-37)
+    if (!is_success(detects))
+      static_cast<void>(display_.failed_call("DxgkDdiDisplayDetectControl", detects));
+    return;
+  }
   bool changed = false;
   for (const port::ChildInfo& child : monitors_.children()) {
     if (child.awareness != Awareness::kPolled &&

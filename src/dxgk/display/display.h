@@ -141,4 +141,10 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   std::map<uint32_t, bool> shown_before_sleep_ DXGKIT_GUARDED_BY(display_mutex);
 };
 
+/// Null: the driver has no overlay planes. `display` may be null.
+inline Planes* overlays_of(Display* display) {
+  Flips* const flips = display == nullptr ? nullptr : display->flips();
+  return flips == nullptr ? nullptr : flips->overlays();
+}
+
 }  // namespace dxgkit::dxgk

@@ -17,12 +17,21 @@ struct DisplayMode {
   bool operator==(const DisplayMode&) const = default;
 };
 
+/// A signal that the driver offered for the output of a source.
+struct DisplayTiming {
+  DisplayMode size;  // pixels that are lit
+  uint32_t refresh_numerator = 0, refresh_denominator = 0;
+  uint32_t scanline_ordering = 0;  // D3DDDI_VSSLO_*
+  bool operator==(const DisplayTiming&) const = default;
+};
+
 struct DisplaySource {
   uint32_t id = 0;
   std::optional<DisplayMode> mode;  // none: not in the active VidPN
   std::optional<uint32_t> target;   // the first it is shown on
   bool visible = false;
   std::vector<DisplayMode> modes;  // what the driver offered for it at the last enumeration
+  std::vector<DisplayTiming> timings = {};  // the same of the output, each once
 };
 
 struct DisplayTarget {

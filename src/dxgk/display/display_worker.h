@@ -33,6 +33,9 @@ class DisplayWorker {
   /// Ends the thread. Hot plugs that it has not served are dropped. Idempotent. Not on the lane.
   void stop();
 
+  /// In place of a child: the driver has changes of its outputs to tell (DISP-37).
+  static constexpr uint32_t kConnectors = UINT32_MAX;
+
   /// There may be work of flips. Any context.
   void wake();
   /// The driver has indicated a child's status. Any context.

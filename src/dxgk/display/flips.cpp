@@ -95,12 +95,45 @@ struct Flips::Work {
   std::vector<void*> contexts;
 };
 
+/// What planes take from the flips of their adapter.
+class Flips::PlanesOwner final : public Planes::Owner {
+ public:
+  explicit PlanesOwner(Flips& flips) : flips_(flips) {}
+  uint64_t new_flip_id() override DXGKIT_REQUIRES(on_lane) { return ++flips_.last_id_; }
+  uint64_t mode(uint32_t source) const override DXGKIT_REQUIRES(on_lane) {
+    return flips_.mode(source);
+  }
+  void planes_need_vsync(uint32_t source) override DXGKIT_REQUIRES(on_lane) {
+    flips_.find(source)->active = true;
+    flips_.vsync_.look();
+  }
+  uint32_t pending_flips(const Device& device) const override DXGKIT_REQUIRES(on_lane) {
+    uint32_t count = 0;
+    for (const auto& source : flips_.sources_) {
+      for (const Record& record : source->records) count += record.device == &device ? 1 : 0;
+    }
+    return count;
+  }
+  std::optional<uint32_t> leading_target(uint32_t source) const override DXGKIT_REQUIRES(on_lane) {
+    const Source* const found = flips_.find(source);
+    if (found == nullptr || found->targets.empty()) return std::nullopt;
+    return found->targets.front();
+  }
+
+ private:
+  Flips& flips_;
+};
+
 Flips::Flips(DisplayCore& display, DisplayWorker& worker, const Monitors& monitors)
     : display_(display),
       core_(display.core()),
       worker_(worker),
       monitors_(monitors),
-      vsync_(display, static_cast<VsyncControl::Owner&>(*this)) {
+      vsync_(display, static_cast<VsyncControl::Owner&>(*this)),
+      overlays_owner_(std::make_unique<PlanesOwner>(*this)),
+      overlays_(core_.port().planes().version() == port::PlaneVersion::kNone
+                    ? nullptr
+                    : std::make_unique<Planes>(display, worker, *overlays_owner_)) {
   const port::FlipCaps caps = port::flip_caps_of(core_.caps(), core_.interface_version());
   mmio_ = caps.on_vsync_mmio;
   no_wait_ = caps.on_vsync_with_no_wait;
@@ -139,6 +172,7 @@ void Flips::show(uint32_t source_id, uint64_t address, std::span<const uint32_t>
   source->queue.show(address);
   source->active = true;
   finish_done(*source);
+  if (overlays_) overlays_->reset(source_id);
   Ref<OpenedAllocation> before = std::move(source->screen);
   source->screen = Ref<OpenedAllocation>();
   if (source->screen_pinned) let_go(before);
@@ -170,6 +204,7 @@ void Flips::drop_all() {
     if (source->screen_pinned) let_go(source->screen);
     source->screen = Ref<OpenedAllocation>();
     source->screen_pinned = source->shown = source->clients_mode = false;
+    if (overlays_) overlays_->reset(source->id);
   }
   work_.clear();
   vsync_.end();
@@ -195,6 +230,7 @@ void Flips::unpin(uint32_t source_id) {
   if (source == nullptr) return;
   source->queue.show(0);  // nobody sees the flips that are left
   finish_done(*source);
+  if (overlays_) overlays_->reset(source_id);
   if (source->screen_pinned) {
     Ref<OpenedAllocation> screen = source->screen;
     let_go(screen);
@@ -216,7 +252,7 @@ std::optional<uint32_t> Flips::shows(const OpenedAllocation& opened) const {
       if (record.surface.get() == &opened) return source->id;
     }
   }
-  return std::nullopt;
+  return overlays_ ? overlays_->shows(opened) : std::nullopt;
 }
 
 bool Flips::mode_is_clients(uint32_t source) const {
@@ -234,6 +270,7 @@ uint64_t Flips::mode(uint32_t source) const {
 Status Flips::prepare(FlipSubmission& flip) {
   if (dropped_) return Status::kDeviceRemoved;
   if (mode(flip.source) != flip.mode) return Status::kGraphicsAllocationInvalid;  // DISP-17
+  if (overlays_ && overlays_->active(flip.source)) return Status::kInvalidParameter;
   if (flip.surface->closing) return Status::kInvalidParameter;
   const vidmm::Use use{flip.surface->allocation->id, false};
   if (!flip.pinned) {
@@ -292,8 +329,12 @@ void Flips::reached(uint32_t source_id, uint64_t id, bool completed) {
   core_.lane().assert_current();
   Source* source = find(source_id);
   Record* record = source == nullptr ? nullptr : source->record(id);
-  if (record == nullptr) return;
-  if (!completed) {
+  if (record == nullptr) {
+    if (overlays_) overlays_->reached(id, completed);
+    return;
+  }
+  // Planes were set meanwhile: this flip would switch them off again.
+  if (!completed || (overlays_ && overlays_->active(source_id))) {
     if (source->queue.cancel(id)) {
       source->finished.push_back(id);
       finish_done(*source);
@@ -390,7 +431,7 @@ std::optional<vidsch::SyncPoint> Flips::before_write(const OpenedAllocation& ope
     }
     if (leaves != 0) return end_of(source->id, leaves);
   }
-  return std::nullopt;
+  return overlays_ ? overlays_->before_write(opened) : std::nullopt;
 }
 
 vidsch::SyncPoint Flips::end_of(uint32_t source, uint64_t id) const {
@@ -398,11 +439,7 @@ vidsch::SyncPoint Flips::end_of(uint32_t source, uint64_t id) const {
 }
 
 uint32_t Flips::pending(const Device& device) const {
-  uint32_t count = 0;
-  for (const auto& source : sources_) {
-    for (const Record& record : source->records) count += record.device == &device ? 1 : 0;
-  }
-  return count;
+  return overlays_owner_->pending_flips(device) + (overlays_ ? overlays_->pending(device) : 0);
 }
 
 // --- vertical sync
@@ -435,7 +472,8 @@ void Flips::on_vsync(const port::InterruptReport& report) {
                        "Report the ChildUid given to DxgkDdiQueryChildRelations.", 0);
     return;
   }
-  if (report.address == 0) {
+  const bool of_planes = leads != nullptr && overlays_ && overlays_->active(leads->id);
+  if (report.address == 0 && !report.planes_by_id && !of_planes) {
     report_wrong_vsync(
         core_, "DISP-08",
         fmt::format("A vertical sync of target {} carries the address 0.", report.source),
@@ -449,11 +487,22 @@ void Flips::on_vsync(const port::InterruptReport& report) {
   ++leads->vsyncs;
   leads->vsync_ns = core_.runtime().now();
   // The period that ends here, not the one that begins: what it served was there until now.
-  const bool idle = !leads->active && !leads->queue.needs_vsync();
+  const bool planes_wait = overlays_ && overlays_->needs_vsync(leads->id);
+  const bool idle = !leads->active && !leads->queue.needs_vsync() && !planes_wait;
   leads->idle_syncs = idle ? leads->idle_syncs + 1 : 0;
   leads->active = false;
   leads->waiters = 0;  // all of them are served
-  const vidsch::FlipQueue::Vsync what = leads->queue.vsync(report.address);
+  if (of_planes) {
+    overlays_->on_vsync(leads->id, report);
+    leads->queue.show(leads->queue.shown());  // flips of before are over
+    finish_done(*leads);
+    if (idle_long_enough()) vsync_.rest();
+    core_.progress();
+    return;
+  }
+  // Without an address the report tells of no flip by D3DKMTPresent.
+  const vidsch::FlipQueue::Vsync what =
+      leads->queue.vsync(report.planes_by_id ? leads->queue.shown() : report.address);
   if (what == vidsch::FlipQueue::Vsync::kUnknown && leads->shown) {
     report_wrong_vsync(
         core_, "DISP-22",
@@ -487,8 +536,9 @@ Flips::Counts Flips::counts(uint32_t source) const {
 }
 
 bool Flips::vsync_needed() const {
-  return std::ranges::any_of(sources_, [](const auto& source) {
-    return source->waiters != 0 || source->queue.needs_vsync();
+  return std::ranges::any_of(sources_, [&](const auto& source) DXGKIT_REQUIRES(on_lane) {
+    return source->waiters != 0 || source->queue.needs_vsync() ||
+           (overlays_ && overlays_->needs_vsync(source->id));
   });
 }
 
@@ -524,7 +574,7 @@ bool Flips::work() {
     next = std::move(work_.front());
     work_.pop_front();
   });
-  if (!next.has_value()) return false;
+  if (!next.has_value()) return overlays_ && overlays_->work();
   if (next->kind == Work::Kind::kAddress) {
     next->address.contexts = next->contexts;
     static_cast<void>(level_two(display_.floor(), [&] {

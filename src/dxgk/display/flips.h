@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "dxgk/core/object.h"
 #include "dxgk/display/display_core.h"
+#include "dxgk/display/planes.h"
 #include "dxgk/display/vsync_control.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/work/screen_flips.h"
@@ -42,6 +43,8 @@ class Flips : public ScreenFlips, private VsyncControl::Owner {
     return {.by_register = mmio_, .immediate_by_register = immediate_mmio_, .no_wait = no_wait_};
   }
   bool intervals() const { return intervals_; }
+  /// Overlay planes. Null: the driver has none.
+  Planes* overlays() { return overlays_.get(); }
 
   // --- the mode side (Display)
   /// A mode set, or back to the kernel's own primary: `address` is shown on `targets`, the first of
@@ -107,6 +110,7 @@ class Flips : public ScreenFlips, private VsyncControl::Owner {
   struct Record;
   struct Source;
   struct Work;
+  class PlanesOwner;
   /// Null: there is no such source.
   Source* find(uint32_t source) const DXGKIT_REQUIRES(on_lane);
   void program(Source& source, const vidsch::FlipRequest& flip, bool at_once)
@@ -135,6 +139,8 @@ class Flips : public ScreenFlips, private VsyncControl::Owner {
   bool dropped_ = false;
   VsyncControl vsync_;
   std::deque<Work> work_;
+  const std::unique_ptr<Planes::Owner> overlays_owner_;
+  const std::unique_ptr<Planes> overlays_;
 };
 
 }  // namespace dxgkit::dxgk

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/interface_versions.h"
 #include "dxgk/display/display_level_two.h"
 
 namespace dxgkit::dxgk {
@@ -31,6 +32,21 @@ std::vector<DisplayMode> sizes_of(const vidpn::Network& network, uint32_t source
     if (std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
   }
   return sizes;
+}
+
+std::vector<DisplayTiming> timings_of(const vidpn::Network& network, uint32_t target) {
+  std::vector<DisplayTiming> timings;
+  const auto set = network.target_sets.find(target);
+  if (set == network.target_sets.end()) return timings;
+  for (const vidpn::TargetMode& mode : set->second.modes) {
+    if (!mode.signal.vsync.specified()) continue;
+    const DisplayTiming timing{.size = {mode.signal.active.width, mode.signal.active.height},
+                               .refresh_numerator = mode.signal.vsync.numerator,
+                               .refresh_denominator = mode.signal.vsync.denominator,
+                               .scanline_ordering = mode.signal.scanline_ordering};
+    if (std::ranges::find(timings, timing) == timings.end()) timings.push_back(timing);
+  }
+  return timings;
 }
 
 /// Whether a commit of `after` changes what `source` shows in `before`.
@@ -76,6 +92,7 @@ ModeSetting::ModeSetting(DisplayCore& display, const Parts& parts)
       monitors_(parts.monitors),
       active_(parts.active),
       presents_(parts.presents),
+      worker_(parts.worker),
       primaries_(parts.primaries),
       flips_(parts.flips),
       overlays_(parts.overlays) {}
@@ -179,8 +196,10 @@ Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>
   Result<vidpn::Network> enumerated = enumerate(std::move(network), {}, step);
   if (!enumerated.has_value()) return enumerated;
   network = std::move(*enumerated);
-  for (const vidpn::SourceTarget& path : paths)
+  for (const vidpn::SourceTarget& path : paths) {
     offered_[path.source] = sizes_of(network, path.source);
+    timings_[path.source] = timings_of(network, path.target);
+  }
   for (const vidpn::SourceTarget& path : paths) {
     const std::vector<DisplayMode> offered = sizes_of(network, path.source);
     std::optional<DisplayMode> mode = favourite(offered, path.source, path.target);
@@ -250,8 +269,10 @@ std::optional<Status> ModeSetting::commit_recommended(const std::vector<vidpn::S
     if (proposal.error() == Status::kDeviceRemoved) return proposal.error();
     return std::nullopt;
   }
-  for (const vidpn::Path& path : proposal->paths)
+  for (const vidpn::Path& path : proposal->paths) {
     offered_[path.source] = sizes_of(*proposal, path.source);
+    timings_[path.source] = timings_of(*proposal, path.target);
+  }
   DXGKIT_RETURN_IF_FAILED(ask_supported(*proposal, step));
   return commit(*proposal, step);
 }
@@ -310,16 +331,62 @@ Status ModeSetting::commit_one(const vidpn::Network& network, uint32_t source, c
   return core_.findings().total() != told ? status : display_.failed_call(*step, status);
 }
 
+bool ModeSetting::sets_timings() const {
+  return core_.interface_version() >= kInterfaceWddm22 && !core_.display_only() &&
+         core_.port().has_entry("DxgkDdiSetTimingsFromVidPn");
+}
+
+Status ModeSetting::set_timings(vidpn::DdiCall& call, const vidpn::Network& before,
+                                const vidpn::Network& after,
+                                const std::vector<uint32_t>& affected) {
+  using Update = port::TimingPath::Update;
+  std::vector<port::TimingPath> paths;
+  std::vector<uint32_t> sources;  // of `paths`
+  for (const vidpn::Path& path : after.paths) {
+    const bool known = std::ranges::any_of(before.paths, [&](const vidpn::Path& old) {
+      return old.source == path.source && old.target == path.target;
+    });
+    const bool changed = std::ranges::find(affected, path.source) != affected.end();
+    paths.push_back({.target = path.target,
+                     .update = !known    ? Update::kAdded
+                               : changed ? Update::kModified
+                                         : Update::kUnmodified});
+    sources.push_back(path.source);
+  }
+  for (const vidpn::Path& path : before.paths) {
+    if (std::ranges::find(paths, path.target, &port::TimingPath::target) != paths.end()) continue;
+    paths.push_back({.target = path.target, .update = Update::kRemoved, .active = false});
+  }
+  bool connection_changes = false;
+  Status status = level_two(display_.floor(), [&] {
+    return core_.port().targets().set_timings(call.vidpn(), paths, &connection_changes);
+  });
+  if (connection_changes) worker_.add_hot_plug(DisplayWorker::kConnectors, true);
+  if (!is_success(status)) return status;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (paths[i].failed) status = vidpn::kVidPnTopologyNotSupported;
+    if (!paths[i].recheck_planes || flips_ == nullptr || flips_->overlays() == nullptr) continue;
+    core_.lane().run(
+        [&]() DXGKIT_REQUIRES(on_lane) { flips_->overlays()->set_disabled(sources[i], true); });
+  }
+  return status;
+}
+
 Status ModeSetting::commit_with_failure(uint32_t source, uint32_t nth, const char** failed) {
   if (!active_.visible(source)) return Status::kInvalidParameter;
   const char* step = "";
   DXGKIT_RETURN_IF_FAILED(make_visible(source, false, &step));
-  vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kCommitVidPn, active_.network());
+  const bool timings = sets_timings();
+  vidpn::DdiCall call(monitors_.manager(),
+                      timings ? vidpn::Ddi::kSetTimingsFromVidPn : vidpn::Ddi::kCommitVidPn,
+                      active_.network());
   call.fail_function(nth);
   void* const primary = primary_of(source);
-  const Status status = level_two(display_.floor(), [&] {
-    return core_.port().vidpn().commit_vidpn(call.vidpn(), source, primary);
-  });
+  const Status status =
+      timings ? set_timings(call, active_.network(), active_.network(), {source})
+              : level_two(display_.floor(), [&] {
+                  return core_.port().vidpn().commit_vidpn(call.vidpn(), source, primary);
+                });
   call.finish(status, core_.kernel().driver_is_dead());
   *failed = call.failed_function();
   // Failures on the way back are reported where they happen.
@@ -363,17 +430,30 @@ Status ModeSetting::commit(const vidpn::Network& network, const char** step, boo
     if (is_success(status) && overlays_ != nullptr) overlays_->turn_off(source);  // OPT-03
     if (is_success(status) && active_.visible(source)) status = make_visible(source, false, step);
   }
+  if (is_success(status) && sets_timings() && !affected.empty()) {
+    *step = "DxgkDdiSetTimingsFromVidPn";
+    const size_t told = core_.findings().total();
+    vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kSetTimingsFromVidPn, network);
+    status = set_timings(call, active_.network(), network, affected);
+    call.finish(status, core_.kernel().driver_is_dead());
+    committed = affected.size();  // also a part of it is set back
+    // A path that could not be set is no mistake of the driver.
+    if (!is_success(status) && status != vidpn::kVidPnTopologyNotSupported &&
+        core_.findings().total() == told)
+      status = display_.failed_call(*step, status);
+  }
   while (is_success(status) && committed < affected.size()) {
     const uint32_t source = affected[committed];
     status = commit_one(network, source, step);
     if (is_success(status)) ++committed;
   }
   if (!is_success(status)) {
-    restore(affected, committed, was_visible);
+    restore(network, affected, committed, was_visible);
     return status;
   }
   active_.commit(network);
   for (const uint32_t source : affected) {
+    gamma_.erase(source);  // the ramp belonged to the mode
     if (!active_.network().has_source(source)) {
       presents_.release(source);
       if (primaries_ != nullptr) {
@@ -388,9 +468,17 @@ Status ModeSetting::commit(const vidpn::Network& network, const char** step, boo
   return Status::kSuccess;
 }
 
-void ModeSetting::restore(const std::vector<uint32_t>& affected, size_t committed,
-                          const std::map<uint32_t, bool>& was_visible) {
+void ModeSetting::restore(const vidpn::Network& failed, const std::vector<uint32_t>& affected,
+                          size_t committed, const std::map<uint32_t, bool>& was_visible) {
   // The failure has been reported. Failures on the way back are not.
+  const bool timings = sets_timings();
+  Status again = Status::kSuccess;
+  if (timings && committed != 0 && core_.running_or_starting()) {
+    vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kSetTimingsFromVidPn, active_.network());
+    again = set_timings(call, failed, active_.network(), affected);
+    call.finish(again, core_.kernel().driver_is_dead());
+    if (again == vidpn::kVidPnTopologyNotSupported) again = Status::kSuccess;
+  }
   for (size_t i = 0; i < affected.size(); ++i) {
     const uint32_t source = affected[i];
     if (primaries_ != nullptr) {
@@ -401,8 +489,8 @@ void ModeSetting::restore(const std::vector<uint32_t>& affected, size_t committe
         presents_.release(source);
     }
     if (!core_.running_or_starting()) continue;
-    Status status = Status::kSuccess;
-    if (i < committed) {
+    Status status = again;
+    if (i < committed && !timings) {
       vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kCommitVidPn, active_.network());
       void* const primary = primary_of(source);
       status = level_two(display_.floor(), [&] {
@@ -450,8 +538,7 @@ Status ModeSetting::update_path(const vidpn::Path& path) {
   if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
   vidpn::Path* const found = active_.find_path(path.source, path.target);
   if (found == nullptr) return Status::kInvalidParameter;
-  const Status status = level_two(
-      display_.floor(), [&] { return core_.port().vidpn().update_active_present_path(path); });
+  const Status status = tell_path(*found, path);
   if (status == Status::kNotSupported) return status;
   if (!is_success(status))
     return display_.failed_call("DxgkDdiUpdateActiveVidPnPresentPath", status);
@@ -459,14 +546,75 @@ Status ModeSetting::update_path(const vidpn::Path& path) {
   return Status::kSuccess;
 }
 
+Status ModeSetting::tell_path(const vidpn::Path& before, const vidpn::Path& after) {
+  const auto is_all = [&](const auto& copy) {
+    vidpn::Path same = before;
+    copy(&same);
+    return same == after && !(before == after);
+  };
+  port::TargetsPort& targets = core_.port().targets();
+  Status status = Status::kNotSupported;
+  if (is_all([&](vidpn::Path* to) {
+        to->gamma_type = after.gamma_type;
+        to->gamma = after.gamma;
+      })) {
+    status = targets.set_gamma(after);
+  } else if (is_all([&](vidpn::Path* to) { to->content = after.content; })) {
+    status = targets.set_content_type(after);
+  } else if (is_all([&](vidpn::Path* to) {
+               to->copy_protection = after.copy_protection;
+               to->aps_trigger_bits = after.aps_trigger_bits;
+             })) {
+    status = targets.set_analog_copy_protection(after);
+  }
+  if (status != Status::kNotSupported) return status;
+  return level_two(display_.floor(),
+                   [&] { return core_.port().vidpn().update_active_present_path(after); });
+}
+
+Status ModeSetting::set_gamma(uint32_t source, const std::function<void(Gamma*)>& change) {
+  constexpr uint32_t kDefault = 1, kTable = 2;  // D3DDDI_GAMMARAMP_DEFAULT, _RGB256x3x16
+  const DisplayLock lock(display_);
+  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  if (display_.power() != port::PowerState::kD0 || !active_.network().has_source(source))
+    return Status::kInvalidParameter;
+  Gamma gamma = gamma_[source];
+  change(&gamma);
+  const bool has_ramps = port::display_caps_of(core_.caps(), core_.interface_version()).gamma_table;
+  if (!has_ramps && !gamma.changes_nothing()) return Status::kInvalidParameter;
+  const std::vector<vidpn::Path> paths = active_.network().paths;
+  for (const vidpn::Path& path : paths) {
+    if (path.source != source) continue;
+    vidpn::Path changed = path;
+    changed.gamma_type = gamma.changes_nothing() ? kDefault : kTable;
+    changed.gamma.clear();
+    if (!gamma.changes_nothing())
+      changed.gamma = adjusted(gamma.ramp, gamma.scale, gamma.offset).bytes();
+    if (changed == path) continue;
+    const Status status = tell_path(path, changed);
+    if (status == Status::kDeviceRemoved) return status;
+    if (!is_success(status)) {
+      if (status != Status::kNotSupported)
+        static_cast<void>(display_.failed_call("DxgkDdiSetTargetGamma", status));
+      return Status::kInvalidParameter;
+    }
+    *active_.find_path(path.source, path.target) = changed;
+  }
+  gamma_[source] = gamma;
+  return Status::kSuccess;
+}
+
 std::vector<DisplaySource> ModeSetting::sources() const {
   std::vector<DisplaySource> sources;
   for (const auto& [id, modes] : offered_) {
-    sources.push_back({.id = id,
-                       .mode = active_.mode_of(id),
-                       .target = active_.target_of(id),
-                       .visible = active_.visible(id),
-                       .modes = modes});
+    const auto timings = timings_.find(id);
+    sources.push_back(
+        {.id = id,
+         .mode = active_.mode_of(id),
+         .target = active_.target_of(id),
+         .visible = active_.visible(id),
+         .modes = modes,
+         .timings = timings != timings_.end() ? timings->second : std::vector<DisplayTiming>()});
   }
   return sources;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "dxgk/display/display_core.h"
 #include "dxgk/display/display_only_presents.h"
 #include "dxgk/display/display_types.h"
+#include "dxgk/display/display_worker.h"
+#include "dxgk/display/gamma.h"
 #include "dxgk/display/monitors.h"
 #include "dxgk/display/overlays.h"
 #include "dxgk/display/primaries.h"
@@ -30,6 +33,7 @@ class ModeSetting {
     Monitors& monitors;
     ActiveVidPn& active;
     DisplayOnlyPresents& presents;
+    DisplayWorker& worker;
     // Null for a display-only driver:
     Primaries* primaries;
     Flips* flips;
@@ -62,6 +66,11 @@ class ModeSetting {
       DXGKIT_REQUIRES(display_mutex);
   /// See Displays::update_path. Takes the display mutex.
   Status update_path(const vidpn::Path& path);
+  /// D3DKMTSetGammaRamp and D3DKMTAdjustFullscreenGamma: `change` changes the ramp that the source
+  /// has. It lasts until the next change of the source's mode. kInvalidParameter: the source is not
+  /// shown, the driver has no ramps, or it has refused this one (a finding). Takes the display
+  /// mutex.
+  Status set_gamma(uint32_t source, const std::function<void(Gamma*)>& change);
   /// By id.
   std::vector<DisplaySource> sources() const DXGKIT_REQUIRES(display_mutex);
 
@@ -87,8 +96,19 @@ class ModeSetting {
       DXGKIT_REQUIRES(display_mutex);
   Status commit_one(const vidpn::Network& network, uint32_t source, const char** step)
       DXGKIT_REQUIRES(display_mutex);
-  void restore(const std::vector<uint32_t>& affected, size_t committed,
-               const std::map<uint32_t, bool>& was_visible) DXGKIT_REQUIRES(display_mutex);
+  void restore(const vidpn::Network& failed, const std::vector<uint32_t>& affected,
+               size_t committed, const std::map<uint32_t, bool>& was_visible)
+      DXGKIT_REQUIRES(display_mutex);
+  /// The driver sets timings instead of committing (DISP-35).
+  bool sets_timings() const;
+  /// DxgkDdiSetTimingsFromVidPn, from `before` to the VidPN of `call`, which is `after`. The
+  /// sources of `affected` have changed. kVidPnTopologyNotSupported: a path could not be set.
+  Status set_timings(vidpn::DdiCall& call, const vidpn::Network& before,
+                     const vidpn::Network& after, const std::vector<uint32_t>& affected)
+      DXGKIT_REQUIRES(display_mutex);
+  /// Tells the driver of a path that has changed from `before` to `after` (DISP-36).
+  Status tell_path(const vidpn::Path& before, const vidpn::Path& after)
+      DXGKIT_REQUIRES(display_mutex);
   /// The primary that DxgkDdiCommitVidPn names; null for a display-only driver.
   void* primary_of(uint32_t source) DXGKIT_REQUIRES(display_mutex);
 
@@ -97,12 +117,16 @@ class ModeSetting {
   Monitors& monitors_;
   ActiveVidPn& active_;
   DisplayOnlyPresents& presents_;
+  DisplayWorker& worker_;
   Primaries* const primaries_;
   Flips* const flips_;
   Overlays* const overlays_;
   // The modes that the driver offered at the last enumeration, by source.
   std::map<uint32_t, std::vector<DisplayMode>> offered_ DXGKIT_GUARDED_BY(display_mutex);
+  std::map<uint32_t, std::vector<DisplayTiming>> timings_ DXGKIT_GUARDED_BY(display_mutex);
   std::map<uint32_t, DisplayMode> wanted_ DXGKIT_GUARDED_BY(display_mutex);
+  std::map<uint32_t, Gamma> gamma_
+      DXGKIT_GUARDED_BY(display_mutex);  // by source, as clients set it
 };
 
 }  // namespace dxgkit::dxgk

@@ -105,15 +105,20 @@ Status Monitors::read(uint32_t target, const char** step) {
   }
   manager_->connect_monitor(target, std::move(monitor));
   if (has_descriptor_[target]) ask_container(target, *edid);
-  if (!core_.port().has_entry("DxgkDdiRecommendMonitorModes")) return Status::kSuccess;
-  *step = "DxgkDdiRecommendMonitorModes";
-  vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendMonitorModes, target);
-  const Status status = level_two(display_.floor(), [&] {
-    return core_.port().vidpn().recommend_monitor_modes(target, call.monitor_mode_set(),
-                                                        call.monitor_mode_set_interface());
-  });
-  call.finish(status, core_.kernel().driver_is_dead());
-  return is_success(status) ? status : display_.failed_call(*step, status);
+  if (core_.port().has_entry("DxgkDdiRecommendMonitorModes")) {
+    *step = "DxgkDdiRecommendMonitorModes";
+    vidpn::DdiCall call(*manager_, vidpn::Ddi::kRecommendMonitorModes, target);
+    const Status status = level_two(display_.floor(), [&] {
+      return core_.port().vidpn().recommend_monitor_modes(target, call.monitor_mode_set(),
+                                                          call.monitor_mode_set_interface());
+    });
+    call.finish(status, core_.kernel().driver_is_dead());
+    if (!is_success(status)) return display_.failed_call(*step, status);
+  }
+  *step = "DxgkDdiUpdateMonitorLinkInfo";
+  const auto link = core_.port().targets().update_monitor_link_info(target);
+  if (link.has_value() || link.error() == Status::kNotSupported) return Status::kSuccess;
+  return display_.failed_call(*step, link.error());
 }
 
 void Monitors::ask_container(uint32_t target, std::span<const std::byte> edid) {
@@ -185,6 +190,49 @@ std::vector<DisplayTarget> Monitors::targets() const {
       targets.back().container = id->second;
   }
   return targets;
+}
+
+bool Monitors::take_changes() {
+  constexpr uint32_t kChangesMost = 256;  // our choice: more than a driver has outputs for
+  constexpr const char* kName = "DxgkDdiQueryConnectionChange";
+  const auto report = [&](std::string actual, std::string expected, std::string fix) {
+    core_.findings().report(verifier::Finding{.rule = "DISP-38",
+                                              .severity = verifier::Severity::kViolation,
+                                              .ddi = kName,
+                                              .actual = std::move(actual),
+                                              .expected = std::move(expected),
+                                              .fix = std::move(fix)});
+  };
+  bool changed = false;
+  for (uint32_t i = 0; i < kChangesMost; ++i) {
+    const auto next = core_.port().targets().next_connection_change();
+    if (!next.has_value()) {
+      if (next.error() != Status::kNotSupported)
+        static_cast<void>(display_.failed_call(kName, next.error()));
+      return changed;
+    }
+    if (!next->has_value()) return changed;
+    const port::ConnectionChange& told = **next;
+    if (told.id <= last_change_) {
+      report(fmt::format("ConnectionChangeId is {} after {}.", told.id, last_change_),
+             "Each change of the adapter has a higher number than the one before.",
+             "Count the changes, and hand out the oldest first.");
+    }
+    last_change_ = std::max(last_change_, told.id);
+    if (!has_target(told.target)) {
+      report(fmt::format("TargetId is {}.", told.target),
+             "TargetId is the ChildUid of a video output of this adapter.",
+             "Report the ChildUid given to DxgkDdiQueryChildRelations.");
+      continue;
+    }
+    using Kind = port::ConnectionChange::Kind;
+    if (told.kind == Kind::kOther) continue;
+    if (change(told.target, told.kind == Kind::kMonitorConnected)) changed = true;
+  }
+  report(fmt::format("It went on after change number {}.", kChangesMost),
+         "STATUS_ALREADY_COMPLETE when all changes have been told.",
+         "Forget a change once it has been handed out.");
+  return changed;
 }
 
 }  // namespace dxgkit::dxgk

@@ -46,6 +46,8 @@ class Monitors {
   /// The driver has indicated a child's status. True: a monitor came or went. False: nothing has
   /// changed, the monitor could not be read, or there is no such output (CAPS-09).
   bool change(uint32_t child, bool connected) DXGKIT_REQUIRES(display_mutex);
+  /// Takes the changes that the driver has to tell (DISP-38). True: a monitor came or went.
+  bool take_changes() DXGKIT_REQUIRES(display_mutex);
   bool connected(uint32_t target) const DXGKIT_REQUIRES(display_mutex);
   /// In the driver's order.
   std::vector<DisplayTarget> targets() const DXGKIT_REQUIRES(display_mutex);
@@ -63,6 +65,7 @@ class Monitors {
   const std::vector<port::ChildInfo> children_;
   std::unique_ptr<vidpn::Manager> manager_;
   std::map<uint32_t, bool> connected_ DXGKIT_GUARDED_BY(display_mutex);
+  uint64_t last_change_ DXGKIT_GUARDED_BY(display_mutex) = 0;
   std::map<uint32_t, bool> has_descriptor_ DXGKIT_GUARDED_BY(display_mutex);
   std::map<uint32_t, port::ContainerId> containers_ DXGKIT_GUARDED_BY(display_mutex);
 };

@@ -261,6 +261,23 @@ NTSTATUS NTAPI indicate_child_status(HANDLE device, PDXGK_CHILD_STATUS status) {
   return done(Status::kSuccess);
 }
 
+NTSTATUS NTAPI indicate_connector_change(HANDLE device) {
+  DXGKIT_CALLBACK("DxgkCbIndicateConnectorChange", device, nt::kDispatchLevel, false,
+                  done(Status::kInvalidParameter));
+  adapter->host.on_connector_change();
+  return done(Status::kSuccess);
+}
+
+void NTAPI multi_plane_overlay_disabled(HANDLE device, UINT source) {
+  CallbackTrace done("DxgkCbMultiPlaneOverlayDisabled");
+  PortCore* const adapter = of_handle("DxgkCbMultiPlaneOverlayDisabled", device);
+  if (adapter != nullptr) {
+    check_callback(*adapter, "DxgkCbMultiPlaneOverlayDisabled", nt::kPassiveLevel, false);
+    adapter->host.on_planes_disabled(source);
+  }
+  static_cast<void>(done(source));
+}
+
 NTSTATUS NTAPI query_vidpn_interface(const D3DKMDT_HVIDPN vidpn,
                                      const DXGK_VIDPN_INTERFACE_VERSION version,
                                      const DXGK_VIDPN_INTERFACE** table) {
@@ -633,6 +650,9 @@ const Implemented kImplemented[] = {
     DXGKIT_ENTRY("DxgkCbAcquireHandleData", acquire_handle_data, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbIndicateChildStatus", indicate_child_status, kPartial,
                  "connection; rotation and Miracast are refused"),
+    DXGKIT_ENTRY("DxgkCbIndicateConnectorChange", indicate_connector_change, kSupported, ""),
+    DXGKIT_ENTRY("DxgkCbMultiPlaneOverlayDisabled", multi_plane_overlay_disabled, kPartial,
+                 "nobody composes instead: presents of planes are refused until a check affirms"),
     DXGKIT_ENTRY("DxgkCbQueryVidPnInterface", query_vidpn_interface, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbQueryMonitorInterface", query_monitor_interface, kSupported, ""),
     DXGKIT_ENTRY("DxgkCbAcquirePostDisplayOwnership", acquire_post_display_ownership, kSupported,

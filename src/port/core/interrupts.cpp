@@ -49,10 +49,17 @@ void read_planes(const Info* infos, uint32_t count, InterruptReport* report) {
   if (infos == nullptr) return;
   for (uint32_t i = 0; i < std::min(count, kPlanesMost); ++i) {
     report->highest_plane = std::max<uint32_t>(report->highest_plane, infos[i].LayerIndex);
+    ShownPlane plane{.layer = static_cast<uint32_t>(infos[i].LayerIndex)};
     if constexpr (requires { infos[i].PhysicalAddress; }) {
-      if (infos[i].LayerIndex == 0)
-        report->address = static_cast<uint64_t>(infos[i].PhysicalAddress.QuadPart);
+      plane.enabled = infos[i].Enabled != FALSE;
+      plane.address = static_cast<uint64_t>(infos[i].PhysicalAddress.QuadPart);
+      if (infos[i].LayerIndex == 0) report->address = plane.address;
+    } else {
+      plane.by_id = true;
+      plane.present_id = infos[i].PresentId;
+      plane.post_present = infos[i].Flags.PostPresentNeeded != 0;
     }
+    report->shown_planes.push_back(plane);
   }
 }
 
@@ -90,6 +97,15 @@ InterruptReport report_of(const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data, uint32_t 
       const auto& vsync = data.CrtcVsyncWithMultiPlaneOverlay;
       report.type = InterruptReport::Type::kCrtcVsync;
       report.source = vsync.VidPnTargetId;
+      read_planes(vsync.pMultiPlaneOverlayVsyncInfo, vsync.MultiPlaneOverlayVsyncInfoCount,
+                  &report);
+      break;
+    }
+    case DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY2: {
+      const auto& vsync = data.CrtcVsyncWithMultiPlaneOverlay2;
+      report.type = InterruptReport::Type::kCrtcVsync;
+      report.source = vsync.VidPnTargetId;
+      report.planes_by_id = true;
       read_planes(vsync.pMultiPlaneOverlayVsyncInfo, vsync.MultiPlaneOverlayVsyncInfoCount,
                   &report);
       break;

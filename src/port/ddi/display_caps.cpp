@@ -17,6 +17,7 @@ DisplayCaps display_caps_of(const DriverCaps& caps, uint32_t version) {
   result.max_pointer_height = raw.MaxPointerHeight;
   result.pointer_flags = raw.PointerCaps.Value;
   result.max_overlays = raw.MaxOverlays;
+  result.gamma_table = raw.GammaRampCaps.Gamma_Rgb256x3x16 != 0;
   if (version >= kInterfaceWin8) {
     result.support_non_vga = raw.SupportNonVGA != FALSE;
     result.support_smooth_rotation = raw.SupportSmoothRotation != FALSE;
@@ -66,6 +67,9 @@ FlipCaps flip_caps_of(const DriverCaps& caps, uint32_t version) {
                                 raw.PreemptionCaps.ComputePreemptionGranularity != 0;
   }
   if (version >= kInterfaceWddm13) result.max_overlay_planes = raw.MaxOverlayPlanes;
+  if (version >= kInterfaceWddm21)
+    result.immediate_planes = raw.SupportMultiPlaneOverlayImmediateFlip != 0;
+  if (version >= kInterfaceWddm30) result.max_hw_queued = raw.MaxHwQueuedFlips;
   return result;
 }
 

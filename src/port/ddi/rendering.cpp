@@ -42,6 +42,8 @@ RECT to_abi(const Rect& rect) { return {rect.left, rect.top, rect.right, rect.bo
 struct PresentScratch {
   std::vector<RECT> sub_rects;
   std::vector<DXGK_PRESENTALLOCATIONINFO> surfaces;
+  std::vector<DXGK_PRESENTMULTIPLANEOVERLAYLIST> planes;
+  DXGK_PRESENTMULTIPLANEOVERLAYINFO plane_info{};
 };
 
 void fill_present(const PresentArgs& args, uint32_t version, PresentScratch* scratch,
@@ -66,7 +68,22 @@ void fill_present(const PresentArgs& args, uint32_t version, PresentScratch* scr
   out->Flags.Rotate = args.flags.rotate ? 1 : 0;
   out->DmaBufferSegmentId = args.buffer.segment.value;
   out->DmaBufferPhysicalAddress.QuadPart = static_cast<LONGLONG>(args.buffer.physical_address);
-  if (args.surfaces.empty()) {
+  if (!args.planes.empty()) {
+    for (const PresentPlane& plane : args.planes) {
+      DXGK_PRESENTMULTIPLANEOVERLAYLIST one{};
+      one.LayerIndex = plane.layer;
+      one.Enabled = plane.enabled ? TRUE : FALSE;
+      one.hDeviceSpecificAllocation = plane.device_specific;
+      one.SegmentId = plane.segment & 0x1F;
+      one.PhysicalAddress.QuadPart = static_cast<LONGLONG>(plane.address);
+      scratch->planes.push_back(one);
+    }
+    scratch->plane_info.VidPnSourceId = args.vidpn_source;
+    scratch->plane_info.PlaneListCount = static_cast<UINT>(scratch->planes.size());
+    scratch->plane_info.pPlaneList = scratch->planes.data();
+    out->Flags.FlipWithMultiPlaneOverlay = 1;
+    out->pPresentMultiPlaneOverlayInfo = &scratch->plane_info;
+  } else if (args.surfaces.empty()) {
     out->pAllocationList = reinterpret_cast<DXGK_ALLOCATIONLIST*>(args.allocations);
   } else {
     for (const PresentSurface& surface : args.surfaces) {
