@@ -64,8 +64,9 @@ TEST(Umd, NoCallbackClaimsMoreThanTheFunctionBehindIt) {
     }
     if (row.thunk.empty()) continue;
     ASSERT_TRUE(thunks.contains(row.thunk)) << row.name << " calls " << row.thunk;
-    EXPECT_EQ(row.support == umd::Support::kRefused, thunks[row.thunk] == thunks::Support::kRefused)
-        << row.name;
+    if (thunks[row.thunk] == thunks::Support::kRefused) {
+      EXPECT_EQ(row.support, umd::Support::kRefused) << row.name;
+    }
   }
 }
 

@@ -11,8 +11,8 @@ namespace dxgkit::dxgk {
 
 /// Runs `call` at level two and returns its status; kDeviceRemoved if the adapter failed first.
 /// Off the lane. A display-only adapter has no lane work to keep out; of a full one the hardware is
-/// idle and the call is made on the lane. If the adapter has to be reset meanwhile, that goes
-/// first.
+/// idle and the call is made on the lane. If an engine or the adapter has to be reset meanwhile,
+/// that goes first.
 template <typename Call>
 Status level_two(WorkFloor& floor, const Call& call) {
   Status status = Status::kDeviceRemoved;
@@ -28,7 +28,7 @@ Status level_two(WorkFloor& floor, const Call& call) {
     if (over) break;
     // block_until asks once even if the adapter has failed, and then nothing is being reset.
     over = !floor.core.block_until([&]() DXGKIT_REQUIRES(on_lane) {
-      return !floor.timeout->resetting_adapter();
+      return !floor.timeout->resetting();
     }) || !floor.core.running_or_starting();
   }
   return status;

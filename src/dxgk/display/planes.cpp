@@ -389,7 +389,8 @@ void Planes::answered(Source& source, Present& present, Status status,
     }
     const bool something_pends =
         answer.drain_all_sources
-            ? std::ranges::any_of(sources_, [&](const auto& one) { return in_hardware(*one); })
+            ? std::ranges::any_of(sources_, [&](const auto& one) DXGKIT_REQUIRES(
+                                                on_lane) { return in_hardware(*one); })
             : in_hardware(source);
     if (something_pends) {
       present.state = Present::State::kDraining;

@@ -29,7 +29,7 @@ bool Selection::run_with_idle_hardware(const std::function<void()>& work) {
   bool ran = false;
   static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     // What is on hardware may be what hangs.
-    if (core_.scheduler().anything_on_hardware()) return timeout_.resetting_adapter();
+    if (core_.scheduler().anything_on_hardware()) return timeout_.resetting();
     if (!core_.failed()) {
       work();
       ran = true;

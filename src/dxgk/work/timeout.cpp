@@ -449,13 +449,23 @@ void Timeout::recover(const Request& request) {
   if (!run_unless_failed(core_,
                          [&]() DXGKIT_REQUIRES(on_lane) {
                            off = core_.power_phase().off() || !still_due(request);
-                           if (!off) begin_log(request);
+                           if (off) return;
+                           begin_log(request);
+                           if (request.adapter) return;
+                           resetting_engine_ = true;
+                           core_.progress();
                          }) ||
       off) {
     return;
   }
   EngineOutcome outcome = EngineOutcome::kPromote;
-  if (!request.adapter) outcome = recover_engine(request);
+  if (!request.adapter) {
+    outcome = recover_engine(request);
+    core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      resetting_engine_ = false;
+      core_.progress();
+    });
+  }
   switch (outcome) {
     case EngineOutcome::kRecovered:
       log_.end(true);

@@ -64,6 +64,11 @@ class Timeout {
   void require_adapter_reset(NodeOrdinal node, std::string cause) DXGKIT_REQUIRES(on_lane);
   /// See AdapterReset::under_way.
   bool resetting_adapter() const DXGKIT_REQUIRES(on_lane) { return adapter_reset_.under_way(); }
+  /// That, or an engine is being recovered: the thread has calls to make that whoever has the
+  /// driver to himself would hold up, and he waits for hardware that hangs.
+  bool resetting() const DXGKIT_REQUIRES(on_lane) {
+    return resetting_engine_ || adapter_reset_.under_way();
+  }
   uint64_t engine_resets() const DXGKIT_REQUIRES(on_lane) { return engine_resets_; }
   /// How often the watch asked for a preemption because a node did not get on.
   uint64_t watch_preemptions() const DXGKIT_REQUIRES(on_lane) { return watch_preemptions_; }
@@ -148,6 +153,7 @@ class Timeout {
   // Lane:
   std::vector<Node> nodes_ DXGKIT_GUARDED_BY(on_lane);
   bool armed_ DXGKIT_GUARDED_BY(on_lane) = false;
+  bool resetting_engine_ DXGKIT_GUARDED_BY(on_lane) = false;
   int64_t armed_for_ DXGKIT_GUARDED_BY(on_lane) = 0;  // when it should ring
   bool recovering_ DXGKIT_GUARDED_BY(on_lane) = false;
   std::deque<Request> requests_ DXGKIT_GUARDED_BY(on_lane);

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/arithmetic.h"
-#include "base/interface_versions.h"
 #include "base/spelling.h"
 #include "tools/dxgkit/verify/balance.h"
 #include "tools/dxgkit/verify/bench.h"
@@ -465,51 +464,6 @@ Outcome discards(Bench& bench) {
   return Outcome::ok("resident allocations go with their device and with their process");
 }
 
-/// ReadPhysical and WritePhysical of up to eight bytes in the middle of a page, of which the rest
-/// stays as it was. Only drivers below WDDM 2.0 get these operations.
-Outcome touch_places(Bench& bench) {
-  constexpr uint64_t kTouched = 8;
-  size_t touched = 0;
-  const std::vector<port::SegmentInfo>& segments = bench.exercise().segments();
-  dxgk::MemoryExercise memory = bench.exercise().memory();
-  for (uint32_t i = 0; i < segments.size(); ++i) {
-    const SegmentId segment{i + 1};
-    for (const bool write : {false, true}) {
-      const uint64_t page = bench.random() % (segments[i].size / kPageBytes) * kPageBytes;
-      const uint64_t at = bench.random() % (kPageBytes / kTouched) * kTouched;
-      const std::vector<std::byte> expected = bench.random_bytes(kPageBytes);
-      const Status ready = memory.write_plain(segment, page, expected);
-      if (ready == Status::kInvalidParameter) continue;  // an aperture segment, or somebody's place
-      if (!is_success(ready)) return Outcome::failed(status_text(ready));
-      const Status status = memory.touch(segment, page + at, write);
-      if (!is_success(status)) return Outcome::failed(status_text(status));
-      const Result<std::vector<std::byte>> back = memory.read_plain(segment, page, kPageBytes);
-      if (!back.has_value()) return Outcome::failed(status_text(back.error()));
-      ++touched;
-      for (uint64_t byte = 0; byte < kPageBytes; ++byte) {
-        const bool free_to_write = write && byte >= at && byte < at + kTouched;
-        if (free_to_write || (*back)[byte] == expected[byte]) continue;
-        bench.findings().report(
-            {.rule = "PAGE-50",
-             .severity = verifier::Severity::kViolation,
-             .ddi = "DxgkDdiBuildPagingBuffer",
-             .actual = fmt::format(
-                 "{} of segment {} + {:#x} has changed byte {:#x}.",
-                 write ? "DXGK_OPERATION_WRITE_PHYSICAL" : "DXGK_OPERATION_READ_PHYSICAL",
-                 segment.value, page + at, page + byte),
-             .expected =
-                 write ? "At most the eight bytes at PhysicalAddress change." : "No byte changes.",
-             .fix = "Touch a few bytes at PhysicalAddress, which is an address of the segment, and "
-                    "nothing else.",
-             .why = "Bytes beside it belong to somebody.",
-             .windows = "Wrong content, long after the mistake and far from it."});
-        return Outcome::failed("a page was changed by an access to a few bytes");
-      }
-    }
-  }
-  return Outcome::ok(counted(touched, "page"));
-}
-
 /// Copies of the kernel's own, of no allocation (PAGE-21): some pages into the middle of others,
 /// which must stay as they are. No user mode is needed for it.
 Outcome plain_copies(Bench& bench) {
@@ -573,12 +527,8 @@ Outcome plain_copies(Bench& bench) {
     }
   }
   if (copies == 0) return Outcome::skipped("no memory segment has room for it");
-  const std::string copied =
-      fmt::format("{} of pages of no allocation", counted(copies, "copy", "copies"));
-  if (bench.interface_version() >= kInterfaceWddm20) return Outcome::ok(copied);
-  const Outcome touched = touch_places(bench);
-  if (touched.kind != Outcome::Kind::kOk) return touched;
-  return Outcome::ok(fmt::format("{}, few bytes of {}", copied, touched.text));
+  return Outcome::ok(
+      fmt::format("{} of pages of no allocation", counted(copies, "copy", "copies")));
 }
 
 /// What a client has in an aperture segment, as the engines see it.
