@@ -16,7 +16,7 @@
 
 namespace dxgkit::dxgk {
 
-bool UpwardCalls::hardware_resets() const { return floor_.timeout->resetting_adapter(); }
+bool UpwardCalls::hardware_resets() const { return floor_.timeout->adapter_reset().under_way(); }
 
 bool UpwardCalls::tables_are_away(const Process& process) const {
   return floor_.gpu_va != nullptr && floor_.table_eviction->tables_are_away(process);

@@ -62,10 +62,9 @@ class Timeout {
   /// INT-18: that reset at once.
   void require_engine_reset(NodeOrdinal node, std::string cause) DXGKIT_REQUIRES(on_lane);
   void require_adapter_reset(NodeOrdinal node, std::string cause) DXGKIT_REQUIRES(on_lane);
-  /// See AdapterReset::under_way.
-  bool resetting_adapter() const DXGKIT_REQUIRES(on_lane) { return adapter_reset_.under_way(); }
-  /// That, or an engine is being recovered: the thread has calls to make that whoever has the
-  /// driver to himself would hold up, and he waits for hardware that hangs.
+  /// An engine is being recovered, or the adapter is reset (AdapterReset::under_way). The thread
+  /// has calls to make that whoever has the driver to himself would hold up, and he waits for
+  /// hardware that hangs.
   bool resetting() const DXGKIT_REQUIRES(on_lane) {
     return resetting_engine_ || adapter_reset_.under_way();
   }
