@@ -52,6 +52,39 @@ TEST_F(TdrTest, TheDelayRunsFromThePreemptionRequest) {
   });
 }
 
+/// It has the driver to itself and waits for idle hardware. The recovery, which collects debug
+/// information in the driver, goes first.
+TEST_F(TdrTest, AnEscapeThatWaitsForAHungEngineDoesNotKeepItsRecoveryOut) {
+  DXGKIT_COVERS("TDR-01", "THUNK-32");
+  engines([](Stack& stack, EngineResets& resets) {
+    Client guilty(stack, "guilty"), other(stack, "other");
+    ContextBuffers context = guilty.make_context(0);
+    ASSERT_EQ(submit(guilty, context), 0);
+    stack.settle();
+    bool idle = false;
+    stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+      idle = stack.miniport.outstanding(0).empty();
+      return nt_status(Status::kSuccess);
+    };
+    NTSTATUS answer = -1;
+    const auto escape = runtime::Runtime::current().spawn("escape", [&] {
+      D3DKMT_ESCAPE args{};
+      args.hAdapter = other.adapter;
+      args.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+      args.Flags.HardwareAccess = 1;
+      answer = other.call([&] { return D3DKMTEscape(&args); });
+    });
+    wait_out(stack);
+    escape->join();
+    EXPECT_EQ(answer, 0);
+    EXPECT_TRUE(idle);
+    EXPECT_THAT(resets.reset_nodes, ElementsAre(0U));
+    EXPECT_THAT(resets.reasons, ::testing::Not(IsEmpty()));
+    EXPECT_EQ(guilty.state(), D3DKMT_DEVICEEXECUTION_HUNG);
+    stack.miniport.hooks = {};
+  });
+}
+
 TEST_F(TdrTest, ALongPacketThatGivesWayIsNoTimeout) {
   DXGKIT_COVERS("TDR-01", "PREEMPT-12");
   engines([](Stack& stack, EngineResets& resets) {
