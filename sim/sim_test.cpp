@@ -15,9 +15,13 @@
 #include "sim/seeds.h"
 #include "sim/world.h"
 #include "tests/support/covers.h"
+#include "tests/support/descriptors.h"
 
 namespace dxgkit::sim {
 namespace {
+
+const ::testing::Environment* const kNoInheritedDescriptors =
+    ::testing::AddGlobalTestEnvironment(new testing::NoInheritedDescriptors);
 
 /// The seeds of `make test`.
 constexpr SeedRange kUsual{1, 1000};
