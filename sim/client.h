@@ -239,6 +239,7 @@ class Client {
   // --- client_sync.cpp
   /// `memory`: the address where the CPU sees its value, if wanted.
   bool create_fence(D3DKMT_HANDLE* fence, const volatile uint64_t** memory = nullptr);
+  void destroy_fence(D3DKMT_HANDLE fence);
   /// Lets the other thread wait. False: it waits for another object already.
   bool wait_beside(D3DKMT_HANDLE fence, uint64_t value);
   /// The thread must be back soon; `why` says why.
@@ -264,7 +265,6 @@ class Client {
   void signal_by_name(std::u16string& name);
   /// Null: no object has this name any more.
   Named* named(std::u16string_view name);
-  void destroy_fence(D3DKMT_HANDLE fence);
 
   // --- client_sharing.cpp
   Allocation* make_shared(uint64_t bytes, uint32_t placement, D3DKMT_HANDLE* global);

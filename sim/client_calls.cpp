@@ -176,10 +176,7 @@ bool Client::create_context(uint32_t node) {
     return answer;
   });
   if (!accepted(name, status)) {
-    const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{.hSyncObject = fence};
-    status = call("D3DKMTDestroySynchronizationObject",
-                  [&] { return D3DKMTDestroySynchronizationObject(&destroy); });
-    static_cast<void>(accepted("D3DKMTDestroySynchronizationObject", status));
+    destroy_fence(fence);
     return false;
   }
   auto context = std::make_unique<Context>();
@@ -203,7 +200,7 @@ void Client::destroy_context(size_t index) {
   // An unsatisfied wait of another context would fail it, so let it drain first.
   cpu_wait(context, context.submitted);
   const D3DKMT_DESTROYCONTEXT destroy{.hContext = context.handle};
-  const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy_fence{.hSyncObject = context.fence};
+  const D3DKMT_HANDLE fence = context.fence;
   stale_.push_back(context.handle);
   stale_.push_back(context.fence);
   const std::unique_ptr<Allocation> commands = std::move(context.commands);
@@ -212,9 +209,7 @@ void Client::destroy_context(size_t index) {
   contexts_.erase(contexts_.begin() + static_cast<ptrdiff_t>(index));
   NTSTATUS status = call("D3DKMTDestroyContext", [&] { return D3DKMTDestroyContext(&destroy); });
   static_cast<void>(accepted("D3DKMTDestroyContext", status));
-  status = call("D3DKMTDestroySynchronizationObject",
-                [&] { return D3DKMTDestroySynchronizationObject(&destroy_fence); });
-  static_cast<void>(accepted("D3DKMTDestroySynchronizationObject", status));
+  destroy_fence(fence);
   if (commands == nullptr) return;
   static_cast<void>(hide(*commands));
   D3DKMT_DESTROYALLOCATION2 destroy_commands{};

@@ -279,13 +279,6 @@ Named* Client::named(std::u16string_view name) {
   return found == world_.named.end() ? nullptr : &*found;
 }
 
-void Client::destroy_fence(D3DKMT_HANDLE fence) {
-  const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{.hSyncObject = fence};
-  const NTSTATUS status = call("D3DKMTDestroySynchronizationObject",
-                               [&] { return D3DKMTDestroySynchronizationObject(&destroy); });
-  static_cast<void>(accepted("D3DKMTDestroySynchronizationObject", status));
-}
-
 void Client::use_by_name() {
   if (world_.named.empty()) return;
   const size_t index = extra_.below(world_.named.size());

@@ -27,6 +27,13 @@ bool Client::create_fence(D3DKMT_HANDLE* fence, const volatile uint64_t** memory
   return true;
 }
 
+void Client::destroy_fence(D3DKMT_HANDLE fence) {
+  const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{.hSyncObject = fence};
+  const NTSTATUS status = call("D3DKMTDestroySynchronizationObject",
+                               [&] { return D3DKMTDestroySynchronizationObject(&destroy); });
+  static_cast<void>(accepted("D3DKMTDestroySynchronizationObject", status));
+}
+
 bool Client::wait_beside(D3DKMT_HANDLE fence, uint64_t value) {
   if (waits_at_ != 0 || waiter_task_.has_value()) return false;
   waiter_task_ = WaiterTask{device_, fence, value};
@@ -83,10 +90,7 @@ void Client::signal_from_cpu() {
     fail("a signal from the CPU was refused");
   if (beside) must_come_back(fence, "that was signalled");
   cpu_wait(*context, context->submitted);
-  const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{.hSyncObject = fence};
-  status = call("D3DKMTDestroySynchronizationObject",
-                [&] { return D3DKMTDestroySynchronizationObject(&destroy); });
-  static_cast<void>(accepted("D3DKMTDestroySynchronizationObject", status));
+  destroy_fence(fence);
 }
 
 void Client::abandon_waiter() {
