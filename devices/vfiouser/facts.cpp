@@ -17,7 +17,7 @@ constexpr uint64_t kRegisterBytesMost = uint64_t{512} << 20;
 constexpr uint64_t kMemoryBytesMost = uint64_t{64} << 30;
 constexpr uint64_t kPortBytesLeast = 4, kPortBytesMost = 256;
 constexpr uint32_t kInfoRoom = 4096;
-constexpr uint32_t kConfigChunkBytes = 64, kHeaderEnd = 64, kListEnd = 256;
+constexpr uint32_t kHeaderEnd = 64, kListEnd = 256;
 constexpr uint64_t kConfigBytesMost = 4096;
 
 // Offsets and bits of configuration space (PCI Local Bus Specification 3.0, 6.1, 6.7, 6.8).
@@ -27,8 +27,6 @@ constexpr uint32_t kBarIo = 1, kBarTypeMask = 6, kBar64 = 4;
 constexpr uint8_t kIdMsi = 0x05, kIdMsix = 0x11;
 
 using Config = std::array<std::byte, kListEnd>;
-
-std::unexpected<std::string> wrong(std::string text) { return std::unexpected(std::move(text)); }
 
 template <typename T>
 T at(const Config& config, uint32_t offset) {

@@ -13,6 +13,9 @@
 
 namespace dxgkit::vfiouser {
 
+/// Bytes of configuration space that go with one message; every server has to take so many.
+inline constexpr uint32_t kConfigChunkBytes = 64;
+
 /// A part of a region that is mapped here. Unmapped at the end.
 class Mapping {
  public:

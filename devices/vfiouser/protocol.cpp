@@ -16,8 +16,6 @@ constexpr uint32_t kRegionInfoBytes = 32, kIrqInfoBytes = 16, kSetIrqsBytes = 20
 constexpr uint16_t kSparseMmap = 1;
 constexpr uint32_t kCapHeaderBytes = 8, kSparseHeaderBytes = 16, kAreaBytes = 16;
 
-std::unexpected<std::string> wrong(std::string text) { return std::unexpected(std::move(text)); }
-
 template <typename T>
 void put(Bytes& out, T value) {
   const size_t at = out.size();

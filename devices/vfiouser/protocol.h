@@ -21,6 +21,10 @@ using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
 template <typename T>
 using Decoded = std::expected<T, std::string>;
+/// Fails with a sentence.
+inline std::unexpected<std::string> wrong(std::string text) {
+  return std::unexpected(std::move(text));
+}
 
 inline constexpr uint16_t kMajor = 0, kMinor = 1;
 inline constexpr size_t kHeaderBytes = 16;
@@ -76,7 +80,7 @@ struct Capabilities {
 };
 struct Version {
   uint16_t major = kMajor, minor = kMinor;
-  Capabilities capabilities;
+  Capabilities capabilities = {};
   bool operator==(const Version&) const = default;
 };
 Bytes encode(const Version& version);

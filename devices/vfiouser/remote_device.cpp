@@ -23,10 +23,7 @@ namespace {
 
 constexpr uint32_t kCommandOffset = 0x04;
 constexpr uint16_t kCommandPorts = 1, kCommandMemory = 2, kCommandBusMaster = 4;
-constexpr uint32_t kConfigChunkBytes = 64;
 constexpr uint64_t kTimeoutMsDefault = 5000, kTimeoutMsMost = 600'000;
-
-std::unexpected<std::string> wrong(std::string text) { return std::unexpected(std::move(text)); }
 
 uint64_t all_ones(uint32_t size_bytes) {
   return size_bytes >= 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * size_bytes)) - 1;

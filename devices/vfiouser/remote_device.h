@@ -13,7 +13,7 @@ struct RemoteOptions {
   runtime::DurationNs timeout_ns = 5 * runtime::kSecond;  // of an answer
   bool dma_by_message = false;  // the server gets no descriptor of system memory
   MapPolicy map = MapPolicy::kSealed;
-  std::optional<IrqKind> irq;  // nullopt: the first that the server has
+  std::optional<IrqKind> irq = std::nullopt;  // nullopt: the first that the server has
 };
 
 /// Makes the device of the server at the other end of `socket`, at power-on state if the server can

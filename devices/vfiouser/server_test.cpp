@@ -158,7 +158,7 @@ TEST(VfioUserServer, RefusesWhatIsOutside) {
     EXPECT_EQ(rig.write(9, 0, four).error, EINVAL);
     EXPECT_EQ(rig.ask(Command::kRegionRead, Bytes(15)).error, EINVAL);
     EXPECT_EQ(rig.ask(Command::kRegionWrite, {}).error, EINVAL);
-    for (const uint16_t command : {6, 11, 12, 14, 15, 16, 17, 18, 0, 999}) {
+    for (const int command : {6, 11, 12, 14, 15, 16, 17, 18, 0, 999}) {
       const Reply reply = rig.ask(static_cast<Command>(command), Bytes(64));
       EXPECT_EQ(reply.error, ENOTSUP) << command;
       EXPECT_FALSE(reply.closes.has_value()) << command;

@@ -12,8 +12,6 @@ constexpr int64_t kNumberMost = int64_t{1} << 31;
 
 using Json = nlohmann::json;
 
-std::unexpected<std::string> wrong(std::string text) { return std::unexpected(std::move(text)); }
-
 /// The member, or null if there is none.
 const Json* member(const Json& object, const char* name) {
   const auto found = object.find(name);
