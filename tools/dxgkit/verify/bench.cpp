@@ -11,6 +11,7 @@
 #include "dxgkit/abi_versions.h"
 #include "nt/registry_store.h"
 #include "nt/stack_fill.h"
+#include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/start_story.h"
 
 namespace dxgkit::tool::verify {
@@ -84,6 +85,12 @@ Outcome Bench::load(const nt::KernelConfig& kernel_config, const DeviceChoice& d
       World::create(runtime_, findings_, config);
   if (!world.has_value()) return Outcome::failed(world.error());
   world_ = std::move(*world);
+  world_->on_loss([text = device.text](size_t, const std::string& why) {
+    LastWords::end_without_device(
+        fmt::format("{}: the device left the machine: {}; the driver is not to blame, and nothing "
+                    "can be said of it",
+                    text, why));
+  });
   // As if others had memory before the driver. Else the first pages that it gets would lie where
   // the low half of a bus address is 0, and a driver that forgets this half would pass.
   constexpr uint64_t kPagesOfOthers = 5;
