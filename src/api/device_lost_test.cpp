@@ -63,7 +63,7 @@ TEST(PublicStack, SaysWhenADeviceLeavesByItself) {
     runtime::Runtime::current().wake_all(lost);
   };
   const auto outcome = Stack::run(options, [&](Stack& stack) {
-    const Expected<std::string> path = bundled_driver("softgpu");
+    const Expected<std::string> path = bundled_driver("softgpu_wddm2");
     ASSERT_TRUE(path.has_value());
     const Expected<Driver*> driver = stack.load(*path);
     ASSERT_TRUE(driver.has_value());
