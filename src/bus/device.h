@@ -71,6 +71,10 @@ class DeviceClock {
   virtual void stop_after(uint32_t steps) = 0;
   /// It goes on. Steps that were due meanwhile come now. A clock that runs takes no notice.
   virtual void go_on() = 0;
+  /// From now on interrupts come up to `most_ns` later than the device raises them, each by chance
+  /// (Runtime::random), also while it stands still; 0: at once. The device is then told that
+  /// somebody has claimed it.
+  virtual void delay_interrupts(uint64_t most_ns) = 0;
 };
 
 /// Rows top to bottom without padding, four bytes per pixel: red, green, blue, 255. Empty: nothing
