@@ -226,13 +226,13 @@ void Display::poll_children(const Poll& poll) {
     static_cast<void>(modes_.follow_monitors(&step));
 }
 
-Status Display::invalidate_active() {
+Status Display::take_recommendation(std::span<const std::byte> wish) {
   worker_.wait_for_reset();
   const DisplayLock lock(display_);
   if (display_.stopped() || !core_.running() || display_.power() != port::PowerState::kD0)
     return Status::kDeviceRemoved;
   const char* step = "";
-  return modes_.follow_monitors(&step);
+  return modes_.take_recommendation(wish, &step);
 }
 
 Status Display::wait_for_vblank(uint32_t source) {

@@ -102,10 +102,10 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   };
   /// Asks the driver for the status of its outputs, and acts on monitors that came or went.
   void poll_children(const Poll& poll);
-  /// D3DKMTInvalidateActiveVidPn: commits a VidPN for the monitors that are connected, with the
-  /// modes that clients asked for. kDeviceRemoved: stopped, asleep, or failed. Else the driver's
-  /// failure; the screens show what they showed before.
-  Status invalidate_active();
+  /// Commits the VidPN that the driver recommends. See ModeSetting::take_recommendation.
+  /// kDeviceRemoved: stopped, asleep, or failed. Else the driver's failure; the screens show what
+  /// they showed before.
+  Status take_recommendation(std::span<const std::byte> wish);
   /// Blocks until the next vertical sync of the source.
   Status wait_for_vblank(uint32_t source);
   Status scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line);

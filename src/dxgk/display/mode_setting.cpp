@@ -150,13 +150,17 @@ Status ModeSetting::ask_supported(const vidpn::Network& network, const char** st
   return vidpn::kVidPnTopologyNotSupported;
 }
 
-Result<vidpn::Network> ModeSetting::recommended(const std::vector<uint32_t>& targets) {
-  if (!core_.port().has_entry("DxgkDdiRecommendFunctionalVidPn"))
-    return Error(Status::kNotSupported);
+Result<vidpn::Network> ModeSetting::recommended(const std::vector<vidpn::SourceTarget>& paths,
+                                                std::span<const std::byte> wish,
+                                                const char** step) {
+  *step = "DxgkDdiRecommendFunctionalVidPn";
+  if (!core_.port().has_entry(*step)) return Error(vidpn::kNoRecommendedFunctionalVidPn);
+  std::vector<uint32_t> targets;
+  for (const vidpn::SourceTarget& path : paths) targets.push_back(path.target);
   const size_t told = core_.findings().total();
   vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kRecommendFunctionalVidPn, vidpn::Network{});
   const Status status = level_two(display_.floor(), [&] {
-    return core_.port().vidpn().recommend_functional_vidpn(call.vidpn(), targets);
+    return core_.port().vidpn().recommend_functional_vidpn(call.vidpn(), targets, wish);
   });
   vidpn::Network network = call.finish(status, core_.kernel().driver_is_dead());
   if (is_success(status)) {
@@ -259,31 +263,23 @@ std::vector<vidpn::SourceTarget> ModeSetting::choose_paths() {
   return paths;
 }
 
-std::optional<Status> ModeSetting::commit_recommended(const std::vector<vidpn::SourceTarget>& paths,
-                                                      const char** step) {
-  std::vector<uint32_t> targets;
-  for (const vidpn::SourceTarget& path : paths) targets.push_back(path.target);
-  *step = "DxgkDdiRecommendFunctionalVidPn";
-  const Result<vidpn::Network> proposal = recommended(targets);
-  if (!proposal.has_value()) {
-    if (proposal.error() == Status::kDeviceRemoved) return proposal.error();
-    return std::nullopt;
+Status ModeSetting::commit_recommended(const vidpn::Network& proposal, const char** step) {
+  for (const vidpn::Path& path : proposal.paths) {
+    offered_[path.source] = sizes_of(proposal, path.source);
+    timings_[path.source] = timings_of(proposal, path.target);
   }
-  for (const vidpn::Path& path : proposal->paths) {
-    offered_[path.source] = sizes_of(*proposal, path.source);
-    timings_[path.source] = timings_of(*proposal, path.target);
-  }
-  DXGKIT_RETURN_IF_FAILED(ask_supported(*proposal, step));
-  return commit(*proposal, step);
+  DXGKIT_RETURN_IF_FAILED(ask_supported(proposal, step));
+  return commit(proposal, step);
 }
 
-Status ModeSetting::take_recommendation(const char** step) {
+Status ModeSetting::take_recommendation(std::span<const std::byte> wish, const char** step) {
   const std::vector<vidpn::SourceTarget> paths = choose_paths();
-  if (paths.empty()) return Status::kNotSupported;
-  const std::optional<Status> status = commit_recommended(paths, step);
-  if (!status.has_value()) return Status::kNotSupported;
-  if (is_success(*status)) wanted_.clear();
-  return *status;
+  if (paths.empty()) return vidpn::kNoRecommendedFunctionalVidPn;
+  const Result<vidpn::Network> proposal = recommended(paths, wish, step);
+  if (!proposal.has_value()) return proposal.error();
+  DXGKIT_RETURN_IF_FAILED(commit_recommended(*proposal, step));
+  wanted_.clear();
+  return Status::kSuccess;
 }
 
 Status ModeSetting::commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted,
@@ -293,7 +289,9 @@ Status ModeSetting::commit_for_connected(const std::map<uint32_t, DisplayMode>& 
     return active_.network().paths.empty() ? Status::kSuccess : commit(vidpn::Network{}, step);
   }
   if (wanted.empty() && active_.network().paths.empty()) {
-    if (const std::optional<Status> status = commit_recommended(paths, step)) return *status;
+    const Result<vidpn::Network> proposal = recommended(paths, {}, step);
+    if (proposal.has_value()) return commit_recommended(*proposal, step);
+    if (proposal.error() == Status::kDeviceRemoved) return proposal.error();
   }
   const Result<vidpn::Network> network = build(paths, wanted, step);
   if (!network.has_value()) return network.error();

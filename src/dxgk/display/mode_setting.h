@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -53,8 +54,11 @@ class ModeSetting {
   /// Commits every source of the active VidPN once more.
   Status recommit(const char** step) DXGKIT_REQUIRES(display_mutex);
   /// Commits the VidPN that the driver recommends for the monitors that are connected, in place of
-  /// modes that clients asked for. kNotSupported: it recommends none.
-  Status take_recommendation(const char** step) DXGKIT_REQUIRES(display_mutex);
+  /// modes that clients asked for. `wish`: what a client tells the driver of it, in the driver's
+  /// own format. kNoRecommendedFunctionalVidPn: no monitor, or the driver recommends none.
+  /// kNotSupported, kNotImplemented: the driver's answer.
+  Status take_recommendation(std::span<const std::byte> wish, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
   /// Sets a client's mode. The other sources keep theirs. See Displays::set_mode.
   Status set(uint32_t source, const DisplayMode& mode) DXGKIT_REQUIRES(display_mutex);
   Status make_visible(uint32_t source, bool visible, const char** step)
@@ -79,10 +83,11 @@ class ModeSetting {
   /// `wanted`: the modes that clients asked for, by source.
   Status commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted, const char** step)
       DXGKIT_REQUIRES(display_mutex);
-  Result<vidpn::Network> recommended(const std::vector<uint32_t>& targets);
-  /// Commits what the driver recommends for `paths`. Nothing: it recommends none.
-  std::optional<Status> commit_recommended(const std::vector<vidpn::SourceTarget>& paths,
-                                           const char** step) DXGKIT_REQUIRES(display_mutex);
+  /// What the driver recommends for `paths`. See take_recommendation().
+  Result<vidpn::Network> recommended(const std::vector<vidpn::SourceTarget>& paths,
+                                     std::span<const std::byte> wish, const char** step);
+  Status commit_recommended(const vidpn::Network& proposal, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
   std::optional<DisplayMode> favourite(const std::vector<DisplayMode>& offered, uint32_t source,
                                        uint32_t target) const;
   Result<vidpn::Network> build(const std::vector<vidpn::SourceTarget>& paths,
