@@ -236,19 +236,37 @@ Status Display::take_recommendation(std::span<const std::byte> wish) {
 }
 
 Status Display::wait_for_vblank(uint32_t source) {
-  if (flips_ == nullptr) return Status::kNotSupported;
+  runtime::DescriptorWatch none(core_.runtime());
+  const Result<size_t> came = wait_for_vblank(source, none);
+  return came.has_value() ? Status::kSuccess : came.error();
+}
+
+Result<size_t> Display::wait_for_vblank(uint32_t source, runtime::DescriptorWatch& others) {
+  if (flips_ == nullptr) return Error(Status::kNotSupported);
   bool shown = false;
   uint64_t before = 0;
   {
     const DisplayLock lock(display_);
     shown = !display_.stopped() && active_.network().has_source(source);
   }
-  if (!shown) return Status::kInvalidParameter;
+  if (!shown) return Error(Status::kInvalidParameter);
+  if (!others.empty()) {
+    if (const std::optional<size_t> now = others.first_readable()) return 1 + *now;
+    const bool watched = others.start(
+        [this] { core_.lane().run([this]() DXGKIT_REQUIRES(on_lane) { core_.progress(); }); });
+    if (!watched) return Error(Status::kInsufficientResources);
+  }
+  // It stays a waiter until the next vertical sync, also if another object comes first.
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { before = flips_->add_waiter(source); });
+  size_t object = 0;
   const bool came = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
-    return flips_->vsyncs(source) != before || core_.gate().closed();
+    if (flips_->vsyncs(source) != before || core_.gate().closed()) return true;
+    const std::optional<size_t> now = others.empty() ? std::nullopt : others.first_readable();
+    if (now.has_value()) object = 1 + *now;
+    return now.has_value();
   });
-  return came && !core_.gate().closed() ? Status::kSuccess : Status::kDeviceRemoved;
+  if (!came || core_.gate().closed()) return Error(Status::kDeviceRemoved);
+  return object;
 }
 
 Status Display::scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line) {

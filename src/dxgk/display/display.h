@@ -29,6 +29,7 @@
 #include "dxgk/memory/allocation.h"
 #include "dxgk/power/powered_display.h"
 #include "port/adapter_port.h"
+#include "runtime/descriptor_watch.h"
 #include "runtime/thread_annotations.h"
 #include "vidpn/vidpn.h"
 
@@ -108,6 +109,10 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   Status take_recommendation(std::span<const std::byte> wish);
   /// Blocks until the next vertical sync of the source.
   Status wait_for_vblank(uint32_t source);
+  /// The same, and it also ends when a descriptor of `others` is readable. Starts `others`, if it
+  /// has any. Answers 0 for the vertical sync, else the position of the descriptor, from 1.
+  /// kInsufficientResources: `others` cannot start.
+  Result<size_t> wait_for_vblank(uint32_t source, runtime::DescriptorWatch& others);
   Status scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line);
 
   // PoweredDisplay
