@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
@@ -124,9 +125,16 @@ Status wait_for_vblank2(Process& process, const D3DKMT_WAITFORVERTICALBLANKEVENT
   Display* const display = adapter->floor().display;
   if (display == nullptr || args.NumObjects > std::size(args.ObjectHandleArray))
     return Status::kInvalidParameter;
+  // All handles are looked up before the first copy is made: a copy may get the number that a
+  // handle names by mistake.
+  std::vector<int> events;
+  for (const HANDLE handle : std::span(args.ObjectHandleArray).first(args.NumObjects)) {
+    events.push_back(event_descriptor(handle));
+    if (events.back() < 0) return Status::kInvalidParameter;
+  }
   runtime::DescriptorWatch objects(adapter->core().runtime());
-  for (UINT i = 0; i < args.NumObjects; ++i) {
-    if (!objects.add(event_descriptor(args.ObjectHandleArray[i]))) return Status::kInvalidParameter;
+  for (const int event : events) {
+    if (!objects.add(event)) return Status::kInvalidParameter;
   }
   const Result<size_t> came = display->wait_for_vblank(args.VidPnSourceId, objects);
   // Its page names no other failure, whatever the reason.

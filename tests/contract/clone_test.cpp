@@ -63,8 +63,9 @@ void pin_target(const Interfaces& on, UINT target) {
 class CloneTest : public FlipTest {
  protected:
   static inline ScriptedMiniport* driver_side = nullptr;
-  // What the driver recommends: one source on both outputs, or one for each, the second smaller.
+  // What the driver recommends: one source on both outputs, or one for each.
   static inline bool clones = true;
+  static inline UINT second_size = 0;  // of the second of two sources, which is square
   static inline D3DDDIFORMAT pixels = D3DDDIFMT_A8R8G8B8;
 
   // What clients told it of their wishes, and what it answers to the next.
@@ -75,6 +76,14 @@ class CloneTest : public FlipTest {
   };
   static inline std::vector<Wish> wishes;
   static inline NTSTATUS answer = STATUS_SUCCESS;
+
+  void SetUp() override {
+    clones = true;
+    second_size = kWidth / 2;
+    pixels = D3DDDIFMT_A8R8G8B8;
+    wishes.clear();
+    answer = STATUS_SUCCESS;
+  }
 
   static NTSTATUS NTAPI recommend(const HANDLE,
                                   const DXGKARG_RECOMMENDFUNCTIONALVIDPN* const args) {
@@ -110,7 +119,7 @@ class CloneTest : public FlipTest {
       EXPECT_EQ(paths->pfnAddPath(topology, path), 0);
     }
     pin_source(on, 0, kWidth, pixels);
-    if (!clones) pin_source(on, 1, kWidth / 2, pixels);
+    if (!clones) pin_source(on, 1, second_size, pixels);
     pin_target(on, kTarget);
     pin_target(on, kSecond);
     return STATUS_SUCCESS;
@@ -260,7 +269,10 @@ TEST_F(CloneTest, AClientsWishReachesTheDriver) {
   bare([&](Stack& stack) {
     driver_side = &stack.miniport;
     clones = false;
+    second_size = kWidth;
     stack.miniport.config.version = DXGKDDI_INTERFACE_VERSION_VISTA;
+    stack.miniport.config.nodes = 1;
+    stack.miniport.config.paging_node = 0;
     stack.miniport.config.preemption_aware = false;
     stack.miniport.config.cancel_command_aware = false;
     FlipDriver driver(stack, 2);

@@ -622,9 +622,10 @@ TEST_F(TargetTest, AWaitEndsWhenTheAdapterStops) {
     {
       Stack::Background waiter(stack, [&] { waited = one.wait(); });
       EXPECT_FALSE(waiter.finished());
-      EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess);
+      stack.blocking([&] { EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess); });
     }
     EXPECT_EQ(waited, kInvalid);
+    EXPECT_EQ(stack.rules(), Rules{});
   });
 }
 

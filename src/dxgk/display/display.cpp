@@ -168,7 +168,7 @@ vidpn::Network Display::active_network() {
 
 Status Display::set_mode(uint32_t source, const DisplayMode& mode) {
   const DisplayLock lock(display_);
-  return modes_.set(source, mode);
+  return modes_.set(source, {.size = mode});
 }
 
 Result<Scanout> Display::scanout(uint32_t source) {

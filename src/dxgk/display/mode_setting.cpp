@@ -77,6 +77,21 @@ bool differs(const vidpn::Network& before, const vidpn::Network& after, uint32_t
          old_mode->stride_bytes != new_mode->stride_bytes;
 }
 
+/// The target mode for a source mode of this size: one of the same size as the rotated surface,
+/// else any, which is scaled. Null: none has the order of scan lines.
+const vidpn::TargetMode* signal_for(const std::vector<vidpn::TargetMode>& signals,
+                                    const DisplayMode& size, const ModeWish& wish) {
+  const bool turned = wish.rotation % 2 == 0 && wish.rotation != 0;  // by 90 or 270 degrees
+  const DisplayMode lit = turned ? DisplayMode{size.height, size.width} : size;
+  const auto is_ordered = [&](const vidpn::TargetMode& one) {
+    return wish.scanline_ordering == 0 || one.signal.scanline_ordering == wish.scanline_ordering;
+  };
+  const auto* const same = find_mode(signals, [&](const vidpn::TargetMode& one) {
+    return is_ordered(one) && DisplayMode{one.signal.active.width, one.signal.active.height} == lit;
+  });
+  return same != nullptr ? same : find_mode(signals, is_ordered);
+}
+
 size_t pinned_count(const vidpn::Network& network) {
   size_t count = 0;
   for (const auto& [id, set] : network.source_sets) count += set.pinned.has_value() ? 1 : 0;
@@ -193,11 +208,13 @@ std::optional<DisplayMode> ModeSetting::favourite(const std::vector<DisplayMode>
 }
 
 Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>& paths,
-                                          const std::map<uint32_t, DisplayMode>& wanted,
+                                          const std::map<uint32_t, ModeWish>& wanted,
                                           const char** step) {
   vidpn::Network network = vidpn::constraining_network(monitors_.manager().profile(), paths);
   DXGKIT_RETURN_ERROR_IF_FAILED(ask_supported(network, step));
   Result<vidpn::Network> enumerated = enumerate(std::move(network), {}, step);
+  if (!enumerated.has_value()) return enumerated;
+  enumerated = rotate(std::move(*enumerated), wanted, step);
   if (!enumerated.has_value()) return enumerated;
   network = std::move(*enumerated);
   for (const vidpn::SourceTarget& path : paths) {
@@ -207,8 +224,10 @@ Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>
   for (const vidpn::SourceTarget& path : paths) {
     const std::vector<DisplayMode> offered = sizes_of(network, path.source);
     std::optional<DisplayMode> mode = favourite(offered, path.source, path.target);
+    ModeWish wish;
     if (const auto asked = wanted.find(path.source); asked != wanted.end()) {
-      mode = asked->second;
+      wish = asked->second;
+      mode = wish.size;
       // The client asked for a mode that is not offered. The driver did nothing wrong.
       if (std::ranges::find(offered, *mode) == offered.end())
         return Error(vidpn::kInvalidSourceMode);
@@ -227,10 +246,8 @@ Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>
 
     const std::vector<vidpn::TargetMode>& signals = network.target_sets[path.target].modes;
     if (signals.empty()) return Error(vidpn::kInvalidTargetModeSet);  // VIDPN-19 has been reported
-    const auto* target_mode = find_mode(signals, [&](const vidpn::TargetMode& one) {
-      return DisplayMode{one.signal.active.width, one.signal.active.height} == *mode;
-    });
-    if (target_mode == nullptr) target_mode = &signals.front();  // scaled
+    const vidpn::TargetMode* const target_mode = signal_for(signals, *mode, wish);
+    if (target_mode == nullptr) return Error(vidpn::kInvalidTargetMode);
     DXGKIT_RETURN_ERROR_IF_FAILED(vidpn::pin_target_mode(network, path.target, target_mode->id));
     enumerated = enumerate(std::move(network),
                            {vidpn::Pivot::Kind::kTarget, vidpn::kNoId, path.target}, step);
@@ -240,6 +257,24 @@ Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>
   vidpn::pin_transformations(network);
   DXGKIT_RETURN_ERROR_IF_FAILED(ask_supported(network, step));
   return network;
+}
+
+Result<vidpn::Network> ModeSetting::rotate(vidpn::Network network,
+                                           const std::map<uint32_t, ModeWish>& wanted,
+                                           const char** step) {
+  const bool has_offsets = monitors_.manager().profile().path_independent_rotation();
+  bool rotated = false;
+  for (vidpn::Path& path : network.paths) {
+    const auto wish = wanted.find(path.source);
+    if (wish == wanted.end() || wish->second.rotation <= 1) continue;
+    const uint32_t needed = 1U << (wish->second.rotation - 1);
+    const uint32_t all = needed | (has_offsets ? vidpn::kRotationOffset0 : 0);
+    if ((path.rotation_support & all) != all) return Error(vidpn::kInvalidTransformation);
+    path.rotation = wish->second.rotation;
+    rotated = true;
+  }
+  if (!rotated) return network;
+  return enumerate(std::move(network), {}, step);
 }
 
 std::vector<vidpn::SourceTarget> ModeSetting::choose_paths() {
@@ -282,7 +317,7 @@ Status ModeSetting::take_recommendation(std::span<const std::byte> wish, const c
   return Status::kSuccess;
 }
 
-Status ModeSetting::commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted,
+Status ModeSetting::commit_for_connected(const std::map<uint32_t, ModeWish>& wanted,
                                          const char** step) {
   const std::vector<vidpn::SourceTarget> paths = choose_paths();
   if (paths.empty()) {
@@ -513,21 +548,21 @@ Status ModeSetting::recommit(const char** step) {
   return commit(vidpn::Network(active_.network()), step, /*again=*/true);
 }
 
-Status ModeSetting::set(uint32_t source, const DisplayMode& mode) {
+Status ModeSetting::set(uint32_t source, const ModeWish& wish) {
   if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
   if (display_.power() != port::PowerState::kD0) return Status::kInvalidParameter;
   if (!active_.network().has_source(source)) return Status::kInvalidParameter;
-  if (active_.mode_of(source) == mode) return Status::kSuccess;
-  std::map<uint32_t, DisplayMode> wanted = wanted_;
+  if (active_.shows(source, wish)) return Status::kSuccess;
+  std::map<uint32_t, ModeWish> wanted = wanted_;
   // The other sources keep their modes, whatever the driver offers now.
   for (const auto& [id, modes] : offered_) {
     if (const std::optional<DisplayMode> shown = active_.mode_of(id); shown.has_value())
-      wanted[id] = *shown;
+      wanted[id] = {.size = *shown, .rotation = active_.rotation_of(id)};
   }
-  wanted[source] = mode;
+  wanted[source] = wish;
   const char* step = "";
   DXGKIT_RETURN_IF_FAILED(commit_for_connected(wanted, &step));
-  wanted_[source] = mode;
+  wanted_[source] = wish;
   return Status::kSuccess;
 }
 
