@@ -238,7 +238,8 @@ Status wait_for_vblank(Process& process, const D3DKMT_WAITFORVERTICALBLANKEVENT&
   }
   Display* const display = adapter->floor().display;
   if (display == nullptr) return Status::kInvalidParameter;
-  return display->wait_for_vblank(args.VidPnSourceId);
+  const Result<size_t> came = display->wait_for_vblank(args.VidPnSourceId);
+  return came.has_value() ? Status::kSuccess : came.error();
 }
 
 Status get_scan_line(Process& process, D3DKMT_GETSCANLINE& args) {

@@ -136,7 +136,7 @@ Status wait_for_vblank2(Process& process, const D3DKMT_WAITFORVERTICALBLANKEVENT
   for (const int event : events) {
     if (!objects.add(event)) return Status::kInvalidParameter;
   }
-  const Result<size_t> came = display->wait_for_vblank(args.VidPnSourceId, objects);
+  const Result<size_t> came = display->wait_for_vblank(args.VidPnSourceId, &objects);
   // Its page names no other failure, whatever the reason.
   if (!came.has_value()) return Status::kInvalidParameter;
   return Status{static_cast<uint32_t>(*came)};  // STATUS_WAIT_0 to STATUS_WAIT_8

@@ -235,14 +235,9 @@ Status Display::take_recommendation(std::span<const std::byte> wish) {
   return modes_.take_recommendation(wish, &step);
 }
 
-Status Display::wait_for_vblank(uint32_t source) {
-  runtime::DescriptorWatch none(core_.runtime());
-  const Result<size_t> came = wait_for_vblank(source, none);
-  return came.has_value() ? Status::kSuccess : came.error();
-}
-
-Result<size_t> Display::wait_for_vblank(uint32_t source, runtime::DescriptorWatch& others) {
+Result<size_t> Display::wait_for_vblank(uint32_t source, runtime::DescriptorWatch* others) {
   if (flips_ == nullptr) return Error(Status::kNotSupported);
+  if (others != nullptr && others->empty()) others = nullptr;
   bool shown = false;
   uint64_t before = 0;
   {
@@ -250,9 +245,9 @@ Result<size_t> Display::wait_for_vblank(uint32_t source, runtime::DescriptorWatc
     shown = !display_.stopped() && active_.network().has_source(source);
   }
   if (!shown) return Error(Status::kInvalidParameter);
-  if (!others.empty()) {
-    if (const std::optional<size_t> now = others.first_readable()) return 1 + *now;
-    const bool watched = others.start(
+  if (others != nullptr) {
+    if (const std::optional<size_t> now = others->first_readable()) return 1 + *now;
+    const bool watched = others->start(
         [this] { core_.lane().run([this]() DXGKIT_REQUIRES(on_lane) { core_.progress(); }); });
     if (!watched) return Error(Status::kInsufficientResources);
   }
@@ -261,7 +256,7 @@ Result<size_t> Display::wait_for_vblank(uint32_t source, runtime::DescriptorWatc
   size_t object = 0;
   const bool came = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     if (flips_->vsyncs(source) != before || core_.gate().closed()) return true;
-    const std::optional<size_t> now = others.empty() ? std::nullopt : others.first_readable();
+    const std::optional<size_t> now = others != nullptr ? others->first_readable() : std::nullopt;
     if (now.has_value()) object = 1 + *now;
     return now.has_value();
   });

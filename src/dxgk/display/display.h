@@ -107,12 +107,12 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   /// kDeviceRemoved: stopped, asleep, or failed. Else the driver's failure; the screens show what
   /// they showed before.
   Status take_recommendation(std::span<const std::byte> wish);
-  /// Blocks until the next vertical sync of the source.
-  Status wait_for_vblank(uint32_t source);
-  /// The same, and it also ends when a descriptor of `others` is readable. Starts `others`, if it
-  /// has any. Answers 0 for the vertical sync, else the position of the descriptor, from 1.
-  /// kInsufficientResources: `others` cannot start.
-  Result<size_t> wait_for_vblank(uint32_t source, runtime::DescriptorWatch& others);
+  /// Blocks until the next vertical sync of the source, or until a descriptor of `others` is
+  /// readable. Starts `others`, if it is not null and has any. Answers 0 for the vertical sync,
+  /// else the position of the descriptor, from 1. kInvalidParameter: the source is not shown.
+  /// kNotSupported: a display-only driver. kInsufficientResources: `others` cannot start.
+  /// kDeviceRemoved: the adapter stops or fails.
+  Result<size_t> wait_for_vblank(uint32_t source, runtime::DescriptorWatch* others = nullptr);
   Status scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line);
 
   // PoweredDisplay
