@@ -46,13 +46,13 @@ std::vector<DxgkitDeviceSetting> settings_of(const bus::DeviceOptions& options) 
 }
 
 /// Makes the requested calls when their time has come. Its thread sleeps meanwhile.
-class Alarm {
+class Alarm final : public bus::DeviceClock {
  public:
   Alarm(runtime::Runtime& runtime, std::function<void(uint64_t)> ring)
       : runtime_(runtime), ring_(std::move(ring)) {
     thread_ = runtime_.spawn("device plug-in", [this] { run(); });
   }
-  ~Alarm() {
+  ~Alarm() override {
     stop_.store(true, std::memory_order_release);
     look();
     thread_->join();
@@ -70,6 +70,19 @@ class Alarm {
     look();
   }
 
+  void stop_after(uint32_t steps) override {
+    const runtime::MutexLock lock(mutex_);
+    steps_left_ = steps;
+  }
+  void go_on() override {
+    {
+      const runtime::MutexLock lock(mutex_);
+      if (!steps_left_.has_value()) return;
+      steps_left_.reset();
+    }
+    look();
+  }
+
  private:
   void look() {
     bell_.fetch_add(1, std::memory_order_acq_rel);
@@ -79,8 +92,10 @@ class Alarm {
   bool take(uint64_t* value, runtime::TimeNs* next) {
     const runtime::MutexLock lock(mutex_);
     const auto first = due_.begin();
-    *next = first == due_.end() ? runtime::kForever : first->first;
+    const bool stands_still = steps_left_ == 0U;
+    *next = first == due_.end() || stands_still ? runtime::kForever : first->first;
     if (*next > runtime_.now()) return false;
+    if (steps_left_.has_value()) --*steps_left_;
     *value = first->second;
     due_.erase(first);
     return true;
@@ -105,6 +120,7 @@ class Alarm {
   std::atomic<bool> stop_{false};
   runtime::Mutex mutex_;
   std::multimap<runtime::TimeNs, uint64_t> due_ DXGKIT_GUARDED_BY(mutex_);
+  std::optional<uint32_t> steps_left_ DXGKIT_GUARDED_BY(mutex_);  // none: any number
   std::unique_ptr<runtime::Thread> thread_;
 };
 
@@ -155,6 +171,7 @@ class PluginDevice final : public bus::Device {
   }
 
   std::span<bus::PciFunction* const> functions() override { return functions_; }
+  bus::DeviceClock* clock() override { return alarm_.get(); }
   void set_power(size_t index, bus::FunctionPower power) override {
     if (code_.functions->power == nullptr) return;
     const uint32_t state = power == bus::FunctionPower::kOn        ? DXGKIT_DEVICE_POWER_ON

@@ -99,6 +99,46 @@ TEST(Plugin, CopiesMemoryAndInterrupts) {
   });
 }
 
+/// The clock stops after the step of the first copy: the second one is not done, although registers
+/// answer, until the device is told to go on.
+TEST(Plugin, StandsStillUntilItGoesOn) {
+  in_both_modes([](runtime::Runtime& runtime) {
+    Copier copier(runtime);
+    bus::DeviceClock* const clock = copier.device->clock();
+    ASSERT_NE(clock, nullptr);
+    std::atomic<uint32_t> interrupts{0};
+    copier.function->interrupt_line().connect([&] {
+      copier.write(0x14, copier.read(0x14));
+      interrupts.fetch_add(1);
+      runtime.wake_all(interrupts);
+      return true;
+    });
+    const auto await = [&](uint32_t count) {
+      for (uint32_t seen = interrupts.load(); seen < count; seen = interrupts.load())
+        static_cast<void>(runtime.wait(interrupts, seen));
+    };
+    std::byte* const memory = copier.machine.system_pointer(bus::PhysicalAddress{copier.low}, 8192);
+    std::memcpy(memory, "twice", 6);
+    clock->stop_after(1);
+    copier.copy(copier.low, copier.low + 4096, 6);
+    await(1);
+    std::memset(memory + 4096, 0, 6);
+    copier.copy(copier.low, copier.low + 4096, 6);
+    // Simulated time passes at once; real time would have to be waited for.
+    if (runtime.is_simulated()) runtime.sleep_for(runtime::kSecond);
+    EXPECT_EQ(interrupts.load(), 1U);
+    EXPECT_EQ(memory[4096], std::byte{0});
+    EXPECT_EQ(copier.read(0), 0x43505931U);
+    clock->go_on();
+    await(2);
+    EXPECT_STREQ(reinterpret_cast<const char*>(memory + 4096), "twice");
+    clock->go_on();  // it runs: nothing changes
+    copier.copy(copier.low, copier.low + 4096, 6);
+    await(3);
+    copier.function->interrupt_line().connect(nullptr);
+  });
+}
+
 TEST(Plugin, HasWhatItDescribed) {
   in_both_modes([](runtime::Runtime& runtime) {
     Copier copier(runtime, ",delay=0");
