@@ -106,7 +106,10 @@ void map_bar(RegionReply& region, MapPolicy policy, bool next_is_free, RemoteBar
   uint64_t end = 0;
   if (!checked_add(info.offset, info.size, &end)) return;
   if (!seal_memory(region.descriptor.get(), info.offset, info.size)) return;
-  if (maps_whole(info) && info.size == bar.size && next_is_free) {
+  // A memory object may refuse writers.
+  const bool writes =
+      Mapping::create(region.descriptor.get(), info.offset, {0, kPageBytes}) != nullptr;
+  if (maps_whole(info) && info.size == bar.size && next_is_free && writes) {
     bar.kind = bus::BarKind::kMemory;
     bar.wide = true;
     bar.offset = info.offset;

@@ -1,6 +1,7 @@
 // What a server says of its device is taken as it is meant, or refused with a sentence.
 #include "devices/vfiouser/facts.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -99,6 +100,10 @@ TEST(VfioUserFacts, MapWhatCanBeMapped) {
   device.regions[2].offset = UINT64_MAX;
   EXPECT_EQ(facts_of(device)->bars[2].kind, bus::BarKind::kRegisters);
   device.regions[2].offset = 0;
+  device.memory = Descriptor(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(device.memory.get(), 0x10000), 0);
+  ASSERT_EQ(fcntl(device.memory.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+  EXPECT_EQ(facts_of(device)->bars[2].kind, bus::BarKind::kRegisters) << "it refuses writers";
   char name[] = "/tmp/dxgkit-unsealed-XXXXXX";
   device.memory = Descriptor(mkstemp(name));
   unlink(name);
