@@ -93,9 +93,11 @@ class VfioUser(Cli):
         self.assertEqual(self.run_tool("serve-device", "softgpu").returncode, 2)
 
     def test_a_plugin_is_served(self):
-        self.serve(COPIER)
-        done = self.run_tool("doctor", "nothing.sys")  # the tool itself works meanwhile
-        self.assertEqual(done.returncode, 2)
+        server = self.serve(COPIER)
+        done = self.run_tool("run", "--size", SIZE, "--device", REMOTE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the adapter did not start", done.stderr)  # the copier is no softgpu
+        self.assertEqual(self.end(server).splitlines(), ["a client has come", "the client left: the client closed the connection"])
 
     def lose_server(self, *command):
         """The command's end, whose server is killed as soon as the command is its client."""
