@@ -4,6 +4,7 @@
 #include "devices/plugin/plugin.h"
 #include "devices/ram/ram.h"
 #include "devices/softgpu/device.h"
+#include "devices/virtiogpu/device.h"
 
 namespace dxgkit::devices {
 
@@ -13,6 +14,7 @@ const bus::DeviceRegistry& catalog() {
     all.add(softgpu::device_type());
     all.add(framebuffer::device_type());
     all.add(ram::device_type());
+    all.add(virtiogpu::device_type());
     all.add_spelling(ram::spelling_none());
     all.add_spelling(ram::spelling_pci());
     all.set_loader(plugin::load);

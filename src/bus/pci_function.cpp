@@ -115,6 +115,9 @@ PciFunction::Impl::Impl(PciIdentity id, std::vector<Bar> functions_bars,
                         const std::vector<PciCapability>& capabilities)
     : identity(id), bars(std::move(functions_bars)) {
   DXGKIT_CHECK(bars.size() <= kBarsMax);
+  for (const Bar& bar : bars) {
+    if (observer == nullptr) observer = dynamic_cast<ConfigObserver*>(bar.registers);
+  }
   config.fill(std::byte{0});
   put(config, kVendorId, identity.vendor_id);
   put(config, kDeviceId, identity.device_id);
@@ -269,27 +272,33 @@ void PciFunction::config_read(uint32_t offset, std::span<std::byte> out) const {
     std::ranges::fill(out, std::byte{0xFF});
     return;
   }
-  const runtime::MutexLock lock(impl_->mutex);
-  for (size_t i = 0; i < out.size(); ++i) {
-    const uint32_t at = offset + static_cast<uint32_t>(i);
-    if (at >= kBar0 && at < kBarEnd) {
-      const uint32_t word = impl_->bar_word((at - kBar0) / 4);
-      out[i] = static_cast<std::byte>(word >> (8 * (at % 4)));
-    } else {
-      out[i] = impl_->config[at];
-    }
-  }
+  impl_->load(offset, out);
+  if (impl_->observer != nullptr) impl_->observer->config_read(offset, out);
 }
 
 void PciFunction::config_write(uint32_t offset, std::span<const std::byte> in) {
   if (!present() || !range_within(offset, in.size(), kConfigBytes)) return;
   impl_->store(offset, in);
+  if (impl_->observer != nullptr) impl_->observer->config_written(offset, in);
   const uint32_t control = impl_->reset_control;
   if (control == 0 || !impl_->on_reset) return;
   if (!range_within(control - offset, 1, in.size()) ||
       (in[control - offset] & std::byte{1}) == std::byte{0})
     return;
   impl_->on_reset();
+}
+
+void PciFunction::Impl::load(uint32_t offset, std::span<std::byte> out) const {
+  const runtime::MutexLock lock(mutex);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const uint32_t at = offset + static_cast<uint32_t>(i);
+    if (at >= kBar0 && at < kBarEnd) {
+      const uint32_t word = bar_word((at - kBar0) / 4);
+      out[i] = static_cast<std::byte>(word >> (8 * (at % 4)));
+    } else {
+      out[i] = config[at];
+    }
+  }
 }
 
 void PciFunction::Impl::store(uint32_t offset, std::span<const std::byte> in) {
