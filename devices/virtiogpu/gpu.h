@@ -10,7 +10,7 @@
 
 #include "bus/device.h"
 #include "devices/virtio/model.h"
-#include "devices/virtiogpu/edid.h"
+#include "devices/virtiogpu/screen_edid.h"
 #include "devices/virtiogpu/virtiogpu_hw.h"
 #include "runtime/sync.h"
 

@@ -1,5 +1,5 @@
 // The kernel's reader understands what the device writes.
-#include "devices/virtiogpu/edid.h"
+#include "devices/virtiogpu/screen_edid.h"
 
 #include <gtest/gtest.h>
 

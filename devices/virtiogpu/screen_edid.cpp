@@ -1,4 +1,4 @@
-#include "devices/virtiogpu/edid.h"
+#include "devices/virtiogpu/screen_edid.h"
 
 #include <algorithm>
 #include <cstring>
