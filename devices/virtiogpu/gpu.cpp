@@ -397,10 +397,11 @@ uint32_t Gpu::cursor(virtio::Request& request, bool is_update) {
     }
   }
   const runtime::MutexLock lock(mutex_);
-  Cursor& cursor = scanouts_[command.scanout].cursor;
-  cursor.x = command.x;
-  cursor.y = command.y;
-  if (is_update) cursor.pixels = std::move(pixels);
+  Scanout& scanout = scanouts_[command.scanout];
+  scanout.cursor.x = command.x;
+  scanout.cursor.y = command.y;
+  if (is_update) scanout.cursor.pixels = std::move(pixels);
+  if (scanout.resource != 0) tell();
   return VGPU_OK_NODATA;
 }
 

@@ -43,7 +43,8 @@ class Gpu final : public virtio::Model {
   /// What the screens show, side by side, with their cursors. A screen shows what was flushed last,
   /// not what is in the resource. Any thread.
   bus::ScreenImage image();
-  /// See bus::DeviceScreen: called for each SET_SCANOUT and each flush that a screen shows.
+  /// See bus::DeviceScreen: called for each SET_SCANOUT, each flush that a screen shows, and each
+  /// command of the cursor queue.
   void on_flip(std::function<void(const bus::ScreenImage&)> flipped);
 
   // --- for tests, while no command runs

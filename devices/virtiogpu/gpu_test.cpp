@@ -212,6 +212,8 @@ TEST(Gpu, TheCursorIsOnTheScreen) {
   EXPECT_EQ(rig.pixel(10, 20), 0x102030U);
   EXPECT_EQ(rig.pixel(11, 20), 0x402010U);
   EXPECT_EQ(rig.pixel(12, 20), 0U);
+  int told = 0;
+  rig.gpu.on_flip([&](const bus::ScreenImage&) { ++told; });
   // A move keeps the picture, also when it names another one, and may leave the screen.
   rig.cursor({.header = {},
               .scanout = 0,
@@ -223,6 +225,7 @@ TEST(Gpu, TheCursorIsOnTheScreen) {
               .hot_y = 0,
               .padding2 = 0},
              false);
+  EXPECT_EQ(told, 1);
   EXPECT_EQ(rig.pixel(0, 0), 0x402010U);
   EXPECT_EQ(rig.pixel(10, 20), 0U);
   rig.cursor({.header = {},

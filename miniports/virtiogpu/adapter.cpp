@@ -182,7 +182,8 @@ NTSTATUS NTAPI DdiGetNodeMetadata(IN_CONST_HANDLE, UINT node,
                                   OUT_PDXGKARG_GETNODEMETADATA metadata) {
   if (node != 0) return STATUS_INVALID_PARAMETER;
   RtlZeroMemory(metadata, sizeof(*metadata));
-  metadata->EngineType = DXGK_ENGINE_TYPE_COPY;
+  // Not that it could: an adapter that renders has one node of this type, and runtimes look for it.
+  metadata->EngineType = DXGK_ENGINE_TYPE_3D;
   return STATUS_SUCCESS;
 }
 

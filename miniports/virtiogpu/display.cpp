@@ -288,7 +288,7 @@ bool send_cursor(Adapter* adapter, ULONG type) {
   request.y = static_cast<ULONG>(adapter->cursor.y);
   request.resource = adapter->cursor.visible ? kCursorResource : 0;
   RtlCopyMemory(request_of(adapter->cursor_queue, place), &request, sizeof(request));
-  offer(adapter, &adapter->cursor_queue, place, {0, sizeof(request), 0, 0});
+  offer(adapter, &adapter->cursor_queue, place, {0, sizeof(request), 0, 0, false});
   return true;
 }
 

@@ -28,11 +28,13 @@ inline constexpr UINT kPixelBytes = 4;
 inline constexpr UINT kSegment = 1;  // the aperture, the only one
 inline constexpr ULONG64 kApertureBase = 0xC0000000;
 inline constexpr ULONG64 kApertureBytes = ULONG64{1} << 30;
-inline constexpr UINT kDmaBufferBytes = 16 * 1024;
+// The commands of the two submissions that the kernel has under way fit on the queue together. So
+// work goes on without interrupts, should they get lost.
+inline constexpr UINT kDmaBufferBytes = 4 * 1024;
 inline constexpr UINT kPagingBufferBytes = 64 * 1024;
-inline constexpr UINT kPagingPrivateBytes = 4096;
-inline constexpr UINT kSubmissionsMost = 64;  // far more than the kernel has under way
-inline constexpr ULONG kCursorResource = 1;   // resources of allocations have higher ids
+inline constexpr UINT kPagingPrivateBytes = 20 * 16;  // 20 records, two commands each at most
+inline constexpr UINT kSubmissionsMost = 64;          // far more than the kernel has under way
+inline constexpr ULONG kCursorResource = 1;           // resources of allocations have higher ids
 inline constexpr ULONG kFirstResource = 2;
 inline constexpr UINT kSizesMost = 8;
 
@@ -48,22 +50,26 @@ struct Registers {
   PVOID mapped[6];  // by BAR; null: not mapped
 };
 
-/// A virtqueue as this driver uses it: a command takes three descriptors of its own, one for the
-/// request, one for data that belong to it, one for the answer. Contiguous memory.
+/// A virtqueue as this driver uses it: a command takes up to three descriptors, one for the
+/// request, one for data that belong to it, one for the answer. They are in a table of the
+/// command's own, if the device takes indirect descriptors; otherwise in the queue. Contiguous
+/// memory.
 struct Queue {
   USHORT index;
   USHORT entries;  // descriptors
-  USHORT slots;    // commands that are under way at once
-  PUCHAR memory;   // descriptors, both rings, requests, answers
+  bool indirect;
+  USHORT slots;   // commands that are under way at once
+  PUCHAR memory;  // descriptors, both rings, requests, answers, tables
   PHYSICAL_ADDRESS address;
   ULONG notify_offset;
   USHORT offered, taken;  // chains, modulo 2^16
-  ULONG busy;             // a bit per slot
+  bool busy[128];         // by slot
 };
-inline constexpr USHORT kSlotsMost = 20;
-inline constexpr USHORT kQueueEntries = 64;  // of the control queue; the cursor queue has less
-inline constexpr ULONG kRequestBytes = 64;   // of a request that the driver makes itself
-inline constexpr ULONG kAnswerBytes = 1104;  // as much as an EDID takes
+inline constexpr USHORT kSlotsMost = 128;
+inline constexpr USHORT kQueueEntries = 128;
+inline constexpr ULONG kRequestBytes = 64;       // of a request that the driver makes itself
+inline constexpr ULONG kAnswerBytes = 32;        // as much as most commands need
+inline constexpr ULONG kLongAnswerBytes = 1104;  // as much as an EDID takes: one at a time
 
 struct Adapter;
 
@@ -84,11 +90,13 @@ struct Command {
   ULONG request_bytes;
   ULONG64 data;  // behind the request; 0: nothing
   ULONG data_bytes;
+  bool is_long;  // its answer
 };
 int find_slot(const Queue& queue);
 void offer(Adapter* adapter, Queue* queue, int slot, const Command& command);
 PUCHAR request_of(const Queue& queue, int slot);
 const UCHAR* answer_of(const Queue& queue, int slot);
+const UCHAR* long_answer_of(const Queue& queue);
 /// A slot whose command is done; -1: none is. The slot is free again, its answer stays.
 int take_used(Queue* queue);
 
@@ -133,8 +141,8 @@ struct Engine {
   UINT preemption;  // asked for, not reported; 0: none
   bool broken;      // the device wants a reset
   bool dpc_wanted;
-  ULONG errors;      // answers that were none of the good ones
-  int awaited_slot;  // of `ask`, once its answer is there; -1
+  ULONG errors;     // answers that were none of the good ones
+  bool has_answer;  // the one that `ask` waits for
 };
 inline constexpr UINT kOwnCommand = 0xFFFFFFFF;  // an owner: the answer does not matter
 inline constexpr UINT kAwaited = 0xFFFFFFFE;     // an owner: somebody polls for it
@@ -178,7 +186,7 @@ struct Adapter {
   bool ready;          // registers are mapped
   volatile bool gone;  // it left the bus
   bool running;        // interrupts are looked at
-  bool has_edid;
+  bool has_edid, has_indirect;
   Queue control, cursor_queue;
   Engine engine;
   Screen screen;

@@ -56,7 +56,7 @@ void feed_submission(Adapter* adapter, UINT number) {
     const PHYSICAL_ADDRESS address = MmGetPhysicalAddress(header);  // contiguous memory
     offer(adapter, &adapter->control, place,
           {static_cast<ULONG64>(address.QuadPart), command->request_bytes, command->data,
-           command->data_bytes});
+           command->data_bytes, false});
   }
 }
 
@@ -64,12 +64,15 @@ void take_answers(Adapter* adapter) {
   Engine& engine = adapter->engine;
   for (int place = take_used(&adapter->control); place >= 0; place = take_used(&adapter->control)) {
     ULONG type = 0;
-    RtlCopyMemory(&type, answer_of(adapter->control, place), sizeof(type));
+    const bool is_awaited = engine.owner[place] == kAwaited;
+    RtlCopyMemory(
+        &type, is_awaited ? long_answer_of(adapter->control) : answer_of(adapter->control, place),
+        sizeof(type));
     const bool is_good = type >= VGPU_OK_NODATA && type < VGPU_ERR_UNSPEC;
     if (!is_good) ++engine.errors;
     const UINT owner = engine.owner[place];
     if (owner == kAwaited) {
-      engine.awaited_slot = place;
+      engine.has_answer = true;
     } else if (owner == kCursorTransfer) {
       cursor_transferred(adapter);
     } else if (owner != kOwnCommand) {
@@ -164,7 +167,7 @@ bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner) {
   if (place < 0 || bytes > kRequestBytes) return false;
   RtlCopyMemory(request_of(adapter->control, place), request, bytes);
   adapter->engine.owner[place] = owner;
-  offer(adapter, &adapter->control, place, {0, bytes, 0, 0});
+  offer(adapter, &adapter->control, place, {0, bytes, 0, 0, owner == kAwaited});
   return true;
 }
 
@@ -179,7 +182,7 @@ NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, U
   Engine& engine = adapter->engine;
   NTSTATUS status = STATUS_INSUFFICIENT_RESOURCES;
   const NTSTATUS sent = at_device_level(adapter, [&] {
-    engine.awaited_slot = -1;
+    engine.has_answer = false;
     if (send_own(adapter, request, bytes, kAwaited)) status = STATUS_SUCCESS;
   });
   if (!NT_SUCCESS(sent)) return sent;
@@ -187,9 +190,8 @@ NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, U
     bool is_there = false;
     const NTSTATUS looked = at_device_level(adapter, [&] {
       serve(adapter);  // the interrupt may have come first
-      is_there = engine.awaited_slot >= 0;
-      if (is_there)
-        RtlCopyMemory(answer, answer_of(adapter->control, engine.awaited_slot), answer_bytes);
+      is_there = engine.has_answer;
+      if (is_there) RtlCopyMemory(answer, long_answer_of(adapter->control), answer_bytes);
     });
     if (!NT_SUCCESS(looked)) return looked;
     if (is_there) return STATUS_SUCCESS;

@@ -52,7 +52,6 @@ NTSTATUS create_one(Adapter* adapter, DXGK_ALLOCATIONINFO* info) {
   info->EvictionSegmentSet = 0;
   info->Flags.Value = 0;
   info->Flags.CpuVisible = 1;
-  info->Flags.Cached = 1;  // the device reads system memory as the CPU does
   info->MaximumRenamingListLength = 1;
   info->pAllocationUsageHint = nullptr;
   info->AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL;

@@ -98,22 +98,27 @@ volatile UCHAR* map_capability(Adapter* adapter, PCM_RESOURCE_LIST resources, UL
   return mapped == nullptr ? nullptr : static_cast<volatile UCHAR*>(mapped) + offset;
 }
 
-// Memory of a queue: descriptors, the available ring, the used ring, then requests and answers.
+// Memory of a queue: descriptors, the available ring, the used ring, then requests, answers and
+// tables of descriptors.
+constexpr USHORT kDescriptorsEach = 3;
+constexpr ULONG kTableBytes = VIRTQ_DESC_BYTES * kDescriptorsEach;
 constexpr ULONG kAvailOffset = VIRTQ_DESC_BYTES * kQueueEntries;
 constexpr ULONG kUsedOffset = (kAvailOffset + VIRTQ_AVAIL_BYTES(kQueueEntries) + 3) & ~3U;
 constexpr ULONG kRequestsOffset = (kUsedOffset + VIRTQ_USED_BYTES(kQueueEntries) + 63) & ~63U;
 constexpr ULONG kAnswersOffset = kRequestsOffset + kSlotsMost * kRequestBytes;
-constexpr ULONG kMemoryBytes = kAnswersOffset + kSlotsMost * kAnswerBytes;
-constexpr USHORT kDescriptorsEach = 3;
+constexpr ULONG kTablesOffset = kAnswersOffset + kSlotsMost * kAnswerBytes;
+constexpr ULONG kLongAnswerOffset = kTablesOffset + kSlotsMost * kTableBytes;
+constexpr ULONG kMemoryBytes = kLongAnswerOffset + kLongAnswerBytes;
 
 template <typename T>
 volatile T* at(const Queue& queue, ULONG offset) {
   return reinterpret_cast<volatile T*>(queue.memory + offset);
 }
 
-void put_descriptor(const Queue& queue, USHORT index, ULONG64 address, ULONG bytes, USHORT flags,
-                    USHORT next) {
-  const ULONG offset = ULONG{VIRTQ_DESC_BYTES} * index;
+/// A descriptor in a table that begins at `table` of the queue's memory.
+void put_descriptor(const Queue& queue, ULONG table, USHORT index, ULONG64 address, ULONG bytes,
+                    USHORT flags, USHORT next) {
+  const ULONG offset = table + ULONG{VIRTQ_DESC_BYTES} * index;
   *at<ULONG64>(queue, offset) = address;
   *at<ULONG>(queue, offset + 8) = bytes;
   *at<USHORT>(queue, offset + 12) = flags;
@@ -124,14 +129,16 @@ void put_descriptor(const Queue& queue, USHORT index, ULONG64 address, ULONG byt
 NTSTATUS enable_queue(Adapter* adapter, Queue* queue) {
   RtlZeroMemory(queue->memory, kMemoryBytes);
   queue->offered = queue->taken = 0;
-  queue->busy = 0;
+  RtlZeroMemory(queue->busy, sizeof(queue->busy));
   write16(*adapter, VIRTIO_COMMON_QUEUE_SELECT, queue->index);
   const USHORT most = read16(*adapter, VIRTIO_COMMON_QUEUE_SIZE);
   if (most == 0 || most == 0xFFFF || most < kDescriptorsEach)
     return STATUS_DEVICE_CONFIGURATION_ERROR;
   const USHORT entries = most < kQueueEntries ? most : kQueueEntries;
   queue->entries = entries;
-  queue->slots = entries / kDescriptorsEach < kSlotsMost ? entries / kDescriptorsEach : kSlotsMost;
+  queue->indirect = adapter->has_indirect;
+  const USHORT slots = queue->indirect ? entries : entries / kDescriptorsEach;
+  queue->slots = slots < kSlotsMost ? slots : kSlotsMost;
   const ULONG64 base = static_cast<ULONG64>(queue->address.QuadPart);
   write16(*adapter, VIRTIO_COMMON_QUEUE_SIZE, entries);
   write16(*adapter, VIRTIO_COMMON_QUEUE_VECTOR, VIRTIO_NO_VECTOR);  // INTx
@@ -238,11 +245,12 @@ NTSTATUS start_device(Adapter* adapter) {
   const ULONG low = read32(*adapter, VIRTIO_COMMON_DEVICE_FEATURE);
   constexpr ULONG kVersion1 = 1U << (VIRTIO_F_VERSION_1 - 32);
   if ((high & kVersion1) == 0) return STATUS_DEVICE_CONFIGURATION_ERROR;
-  // Neither indirect descriptors nor the event index: a command has few descriptors, and its answer
-  // is wanted at once.
-  adapter->has_edid = (low & (1U << VGPU_F_EDID)) != 0;
+  // Without the event index: every answer is wanted at once.
+  const ULONG wanted = low & (1U << VGPU_F_EDID | 1U << VIRTIO_F_INDIRECT_DESC);
+  adapter->has_edid = (wanted & 1U << VGPU_F_EDID) != 0;
+  adapter->has_indirect = (wanted & 1U << VIRTIO_F_INDIRECT_DESC) != 0;
   write32(*adapter, VIRTIO_COMMON_DRIVER_FEATURE_SELECT, 0);
-  write32(*adapter, VIRTIO_COMMON_DRIVER_FEATURE, low & (1U << VGPU_F_EDID));
+  write32(*adapter, VIRTIO_COMMON_DRIVER_FEATURE, wanted);
   write32(*adapter, VIRTIO_COMMON_DRIVER_FEATURE_SELECT, 1);
   write32(*adapter, VIRTIO_COMMON_DRIVER_FEATURE, kVersion1);
   constexpr UCHAR kAgreed =
@@ -269,7 +277,7 @@ bool needs_reset(const Adapter& adapter) {
 
 int find_slot(const Queue& queue) {
   for (int slot = 0; slot < queue.slots; ++slot) {
-    if ((queue.busy >> slot & 1) == 0) return slot;
+    if (!queue.busy[slot]) return slot;
   }
   return -1;
 }
@@ -280,24 +288,32 @@ PUCHAR request_of(const Queue& queue, int slot) {
 const UCHAR* answer_of(const Queue& queue, int slot) {
   return queue.memory + kAnswersOffset + slot * kAnswerBytes;
 }
+const UCHAR* long_answer_of(const Queue& queue) { return queue.memory + kLongAnswerOffset; }
 
 void offer(Adapter* adapter, Queue* queue, int slot, const Command& command) {
   const ULONG64 base = static_cast<ULONG64>(queue->address.QuadPart);
-  const ULONG64 request = command.request != 0
-                              ? command.request
-                              : base + kRequestsOffset + ULONG64(slot) * kRequestBytes;
-  const ULONG64 answer = base + kAnswersOffset + ULONG64(slot) * kAnswerBytes;
+  const auto number = static_cast<ULONG>(slot);
+  const ULONG64 request =
+      command.request != 0 ? command.request : base + kRequestsOffset + number * kRequestBytes;
+  const ULONG answer = command.is_long ? kLongAnswerOffset : kAnswersOffset + number * kAnswerBytes;
   // An answer that is not written must not look like one from before.
-  RtlZeroMemory(const_cast<UCHAR*>(answer_of(*queue, slot)), sizeof(VgpuHeader));
-  const auto first = static_cast<USHORT>(slot * kDescriptorsEach);
+  RtlZeroMemory(queue->memory + answer, sizeof(VgpuHeader));
+  const ULONG table_offset = kTablesOffset + number * kTableBytes;
+  const ULONG table = queue->indirect ? table_offset : 0;
+  const auto head = static_cast<USHORT>(queue->indirect ? slot : slot * kDescriptorsEach);
+  const USHORT first = queue->indirect ? 0 : head;
   const USHORT last = first + kDescriptorsEach - 1;
-  put_descriptor(*queue, first, request, command.request_bytes, VIRTQ_DESC_NEXT,
+  put_descriptor(*queue, table, first, request, command.request_bytes, VIRTQ_DESC_NEXT,
                  command.data != 0 ? first + 1 : last);
   if (command.data != 0)
-    put_descriptor(*queue, first + 1, command.data, command.data_bytes, VIRTQ_DESC_NEXT, last);
-  put_descriptor(*queue, last, answer, kAnswerBytes, VIRTQ_DESC_WRITE, 0);
-  queue->busy |= 1U << slot;
-  *at<USHORT>(*queue, kAvailOffset + 4 + 2U * (queue->offered % queue->entries)) = first;
+    put_descriptor(*queue, table, first + 1, command.data, command.data_bytes, VIRTQ_DESC_NEXT,
+                   last);
+  put_descriptor(*queue, table, last, base + answer,
+                 command.is_long ? kLongAnswerBytes : kAnswerBytes, VIRTQ_DESC_WRITE, 0);
+  if (queue->indirect)
+    put_descriptor(*queue, 0, head, base + table_offset, kTableBytes, VIRTQ_DESC_INDIRECT, 0);
+  queue->busy[slot] = true;
+  *at<USHORT>(*queue, kAvailOffset + 4 + 2U * (queue->offered % queue->entries)) = head;
   KeMemoryBarrier();  // the chain before the index that shows it
   *at<USHORT>(*queue, kAvailOffset + 2) = ++queue->offered;
   KeMemoryBarrier();  // the index before the notification
@@ -311,11 +327,12 @@ int take_used(Queue* queue) {
   while (queue->taken != *at<USHORT>(*queue, kUsedOffset + 2)) {
     KeMemoryBarrier();  // the index before the entry that it shows
     const ULONG entry = kUsedOffset + 4 + 8U * (queue->taken % queue->entries);
-    const ULONG slot = *at<ULONG>(*queue, entry) / kDescriptorsEach;
+    const ULONG head = *at<ULONG>(*queue, entry);
+    const ULONG slot = queue->indirect ? head : head / kDescriptorsEach;
     ++queue->taken;
     // The device's word: what is not under way is not done.
-    if (slot >= queue->slots || (queue->busy >> slot & 1) == 0) continue;
-    queue->busy &= ~(1U << slot);
+    if (slot >= queue->slots || !queue->busy[slot]) continue;
+    queue->busy[slot] = false;
     return static_cast<int>(slot);
   }
   return -1;

@@ -4,11 +4,13 @@
 namespace virtiogpu {
 namespace {
 
-/// A DMA buffer that is being built.
+/// A DMA buffer that is being built, and its patch locations; paging buffers have none.
 struct Builder {
   UCHAR* bytes;
   UINT size;
   UINT used;
+  D3DDDI_PATCHLOCATIONLIST* patches;
+  UINT patches_left;
 };
 
 /// Appends a command; false if it does not fit, and nothing is written.
@@ -68,20 +70,34 @@ NTSTATUS translate(const DXGKARG_RENDER& args, UINT offset, Builder* builder, UI
   if (allocation == nullptr) return STATUS_INVALID_HANDLE;
   if (command.reserved != 0 || !lies_in(command, *allocation)) return STATUS_INVALID_PARAMETER;
   const VgpuRect rect = {command.x, command.y, command.width, command.height};
+  if (builder->patches_left == 0) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+  const UINT begin = builder->used;
+  UINT place = 0;
   bool fits = false;
   if (command.header.type == VGPU_UMD_FLUSH) {
+    place = FIELD_OFFSET(VgpuFlush, resource);
     auto request = request_of_type<VgpuFlush>(VGPU_RESOURCE_FLUSH);
     request.rect = rect;
     request.resource = allocation->resource;
     fits = append(builder, request);
   } else {
+    place = FIELD_OFFSET(VgpuTransfer, resource);
     auto request = request_of_type<VgpuTransfer>(VGPU_TRANSFER_TO_HOST_2D);
     request.rect = rect;
     request.offset = (ULONG64{rect.y} * allocation->width + rect.x) * kPixelBytes;
     request.resource = allocation->resource;
     fits = append(builder, request);
   }
-  return fits ? STATUS_SUCCESS : STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+  if (!fits) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+  // The place of the resource's id, which never changes. But what no patch location names the
+  // kernel does not bring into the aperture, and then the device does not know the resource.
+  D3DDDI_PATCHLOCATIONLIST* patch = builder->patches++;
+  --builder->patches_left;
+  RtlZeroMemory(patch, sizeof(*patch));
+  patch->AllocationIndex = command.allocation;
+  patch->PatchOffset = begin + sizeof(DmaCommand) + place;
+  patch->SplitOffset = begin;
+  return STATUS_SUCCESS;
 }
 
 // --- paging
@@ -180,7 +196,8 @@ Record* record_in(void* data, UINT bytes) {
 NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE, INOUT_PDXGKARG_RENDER args) {
   Record* record = record_in(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSize);
   if (record == nullptr) return STATUS_INVALID_PARAMETER;
-  Builder builder = {static_cast<UCHAR*>(args->pDmaBuffer), args->DmaSize, 0};
+  Builder builder = {static_cast<UCHAR*>(args->pDmaBuffer), args->DmaSize, 0,
+                     args->pPatchLocationListOut, args->PatchLocationListOutSize};
   // MultipassOffset is ours: bytes of the command buffer that earlier passes have translated.
   UINT done = args->MultipassOffset;
   NTSTATUS status = STATUS_SUCCESS;
@@ -196,8 +213,8 @@ NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE, INOUT_PDXGKARG_RENDER args) {
   *record = {builder.bytes, 0, builder.used};
   args->pDmaBuffer = builder.bytes + builder.used;
   args->pDmaBufferPrivateData = record + 1;
+  args->pPatchLocationListOut = builder.patches;
   args->MultipassOffset = done;
-  // Resources have ids, which never change: there is nothing to patch.
   return status;
 }
 
@@ -205,12 +222,14 @@ NTSTATUS NTAPI DdiRenderKm(IN_CONST_HANDLE, INOUT_PDXGKARG_RENDER) {
   return STATUS_ILLEGAL_INSTRUCTION;  // GDI acceleration: the device draws nothing
 }
 
-NTSTATUS NTAPI DdiPatch(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PATCH) { return STATUS_SUCCESS; }
+NTSTATUS NTAPI DdiPatch(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PATCH) {
+  return STATUS_SUCCESS;  // ids are in their places already
+}
 
 NTSTATUS NTAPI DdiBuildPagingBuffer(IN_CONST_HANDLE, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
   Record* record = record_in(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSize);
   if (record == nullptr) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
-  Builder builder = {static_cast<UCHAR*>(args->pDmaBuffer), args->DmaSize, 0};
+  Builder builder = {static_cast<UCHAR*>(args->pDmaBuffer), args->DmaSize, 0, nullptr, 0};
   const NTSTATUS status = build_operation(args, &builder);
   if (!NT_SUCCESS(status) && status != STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER) return status;
   if (builder.used != 0) {
