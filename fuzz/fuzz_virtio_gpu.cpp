@@ -16,14 +16,14 @@ using fuzz::demand;
 
 // Small, so that the input reaches all of it. Nothing is below.
 constexpr uint64_t kBase = 0x1000;
-constexpr size_t kMemoryBytes = 0x4000;
+constexpr size_t kMemoryBytes = 0x2000;
 constexpr uint16_t kQueueSize = 8;
 constexpr uint64_t kDriver = kBase + 16 * kQueueSize, kDevice = kDriver + 32,
                    kData = kDevice + 128;  // requests come behind it
 constexpr int kChainsMost = 24;
 
 virtiogpu::GpuConfig config() {
-  return {.scanouts = 2, .modes = {{64, 64}}, .memory_bytes = 1 << 18, .resources = 8};
+  return {.scanouts = 2, .modes = {{64, 64}}, .memory_bytes = 1 << 16, .resources = 8};
 }
 
 void look(virtiogpu::Gpu& gpu) {
@@ -104,7 +104,7 @@ void send_commands(std::span<const std::byte> input) {
       input = input.subspan(1);
     }
     if (command.type == VGPU_RESOURCE_ATTACH_BACKING && !is_whole) {
-      VgpuEntry entry{kData, 1 << 13, 0};
+      VgpuEntry entry{kData, 1 << 12, 0};
       std::memcpy(bytes.data() + sizeof(VgpuAttach), &entry, sizeof entry);
     }
     constexpr uint64_t kRequest = kBase + kMemoryBytes - 0x1000, kAnswer = kRequest + 0x800;

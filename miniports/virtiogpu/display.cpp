@@ -140,15 +140,35 @@ void take_surface(Screen* screen) {
   if (screen->visible) show_all(screen);
 }
 
+/// Waits until the device has done what the screen wants: a mode is set when it is seen. A device
+/// that hangs is the timeout's matter. At PASSIVE_LEVEL; above it nothing is waited for.
+void await_screen(Adapter* adapter) {
+  if (KeGetCurrentIrql() != PASSIVE_LEVEL) return;
+  bool is_done = false;
+  for (UINT i = 0; !is_done && i < 10000; ++i) {  // a tenth of a second
+    if (i != 0) KeStallExecutionProcessor(10);
+    const NTSTATUS status = at_device_level(adapter, [&] {
+      serve(adapter);  // the interrupt may come late
+      queue_wanted_dpc(adapter);
+      const Screen& screen = adapter->screen;
+      const bool wants = screen.wants_transfer || screen.wants_scanout || screen.wants_flush;
+      is_done = !adapter->running || (!wants && screen.under_way == 0);
+    });
+    if (!NT_SUCCESS(status)) return;
+  }
+}
+
 NTSTATUS NTAPI DdiSetVisibility(IN_CONST_HANDLE context,
                                 IN_CONST_PDXGKARG_SETVIDPNSOURCEVISIBILITY args) {
   Adapter* adapter = adapter_of(context);
-  return synchronized(adapter, [&] {
+  const NTSTATUS status = synchronized(adapter, [&] {
     adapter->screen.visible = args->Visible != FALSE;
     show_all(&adapter->screen);
     serve(adapter);
     queue_wanted_dpc(adapter);
   });
+  await_screen(adapter);
+  return status;
 }
 
 /// At device level for flips: nothing but memory that is not paged, and the queue.
@@ -157,7 +177,7 @@ NTSTATUS NTAPI DdiSetSourceAddress(IN_CONST_HANDLE context,
   Adapter* adapter = adapter_of(context);
   const auto* allocation = static_cast<const Allocation*>(args->hAllocation);
   if (allocation == nullptr) return STATUS_INVALID_PARAMETER;
-  return synchronized(adapter, [&] {
+  const NTSTATUS status = synchronized(adapter, [&] {
     Screen& screen = adapter->screen;
     screen.next_surface = {allocation->resource, allocation->width, allocation->height};
     screen.next_address = static_cast<ULONG64>(args->PrimaryAddress.QuadPart);
@@ -167,6 +187,8 @@ NTSTATUS NTAPI DdiSetSourceAddress(IN_CONST_HANDLE context,
     serve(adapter);
     queue_wanted_dpc(adapter);
   });
+  await_screen(adapter);
+  return status;
 }
 
 NTSTATUS NTAPI DdiGetStandardAllocation(IN_CONST_HANDLE,
@@ -344,7 +366,8 @@ void feed_display(Adapter* adapter) {
     auto transfer = request_of_type<VgpuTransfer>(VGPU_TRANSFER_TO_HOST_2D);
     transfer.rect = whole;
     transfer.resource = surface.resource;
-    if (!send_own(adapter, &transfer, sizeof(transfer))) return;
+    if (!send_own(adapter, &transfer, sizeof(transfer), kScreenCommand)) return;
+    ++screen.under_way;
     screen.wants_transfer = false;
   }
   if (screen.wants_scanout) {
@@ -353,14 +376,16 @@ void feed_display(Adapter* adapter) {
       scanout.rect = whole;
       scanout.resource = surface.resource;
     }
-    if (!send_own(adapter, &scanout, sizeof(scanout))) return;
+    if (!send_own(adapter, &scanout, sizeof(scanout), kScreenCommand)) return;
+    ++screen.under_way;
     screen.wants_scanout = false;
   }
   if (screen.wants_flush) {
     auto flush = request_of_type<VgpuFlush>(VGPU_RESOURCE_FLUSH);
     flush.rect = whole;
     flush.resource = surface.resource;
-    if (!send_own(adapter, &flush, sizeof(flush))) return;
+    if (!send_own(adapter, &flush, sizeof(flush), kScreenCommand)) return;
+    ++screen.under_way;
     screen.wants_flush = false;
   }
   feed_cursor(adapter);
@@ -371,6 +396,7 @@ void forget_display(Adapter* adapter) {
   Screen& screen = adapter->screen;
   screen.visible = screen.waits = false;
   screen.surface = screen.next_surface = {};
+  screen.under_way = 0;
   screen.wants_transfer = screen.wants_scanout = screen.wants_flush = false;
   Cursor& cursor = adapter->cursor;
   cursor.exists = cursor.created = cursor.transferring = false;

@@ -162,10 +162,12 @@ struct Screen {
   bool waits;
   // Wishes to the device, carried out in this order when there is room on the queue.
   bool wants_transfer, wants_scanout, wants_flush;
+  UINT under_way;  // commands of these wishes on the queue
   bool vsync_enabled;
   bool clock_runs;
-  ULONG64 last_vsync;  // interrupt time, in units of 100 ns
 };
+
+inline constexpr UINT kScreenCommand = 0xFFFFFFFC;  // an owner
 
 struct Cursor {
   PUCHAR pixels;  // backing, contiguous

@@ -75,6 +75,8 @@ void take_answers(Adapter* adapter) {
       engine.has_answer = true;
     } else if (owner == kCursorTransfer) {
       cursor_transferred(adapter);
+    } else if (owner == kScreenCommand) {
+      --adapter->screen.under_way;
     } else if (owner != kOwnCommand) {
       Submission& submission = slot(engine, owner);
       --submission.under_way;
