@@ -161,6 +161,23 @@ TEST(Virtqueue, HostileChainsAreErrors) {
   }
 }
 
+/// A chain has as many descriptors as the queue at most, wherever they are.
+TEST(Virtqueue, AChainIsNoLongerThanTheQueue) {
+  for (const uint16_t count : {kSize, static_cast<uint16_t>(kSize + 1)}) {
+    Rig rig;
+    constexpr uint64_t kTable = kBuffers + 0x800;
+    for (uint16_t i = 0; i < count; ++i) {
+      const TestDescriptor one{kBuffers, 1, static_cast<uint16_t>(i + 1 < count ? 1 : 0),
+                               static_cast<uint16_t>(i + 1)};
+      rig.memory.store(kTable + uint64_t{16} * i, one);
+    }
+    rig.ring.put(0, {kTable, uint32_t{16} * count, VIRTQ_DESC_INDIRECT, 0});
+    rig.ring.offer(0);
+    EXPECT_EQ(rig.error(),
+              count == kSize ? "no error" : "a chain has more descriptors than the queue");
+  }
+}
+
 TEST(Virtqueue, HostileRingsAreErrors) {
   {
     Rig rig;

@@ -156,6 +156,7 @@ void await_screen(Adapter* adapter) {
     });
     if (!NT_SUCCESS(status)) return;
   }
+  (void)at_device_level(adapter, [&] { adapter->screen.changes = false; });
 }
 
 NTSTATUS NTAPI DdiSetVisibility(IN_CONST_HANDLE context,
@@ -177,12 +178,15 @@ NTSTATUS NTAPI DdiSetSourceAddress(IN_CONST_HANDLE context,
   Adapter* adapter = adapter_of(context);
   const auto* allocation = static_cast<const Allocation*>(args->hAllocation);
   if (allocation == nullptr) return STATUS_INVALID_PARAMETER;
+  const bool is_mode = KeGetCurrentIrql() == PASSIVE_LEVEL;
   const NTSTATUS status = synchronized(adapter, [&] {
     Screen& screen = adapter->screen;
     screen.next_surface = {allocation->resource, allocation->width, allocation->height};
     screen.next_address = static_cast<ULONG64>(args->PrimaryAddress.QuadPart);
     screen.waits = true;
     if (args->Flags.FlipOnNextVSync == 0) take_surface(&screen);
+    // Of a mode that is being set, the kernel takes the address for shown when this call returns.
+    screen.changes = is_mode;
     adapter->engine.dpc_wanted = adapter->engine.dpc_wanted || screen.waits;  // it arms the clock
     serve(adapter);
     queue_wanted_dpc(adapter);
@@ -397,6 +401,7 @@ void forget_display(Adapter* adapter) {
   screen.visible = screen.waits = false;
   screen.surface = screen.next_surface = {};
   screen.under_way = 0;
+  screen.changes = false;
   screen.wants_transfer = screen.wants_scanout = screen.wants_flush = false;
   Cursor& cursor = adapter->cursor;
   cursor.exists = cursor.created = cursor.transferring = false;
@@ -465,7 +470,9 @@ void NTAPI clock_routine(PKDPC, PVOID context, PVOID, PVOID) {
     Screen& screen = adapter->screen;
     if (adapter->running) {
       if (screen.waits) take_surface(&screen);
-      if (screen.vsync_enabled && screen.surface.resource != 0) {
+      // A screen that is off has no vertical syncs: its address may be of a mode that has ended.
+      if (screen.vsync_enabled && screen.visible && !screen.changes &&
+          screen.surface.resource != 0) {
         DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
         RtlZeroMemory(&data, sizeof(data));
         data.InterruptType = DXGK_INTERRUPT_CRTC_VSYNC;

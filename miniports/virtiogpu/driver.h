@@ -163,6 +163,7 @@ struct Screen {
   // Wishes to the device, carried out in this order when there is room on the queue.
   bool wants_transfer, wants_scanout, wants_flush;
   UINT under_way;  // commands of these wishes on the queue
+  bool changes;    // a mode is being set: no vertical sync is reported
   bool vsync_enabled;
   bool clock_runs;
 };
