@@ -13,7 +13,7 @@ constexpr size_t kVectorsMost = 64;  // the pending bits are one word
 }  // namespace
 
 MsixTable::MsixTable(uint16_t messages, std::function<void()> rung)
-    : rung_(std::move(rung)), entries_(messages) {
+    : messages_(messages), rung_(std::move(rung)), entries_(messages) {
   DXGKIT_CHECK(messages <= kVectorsMost);
 }
 
@@ -52,9 +52,8 @@ void MsixTable::mmio_write(uint64_t offset, uint32_t size_bytes, uint64_t value)
 }
 
 bus::PciCapability MsixTable::capability(uint32_t bar) const {
-  const size_t messages = entries_.size();
-  bus::PciCapability capability = bus::msix_capability(static_cast<uint32_t>(messages), bar, 0, bar,
-                                                       static_cast<uint32_t>(kPendingOffset));
+  bus::PciCapability capability =
+      bus::msix_capability(messages_, bar, 0, bar, static_cast<uint32_t>(kPendingOffset));
   capability.writable.assign(2, std::byte{0});
   capability.writable[1] = std::byte{(kEnable | kMaskAll) >> 8};
   return capability;

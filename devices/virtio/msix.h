@@ -51,6 +51,7 @@ class MsixTable final : public bus::MmioHandler {
   };
   bool is_masked(const Entry& entry) const;
 
+  const uint16_t messages_;
   const std::function<void()> rung_;
   std::atomic<uint16_t> control_{0};
   runtime::Mutex mutex_;

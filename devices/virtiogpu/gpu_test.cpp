@@ -296,12 +296,12 @@ TEST(Gpu, WrongCommandsChangeNothing) {
   expect(rig.send(VGPU_SET_SCANOUT, VgpuSetScanout{}, VGPU_QUEUE_CURSOR), VGPU_ERR_UNSPEC,
          "on the other wrong queue");
   // Too short for what it says it is.
-  for (const uint32_t type :
+  for (const int type :
        {VGPU_RESOURCE_CREATE_2D, VGPU_RESOURCE_UNREF, VGPU_SET_SCANOUT, VGPU_RESOURCE_FLUSH,
         VGPU_TRANSFER_TO_HOST_2D, VGPU_RESOURCE_ATTACH_BACKING, VGPU_RESOURCE_DETACH_BACKING,
         VGPU_GET_EDID}) {
     VgpuHeader header = {};
-    header.type = type;
+    header.type = static_cast<uint32_t>(type);
     expect(rig.send_bytes(0, std::as_bytes(std::span(&header, 1))), VGPU_ERR_UNSPEC,
            "a header alone");
   }
