@@ -5,6 +5,7 @@
 #include "devices/ram/ram.h"
 #include "devices/softgpu/device.h"
 #include "devices/vfiouser/remote_device.h"
+#include "devices/virtiogpu/device.h"
 
 namespace dxgkit::devices {
 
@@ -14,6 +15,7 @@ const bus::DeviceRegistry& catalog() {
     all.add(softgpu::device_type());
     all.add(framebuffer::device_type());
     all.add(ram::device_type());
+    all.add(virtiogpu::device_type());
     all.add(vfiouser::device_type());
     all.add_spelling(ram::spelling_none());
     all.add_spelling(ram::spelling_pci());

@@ -29,7 +29,7 @@ void with_device(const char* text, const std::function<void(bus::Machine&, bus::
 TEST(Catalog, Names) {
   std::vector<std::string> names;
   for (const auto& type : catalog().types()) names.push_back(type->name);
-  EXPECT_THAT(names, ElementsAre("softgpu", "framebuffer", "ram", "vfio-user"));
+  EXPECT_THAT(names, ElementsAre("softgpu", "framebuffer", "ram", "virtio-gpu", "vfio-user"));
   for (const auto& type : catalog().types()) {
     EXPECT_FALSE(type->summary.empty()) << type->name;
     EXPECT_FALSE(type->is_plugin) << type->name;
@@ -115,6 +115,31 @@ TEST(Catalog, FramebufferIsAScreen) {
   });
 }
 
+/// Options reach the device: scanouts and EDID in its registers, messages in its BARs.
+TEST(Catalog, VirtioGpuIsMadeWithItsOptions) {
+  const auto features = [](bus::Machine& machine, bus::Device& device) {
+    const bus::PciFunction& function = *device.functions()[0];
+    auto* const registers =
+        static_cast<std::byte*>(machine.map_io(function.bars()[0].base, 0x4000));
+    EXPECT_EQ(machine.read_register(registers + 0x2008, 4), device.screen() == nullptr ? 0U : 2U);
+    return machine.read_register(registers + 4, 4);
+  };
+  with_device("virtio-gpu,scanouts=2", [&](bus::Machine& machine, bus::Device& device) {
+    EXPECT_EQ(device.functions()[0]->identity().device_id, 0x1050);
+    EXPECT_EQ(device.functions()[0]->bars().size(), 3U);
+    EXPECT_EQ(features(machine, device) & 3, 2U);
+    ASSERT_NE(device.screen(), nullptr);
+    EXPECT_EQ(device.screen()->image().width, 0U);
+    ASSERT_NE(device.faults(), nullptr);
+    EXPECT_EQ(device.faults()->engine_count(), device.engine_names().size());
+  });
+  with_device("virtio-gpu,scanouts=2,edid=off,messages=0",
+              [&](bus::Machine& machine, bus::Device& device) {
+                EXPECT_EQ(device.functions()[0]->bars().size(), 1U);
+                EXPECT_EQ(features(machine, device) & 3, 0U);
+              });
+}
+
 TEST(Catalog, RefusesWithOneSentence) {
   const struct {
     const char* text;
@@ -135,9 +160,18 @@ TEST(Catalog, RefusesWithOneSentence) {
       {"framebuffer,pitch=64",
        "'framebuffer,pitch=64': pitch: a multiple of 4, at least 4 bytes per pixel of a row"},
       {"framebuffer,post=maybe", "'framebuffer,post=maybe': post: 'maybe' is neither on nor off"},
+      {"virtio-gpu,modes=1280x800+",
+       "'virtio-gpu,modes=1280x800+': modes: '1280x800+' is not one to eight different sizes like "
+       "1280x800+640x480, even numbers from 64 to 4094"},
+      {"virtio-gpu,modes=640x480+640x480",
+       "'virtio-gpu,modes=640x480+640x480': modes: '640x480+640x480' is not one to eight different "
+       "sizes like 1280x800+640x480, even numbers from 64 to 4094"},
+      {"virtio-gpu,scanouts=17",
+       "'virtio-gpu,scanouts=17': scanouts: '17' is not a whole number from 1 to 16"},
+      {"virtio-gpu,memory=4K", "'virtio-gpu,memory=4K': memory: 1M to 64G"},
       {"toaster",
        "'toaster': there is no device of that name; there are softgpu, framebuffer, ram, "
-       "vfio-user, "
+       "virtio-gpu, vfio-user, "
        "none, pci:VENDOR:DEVICE, vfio-user:SOCKET, and plug-ins (FILE.so)"},
       {"vfio-user", "'vfio-user': socket: the path of the server's socket is missing"},
       {"toaster.so", "toaster.so: there is no such device plug-in"},

@@ -128,6 +128,9 @@ PciFunction::Impl::Impl(PciIdentity id, std::vector<Bar> functions_bars,
                         const std::vector<PciCapability>& capabilities)
     : identity(id), bars(std::move(functions_bars)) {
   DXGKIT_CHECK(bars.size() <= kBarsMax);
+  for (const Bar& bar : bars) {
+    if (observer == nullptr) observer = dynamic_cast<ConfigObserver*>(bar.registers);
+  }
   config.fill(std::byte{0});
   put(config, kVendorId, identity.vendor_id);
   put(config, kDeviceId, identity.device_id);
@@ -284,7 +287,11 @@ void PciFunction::config_read(uint32_t offset, std::span<std::byte> out) const {
     std::ranges::fill(out, std::byte{0xFF});
     return;
   }
-  if (impl_->config_handler == nullptr) return impl_->load(offset, out);
+  if (impl_->config_handler == nullptr) {
+    impl_->load(offset, out);
+    if (impl_->observer != nullptr) impl_->observer->config_read(offset, out);
+    return;
+  }
   impl_->config_handler->config_read(offset, out);
   for (size_t i = 0; i < out.size(); ++i) {
     const uint32_t at = offset + static_cast<uint32_t>(i);
@@ -320,6 +327,7 @@ void PciFunction::config_write(uint32_t offset, std::span<const std::byte> in) {
     }
     return;
   }
+  if (impl_->observer != nullptr) impl_->observer->config_written(offset, in);
   const uint32_t control = impl_->reset_control;
   if (control == 0 || !impl_->on_reset) return;
   if (!range_within(control - offset, 1, in.size()) ||

@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.h"
 #include "base/spin_lock.h"
+#include "bus/config_observer.h"
 #include "bus/machine.h"
 #include "runtime/sync.h"
 
@@ -43,6 +44,7 @@ struct PciFunction::Impl {
   // Bits of configuration space that capabilities let software change. Written by the constructor
   // only.
   std::array<uint8_t, kConfigBytes> writable = {};
+  ConfigObserver* observer = nullptr;  // of a device; written by the constructor only
   uint32_t reset_control = 0;  // offset of the byte whose bit 0 resets the function; 0: none
 
   /// Stores the base addresses that the machine assigned, one per BAR. Empty: unplugged.

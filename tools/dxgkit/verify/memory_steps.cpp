@@ -352,15 +352,21 @@ Outcome fills(Bench& bench) {
   return Outcome::ok(fmt::format("{} checked", counted(filled, "fill")));
 }
 
-/// More than fits, each allocation with bytes of its own: eviction by pressure.
-Outcome pressure(Bench& bench) {
-  const Answer<std::vector<Recipe>> from = recipes(bench);
-  if (!from) return Outcome::failed(from.error());
+/// The largest memory segment in bytes; 0: there are apertures only.
+uint64_t memory_room(Bench& bench) {
   uint64_t room = 0;
   for (const port::SegmentInfo& segment : bench.exercise().segments()) {
     constexpr uint32_t kAperture = 1;
     if ((segment.flags & kAperture) == 0) room = std::max(room, segment.size);
   }
+  return room;
+}
+
+/// More than fits, each allocation with bytes of its own: eviction by pressure.
+Outcome pressure(Bench& bench) {
+  const Answer<std::vector<Recipe>> from = recipes(bench);
+  if (!from) return Outcome::failed(from.error());
+  const uint64_t room = memory_room(bench);
   if (room == 0) return Outcome::skipped("there is no memory segment");
   if (room > kPressureBytesMax)
     return Outcome::skipped(fmt::format("a segment of {} MiB takes too long to fill", room >> 20));
@@ -565,6 +571,9 @@ Answer<std::string> look_through(Bench& bench, const std::vector<Shown>& all,
 }
 
 Outcome unmapped_pages(Bench& bench) {
+  // The step looks by transfers, which no kernel asks for where content never moves.
+  if (memory_room(bench) == 0)
+    return Outcome::skipped("content never moves: there is no memory segment");
   if (bench.gpu_addresses())
     return Outcome::skipped("content moves by virtual address here; see own-content");
   const Answer<std::vector<Recipe>> from = recipes(bench);

@@ -1,0 +1,56 @@
+// A virtio device on PCI: capabilities, registers, MSI-X or INTx, and the thread that serves its
+// queues (virtio 1.2, 4.1). No legacy interface.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "bus/device.h"
+#include "bus/machine.h"
+#include "devices/virtio/model.h"
+#include "runtime/runtime.h"
+
+namespace dxgkit::virtio {
+
+struct PciOptions {
+  std::string name;           // of the thread
+  bus::PciIdentity identity;  // vendor and revision are the transport's
+  uint16_t type = 0;          // of the virtio device: 16 is a GPU
+  /// Messages of MSI-X, 1 to 64; 0: the function has INTx only.
+  uint16_t messages = 3;
+  bool indirect = true, event_index = true;  // are offered
+};
+
+/// BAR 0 (64 bits) has all registers, BAR 2 the table of MSI-X and its pending bits. As PCI wants
+/// it, INTx is silent while MSI-X is enabled.
+///
+/// Made and destroyed on a thread of `runtime`, where it starts one thread. Model and machine must
+/// outlive it. Destruction unplugs the function; the driver must have stopped by then. Registers
+/// may be touched by any thread. Interrupts come on the transport's thread, with no lock held.
+class PciTransport {
+ public:
+  PciTransport(runtime::Runtime& runtime, bus::Machine& machine, Model& model,
+               const PciOptions& options);
+  ~PciTransport();
+  PciTransport(const PciTransport&) = delete;
+  PciTransport& operator=(const PciTransport&) = delete;
+
+  bus::PciFunction& function();
+  /// Registers as at power-on; MSI-X is off and its table masked, the model is reset. When it
+  /// returns, nothing touches memory any more. Any thread but the transport's.
+  void reset();
+  /// Surprise removal: no DMA and no interrupt from now on.
+  void pull_out();
+  /// Faults of the one engine, which serves all queues. hangs_late and memory errors are not
+  /// offered.
+  void set_faults(const bus::EngineFaults& faults);
+  /// Why the device wants a reset; empty: it does not. For tests and findings.
+  std::string error() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dxgkit::virtio

@@ -1,0 +1,145 @@
+#include "devices/virtiogpu/device.h"
+
+#include <array>
+#include <charconv>
+
+#include "base/arithmetic.h"
+#include "devices/virtio/pci_transport.h"
+#include "devices/virtiogpu/gpu.h"
+
+namespace dxgkit::virtiogpu {
+namespace {
+
+constexpr uint64_t kMemoryLeast = uint64_t{1} << 20, kMemoryMost = uint64_t{64} << 30;
+constexpr uint64_t kResourcesMost = 1 << 20;
+constexpr uint64_t kMessagesMost = 64;
+
+struct Config {
+  GpuConfig gpu;
+  uint16_t messages = 3;
+};
+
+class VirtioGpuDevice final : public bus::Device,
+                              private bus::FaultInjection,
+                              private bus::DeviceScreen {
+ public:
+  VirtioGpuDevice(const bus::DeviceHost& host, const Config& config)
+      : gpu_(config.gpu),
+        transport_(host.runtime, host.machine, gpu_,
+                   {.name = "virtio-gpu",
+                    .identity = {.subsystem_vendor_id = VIRTIO_PCI_VENDOR_ID,
+                                 .subsystem_id = 0x1100,
+                                 .sub_class = 0x80},
+                    .type = VGPU_VIRTIO_TYPE,
+                    .messages = config.messages}) {
+    functions_ = {&transport_.function()};
+  }
+
+  std::span<bus::PciFunction* const> functions() override { return functions_; }
+  void set_power(size_t, bus::FunctionPower power) override {
+    if (power != bus::FunctionPower::kOn) transport_.reset();
+  }
+  void reset(size_t) override { transport_.reset(); }
+  void pulled_out() override { transport_.pull_out(); }
+  bus::FaultInjection* faults() override { return this; }
+  bus::DeviceScreen* screen() override { return this; }
+  std::vector<std::string> engine_names() const override { return {"virtio"}; }
+
+ private:
+  size_t engine_count() const override { return 1; }
+  void set_faults(std::span<const bus::EngineFaults> faults) override {
+    transport_.set_faults(faults.empty() ? bus::EngineFaults{} : faults[0]);
+  }
+  bus::ScreenImage image() override { return gpu_.image(); }
+  void on_flip(std::function<void(const bus::ScreenImage&)> flipped) override {
+    gpu_.on_flip(std::move(flipped));
+  }
+
+  Gpu gpu_;
+  virtio::PciTransport transport_;
+  std::array<bus::PciFunction*, 1> functions_{};
+};
+
+/// "1280x800+640x480", the preferred one first.
+std::expected<std::vector<Mode>, std::string> read_modes(std::string_view text) {
+  const auto wrong = [&] {
+    return std::unexpected("modes: '" + std::string(text) +
+                           "' is not one to eight different sizes like 1280x800+640x480, even "
+                           "numbers from 64 to 4094");
+  };
+  std::vector<Mode> modes;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto number = [&](uint32_t* value) {
+    const auto read = std::from_chars(at, end, *value);
+    if (read.ec != std::errc()) return false;
+    at = read.ptr;
+    return *value >= kModeLeast && *value <= kModeMost && *value % 2 == 0;
+  };
+  while (true) {
+    Mode mode;
+    if (!number(&mode.width) || at == end || *at++ != 'x' || !number(&mode.height)) return wrong();
+    if (std::ranges::find(modes, mode) != modes.end()) return wrong();
+    modes.push_back(mode);
+    if (modes.size() > kModesMost) return wrong();
+    if (at == end) return modes;
+    if (*at++ != '+') return wrong();
+  }
+}
+
+std::expected<Config, std::string> read_config(const bus::DeviceOptions& options) {
+  Config config;
+  if (const auto text = options.find("modes"); text.has_value()) {
+    auto modes = read_modes(*text);
+    if (!modes.has_value()) return std::unexpected(modes.error());
+    config.gpu.modes = std::move(*modes);
+  }
+  const auto scanouts = options.number("scanouts", 1, 1, VGPU_SCANOUTS_MOST);
+  if (!scanouts.has_value()) return std::unexpected(scanouts.error());
+  config.gpu.scanouts = static_cast<uint32_t>(*scanouts);
+  const auto memory = options.bytes("memory", config.gpu.memory_bytes);
+  if (!memory.has_value()) return std::unexpected(memory.error());
+  if (*memory < kMemoryLeast || *memory > kMemoryMost) return std::unexpected("memory: 1M to 64G");
+  config.gpu.memory_bytes = *memory;
+  const auto resources = options.number("resources", config.gpu.resources, 1, kResourcesMost);
+  if (!resources.has_value()) return std::unexpected(resources.error());
+  config.gpu.resources = static_cast<uint32_t>(*resources);
+  const auto edid = options.on_off("edid", true);
+  if (!edid.has_value()) return std::unexpected(edid.error());
+  config.gpu.edid = *edid;
+  const auto messages = options.number("messages", config.messages, 0, kMessagesMost);
+  if (!messages.has_value()) return std::unexpected(messages.error());
+  config.messages = static_cast<uint16_t>(*messages);
+  return config;
+}
+
+}  // namespace
+
+bus::DeviceType device_type() {
+  bus::DeviceType type;
+  type.name = "virtio-gpu";
+  type.summary = "a virtio GPU (virtio 1.2): 2D resources, screens with EDID, a cursor";
+  type.options = {
+      {"modes", "WxH[+WxH...]", "sizes that its EDID names, the preferred one first (1280x800)"},
+      {"scanouts", "COUNT", "screens, up to 16 (1)"},
+      {"memory", "SIZE", "limit for resources and their page lists (256M)"},
+      {"resources", "COUNT", "limit for the number of resources (4096)"},
+      {"edid", "on|off", "it tells the EDID of its screens (on)"},
+      {"messages", "COUNT", "MSI-X messages, up to 64; 0: it has INTx only (3)"}};
+  type.ids = {{VIRTIO_PCI_VENDOR_ID, VIRTIO_PCI_DEVICE_ID(VGPU_VIRTIO_TYPE)}};
+  type.others = {{{"modes", "640x480+800x600"}},
+                 {{"scanouts", "2"}, {"messages", "0"}},
+                 {{"edid", "off"}, {"memory", "64M"}}};
+  type.configure =
+      [](const bus::DeviceOptions& options) -> std::expected<bus::DeviceMaker, std::string> {
+    const auto config = read_config(options);
+    if (!config.has_value()) return std::unexpected(config.error());
+    return [config = *config](const bus::DeviceHost& host)
+               -> std::expected<std::unique_ptr<bus::Device>, std::string> {
+      return std::make_unique<VirtioGpuDevice>(host, config);
+    };
+  };
+  return type;
+}
+
+}  // namespace dxgkit::virtiogpu

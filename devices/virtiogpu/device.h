@@ -1,0 +1,11 @@
+// The virtio GPU by name.
+#pragma once
+
+#include "bus/device.h"
+
+namespace dxgkit::virtiogpu {
+
+/// "virtio-gpu", with the options modes, scanouts, memory, resources, edid, messages.
+bus::DeviceType device_type();
+
+}  // namespace dxgkit::virtiogpu

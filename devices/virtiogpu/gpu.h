@@ -1,0 +1,111 @@
+// The virtio GPU behind the transport: resources, scanouts, cursors; 2D only (virtio 1.2, 5.7).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "bus/device.h"
+#include "devices/virtio/model.h"
+#include "devices/virtiogpu/screen_edid.h"
+#include "devices/virtiogpu/virtiogpu_hw.h"
+#include "runtime/sync.h"
+
+namespace dxgkit::virtiogpu {
+
+struct GpuConfig {
+  uint32_t scanouts = 1;  // 1 to VGPU_SCANOUTS_MOST
+  std::vector<Mode> modes = {{1280, 800}};
+  /// Limits of what a driver may make the device keep: pixels and lists of backing pages.
+  uint64_t memory_bytes = uint64_t{256} << 20;
+  uint32_t resources = 4096;
+  bool edid = true;  // the feature is offered
+};
+
+/// Everything in a command is hostile: a wrong one gets the error that the specification has for
+/// it, and changes nothing. 3D is not offered, so its commands are unknown here.
+class Gpu final : public virtio::Model {
+ public:
+  explicit Gpu(GpuConfig config);
+
+  uint64_t features() const override;
+  std::vector<uint16_t> queue_sizes() const override;
+  uint32_t config_bytes() const override { return VGPU_CONFIG_BYTES; }
+  void config_read(uint64_t offset, std::span<std::byte> to) override;
+  void config_write(uint64_t offset, std::span<const std::byte> from) override;
+  runtime::DurationNs time_of(uint16_t queue, virtio::Request& request) override;
+  void execute(uint16_t queue, virtio::Request& request) override;
+  void reset() override;
+
+  /// What the screens show, side by side, with their cursors. A screen shows what was flushed last,
+  /// not what is in the resource. Any thread.
+  bus::ScreenImage image();
+  /// See bus::DeviceScreen: called for each SET_SCANOUT, each flush that a screen shows, and each
+  /// command of the cursor queue.
+  void on_flip(std::function<void(const bus::ScreenImage&)> flipped);
+
+  // --- for tests, while no command runs
+  size_t resource_count() const { return resources_.size(); }
+  /// Bytes that count for GpuConfig::memory_bytes.
+  uint64_t memory_used() const { return used_bytes_; }
+
+ private:
+  struct Resource {
+    uint32_t format = 0, width = 0, height = 0;
+    std::vector<uint8_t> pixels;  // rows without padding
+    std::vector<VgpuEntry> backing;
+    std::vector<uint64_t> starts;  // offset of each entry in the backing, and its end
+    bool is_attached() const { return !backing.empty(); }
+  };
+  struct Cursor {
+    uint32_t x = 0, y = 0;
+    std::vector<uint8_t> pixels;  // red, green, blue, alpha; empty: none
+  };
+  struct Scanout {
+    uint32_t resource = 0;       // 0: off
+    VgpuRect rect = {};          // of the resource
+    std::vector<uint8_t> shown;  // red, green, blue, 255
+    Cursor cursor;
+  };
+
+  /// The type of the answer; the answer itself, if it is more than a header, into `answer`.
+  uint32_t carry_out(const VgpuHeader& header, virtio::Request& request,
+                     std::vector<std::byte>* answer);
+  uint32_t create(virtio::Request& request);
+  uint32_t unref(virtio::Request& request);
+  uint32_t attach(virtio::Request& request);
+  uint32_t detach(virtio::Request& request);
+  uint32_t transfer(virtio::Request& request);
+  uint32_t set_scanout(virtio::Request& request);
+  uint32_t flush(virtio::Request& request);
+  uint32_t display_info(std::vector<std::byte>* answer) const;
+  uint32_t edid(virtio::Request& request, std::vector<std::byte>* answer) const;
+  uint32_t cursor(virtio::Request& request, bool is_update);
+
+  Resource* find(uint32_t id);
+  /// Takes bytes of the limit. False: it would be exceeded.
+  bool reserve(uint64_t bytes);
+  void drop_backing(Resource* resource);
+  /// Copies a row of a backing. False: a part is in no memory, or behind the end.
+  static bool read_backing(virtio::Memory& memory, const Resource& resource, uint64_t offset,
+                           std::span<std::byte> to);
+  void switch_off(Scanout* scanout) DXGKIT_REQUIRES(mutex_);
+  /// Takes the part of `rect` that the scanout shows over from the resource.
+  static void show(const Resource& resource, const VgpuRect& rect, Scanout* scanout);
+  bus::ScreenImage compose() const DXGKIT_REQUIRES(mutex_);
+  void tell() DXGKIT_REQUIRES(mutex_);
+
+  const GpuConfig config_;
+  // Touched by execute and reset only, which come one at a time.
+  std::map<uint32_t, Resource> resources_;
+  uint64_t used_bytes_ = 0;
+
+  runtime::Mutex mutex_;  // a leaf but for the flip handler, which must not come back
+  std::array<Scanout, VGPU_SCANOUTS_MOST> scanouts_ DXGKIT_GUARDED_BY(mutex_);
+  std::function<void(const bus::ScreenImage&)> flipped_ DXGKIT_GUARDED_BY(mutex_);
+};
+
+}  // namespace dxgkit::virtiogpu

@@ -1,0 +1,45 @@
+// The kernel's reader understands what the device writes.
+#include "devices/virtiogpu/screen_edid.h"
+
+#include <gtest/gtest.h>
+
+#include "vidpn/edid.h"
+
+namespace dxgkit::virtiogpu {
+namespace {
+
+TEST(Edid, NamesTheModes) {
+  const std::vector<Mode> all = {{1280, 800},  {1920, 1080}, {640, 480}, {64, 64},
+                                 {4094, 4094}, {1024, 768},  {800, 600}, {2560, 1440}};
+  for (size_t count = 1; count <= all.size(); ++count) {
+    const std::vector<Mode> modes(all.begin(), all.begin() + static_cast<ptrdiff_t>(count));
+    const std::vector<uint8_t> bytes = make_edid(modes, 3);
+    ASSERT_EQ(bytes.size(), count > 2 ? 256U : 128U);
+    for (size_t block = 0; block < bytes.size(); block += 128) {
+      uint8_t sum = 0;
+      for (size_t i = 0; i < 128; ++i) sum = static_cast<uint8_t>(sum + bytes[block + i]);
+      EXPECT_EQ(sum, 0) << block;
+    }
+    std::string why;
+    const auto edid = vidpn::parse_edid(std::as_bytes(std::span(bytes)), &why);
+    ASSERT_TRUE(edid.has_value()) << why;
+    EXPECT_EQ(edid->manufacturer, "DXG");
+    EXPECT_EQ(edid->name, "dxgkit 3");
+    EXPECT_EQ(edid->serial, 4U);
+    EXPECT_EQ(edid->extension_blocks, count > 2 ? 1U : 0U);
+    ASSERT_EQ(edid->timings.size(), std::min<size_t>(count, 2));
+    for (size_t i = 0; i < edid->timings.size(); ++i) {
+      EXPECT_EQ(edid->timings[i].width, modes[i].width);
+      EXPECT_EQ(edid->timings[i].height, modes[i].height);
+      EXPECT_NEAR(edid->timings[i].refresh_millihertz, 60'000, 300);
+    }
+    for (size_t i = 2; i < count; ++i) {  // as in the base block (CTA-861 borrows the format)
+      const uint8_t* const timing = bytes.data() + 128 + 4 + 18 * (i - 2);
+      EXPECT_EQ(timing[2] | (timing[4] >> 4) << 8, static_cast<int>(modes[i].width));
+      EXPECT_EQ(timing[5] | (timing[7] >> 4) << 8, static_cast<int>(modes[i].height));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dxgkit::virtiogpu

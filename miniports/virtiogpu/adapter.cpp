@@ -1,0 +1,244 @@
+// Birth and death of the driver and of its adapters, and what it says about itself in between.
+#include "miniports/virtiogpu/driver.h"
+
+namespace virtiogpu {
+namespace {
+
+NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT physical_device, OUT_PPVOID context) {
+  auto* adapter = make<Adapter>();
+  if (adapter == nullptr) return STATUS_NO_MEMORY;
+  adapter->physical_device = physical_device;
+  adapter->next_resource = kFirstResource;
+  KeInitializeTimer(&adapter->clock);
+  KeInitializeDpc(&adapter->clock_dpc, clock_routine, adapter);
+  *context = adapter;
+  return STATUS_SUCCESS;
+}
+
+NTSTATUS NTAPI DdiRemoveDevice(IN_CONST_PVOID context) {
+  unmake(context);
+  return STATUS_SUCCESS;
+}
+
+void NTAPI DdiUnload() {}
+
+/// No interrupt is served, no clock runs, and the device touches no memory any more.
+void halt(Adapter* adapter) {
+  (void)at_device_level(adapter, [&] { adapter->running = false; });
+  KeCancelTimer(&adapter->clock);
+  KeFlushQueuedDpcs();
+  // A device that does not stop must not be left with a ring; but whom to tell?
+  (void)reset_device(adapter);
+  adapter->screen.clock_runs = false;
+  forget_work(adapter);
+  forget_display(adapter);
+}
+
+/// Undoes whatever part of the start was done: also how a failed start cleans up, because the
+/// kernel calls DxgkDdiRemoveDevice next and nothing else.
+void stop(Adapter* adapter) {
+  if (adapter->ready) halt(adapter);
+  unmap_device(adapter);
+  free_queue(&adapter->control);
+  free_queue(&adapter->cursor_queue);
+  free_cursor(adapter);
+}
+
+NTSTATUS start(Adapter* adapter) {
+  NTSTATUS status = find_device(adapter);
+  if (NT_SUCCESS(status)) status = allocate_queue(&adapter->control, VGPU_QUEUE_CONTROL);
+  if (NT_SUCCESS(status)) status = allocate_queue(&adapter->cursor_queue, VGPU_QUEUE_CURSOR);
+  if (NT_SUCCESS(status)) status = prepare_cursor(adapter);
+  if (NT_SUCCESS(status)) status = start_device(adapter);
+  if (!NT_SUCCESS(status)) return status;
+  adapter->running = true;
+  return read_modes(adapter);
+}
+
+NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO,
+                              IN_PDXGKRNL_INTERFACE dxgk, OUT_PULONG source_count,
+                              OUT_PULONG child_count) {
+  auto* adapter = static_cast<Adapter*>(context);
+  adapter->dxgk = *dxgk;  // the kernel's table may be gone after this call
+  RtlZeroMemory(&adapter->engine, sizeof(adapter->engine));
+  RtlZeroMemory(&adapter->screen, sizeof(adapter->screen));
+  *source_count = *child_count = 0;
+  const NTSTATUS status = start(adapter);
+  if (!NT_SUCCESS(status)) {
+    stop(adapter);
+    return status;
+  }
+  *source_count = *child_count = 1;  // the first scanout
+  return STATUS_SUCCESS;
+}
+
+NTSTATUS NTAPI DdiStopDevice(IN_CONST_PVOID context) {
+  stop(static_cast<Adapter*>(context));
+  return STATUS_SUCCESS;
+}
+
+NTSTATUS NTAPI DdiSetPowerState(IN_CONST_PVOID context, IN_ULONG device_uid,
+                                IN_DEVICE_POWER_STATE state, IN_POWER_ACTION) {
+  auto* adapter = static_cast<Adapter*>(context);
+  if (device_uid != kAdapterUid) return STATUS_SUCCESS;  // of the output: nothing to do
+  const bool on = state == PowerDeviceD0;
+  if (on == adapter->running) return STATUS_SUCCESS;
+  halt(adapter);
+  if (!on) return STATUS_SUCCESS;
+  // May not fail: a device that does not come up shows as a timeout.
+  adapter->engine.completed_fence = adapter->engine.submitted_fence;
+  const bool is_up = NT_SUCCESS(start_device(adapter));
+  (void)at_device_level(adapter, [&] { adapter->running = is_up; });
+  arm_clock(adapter);
+  return STATUS_SUCCESS;
+}
+
+NTSTATUS NTAPI DdiNotifySurpriseRemoval(PVOID context, DXGK_SURPRISE_REMOVAL_TYPE) {
+  // Beside anything else that runs here: one flag, which every access looks at.
+  static_cast<Adapter*>(context)->gone = true;
+  return STATUS_SUCCESS;
+}
+
+void NTAPI DdiResetDevice(IN_CONST_PVOID context) {
+  // The system is going down, at any IRQL and perhaps in the middle of anything.
+  auto* adapter = static_cast<Adapter*>(context);
+  if (adapter->ready && !adapter->gone)
+    WRITE_REGISTER_UCHAR(adapter->registers.common + VIRTIO_COMMON_STATUS, 0);
+}
+
+NTSTATUS driver_caps(void* out, UINT bytes) {
+  if (bytes < sizeof(DXGK_DRIVERCAPS)) return STATUS_BUFFER_TOO_SMALL;
+  auto* caps = static_cast<DXGK_DRIVERCAPS*>(out);
+  RtlZeroMemory(caps, sizeof(*caps));
+  caps->WDDMVersion = DXGKDDI_WDDMv1_3;
+  caps->HighestAcceptableAddress.QuadPart = -1;
+  caps->ApertureSegmentCommitLimit = kApertureBytes;
+  caps->SchedulingCaps.MultiEngineAware = 1;
+  caps->SchedulingCaps.PreemptionAware = 1;
+  caps->GpuEngineTopology.NbAsymetricProcessingNodes = 1;
+  caps->PreemptionCaps.GraphicsPreemptionGranularity =
+      D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY;
+  caps->PreemptionCaps.ComputePreemptionGranularity =
+      D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
+  caps->SupportSurpriseRemovalInHibernation = TRUE;
+  display_caps(caps);
+  return STATUS_SUCCESS;
+}
+
+template <typename Query>
+NTSTATUS query_segments(void* out, UINT bytes) {
+  if (bytes < sizeof(Query)) return STATUS_BUFFER_TOO_SMALL;
+  auto* query = static_cast<Query*>(out);
+  if (query->pSegmentDescriptor == nullptr) {  // first pass: how many? Nothing else is written.
+    query->NbSegment = 1;
+    return STATUS_SUCCESS;
+  }
+  if (query->NbSegment < 1) return STATUS_BUFFER_TOO_SMALL;
+  auto& aperture = query->pSegmentDescriptor[0];
+  RtlZeroMemory(&aperture, sizeof(aperture));
+  aperture.Flags.Aperture = 1;
+  aperture.Flags.CacheCoherent = 1;
+  aperture.BaseAddress.QuadPart = static_cast<LONGLONG>(kApertureBase);
+  aperture.Size = aperture.CommitLimit = kApertureBytes;
+  query->NbSegment = 1;
+  query->PagingBufferSegmentId = 0;  // contiguous system memory
+  query->PagingBufferSize = kPagingBufferBytes;
+  query->PagingBufferPrivateDataSize = kPagingPrivateBytes;
+  return STATUS_SUCCESS;
+}
+
+NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
+  if (bytes < sizeof(VgpuUmdAdapterInfo)) return STATUS_BUFFER_TOO_SMALL;
+  *static_cast<VgpuUmdAdapterInfo*>(out) = {.magic = VGPU_UMD_ADAPTER_MAGIC,
+                                            .version = VGPU_UMD_VERSION,
+                                            .side_max = VGPU_UMD_SIDE_MAX,
+                                            .preferred_width = adapter.sizes[0].width,
+                                            .preferred_height = adapter.sizes[0].height,
+                                            .reserved = 0};
+  return STATUS_SUCCESS;
+}
+
+/// Static data only, no register: it may be asked at any power state, any number of times.
+NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE context,
+                                   IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  void* out = args->pOutputData;
+  const UINT bytes = args->OutputDataSize;
+  if (out == nullptr) return STATUS_INVALID_PARAMETER;
+  switch (args->Type) {
+    case DXGKQAITYPE_UMDRIVERPRIVATE:
+      return umd_info(*static_cast<const Adapter*>(context), out, bytes);
+    case DXGKQAITYPE_DRIVERCAPS:
+      return driver_caps(out, bytes);
+    case DXGKQAITYPE_QUERYSEGMENT:
+      return query_segments<DXGK_QUERYSEGMENTOUT>(out, bytes);
+    case DXGKQAITYPE_QUERYSEGMENT3:
+      return query_segments<DXGK_QUERYSEGMENTOUT3>(out, bytes);
+    default:
+      return STATUS_NOT_SUPPORTED;
+  }
+}
+
+NTSTATUS NTAPI DdiGetNodeMetadata(IN_CONST_HANDLE, UINT node,
+                                  OUT_PDXGKARG_GETNODEMETADATA metadata) {
+  if (node != 0) return STATUS_INVALID_PARAMETER;
+  RtlZeroMemory(metadata, sizeof(*metadata));
+  // Not that it could: an adapter that renders has one node of this type, and runtimes look for it.
+  metadata->EngineType = DXGK_ENGINE_TYPE_3D;
+  return STATUS_SUCCESS;
+}
+
+NTSTATUS NTAPI DdiCancelCommand(IN_CONST_HANDLE, IN_CONST_PDXGKARG_CANCELCOMMAND) {
+  return STATUS_SUCCESS;  // a submission owns nothing but its private data
+}
+
+NTSTATUS NTAPI DdiCollectDbgInfo(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COLLECTDBGINFO args) {
+  const Engine& engine = static_cast<const Adapter*>(context)->engine;
+  const UINT state[] = {engine.completed_fence, engine.submitted_fence, engine.errors,
+                        engine.broken ? 1U : 0U};
+  const SIZE_T bytes = args->BufferSize < sizeof(state) ? args->BufferSize : sizeof(state);
+  if (args->pBuffer != nullptr) RtlCopyMemory(args->pBuffer, state, bytes);
+  return STATUS_SUCCESS;
+}
+
+}  // namespace
+}  // namespace virtiogpu
+
+extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path) {
+  using namespace virtiogpu;
+  DRIVER_INITIALIZATION_DATA data;
+  RtlZeroMemory(&data, sizeof(data));
+  data.Version = DXGKDDI_INTERFACE_VERSION;
+  data.DxgkDdiAddDevice = DdiAddDevice;
+  data.DxgkDdiStartDevice = DdiStartDevice;
+  data.DxgkDdiStopDevice = DdiStopDevice;
+  data.DxgkDdiRemoveDevice = DdiRemoveDevice;
+  data.DxgkDdiUnload = DdiUnload;
+  data.DxgkDdiInterruptRoutine = DdiInterruptRoutine;
+  data.DxgkDdiDpcRoutine = DdiDpcRoutine;
+  data.DxgkDdiSetPowerState = DdiSetPowerState;
+  data.DxgkDdiResetDevice = DdiResetDevice;
+  data.DxgkDdiNotifySurpriseRemoval = DdiNotifySurpriseRemoval;
+  data.DxgkDdiQueryAdapterInfo = DdiQueryAdapterInfo;
+  data.DxgkDdiGetNodeMetadata = DdiGetNodeMetadata;
+  data.DxgkDdiCreateDevice = DdiCreateDevice;
+  data.DxgkDdiDestroyDevice = DdiDestroyDevice;
+  data.DxgkDdiCreateContext = DdiCreateContext;
+  data.DxgkDdiDestroyContext = DdiDestroyContext;
+  data.DxgkDdiCreateAllocation = DdiCreateAllocation;
+  data.DxgkDdiDestroyAllocation = DdiDestroyAllocation;
+  data.DxgkDdiOpenAllocation = DdiOpenAllocation;
+  data.DxgkDdiCloseAllocation = DdiCloseAllocation;
+  data.DxgkDdiRender = DdiRender;
+  data.DxgkDdiRenderKm = DdiRenderKm;
+  data.DxgkDdiPatch = DdiPatch;
+  data.DxgkDdiSubmitCommand = DdiSubmitCommand;
+  data.DxgkDdiCancelCommand = DdiCancelCommand;
+  data.DxgkDdiPreemptCommand = DdiPreemptCommand;
+  data.DxgkDdiBuildPagingBuffer = DdiBuildPagingBuffer;
+  data.DxgkDdiQueryCurrentFence = DdiQueryCurrentFence;
+  data.DxgkDdiResetFromTimeout = DdiResetFromTimeout;
+  data.DxgkDdiRestartFromTimeout = DdiRestartFromTimeout;
+  data.DxgkDdiCollectDbgInfo = DdiCollectDbgInfo;
+  add_display_entries(&data);
+  return DxgkInitialize(driver, registry_path, &data);
+}

@@ -1,0 +1,300 @@
+// Submissions and their fences, preemption, interrupts, recovery. All but the entries at device
+// level.
+#include "miniports/virtiogpu/driver.h"
+
+namespace virtiogpu {
+namespace {
+
+constexpr UCHAR kIsrGone = 0xFF;
+
+Submission& slot(Engine& engine, UINT number) {
+  return engine.submissions[number % kSubmissionsMost];
+}
+
+DXGKARGCB_NOTIFY_INTERRUPT_DATA report_of(DXGK_INTERRUPT_TYPE type) {
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
+  RtlZeroMemory(&data, sizeof(data));  // = {} need not clear more than the union's first member
+  data.InterruptType = type;
+  return data;
+}
+
+/// The next command that is not on the queue yet; null: all are.
+DmaCommand* next_command(Submission* submission) {
+  while (submission->record != submission->end) {
+    const Record& record = *submission->record;
+    const UINT position = submission->position;
+    auto* command = reinterpret_cast<DmaCommand*>(record.commands + position);
+    if (position >= record.bytes || command->bytes < sizeof(DmaCommand)) {
+      ++submission->record;
+      submission->position = 0;
+      continue;
+    }
+    const UINT offset = record.offset + position;
+    if (submission->is_paging || (offset >= submission->start && offset < submission->stop))
+      return command;
+    submission->position += command->bytes;
+  }
+  return nullptr;
+}
+
+/// Puts commands on the queue while there is room.
+void feed_submission(Adapter* adapter, UINT number) {
+  Engine& engine = adapter->engine;
+  Submission& submission = slot(engine, number);
+  while (DmaCommand* command = next_command(&submission)) {
+    const int place = find_slot(adapter->control);
+    if (place < 0) return;
+    submission.begun = true;
+    submission.position += command->bytes;
+    auto* header = reinterpret_cast<VgpuHeader*>(command + 1);
+    // The last one carries the fence: its answer says that everything before it is done.
+    const bool is_last = next_command(&submission) == nullptr;
+    header->flags = is_last ? VGPU_FLAG_FENCE : 0;
+    header->fence_id = is_last ? submission.fence : 0;
+    engine.owner[place] = number;
+    ++submission.under_way;
+    const PHYSICAL_ADDRESS address = MmGetPhysicalAddress(header);  // contiguous memory
+    offer(adapter, &adapter->control, place,
+          {static_cast<ULONG64>(address.QuadPart), command->request_bytes, command->data,
+           command->data_bytes, false});
+  }
+}
+
+void take_answers(Adapter* adapter) {
+  Engine& engine = adapter->engine;
+  for (int place = take_used(&adapter->control); place >= 0; place = take_used(&adapter->control)) {
+    ULONG type = 0;
+    const bool is_awaited = engine.owner[place] == kAwaited;
+    RtlCopyMemory(
+        &type, is_awaited ? long_answer_of(adapter->control) : answer_of(adapter->control, place),
+        sizeof(type));
+    const bool is_good = type >= VGPU_OK_NODATA && type < VGPU_ERR_UNSPEC;
+    if (!is_good) ++engine.errors;
+    const UINT owner = engine.owner[place];
+    if (owner == kAwaited) {
+      engine.has_answer = true;
+    } else if (owner == kCursorTransfer) {
+      cursor_transferred(adapter);
+    } else if (owner == kScreenCommand) {
+      --adapter->screen.under_way;
+    } else if (owner != kOwnCommand) {
+      Submission& submission = slot(engine, owner);
+      --submission.under_way;
+      submission.has_failed = submission.has_failed || !is_good;
+    }
+  }
+  while (take_used(&adapter->cursor_queue) >= 0) {
+  }
+}
+
+/// Reports what is done, in order.
+void complete(Adapter* adapter) {
+  Engine& engine = adapter->engine;
+  while (engine.first != engine.next) {
+    Submission& submission = slot(engine, engine.first);
+    // What has not begun is not done, even if it has no commands: it can still be preempted.
+    if (!submission.begun || submission.under_way != 0 || next_command(&submission) != nullptr)
+      return;
+    ++engine.first;
+    engine.completed_fence = submission.fence;
+    if (submission.has_failed) {
+      auto data = report_of(DXGK_INTERRUPT_DMA_FAULTED);
+      data.DmaFaulted.FaultedFenceId = submission.fence;
+      data.DmaFaulted.Status = STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE;
+      notify_kernel(adapter, data);
+    } else {
+      auto data = report_of(DXGK_INTERRUPT_DMA_COMPLETED);
+      data.DmaCompleted.SubmissionFenceId = submission.fence;
+      notify_kernel(adapter, data);
+    }
+  }
+}
+
+/// What has not begun is dropped once everything that has is done; it comes again.
+void answer_preemption(Adapter* adapter) {
+  Engine& engine = adapter->engine;
+  if (engine.preemption == 0) return;
+  if (engine.first != engine.next && slot(engine, engine.first).begun) return;
+  engine.first = engine.next;
+  auto data = report_of(DXGK_INTERRUPT_DMA_PREEMPTED);
+  data.DmaPreempted.PreemptionFenceId = engine.preemption;
+  data.DmaPreempted.LastCompletedFenceId = engine.completed_fence;
+  engine.preemption = 0;
+  notify_kernel(adapter, data);
+}
+
+/// True if a submission went on, so that there may be something to complete.
+bool feed(Adapter* adapter) {
+  Engine& engine = adapter->engine;
+  bool went_on = false;
+  for (UINT number = engine.first; number != engine.next; ++number) {
+    Submission& submission = slot(engine, number);
+    if (!submission.begun && engine.preemption != 0) break;
+    if (next_command(&submission) == nullptr) {
+      // Nothing to run, but in its place in the line.
+      if (!submission.begun) went_on = submission.begun = true;
+      continue;
+    }
+    feed_submission(adapter, number);
+    if (next_command(&submission) != nullptr) break;  // the queue is full
+  }
+  return went_on;
+}
+
+}  // namespace
+
+void notify_kernel(Adapter* adapter, const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data) {
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA copy = data;
+  adapter->dxgk.DxgkCbNotifyInterrupt(adapter->dxgk.DeviceHandle, &copy);
+  adapter->engine.dpc_wanted = true;
+}
+
+void queue_wanted_dpc(Adapter* adapter) {
+  if (adapter->engine.dpc_wanted) adapter->dxgk.DxgkCbQueueDpc(adapter->dxgk.DeviceHandle);
+  adapter->engine.dpc_wanted = false;
+}
+
+void serve(Adapter* adapter) {
+  if (!adapter->running) return;
+  take_answers(adapter);
+  do {
+    complete(adapter);
+    answer_preemption(adapter);
+    feed_display(adapter);
+  } while (feed(adapter));
+}
+
+bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner) {
+  const int place = find_slot(adapter->control);
+  if (place < 0 || bytes > kRequestBytes) return false;
+  RtlCopyMemory(request_of(adapter->control, place), request, bytes);
+  adapter->engine.owner[place] = owner;
+  offer(adapter, &adapter->control, place, {0, bytes, 0, 0, owner == kAwaited});
+  return true;
+}
+
+void forget_work(Adapter* adapter) {
+  Engine& engine = adapter->engine;
+  engine.first = engine.next = 0;
+  engine.preemption = 0;
+  engine.broken = engine.dpc_wanted = false;
+}
+
+NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, ULONG answer_bytes) {
+  Engine& engine = adapter->engine;
+  NTSTATUS status = STATUS_INSUFFICIENT_RESOURCES;
+  const NTSTATUS sent = at_device_level(adapter, [&] {
+    engine.has_answer = false;
+    if (send_own(adapter, request, bytes, kAwaited)) status = STATUS_SUCCESS;
+  });
+  if (!NT_SUCCESS(sent)) return sent;
+  for (UINT i = 0; NT_SUCCESS(status) && i < 100000; ++i) {  // a second
+    bool is_there = false;
+    const NTSTATUS looked = at_device_level(adapter, [&] {
+      serve(adapter);  // the interrupt may have come first
+      is_there = engine.has_answer;
+      if (is_there) RtlCopyMemory(answer, long_answer_of(adapter->control), answer_bytes);
+    });
+    if (!NT_SUCCESS(looked)) return looked;
+    if (is_there) return STATUS_SUCCESS;
+    KeStallExecutionProcessor(10);
+  }
+  return NT_SUCCESS(status) ? STATUS_IO_TIMEOUT : status;
+}
+
+// --- entries
+
+BOOLEAN NTAPI DdiInterruptRoutine(IN_CONST_PVOID context, IN_ULONG) {
+  auto* adapter = static_cast<Adapter*>(context);
+  if (!adapter->ready || adapter->gone) return FALSE;
+  // Reading it lowers the line.
+  const UCHAR causes = READ_REGISTER_UCHAR(adapter->registers.isr);
+  if (causes == 0 || causes == kIsrGone) return FALSE;  // the line is shared: somebody else's
+  // A device that wants a reset does nothing any more: the kernel's timeout brings it.
+  if ((causes & VIRTIO_ISR_CONFIG) != 0 && needs_reset(*adapter)) adapter->engine.broken = true;
+  serve(adapter);
+  queue_wanted_dpc(adapter);
+  return TRUE;
+}
+
+void NTAPI DdiDpcRoutine(IN_CONST_PVOID context) {
+  auto* adapter = static_cast<Adapter*>(context);
+  adapter->dxgk.DxgkCbNotifyDpc(adapter->dxgk.DeviceHandle);
+  arm_clock(adapter);  // a flip may wait for it
+}
+
+NTSTATUS NTAPI DdiSubmitCommand(IN_CONST_HANDLE handle, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+  auto* adapter = static_cast<Adapter*>(handle);
+  if (args->NodeOrdinal != 0) return STATUS_INVALID_PARAMETER;
+  const UINT start = args->DmaBufferPrivateDataSubmissionStartOffset;
+  const UINT end = args->DmaBufferPrivateDataSubmissionEndOffset;
+  const auto* records = static_cast<const UCHAR*>(args->pDmaBufferPrivateData);
+  Submission submission = {};
+  submission.fence = args->SubmissionFenceId;
+  submission.is_paging = args->Flags.Paging != 0;
+  submission.start = args->DmaBufferSubmissionStartOffset;
+  submission.stop = args->DmaBufferSubmissionEndOffset;
+  // A context switch has no commands, and of null rendering all but the execution happens.
+  if (submission.stop > submission.start && args->Flags.NullRendering == 0 && end > start) {
+    submission.record = reinterpret_cast<const Record*>(records + start);
+    submission.end = submission.record + (end - start) / sizeof(Record);
+  }
+  bool accepted = false;
+  const NTSTATUS status = at_device_level(adapter, [&] {
+    Engine& engine = adapter->engine;
+    if (engine.next - engine.first == kSubmissionsMost) return;
+    slot(engine, engine.next++) = submission;
+    engine.submitted_fence = submission.fence;
+    accepted = true;
+    serve(adapter);
+    queue_wanted_dpc(adapter);
+  });
+  return NT_SUCCESS(status) && !accepted ? STATUS_INSUFFICIENT_RESOURCES : status;
+}
+
+NTSTATUS NTAPI DdiPreemptCommand(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_PREEMPTCOMMAND args) {
+  auto* adapter = static_cast<Adapter*>(context);
+  if (args->NodeOrdinal != 0) return STATUS_INVALID_PARAMETER;
+  return at_device_level(adapter, [&] {
+    adapter->engine.preemption = args->PreemptionFenceId;
+    serve(adapter);
+    queue_wanted_dpc(adapter);
+  });
+}
+
+NTSTATUS NTAPI DdiQueryCurrentFence(IN_CONST_HANDLE context,
+                                    INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
+  auto* adapter = static_cast<Adapter*>(context);
+  if (args->NodeOrdinal != 0) return STATUS_INVALID_PARAMETER;
+  // The kernel misses a fence. If its interrupt got lost, it is reported now, the way it would have
+  // come; the answer then tells nothing that was not reported.
+  return at_device_level(adapter, [&] {
+    serve(adapter);
+    queue_wanted_dpc(adapter);
+    args->CurrentFence = adapter->engine.completed_fence;
+  });
+}
+
+NTSTATUS NTAPI DdiResetFromTimeout(IN_CONST_HANDLE context) {
+  auto* adapter = static_cast<Adapter*>(context);
+  // No other thread is in the driver, but the interrupt routine and the clock may be.
+  (void)at_device_level(adapter, [&] { adapter->running = false; });
+  const NTSTATUS status = reset_device(adapter);
+  forget_work(adapter);
+  forget_display(adapter);
+  return status;
+}
+
+NTSTATUS NTAPI DdiRestartFromTimeout(IN_CONST_HANDLE context) {
+  auto* adapter = static_cast<Adapter*>(context);
+  if (const NTSTATUS status = start_device(adapter); !NT_SUCCESS(status)) return status;
+  return at_device_level(adapter, [&] {
+    // Whatever was submitted before the reset counts as done, one way or the other.
+    adapter->engine.completed_fence = adapter->engine.submitted_fence;
+    adapter->running = true;
+    serve(adapter);
+    queue_wanted_dpc(adapter);
+  });
+}
+
+}  // namespace virtiogpu
