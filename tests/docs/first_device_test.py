@@ -41,3 +41,5 @@ with tempfile.TemporaryDirectory() as folder:
     done = subprocess.run(["bash", "-euxo", "pipefail", "-c", "".join(commands)], cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode != 0 or not done.stdout.endswith("The mistake was found.\n"):
         sys.exit(done.stdout[-8000:] + done.stderr[-8000:])
+    for step in ("device-stops", "stray-interrupts"):  # in simulation, where TdrDelay costs nothing
+        assert re.search(rf"^{step} +ok ", done.stdout, re.MULTILINE), f"{step} did not run:\n{done.stdout[-8000:]}"
