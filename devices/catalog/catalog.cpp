@@ -4,6 +4,7 @@
 #include "devices/plugin/plugin.h"
 #include "devices/ram/ram.h"
 #include "devices/softgpu/device.h"
+#include "devices/vfio/vfio.h"
 
 namespace dxgkit::devices {
 
@@ -13,8 +14,10 @@ const bus::DeviceRegistry& catalog() {
     all.add(softgpu::device_type());
     all.add(framebuffer::device_type());
     all.add(ram::device_type());
+    all.add(vfio::device_type());
     all.add_spelling(ram::spelling_none());
     all.add_spelling(ram::spelling_pci());
+    all.add_spelling(vfio::spelling());
     all.set_loader(plugin::load);
     return all;
   }();

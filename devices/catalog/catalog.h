@@ -5,8 +5,8 @@
 
 namespace dxgkit::devices {
 
-/// softgpu, framebuffer, ram with its spellings none and pci:VENDOR:DEVICE, and plug-ins
-/// (device_plugin.h) by path. Any thread; lives for the process's life.
+/// softgpu, framebuffer, ram with its spellings none and pci:VENDOR:DEVICE, vfio:DDDD:BB:DD.F, and
+/// plug-ins (device_plugin.h) by path. Any thread; lives for the process's life.
 const bus::DeviceRegistry& catalog();
 
 }  // namespace dxgkit::devices
