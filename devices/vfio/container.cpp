@@ -62,17 +62,17 @@ size_t find_capability(std::span<const std::byte> answer, uint32_t first, uint16
 Container::Made Container::open(std::shared_ptr<Kernel> kernel, const HostAddress& device) {
   const std::string name = to_text(device), folder = folder_of(device);
   if (!kernel->list(folder).has_value())
-    return wrong("there is no PCI device " + name + "; lspci -D lists those there are");
+    return wrong("there is no such PCI device; lspci -D lists those there are");
   const auto number = kernel->link_target(folder + "/iommu_group");
   if (!number.has_value()) {
-    return wrong(name +
-                 " is in no IOMMU group, so nothing would keep its DMA from all memory of this "
-                 "computer: turn on VT-d or AMD-Vi in the firmware, and intel_iommu=on on the "
-                 "command line of Linux");
+    return wrong(
+        "it is in no IOMMU group, so nothing would keep its DMA from all memory of this "
+        "computer: turn on VT-d or AMD-Vi in the firmware, and intel_iommu=on on the "
+        "command line of Linux");
   }
   const auto driver = driver_of(*kernel, folder);
   if (driver != "vfio-pci") {
-    return wrong(name + (driver.has_value() ? " is driven by " + *driver : " has no driver") +
+    return wrong((driver.has_value() ? "it is driven by " + *driver : "it has no driver") +
                  ": bind it to vfio-pci (" +
                  (driver.has_value() ? "echo " + name + " > " + folder + "/driver/unbind; " : "") +
                  "echo vfio-pci > " + folder + "/driver_override; echo " + name +
@@ -220,7 +220,7 @@ std::expected<int, std::string> Container::open_device(const HostAddress& device
   const std::string name = to_text(device);
   const auto opened =
       kernel_->control(group_, VFIO_GROUP_GET_DEVICE_FD, std::bit_cast<uintptr_t>(name.c_str()));
-  if (!opened.has_value()) return wrong(name + " cannot be opened: " + error_text(opened.error()));
+  if (!opened.has_value()) return wrong("it cannot be opened: " + error_text(opened.error()));
   return *opened;
 }
 

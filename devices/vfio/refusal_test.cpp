@@ -38,18 +38,18 @@ TEST(VfioRefusal, OfAHostThatIsNotReady) {
     std::function<void(FakeLinux&)> change;
   } rows[] = {
       {"none", [](FakeLinux&) {}},
-      {"there is no PCI device 0000:00:05.0; lspci -D lists those there are",
+      {"there is no such PCI device; lspci -D lists those there are",
        [](FakeLinux& fake) { fake.folders.erase(kFolder); }},
-      {"0000:00:05.0 is in no IOMMU group, so nothing would keep its DMA from all memory of this "
+      {"it is in no IOMMU group, so nothing would keep its DMA from all memory of this "
        "computer: turn on VT-d or AMD-Vi in the firmware, and intel_iommu=on on the command line "
        "of Linux",
        [](FakeLinux& fake) { fake.links.erase(std::string(kFolder) + "/iommu_group"); }},
-      {"0000:00:05.0 is driven by nouveau: bind it to vfio-pci (echo 0000:00:05.0 > "
+      {"it is driven by nouveau: bind it to vfio-pci (echo 0000:00:05.0 > "
        "/sys/bus/pci/devices/0000:00:05.0/driver/unbind; echo vfio-pci > "
        "/sys/bus/pci/devices/0000:00:05.0/driver_override; echo 0000:00:05.0 > "
        "/sys/bus/pci/drivers_probe)",
        [](FakeLinux& fake) { fake.links[std::string(kFolder) + "/driver"] = "nouveau"; }},
-      {"0000:00:05.0 has no driver: bind it to vfio-pci (echo vfio-pci > "
+      {"it has no driver: bind it to vfio-pci (echo vfio-pci > "
        "/sys/bus/pci/devices/0000:00:05.0/driver_override; echo 0000:00:05.0 > "
        "/sys/bus/pci/drivers_probe)",
        [](FakeLinux& fake) { fake.links.erase(std::string(kFolder) + "/driver"); }},
@@ -94,7 +94,7 @@ TEST(VfioRefusal, OfAHostThatIsNotReady) {
        [](FakeLinux& fake) {
          fake.usable = {{0, 0xFEDF'FFFF}};
        }},
-      {"0000:00:05.0 cannot be opened: No such device (19)",
+      {"it cannot be opened: No such device (19)",
        [](FakeLinux& fake) { fake.control_errors[VFIO_GROUP_GET_DEVICE_FD] = ENODEV; }},
       {"the log of Linux (/dev/kmsg) cannot be read, so that faults of the IOMMU would go unseen: "
        "Operation not permitted (1); run as root, or say faults=off",
