@@ -16,6 +16,7 @@ run: bootstrap
 
 # The closing lines are the test runner's, again below the summary of the simulation.
 test: bootstrap
+	@scripts/bootstrap qemu-system-x86
 	@mkdir -p build
 	@$(call build,dev)
 	@rm -f build/dev/test-results/*.xml build/dev/test-results/*.summary
@@ -79,7 +80,7 @@ vfio-test: bootstrap
 	@scripts/bootstrap qemu-system-x86
 	@mkdir -p build
 	@$(call build,dev) --target dxgkit_tool miniport_edu miniport_edu_astray edu_client
-	@tests/vfio/guest_test.py build/dev/tools/dxgkit/dxgkit build/dev/miniports build/vfio
+	@tests/vfio/guest_test.py build/dev/tools/dxgkit/dxgkit build/dev/miniports build/dev/vfio
 
 coverage: bootstrap
 	@scripts/coverage --jobs $(JOBS)

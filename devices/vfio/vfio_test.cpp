@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -110,6 +111,7 @@ TEST(Vfio, TrapsRegisters) {
     with_device(fake, config, [&](bus::Machine& machine, bus::Device& device) {
       const bus::Bar& bar = function_of(device).bars()[0];
       ASSERT_EQ(bar.kind, bus::BarKind::kRegisters) << row.what;
+      EXPECT_EQ(bar.size, std::max<uint64_t>(fake.regions[0].size, 4096)) << row.what;
       auto* const at = static_cast<std::byte*>(machine.map_io(bar.base, bar.size));
       EXPECT_EQ(machine.read_register(at + 0x20, 4), 0x1122'3344U) << row.what;
       EXPECT_EQ(machine.read_register(at + 0x21, 1), 0x33U) << row.what;
@@ -291,11 +293,11 @@ TEST(Vfio, LeavesByItself) {
       fake.signal(index);
       gone.wait();
       EXPECT_EQ(told, why);
+      EXPECT_THAT(fake.steps(), Contains("command 0")) << "no DMA any more";
       EXPECT_FALSE(function_of(device).present());
       EXPECT_EQ(machine.read_register(at, 4), 0xFFFF'FFFFU);
       on_loss(device, {});
     });
-    EXPECT_THAT(fake.steps(), Contains("command 0")) << "no DMA any more";
   }
 }
 
