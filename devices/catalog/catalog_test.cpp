@@ -29,14 +29,14 @@ void with_device(const char* text, const std::function<void(bus::Machine&, bus::
 TEST(Catalog, Names) {
   std::vector<std::string> names;
   for (const auto& type : catalog().types()) names.push_back(type->name);
-  EXPECT_THAT(names, ElementsAre("softgpu", "framebuffer", "ram", "vfio"));
+  EXPECT_THAT(names, ElementsAre("softgpu", "framebuffer", "ram", "vfio", "vfio-user"));
   for (const auto& type : catalog().types()) {
     EXPECT_FALSE(type->summary.empty()) << type->name;
     EXPECT_FALSE(type->is_plugin) << type->name;
     for (const bus::DeviceOption& option : type->options)
       EXPECT_FALSE(option.name.empty() || option.value.empty() || option.help.empty());
-    EXPECT_EQ(type->simulated, type->name != "vfio") << type->name;
-    if (!type->simulated) continue;  // it has no hardware here
+    EXPECT_EQ(type->simulated, !type->name.starts_with("vfio")) << type->name;
+    if (!type->simulated) continue;  // there is no hardware and no other process here
     const auto choice = catalog().parse(type->name);
     ASSERT_TRUE(choice.has_value()) << type->name;
     ASSERT_EQ(type->ids.size(), 1U) << type->name;
@@ -135,8 +135,9 @@ TEST(Catalog, RefusesWithOneSentence) {
        "'framebuffer,pitch=64': pitch: a multiple of 4, at least 4 bytes per pixel of a row"},
       {"framebuffer,post=maybe", "'framebuffer,post=maybe': post: 'maybe' is neither on nor off"},
       {"toaster",
-       "'toaster': there is no device of that name; there are softgpu, framebuffer, ram, vfio, none, "
-       "pci:VENDOR:DEVICE, vfio:DDDD:BB:DD.F, and plug-ins (FILE.so)"},
+       "'toaster': there is no device of that name; there are softgpu, framebuffer, ram, vfio, "
+       "vfio-user, none, pci:VENDOR:DEVICE, vfio:DDDD:BB:DD.F, vfio-user:SOCKET, and plug-ins "
+       "(FILE.so)"},
       {"toaster.so", "toaster.so: there is no such device plug-in"},
   };
   for (const auto& row : rows) {

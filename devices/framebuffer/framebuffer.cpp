@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/arithmetic.h"
+#include "base/sealed_memory.h"
 
 namespace dxgkit::framebuffer {
 
@@ -57,10 +58,8 @@ Result<std::unique_ptr<FrameBuffer>> FrameBuffer::create(const FrameBufferConfig
   }
   const uint64_t used = own.offset_bytes + uint64_t{own.pitch_bytes} * own.height;
   impl->bar_bytes = std::bit_ceil(std::max<uint64_t>(used, kPageBytes));
-  impl->fd = memfd_create("dxgkit-framebuffer", MFD_CLOEXEC);
+  impl->fd = create_sealed_memory("dxgkit-framebuffer", impl->bar_bytes);
   if (impl->fd < 0) return Error(Status::kNoMemory);
-  if (ftruncate(impl->fd, static_cast<off_t>(impl->bar_bytes)) != 0)
-    return Error(Status::kNoMemory);
   void* mapped = mmap(nullptr, impl->bar_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, impl->fd, 0);
   if (mapped == MAP_FAILED) return Error(Status::kNoMemory);
   impl->memory = static_cast<std::byte*>(mapped);

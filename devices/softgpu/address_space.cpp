@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/sealed_memory.h"
 
 namespace dxgkit::softgpu {
 
@@ -68,9 +69,8 @@ AddressSpace::AddressSpace(bus::Machine& machine, uint64_t vram_bytes)
   DXGKIT_CHECK(vram_bytes > 0);
   DXGKIT_CHECK(vram_bytes <= SGPU_APERTURE_BASE - SGPU_VRAM_BASE);
   bar_bytes_ = std::max<uint64_t>(std::bit_ceil(vram_bytes), kPageBytes);
-  vram_fd_ = memfd_create("dxgkit-softgpu-vram", MFD_CLOEXEC);
+  vram_fd_ = create_sealed_memory("dxgkit-softgpu-vram", bar_bytes_);
   DXGKIT_CHECK(vram_fd_ >= 0);
-  DXGKIT_CHECK(ftruncate(vram_fd_, static_cast<off_t>(bar_bytes_)) == 0);
   void* memory = mmap(nullptr, bar_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, vram_fd_, 0);
   DXGKIT_CHECK(memory != MAP_FAILED);
   vram_ = static_cast<std::byte*>(memory);

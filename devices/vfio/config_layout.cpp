@@ -1,5 +1,7 @@
 #include "devices/vfio/config_layout.h"
 
+#include <algorithm>
+
 #include "base/arithmetic.h"
 
 namespace dxgkit::vfio {
@@ -7,58 +9,29 @@ namespace {
 
 constexpr size_t kStatus = 0x06, kFirst = 0x34, kHeaderBytes = 64;
 constexpr uint8_t kStatusCapabilities = 0x10;
-constexpr size_t kCapabilityBytesMost = 192;  // of a function on our bus
-constexpr uint8_t kPower = 0x01, kMsi = 0x05, kVendor = 0x09, kExpress = 0x10, kMsix = 0x11,
-                  kAdvanced = 0x13;
-
-/// The bytes of a capability with its id and next pointer; 0: of no kind that is copied.
-size_t size_of(std::span<const std::byte, kConfigBytesAsked> config, size_t at) {
-  const auto byte = [&](size_t offset) {
-    return at + offset < config.size() ? std::to_integer<uint8_t>(config[at + offset]) : uint8_t{0};
-  };
-  switch (byte(0)) {
-    case kPower:
-      return 8;
-    case kMsi: {
-      const bool wide = (byte(2) & 0x80) != 0, masks = (byte(3) & 0x01) != 0;
-      return 10 + (wide ? size_t{4} : 0) + (masks ? size_t{10} : 0);
-    }
-    case kVendor:
-      return byte(2) < 3 ? 0 : byte(2);
-    case kExpress:
-      return (byte(2) & 0x0F) >= 2 ? 0x3C : 0x14;
-    case kMsix:
-      return 12;
-    case kAdvanced:
-      return 6;
-    default:
-      return 0;
-  }
-}
+constexpr uint8_t kMsi = 0x05, kMsix = 0x11;
+constexpr size_t kMsiBytes = 24, kMsixBytes = 12;  // of MSI, the longest form
+constexpr size_t kCapabilitiesMost = (kConfigBytesAsked - kHeaderBytes) / 4;
 
 }  // namespace
+
+bool ConfigLayout::is_of_messages(size_t offset, size_t bytes) const {
+  return std::ranges::any_of(messages, [&](const std::pair<size_t, size_t>& one) {
+    return offset < one.first + one.second && one.first < offset + bytes;
+  });
+}
 
 ConfigLayout read_layout(std::span<const std::byte, kConfigBytesAsked> config) {
   ConfigLayout layout;
   if ((std::to_integer<uint8_t>(config[kStatus]) & kStatusCapabilities) == 0) return layout;
   const auto link = [&](size_t at) { return std::to_integer<size_t>(config[at]) & 0xFC; };
-  size_t used = 0;
   size_t at = link(kFirst);
-  for (size_t steps = 0; at >= kHeaderBytes && steps < kCapabilityBytesMost / 4; ++steps) {
+  for (size_t steps = 0; at >= kHeaderBytes && steps < kCapabilitiesMost; ++steps) {
     const auto id = std::to_integer<uint8_t>(config[at]);
-    const size_t bytes = size_of(config, at);
-    if (bytes != 0 && range_within(at, bytes, config.size())) {
-      if (id == kMsix) layout.msix_bar = std::to_integer<uint32_t>(config[at + 4]) & 7U;
-      used += align_up(bytes, 4);
-      if (used > kCapabilityBytesMost) return layout;
-      bus::PciCapability& copy = layout.capabilities.emplace_back();
-      copy.id = id;
-      copy.body.assign(config.begin() + static_cast<ptrdiff_t>(at + 2),
-                       config.begin() + static_cast<ptrdiff_t>(at + bytes));
-      // Messages are the kernel's business: the enable bits of MSI and MSI-X read as off.
-      if (id == kMsi) copy.body[0] &= std::byte{0xFE};
-      if (id == kMsix) copy.body[1] &= std::byte{0x7F};
-    }
+    const size_t bytes = id == kMsi ? kMsiBytes : id == kMsix ? kMsixBytes : 0;
+    if (bytes != 0) layout.messages.emplace_back(at, std::min(bytes, config.size() - at));
+    if (id == kMsix && range_within(at, kMsixBytes, config.size()))
+      layout.msix_bar = std::to_integer<uint32_t>(config[at + 4]) & 7U;
     at = link(at + 1);
   }
   return layout;

@@ -58,7 +58,9 @@ class EventCounter {
   int descriptor_;
 };
 
-class HostDevice final : public bus::Device, public bus::DmaFaultSource {
+class HostDevice final : public bus::Device,
+                         public bus::DmaFaultSource,
+                         private bus::ConfigHandler {
  public:
   HostDevice(std::shared_ptr<Kernel> kernel, const Config& config, const bus::DeviceHost& host)
       : kernel_(std::move(kernel)), config_(config), host_(host) {}
@@ -78,7 +80,7 @@ class HostDevice final : public bus::Device, public bus::DmaFaultSource {
   }
 
   std::expected<void, std::string> open() {
-    for (const EventCounter* event : {&stop_, &interrupt_, &request_, &error_}) {
+    for (const EventCounter* event : {&stop_, &interrupt_, &request_, &error_, &listener_}) {
       if (event->descriptor() < 0) return wrong("there are no descriptors left for interrupts");
     }
     if (config_.watch_faults) {
@@ -122,10 +124,12 @@ class HostDevice final : public bus::Device, public bus::DmaFaultSource {
     set_command(0);  // no DMA any more
   }
 
-  void on_loss(std::function<void(const std::string& why)> lost) {
-    const runtime::MutexLock lock(told_mutex_);
-    lost_ = std::move(lost);
-    if (lost_ && loss_.has_value()) lost_(*std::exchange(loss_, std::nullopt));
+  void on_loss(std::function<void(const std::string& why)> lost) override {
+    {
+      const runtime::MutexLock lock(lost_mutex_);
+      lost_ = std::move(lost);
+    }
+    listener_.add();
   }
   void on_dma_fault(std::function<void(const bus::DmaFault&)> told) override {
     const runtime::MutexLock lock(told_mutex_);
@@ -170,9 +174,21 @@ class HostDevice final : public bus::Device, public bus::DmaFaultSource {
       if (auto made = make_bar(slot, word, layout, bars); !made.has_value())
         return wrong("BAR " + std::to_string(slot) + ": " + made.error());
     }
-    function_.emplace(identity, std::move(bars), layout.capabilities);
+    layout_ = layout;
+    function_.emplace(identity, std::move(bars));
+    function_->set_config_handler(*this);
     functions_ = {&*function_};
     return {};
+  }
+
+  void config_read(uint32_t offset, std::span<std::byte> out) override {
+    if (is_gone() || !hardware_->read(hardware_->config(), offset, out))
+      std::ranges::fill(out, std::byte{0xFF});
+  }
+  /// Messages are the kernel's business: what a driver writes there stays without effect.
+  void config_write(uint32_t offset, std::span<const std::byte> in) override {
+    if (is_gone() || layout_.is_of_messages(offset, in.size())) return;
+    static_cast<void>(hardware_->write(hardware_->config(), offset, in));
   }
 
   std::expected<void, std::string> make_bar(uint32_t slot, uint32_t word,
@@ -248,25 +264,23 @@ class HostDevice final : public bus::Device, public bus::DmaFaultSource {
   }
 
   void watch() {
-    const std::array<int, 5> all = {stop_.descriptor(), request_.descriptor(), error_.descriptor(),
-                                    interrupt_.descriptor(),
-                                    log_ == nullptr ? -1 : log_->descriptor()};
+    enum { kStop, kRequest, kError, kInterrupt, kLog, kCount };
+    std::array<runtime::DescriptorWait, kCount> waits;
+    waits[kStop].fd = stop_.descriptor();
+    waits[kRequest].fd = request_.descriptor();
+    waits[kError].fd = error_.descriptor();
+    waits[kInterrupt].fd = interrupt_.descriptor();
+    if (log_ != nullptr) waits[kLog].fd = log_->descriptor();
     while (true) {
-      switch (runtime::wait_for_descriptor(all)) {
-        case 0:
-          return;
-        case 1:
-          return leave(
-              "Linux wants the device back: it is being unbound from vfio-pci, or unplugged");
-        case 2:
-          return leave("the device reported an error that it cannot recover from (PCIe AER)");
-        case 3:
-          if (interrupt_.take()) on_interrupt();
-          break;
-        default:
-          tell_faults();
-          break;
-      }
+      static_cast<void>(runtime::wait_for_descriptors(host_.runtime, waits));
+      if (waits[kStop].ready) return;
+      if (waits[kRequest].ready)
+        return leave(
+            "Linux wants the device back: it is being unbound from vfio-pci, or unplugged");
+      if (waits[kError].ready)
+        return leave("the device reported an error that it cannot recover from (PCIe AER)");
+      if (waits[kInterrupt].ready && interrupt_.take()) on_interrupt();
+      if (waits[kLog].ready) tell_faults();
     }
   }
 
@@ -279,12 +293,19 @@ class HostDevice final : public bus::Device, public bus::DmaFaultSource {
 
   void leave(const std::string& why) {
     tell_faults();
+    if (is_gone()) return;  // the host has pulled it out before
     bus::pull_out(host_.machine, *this);
-    const runtime::MutexLock lock(told_mutex_);
-    if (lost_)
-      lost_(why);
-    else
-      loss_ = why;
+    std::array<runtime::DescriptorWait, 2> waits;
+    waits[0].fd = stop_.descriptor();
+    waits[1].fd = listener_.descriptor();
+    for (bool told = false; !waits[0].ready;) {
+      {
+        const runtime::MutexLock lock(lost_mutex_);
+        if (lost_ && !std::exchange(told, true)) lost_(why);
+      }
+      static_cast<void>(runtime::wait_for_descriptors(host_.runtime, waits));
+      static_cast<void>(listener_.take());
+    }
   }
 
   void tell_faults() {
@@ -303,10 +324,12 @@ class HostDevice final : public bus::Device, public bus::DmaFaultSource {
   const Config config_;
   const bus::DeviceHost host_;
   EventCounter stop_, interrupt_, request_, error_;
+  EventCounter listener_;  // of the loss: there is another one
   std::unique_ptr<FaultLog> log_;
   std::unique_ptr<Container> container_;  // outlives the device's descriptor
   std::unique_ptr<Hardware> hardware_;
   std::atomic<bool> gone_{false};
+  ConfigLayout layout_;
   std::deque<Registers> registers_;  // they stay where they are
   std::optional<bus::PciFunction> function_;
   std::array<bus::PciFunction*, 1> functions_{};
@@ -315,16 +338,12 @@ class HostDevice final : public bus::Device, public bus::DmaFaultSource {
   runtime::Mutex told_mutex_;      // held while a listener runs
   std::function<void(const bus::DmaFault&)> told_ DXGKIT_GUARDED_BY(told_mutex_);
   std::vector<bus::DmaFault> faults_ DXGKIT_GUARDED_BY(told_mutex_);
-  std::function<void(const std::string&)> lost_ DXGKIT_GUARDED_BY(told_mutex_);
-  std::optional<std::string> loss_ DXGKIT_GUARDED_BY(told_mutex_);
+  runtime::Mutex lost_mutex_;  // the same for a loss
+  std::function<void(const std::string&)> lost_ DXGKIT_GUARDED_BY(lost_mutex_);
   std::unique_ptr<runtime::Thread> thread_;
 };
 
 }  // namespace
-
-void on_loss(bus::Device& device, std::function<void(const std::string& why)> lost) {
-  static_cast<HostDevice&>(device).on_loss(std::move(lost));
-}
 
 std::expected<std::unique_ptr<bus::Device>, std::string> open(std::shared_ptr<Kernel> kernel,
                                                               const Config& config,

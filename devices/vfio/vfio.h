@@ -2,7 +2,6 @@
 #pragma once
 
 #include <expected>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -38,12 +37,6 @@ struct Config {
 std::expected<std::unique_ptr<bus::Device>, std::string> open(std::shared_ptr<Kernel> kernel,
                                                               const Config& config,
                                                               const bus::DeviceHost& host);
-
-/// Sets who is told, once, that a device of open() has left the machine by itself: Linux wants it
-/// back, or it failed. The text is one sentence without a full stop. Called on a thread of the
-/// device after it has left the bus, or here if that has happened already. An empty function ends
-/// that, and waits for a running call.
-void on_loss(bus::Device& device, std::function<void(const std::string& why)> lost);
 
 /// The type "vfio". It lives in real time only.
 bus::DeviceType device_type(std::shared_ptr<Kernel> kernel = linux_kernel());

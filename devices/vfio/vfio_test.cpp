@@ -174,21 +174,38 @@ TEST(Vfio, TrappedAccessesAreInTheTrace) {
   EXPECT_EQ(recorder.recorded(), 2U);
 }
 
-TEST(Vfio, CapabilitiesAreSeen) {
+/// All but what the bus has decided is the hardware's; messages are not a driver's to enable.
+TEST(Vfio, ConfigurationSpaceIsTheHardwares) {
   FakeLinux fake;
   fake.put<uint8_t>(kConfig, 0x06, 0x10);
   fake.put<uint8_t>(kConfig, 0x34, 0x60);
-  fake.put<uint64_t>(kConfig, 0x60, 0x0000'0000'0081'4005);  // MSI, 64 bits, on; then 0x40
+  fake.put<uint64_t>(kConfig, 0x60, 0x0000'0000'0080'4005);  // MSI, then 0x40
   fake.put<uint64_t>(kConfig, 0x40, 0x5544'3322'1108'0009);  // vendor-specific, 8 bytes, the last
-  with_device(fake, {}, [](bus::Machine&, bus::Device& device) {
+  with_device(fake, {}, [&](bus::Machine&, bus::Device& device) {
+    bus::PciFunction& function = function_of(device);
     std::array<std::byte, 256> config{};
-    function_of(device).config_read(0, config);
-    EXPECT_EQ(config[0x34], std::byte{0x40});
-    EXPECT_EQ(config[0x40], std::byte{0x05});
-    EXPECT_EQ(config[0x42], std::byte{0x80}) << "messages read as off";
-    EXPECT_EQ(config[0x50], std::byte{0x09});
-    EXPECT_EQ(config[0x53], std::byte{0x11});
-    EXPECT_EQ(config[0x57], std::byte{0x55});
+    function.config_read(0, config);
+    EXPECT_EQ(config[0x34], std::byte{0x60});
+    EXPECT_EQ(config[0x60], std::byte{0x05});
+    EXPECT_EQ(config[0x47], std::byte{0x55});
+    uint32_t bar = 0;
+    std::memcpy(&bar, config.data() + 0x10, sizeof bar);
+    EXPECT_EQ(bar & ~0xFU, static_cast<uint32_t>(function.bars()[0].base.value));
+    const auto write = [&](uint32_t offset, uint32_t value) {
+      function.config_write(offset, std::as_bytes(std::span(&value, 1)));
+    };
+    write(0x44, 0xAABB'CCDD);
+    EXPECT_EQ(fake.get(kConfig, 0x44), 0xAABB'CCDDU);
+    write(0x60, 0x0081'4005);
+    write(0x74, 1);  // its last bytes
+    EXPECT_EQ(fake.get(kConfig, 0x60), 0x0080'4005U);
+    EXPECT_EQ(fake.get(kConfig, 0x74), 0U);
+    uint32_t beyond = 0;
+    function.config_read(256, std::as_writable_bytes(std::span(&beyond, 1)));
+    EXPECT_EQ(beyond, 0xFFFF'FFFFU) << "this device has 256 bytes";
+    fake.answers_accesses = false;
+    function.config_read(0x40, std::as_writable_bytes(std::span(&beyond, 1)));
+    EXPECT_EQ(beyond, 0xFFFF'FFFFU);
   });
 }
 
@@ -197,19 +214,49 @@ TEST(Vfio, AListOfCapabilitiesMayBeNonsense) {
     const char* what;
     std::vector<std::pair<size_t, uint8_t>> bytes;
     size_t found;
+    std::optional<uint32_t> bar;
   } rows[] = {
-      {"none, says the status", {{0x34, 0x40}, {0x40, 0x13}}, 0},
-      {"into the header", {{0x06, 0x10}, {0x34, 0x10}}, 0},
-      {"a circle", {{0x06, 0x10}, {0x34, 0x40}, {0x40, 0x01}, {0x41, 0x40}}, 24},
-      {"beyond the end", {{0x06, 0x10}, {0x34, 0xFC}, {0xFC, 0x10}, {0xFD, 0}}, 0},
-      {"vendor-specific without a size", {{0x06, 0x10}, {0x34, 0x40}, {0x40, 0x09}, {0x42, 2}}, 0},
-      {"vendor-specific and too long", {{0x06, 0x10}, {0x34, 0xF0}, {0xF0, 0x09}, {0xF2, 17}}, 0},
+      {"MSI-X", {{0x06, 0x10}, {0x34, 0x43}, {0x40, 0x11}, {0x44, 0x0A}}, 1, 2},
+      {"none, says the status", {{0x34, 0x40}, {0x40, 0x11}}, 0, {}},
+      {"into the header", {{0x06, 0x10}, {0x34, 0x10}, {0x10, 0x11}}, 0, {}},
+      {"a circle", {{0x06, 0x10}, {0x34, 0x40}, {0x40, 0x05}, {0x41, 0x40}}, 48, {}},
+      {"half of it behind the end", {{0x06, 0x10}, {0x34, 0xF8}, {0xF8, 0x11}, {0xFC, 1}}, 1, {}},
+      {"MSI behind the end", {{0x06, 0x10}, {0x34, 0xFC}, {0xFC, 0x05}}, 1, {}},
   };
   for (const auto& row : rows) {
     std::array<std::byte, kConfigBytesAsked> config{};
     for (const auto& [at, value] : row.bytes) config[at] = std::byte{value};
-    EXPECT_EQ(read_layout(config).capabilities.size(), row.found) << row.what;
+    const ConfigLayout layout = read_layout(config);
+    EXPECT_EQ(layout.messages.size(), row.found) << row.what;
+    EXPECT_EQ(layout.msix_bar, row.bar) << row.what;
+    for (const auto& [at, bytes] : layout.messages) EXPECT_LE(at + bytes, 256U) << row.what;
   }
+}
+
+/// What the host has pulled out does not leave once more.
+TEST(Vfio, IsNotLostTwice) {
+  FakeLinux fake;
+  uint32_t told = 0;
+  with_device(fake, {}, [&](bus::Machine& machine, bus::Device& device) {
+    device.on_loss([&](const std::string&) { ++told; });
+    bus::pull_out(machine, device);
+    fake.signal(VFIO_PCI_REQ_IRQ_INDEX);
+  });
+  EXPECT_EQ(told, 0U);
+}
+
+/// Whoever listens late hears it, too; and nobody does after that.
+TEST(Vfio, TellsOfItsLossOnce) {
+  FakeLinux fake;
+  std::atomic<uint32_t> again{0};
+  with_device(fake, {}, [&](bus::Machine&, bus::Device& device) {
+    runtime::Event left;
+    fake.signal(VFIO_PCI_REQ_IRQ_INDEX);
+    device.on_loss([&](const std::string&) { left.set(); });
+    left.wait();
+    device.on_loss([&](const std::string&) { ++again; });
+  });
+  EXPECT_EQ(again, 0U);
 }
 
 /// Counts interrupts that it claims or not, and can be waited for.
@@ -286,7 +333,7 @@ TEST(Vfio, LeavesByItself) {
       void* const at = machine.map_io(bar.base, bar.size);
       runtime::Event gone;
       std::string told;
-      on_loss(device, [&](const std::string& text) {
+      device.on_loss([&](const std::string& text) {
         told = text;
         gone.set();
       });
@@ -296,7 +343,7 @@ TEST(Vfio, LeavesByItself) {
       EXPECT_THAT(fake.steps(), Contains("command 0")) << "no DMA any more";
       EXPECT_FALSE(function_of(device).present());
       EXPECT_EQ(machine.read_register(at, 4), 0xFFFF'FFFFU);
-      on_loss(device, {});
+      device.on_loss({});
     });
   }
 }

@@ -33,6 +33,16 @@ World::~World() {
 
 void World::pull_out(size_t device) { bus::pull_out(machine_, *devices_[device]); }
 
+void World::on_loss(const std::function<void(size_t device, const std::string& why)>& lost) {
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (lost) {
+      devices_[i]->on_loss([i, lost](const std::string& why) { lost(i, why); });
+    } else {
+      devices_[i]->on_loss(nullptr);
+    }
+  }
+}
+
 std::expected<std::unique_ptr<World>, std::string> World::create(runtime::Runtime& runtime,
                                                                  verifier::Findings& findings,
                                                                  const WorldConfig& config) {

@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/sealed_memory.h"
 #include "base/spelling.h"
 #include "bus/machine.h"
 
@@ -46,6 +47,7 @@ bool is_file_name(std::string_view name) {
 void Device::set_power(size_t, FunctionPower) {}
 void Device::reset(size_t) {}
 void Device::pulled_out() {}
+void Device::on_loss(std::function<void(const std::string& why)>) {}
 
 Status plug_in(Machine& machine, Device& device) {
   const std::span<PciFunction* const> functions = device.functions();
@@ -273,11 +275,10 @@ std::expected<DeviceChoice, std::string> DeviceRegistry::parse(std::string_view 
 std::expected<std::unique_ptr<DeviceMemory>, Status> DeviceMemory::create(uint64_t size) {
   DXGKIT_CHECK(size > 0);
   DXGKIT_CHECK(size % kPageBytes == 0);
-  const int fd = memfd_create("dxgkit-device-memory", MFD_CLOEXEC);
+  const int fd = create_sealed_memory("dxgkit-device-memory", size);
   if (fd < 0) return std::unexpected(Status::kNoMemory);
-  void* mapped = MAP_FAILED;
-  if (ftruncate(fd, static_cast<off_t>(size)) == 0)
-    mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* const mapped =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (mapped == MAP_FAILED) {
     close(fd);
     return std::unexpected(Status::kNoMemory);

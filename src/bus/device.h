@@ -103,6 +103,12 @@ class Device {
   /// Surprise removal: the bus no longer leads to the device. No DMA and no interrupt from now on.
   virtual void pulled_out();
 
+  /// For devices that may leave the machine by themselves, because they live in another process.
+  /// Such a device calls `lost` once with the reason, one sentence without a full stop, on a thread
+  /// of its own and with no lock held; also if it has left before this call. It is cut off from the
+  /// bus by then, as after pull_out. An empty function ends that; it waits for a running call.
+  virtual void on_loss(std::function<void(const std::string& why)> lost);
+
   // Optional interfaces; null if the device does not offer one. The device owns them.
   virtual FaultInjection* faults() { return nullptr; }
   virtual DeviceScreen* screen() { return nullptr; }

@@ -252,7 +252,8 @@ TEST(DeviceRegistry, RefusesWithOneSentence) {
       {"plain,x=1", "'plain,x=1': plain has no option 'x'; it has none"},
       {"witness,x=1", "'witness,x=1': witness has no option 'x'; it has functions, bar#"},
       {"witness,barx=1",
-       "'witness,barx=1': witness has no option 'barx'; it has functions, bar#; did you mean bar#?"},
+       "'witness,barx=1': witness has no option 'barx'; it has functions, bar#; did you mean "
+       "bar#?"},
       {"witness,bar10=1",
        "'witness,bar10=1': witness has no option 'bar10'; it has functions, bar#; did you mean "
        "bar#?"},

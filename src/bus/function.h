@@ -113,6 +113,16 @@ struct PostDisplay {
   bool operator==(const PostDisplay&) const = default;
 };
 
+/// Configuration space that is answered elsewhere, such as by a device in another process. Any
+/// thread; several calls at once. No lock of the function is held.
+class ConfigHandler {
+ public:
+  virtual ~ConfigHandler() = default;
+  /// Fills `out` with the bytes from `offset` on. All of them are inside the 4096 bytes.
+  virtual void config_read(uint32_t offset, std::span<std::byte> out) = 0;
+  virtual void config_write(uint32_t offset, std::span<const std::byte> in) = 0;
+};
+
 /// The power that the platform gives a function: full power, or what a standby or a hibernated
 /// machine keeps alive.
 enum class FunctionPower { kOn, kStandby, kHibernate };
@@ -145,6 +155,11 @@ class PciFunction {
   /// space; the handler is called on its thread. Set before the function is plugged in.
   /// Configuration space and addresses stay as they are.
   void on_reset(std::function<void()> handler);
+  /// From now on configuration space is what `handler` says, which outlives the function. The ids
+  /// of the header and the bytes that the bus owns stay the function's: command, base addresses,
+  /// expansion ROM (none), interrupt line. Writes to all but base addresses and ROM go to the
+  /// handler, too. Resets are the handler's business. Set before the function is plugged in.
+  void set_config_handler(ConfigHandler& handler);
   /// Makes the header say that the device has several functions. Call it before the function is
   /// plugged in.
   void set_multifunction();

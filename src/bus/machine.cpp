@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/fixed_memory.h"
+#include "base/sealed_memory.h"
 #include "bus/page_allocator.h"
 #include "bus/pci_function.h"
 #include "runtime/sync.h"
@@ -164,6 +165,7 @@ struct Machine::Impl {
   uint64_t size;
   uint64_t low_size;  // behind `size` in the memory object and where it is mapped
   std::function<bool(uint64_t)> page_fault;
+  OutsideMemory* outside = nullptr;  // null: `memory` is system memory
   int fd = -1;
   std::byte* memory = nullptr;
   // Address space that mirrors [kRegisterBarBase, kRegisterBarLimit): a pointer into it names a
@@ -316,9 +318,8 @@ Machine::Machine(uint64_t system_memory_bytes, uint64_t low_memory_bytes) {
   impl_ = std::make_unique<Impl>(align_up(system_memory_bytes, kPageBytes),
                                  align_up(low_memory_bytes, kPageBytes));
   const uint64_t bytes = impl_->size + impl_->low_size;
-  impl_->fd = memfd_create("dxgkit-system-memory", MFD_CLOEXEC);
+  impl_->fd = create_sealed_memory("dxgkit-system-memory", bytes);
   DXGKIT_CHECK(impl_->fd >= 0);
-  DXGKIT_CHECK(ftruncate(impl_->fd, static_cast<off_t>(bytes)) == 0);
   void* memory =
       map_fixed(FixedRange::kMemory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, impl_->fd);
   DXGKIT_CHECK(memory != MAP_FAILED);
@@ -343,6 +344,12 @@ Machine::~Machine() {
   unmap_fixed(impl_->register_arena, kRegisterPages * kPageBytes);
   unmap_fixed(impl_->memory, impl_->size + impl_->low_size);
   close(impl_->fd);
+}
+
+Machine::Machine(OutsideMemory& memory) : Machine(kPageBytes) {
+  impl_->outside = &memory;
+  // Its own page is at an address that means something else to the other process.
+  impl_->page_fault = [](uint64_t) { return true; };
 }
 
 // --- functions
@@ -486,6 +493,7 @@ uint64_t Machine::free_page_count() const {
 // --- access
 
 std::byte* Machine::system_pointer(PhysicalAddress address, uint64_t size) {
+  if (impl_->outside != nullptr) return impl_->outside->pointer(address, size);
   const std::optional<uint64_t> offset = impl_->offset_of(address.value, size);
   return offset.has_value() ? impl_->memory + *offset : nullptr;
 }
@@ -693,6 +701,7 @@ bool Machine::dma_read(PhysicalAddress address, std::span<std::byte> out) {
     std::memcpy(out.data(), memory, out.size());
     return true;
   }
+  if (impl_->outside != nullptr) return impl_->outside->read(address, out);
   return for_each_piece(*this, address, out.size(),
                         [&](uint64_t done, const std::byte* memory, uint64_t bytes) {
                           std::memcpy(out.data() + done, memory, bytes);
@@ -704,6 +713,7 @@ bool Machine::dma_write(PhysicalAddress address, std::span<const std::byte> in) 
     std::memcpy(memory, in.data(), in.size());
     return true;
   }
+  if (impl_->outside != nullptr) return impl_->outside->write(address, in);
   return for_each_piece(*this, address, in.size(),
                         [&](uint64_t done, std::byte* memory, uint64_t bytes) {
                           std::memcpy(memory, in.data() + done, bytes);

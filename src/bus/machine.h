@@ -29,6 +29,19 @@ struct AgpAperture {
 /// True if the machine has a driver for its GART. Without one the aperture is of no use.
 enum class Gart { kNone, kPresent };
 
+/// System memory that belongs to another process, which drives the devices of this machine: the
+/// machine is then the server's half of a device behind a socket. Any thread.
+class OutsideMemory {
+ public:
+  virtual ~OutsideMemory() = default;
+  /// A pointer to [address, address + size); null unless all of it is mapped here in one piece. It
+  /// stays valid memory as long as this object, even if the other process takes the range back.
+  virtual std::byte* pointer(PhysicalAddress address, uint64_t size) = 0;
+  /// Copies. False, and nothing moved, if part of the range is not memory or may not be accessed.
+  virtual bool read(PhysicalAddress address, std::span<std::byte> out) = 0;
+  virtual bool write(PhysicalAddress address, std::span<const std::byte> in) = 0;
+};
+
 /// The physical address space, with memfd-backed system pages.
 ///
 /// Thread-safe. System memory starts at kSystemMemoryBase, so that address 0 and small numbers
@@ -59,6 +72,9 @@ class Machine {
   /// @param low_memory_bytes  size of the low window, beside system_memory_bytes; 0: no window; at
   ///        most kLowMemoryLimit - kLowMemoryBase
   explicit Machine(uint64_t system_memory_bytes, uint64_t low_memory_bytes = 0);
+  /// A machine without system memory of its own, for devices only: DMA and system_pointer lead to
+  /// `memory`, which outlives the machine, and no page can be allocated (kNoMemory).
+  explicit Machine(OutsideMemory& memory);
   ~Machine();
 
   /// Plugs a function in: assigns BAR addresses and enables decoding in its configuration space.

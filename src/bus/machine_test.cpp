@@ -521,6 +521,48 @@ TEST(LowMemory, IsSystemMemory) {
 
 // --- I/O ports
 
+/// Memory of another process: one page at a strange address, of which only half is mapped.
+class Outside final : public OutsideMemory {
+ public:
+  static constexpr uint64_t kBase = 0x7000;
+  std::byte* pointer(PhysicalAddress address, uint64_t size) override {
+    return range_within(address.value - kBase, size, 2048) ? bytes + (address.value - kBase)
+                                                           : nullptr;
+  }
+  bool read(PhysicalAddress address, std::span<std::byte> out) override {
+    if (!range_within(address.value - kBase, out.size(), sizeof(bytes))) return false;
+    std::memcpy(out.data(), bytes + (address.value - kBase), out.size());
+    return true;
+  }
+  bool write(PhysicalAddress address, std::span<const std::byte> in) override {
+    if (!range_within(address.value - kBase, in.size(), sizeof(bytes))) return false;
+    std::memcpy(bytes + (address.value - kBase), in.data(), in.size());
+    return true;
+  }
+  std::byte bytes[kPageBytes] = {};
+};
+
+// The server's half of a device behind a socket has no memory but its client's.
+TEST(OutsideMemory, IsAllThatDevicesReach) {
+  Outside outside;
+  Machine machine(outside);
+  EXPECT_FALSE(machine.allocate_contiguous(1).has_value());
+  EXPECT_FALSE(machine.allocate_pages(1).has_value());
+  const PhysicalAddress mapped{Outside::kBase}, unmapped{Outside::kBase + 4000};
+  EXPECT_EQ(machine.system_pointer(mapped, 8), outside.bytes);
+  EXPECT_EQ(machine.system_pointer(unmapped, 8), nullptr);
+  EXPECT_EQ(machine.system_pointer(PhysicalAddress{Machine::kSystemMemoryBase}, 8), nullptr);
+  const std::array<std::byte, 2> in{std::byte{1}, std::byte{2}};
+  std::array<std::byte, 2> out{};
+  for (const PhysicalAddress address : {mapped, unmapped}) {
+    EXPECT_TRUE(machine.dma_write(address, in));
+    EXPECT_TRUE(machine.dma_read(address, out));
+    EXPECT_EQ(out, in);
+  }
+  EXPECT_FALSE(machine.dma_read(PhysicalAddress{Machine::kSystemMemoryBase}, out));
+  EXPECT_FALSE(machine.dma_write(PhysicalAddress{Machine::kSystemMemoryBase}, in));
+}
+
 TEST(Ports, ReachTheirDevice) {
   Machine machine(kMemory);
   RecordingRegisters registers, others;

@@ -54,6 +54,7 @@ constexpr uint32_t kBar0 = 0x10;
 constexpr uint32_t kBarEnd = 0x28;
 constexpr uint32_t kSubsystemVendorId = 0x2C;
 constexpr uint32_t kSubsystemId = 0x2E;
+constexpr uint32_t kRom = 0x30, kRomEnd = 0x34;
 constexpr uint32_t kCapabilities = 0x34;
 constexpr uint32_t kInterruptLine = 0x3C;
 constexpr uint32_t kInterruptPin = 0x3D;
@@ -107,6 +108,18 @@ uint8_t writable_bits(uint32_t offset) {
     default:
       return 0;
   }
+}
+
+/// Base addresses and expansion ROM.
+bool is_address(uint32_t offset) {
+  return (offset >= kBar0 && offset < kBarEnd) || (offset >= kRom && offset < kRomEnd);
+}
+
+/// Bytes that are the function's own even if a handler answers for the rest: what identity() says,
+/// and what the bus has decided.
+bool is_of_bus(uint32_t offset) {
+  return is_address(offset) || offset < kStatus || (offset >= kRevision && offset < kCacheLine) ||
+         offset == kInterruptLine || (offset >= kSubsystemVendorId && offset < kRom);
 }
 
 }  // namespace
@@ -211,6 +224,8 @@ void PciFunction::on_power(std::function<void(FunctionPower)> handler) {
 
 void PciFunction::on_reset(std::function<void()> handler) { impl_->on_reset = std::move(handler); }
 
+void PciFunction::set_config_handler(ConfigHandler& handler) { impl_->config_handler = &handler; }
+
 void PciFunction::set_multifunction() {
   const runtime::MutexLock lock(impl_->mutex);
   put(impl_->config, kHeaderType, kSeveralFunctions);
@@ -269,14 +284,23 @@ void PciFunction::config_read(uint32_t offset, std::span<std::byte> out) const {
     std::ranges::fill(out, std::byte{0xFF});
     return;
   }
-  const runtime::MutexLock lock(impl_->mutex);
+  if (impl_->config_handler == nullptr) return impl_->load(offset, out);
+  impl_->config_handler->config_read(offset, out);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const uint32_t at = offset + static_cast<uint32_t>(i);
+    if (is_of_bus(at)) impl_->load(at, out.subspan(i, 1));
+  }
+}
+
+void PciFunction::Impl::load(uint32_t offset, std::span<std::byte> out) const {
+  const runtime::MutexLock lock(mutex);
   for (size_t i = 0; i < out.size(); ++i) {
     const uint32_t at = offset + static_cast<uint32_t>(i);
     if (at >= kBar0 && at < kBarEnd) {
-      const uint32_t word = impl_->bar_word((at - kBar0) / 4);
+      const uint32_t word = bar_word((at - kBar0) / 4);
       out[i] = static_cast<std::byte>(word >> (8 * (at % 4)));
     } else {
-      out[i] = impl_->config[at];
+      out[i] = config[at];
     }
   }
 }
@@ -284,6 +308,18 @@ void PciFunction::config_read(uint32_t offset, std::span<std::byte> out) const {
 void PciFunction::config_write(uint32_t offset, std::span<const std::byte> in) {
   if (!present() || !range_within(offset, in.size(), kConfigBytes)) return;
   impl_->store(offset, in);
+  if (impl_->config_handler != nullptr) {
+    // In runs between the base addresses and the ROM, which nobody can move.
+    for (size_t begin = 0; begin < in.size();) {
+      size_t end = begin;
+      while (end < in.size() && !is_address(offset + static_cast<uint32_t>(end))) ++end;
+      if (end > begin)
+        impl_->config_handler->config_write(offset + static_cast<uint32_t>(begin),
+                                            in.subspan(begin, end - begin));
+      begin = end + 1;
+    }
+    return;
+  }
   const uint32_t control = impl_->reset_control;
   if (control == 0 || !impl_->on_reset) return;
   if (!range_within(control - offset, 1, in.size()) ||

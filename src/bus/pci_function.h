@@ -39,6 +39,7 @@ struct PciFunction::Impl {
   std::atomic<bool> gone{false};                // pulled out
   std::function<void(FunctionPower)> on_power;  // written before the function is plugged in
   std::function<void()> on_reset;               // the same
+  ConfigHandler* config_handler = nullptr;      // the same; null: configuration space is `config`
   // Bits of configuration space that capabilities let software change. Written by the constructor
   // only.
   std::array<uint8_t, kConfigBytes> writable = {};
@@ -46,6 +47,8 @@ struct PciFunction::Impl {
 
   /// Stores the base addresses that the machine assigned, one per BAR. Empty: unplugged.
   void publish(std::span<const PhysicalAddress> bases);
+  /// config_read of what the function itself has.
+  void load(uint32_t offset, std::span<std::byte> out) const;
   /// The effect of config_write on bytes that exist.
   void store(uint32_t offset, std::span<const std::byte> in);
   /// The value that BAR slot `slot` reads as.

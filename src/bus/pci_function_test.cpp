@@ -249,5 +249,49 @@ TEST_F(PciConfig, PortsAreInIoSpace) {
   EXPECT_EQ(read32(plain, 0x04) & 0x7, 0x6U) << "no ports, no I/O";
 }
 
+/// Answers each byte with its offset, and notes what is written.
+class Elsewhere final : public ConfigHandler {
+ public:
+  void config_read(uint32_t offset, std::span<std::byte> out) override {
+    for (std::byte& byte : out) byte = static_cast<std::byte>(offset++);
+  }
+  void config_write(uint32_t offset, std::span<const std::byte> in) override {
+    for (const std::byte byte : in) written.emplace_back(offset++, std::to_integer<int>(byte));
+  }
+  std::vector<std::pair<uint32_t, int>> written;
+};
+
+// Another process answers for configuration space; the addresses stay the bus's.
+TEST_F(PciConfig, AHandlerAnswersForAllButTheBus) {
+  Elsewhere elsewhere;
+  PciFunction function(identity, bars());
+  function.set_config_handler(elsewhere);
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  EXPECT_EQ(read32(function, 0x00), 0x1050'1AF4u);
+  EXPECT_EQ(read32(function, 0x04), 0x0706'0006u) << "the command is the bus's, the status not";
+  EXPECT_EQ(read32(function, 0x10), function.bars()[0].base.value);
+  EXPECT_EQ(read32(function, 0x2C), 0x2222'1111u);
+  EXPECT_EQ(read32(function, 0x30), 0u) << "no ROM";
+  EXPECT_EQ(read32(function, 0x34), 0x3736'3534u);
+  EXPECT_EQ(read32(function, 0x3C), 0x3F3E'3D00u);
+  EXPECT_EQ(read32(function, 0xFFC), 0xFFFE'FDFCu);
+  write32(function, 0x10, 0xFFFF'FFFF);  // sizing
+  EXPECT_EQ(read32(function, 0x10), 0xFFFF'0000u);
+  EXPECT_TRUE(elsewhere.written.empty());
+  write32(function, 0x04, 0x0000'0002);
+  EXPECT_EQ(read32(function, 0x04) & 0xFFFF, 0x0002u);
+  EXPECT_EQ(elsewhere.written.size(), 4u);
+  elsewhere.written.clear();
+  const std::array<std::byte, 8> across{};  // the last base address, and the CIS pointer
+  function.config_write(0x24, across);
+  ASSERT_EQ(elsewhere.written.size(), 4u);
+  EXPECT_EQ(elsewhere.written.front(), std::pair(0x28u, 0));
+  machine.pull_out(function);
+  elsewhere.written.clear();
+  EXPECT_EQ(read32(function, 0x34), 0xFFFF'FFFFu);
+  write32(function, 0x40, 1);
+  EXPECT_TRUE(elsewhere.written.empty());
+}
+
 }  // namespace
 }  // namespace dxgkit::bus

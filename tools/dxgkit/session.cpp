@@ -69,6 +69,30 @@ void run_side_by_side(runtime::Runtime& runtime, const SessionConfig& config, co
   }
 }
 
+/// Takes the adapter of a device that leaves the machine by itself out of the kernel.
+class LossWatch {
+ public:
+  /// All outlive the watch. `luids` belong to the world's slots. The last reason goes to `lost`.
+  LossWatch(World& world, dxgk::System& system, const std::vector<dxgk::Luid>& luids,
+            const std::vector<DeviceChoice>& devices, std::string& lost)
+      : world_(world) {
+    world_.on_loss([&](size_t device, const std::string& why) {
+      fmt::print(stderr, "dxgkit: {}: the device left the machine: {}\n", devices[device].text,
+                 why);
+      lost = why;
+      for (size_t i = 0; i < luids.size(); ++i) {
+        if (world.slots()[i].device == device) static_cast<void>(system.remove_adapter(luids[i]));
+      }
+    });
+  }
+  ~LossWatch() { world_.on_loss(nullptr); }
+  LossWatch(const LossWatch&) = delete;
+  LossWatch& operator=(const LossWatch&) = delete;
+
+ private:
+  World& world_;
+};
+
 /// Everything that happens inside the runtime.
 void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Plan& plan,
                 const Picture& source, const Progress& progress, verifier::Findings& findings,
@@ -134,6 +158,7 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
     luids.push_back(*started);
   }
   calls.reset();
+  const LossWatch watch(**world, system, luids, config.devices, outcome.lost);
   if (several) {
     run_side_by_side(runtime, config, plan, source, progress, **world, system, luids, outcome);
     for (const dxgk::Luid running : luids) static_cast<void>(system.stop_adapter(running));

@@ -71,6 +71,7 @@ struct SessionOutcome {
   std::vector<PowerDone> power;               // the executed steps of the plan
   // The plan removed the device: the clients got an error, which is right.
   bool removed = false;
+  std::string lost;           // why a device left by itself; empty: none did
   NoClientOutcome no_client;  // kNoClient
   // The picture of the first source before the stop, if there was one.
   std::optional<Picture> screen;

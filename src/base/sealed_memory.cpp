@@ -1,0 +1,32 @@
+#include "base/sealed_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arithmetic.h"
+
+namespace dxgkit {
+
+int create_sealed_memory(const char* name, uint64_t bytes) {
+  const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return -1;
+  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 &&
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    return fd;
+  close(fd);
+  return -1;
+}
+
+bool seal_memory(int fd, uint64_t offset, uint64_t bytes) {
+  // Sealed before it is measured: the other way round it could shrink in between.
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0) return false;
+  if ((seals & F_SEAL_SHRINK) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) return false;
+  struct stat status {};
+  if (fstat(fd, &status) != 0 || status.st_size < 0) return false;
+  return range_within(offset, bytes, static_cast<uint64_t>(status.st_size));
+}
+
+}  // namespace dxgkit

@@ -1,0 +1,38 @@
+// Waiting for descriptors: sockets and event descriptors of other processes. Real threads only: no
+// simulation knows what another process does.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <span>
+
+#include "runtime/runtime.h"
+
+namespace dxgkit::runtime {
+
+/// One descriptor that a thread waits for.
+struct DescriptorWait {
+  int fd = -1;          // -1 is ignored
+  bool input = true;    // false: only the end of the connection counts
+  bool output = false;  // room to write counts, too
+  // Answers.
+  bool ready = false;  // input, room to write, or the end
+  bool ended = false;  // the other side has closed, or the descriptor is broken
+};
+
+/// Blocks until one of the descriptors is ready or `deadline` has passed, and fills the answers.
+/// False: the deadline has passed. A signal makes no difference. Not in simulation (our bug,
+/// aborts).
+bool wait_for_descriptors(Runtime& runtime, std::span<DescriptorWait> waits,
+                          TimeNs deadline = kForever);
+
+/// recvmsg that blocks until something has come: the number of bytes; 0: the other side has closed;
+/// -1: errno, ETIMEDOUT if the deadline has passed. Descriptors that come with it are closed on
+/// exec.
+ssize_t receive_message(Runtime& runtime, int socket, msghdr& message, TimeNs deadline);
+/// sendmsg that blocks until there is room: the number of bytes, which may be fewer than given; -1:
+/// errno, ETIMEDOUT if the deadline has passed. No SIGPIPE.
+ssize_t send_message(Runtime& runtime, int socket, const msghdr& message, TimeNs deadline);
+
+}  // namespace dxgkit::runtime
