@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <type_traits>
 
@@ -21,8 +22,9 @@ template <typename T>
   return true;
 }
 
-/// The offset of the capability with that id; 0 if the chain has none, leaves the answer or runs in
-/// a circle.
-size_t find_capability(std::span<const std::byte> answer, uint32_t first, uint16_t id);
+/// The offset of the capability with that id, 0 if the chain has none. nullopt: the chain leaves
+/// the answer or runs in a circle.
+std::optional<size_t> find_capability(std::span<const std::byte> answer, uint32_t first,
+                                      uint16_t id);
 
 }  // namespace dxgkit::vfio

@@ -47,16 +47,17 @@ std::string others_in_group(Kernel& kernel, const std::string& number) {
 
 }  // namespace
 
-size_t find_capability(std::span<const std::byte> answer, uint32_t first, uint16_t id) {
+std::optional<size_t> find_capability(std::span<const std::byte> answer, uint32_t first,
+                                      uint16_t id) {
   size_t at = first;
   // A circle would need fewer steps than there are places for a header.
   for (size_t steps = 0; at != 0 && steps < answer.size() / sizeof(vfio_info_cap_header); ++steps) {
     vfio_info_cap_header header;
-    if (!take(answer, at, &header)) return 0;
+    if (!take(answer, at, &header)) return std::nullopt;
     if (header.id == id) return at;
     at = header.next;
   }
-  return 0;
+  return at == 0 ? std::optional<size_t>(0) : std::nullopt;
 }
 
 Container::Made Container::open(std::shared_ptr<Kernel> kernel, const HostAddress& device) {
@@ -149,8 +150,11 @@ std::expected<void, std::string> Container::check_addresses(const std::vector<Ra
   if (!asked.has_value() || !take(answer, 0, &info))
     return wrong("the IOMMU does not answer: " +
                  error_text(asked.has_value() ? EPROTO : asked.error()));
-  const size_t at = find_capability(answer, info.cap_offset, VFIO_IOMMU_TYPE1_INFO_CAP_IOVA_RANGE);
+  const std::optional<size_t> found =
+      find_capability(answer, info.cap_offset, VFIO_IOMMU_TYPE1_INFO_CAP_IOVA_RANGE);
+  if (!found.has_value()) return wrong("the IOMMU gives an answer that makes no sense");
   vfio_iommu_type1_info_cap_iova_range ranges;
+  const size_t at = *found;
   if (at == 0 || !take(answer, at, &ranges)) return {};
   for (const Range& range : wanted) {
     bool fits = false;

@@ -20,7 +20,10 @@ constexpr uint64_t kOffsetMost = INT64_MAX;  // as pread takes it
 
 /// True if the parts of a region that may be mapped are all of it.
 bool covers_all(std::span<const std::byte> answer, const vfio_region_info& info) {
-  const size_t at = find_capability(answer, info.cap_offset, VFIO_REGION_INFO_CAP_SPARSE_MMAP);
+  const std::optional<size_t> found =
+      find_capability(answer, info.cap_offset, VFIO_REGION_INFO_CAP_SPARSE_MMAP);
+  if (!found.has_value()) return false;
+  const size_t at = *found;
   if (at == 0) return true;
   vfio_region_info_cap_sparse_mmap sparse;
   if (!take(answer, at, &sparse)) return false;

@@ -101,6 +101,19 @@ TEST(Vfio, TrapsRegisters) {
          std::memcpy(more.data(), &sparse, sizeof sparse);
          std::memcpy(more.data() + sizeof sparse, &area, sizeof area);
        }},
+      {"a chain of capabilities that runs in a circle", false,
+       [](FakeLinux& fake) {
+         const vfio_info_cap_header header{
+             .id = 99, .version = 1, .next = sizeof(vfio_region_info)};  // itself
+         const std::span<const std::byte> bytes = std::as_bytes(std::span(&header, 1));
+         fake.region_capabilities[0].assign(bytes.begin(), bytes.end());
+       }},
+      {"a chain of capabilities that leaves the answer", false,
+       [](FakeLinux& fake) {
+         const vfio_info_cap_header header{.id = 99, .version = 1, .next = 0xFFFF'FFF0};
+         const std::span<const std::byte> bytes = std::as_bytes(std::span(&header, 1));
+         fake.region_capabilities[0].assign(bytes.begin(), bytes.end());
+       }},
   };
   for (const auto& row : rows) {
     FakeLinux fake;

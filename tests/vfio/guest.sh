@@ -60,11 +60,11 @@ check "no-log" 1 "the log of Linux (/dev/kmsg) cannot be read" as_other "$verify
 check "memlock" 1 "DMA needs 81920 KiB of locked memory and the limit is 64 KiB: raise it (ulimit -l 81920)" \
   as_other "ulimit -l 64; $verify_command,faults=off"
 with_locked_memory() { (ulimit -l 81920; as_other "$*"); } # only root can raise the limit
-check "as-other" 0 "^clean: " with_locked_memory "$verify_command,faults=off"
+check "as-other" 0 "^clean: " with_locked_memory "$verify_command,faults=off --step restart"
 
-# --- edu: every step; both forms; registers trapped; both kinds of interrupts
-check "edu" 0 "^clean: " verify /drivers/edu.so --device vfio:$edu
-check "edu-sys" 0 "^clean: " verify /drivers/edu.sys --device vfio:$edu
+# --- edu: every step that needs no client; both forms; registers trapped; both kinds of interrupts
+check "edu" 0 "^clean: " verify /drivers/edu.sys --device vfio:$edu
+check "edu-twin" 0 "^clean: " verify /drivers/edu.so --device vfio:$edu --step restart
 jobs="--client /drivers/edu_client.so --step paging --step render --step restart"
 check "edu-dma" 0 "^clean: " verify /drivers/edu.sys --device vfio:$edu $jobs
 check "edu-trapped" 0 "^clean: " verify /drivers/edu.sys --device vfio:$edu,trap-registers=on $jobs --trace trace.txt
@@ -76,6 +76,19 @@ check "edu-without-reset" 0 "^clean: " verify /drivers/edu.sys --device vfio:$fi
 check "edu-astray" 1 "SEG-51: violation in DMA" verify /drivers/edu_astray.sys --device vfio:$edu $jobs
 check "edu-astray-address" 0 "device 1234:11e8 wrote at bus address 0x600[0-9a-f]*; it has had no owner" cat last
 check "edu-astray-log" 0 "DMA Write.*01:00.0. fault addr 0x600" dmesg
+
+# --- Linux takes the device back while the driver works. It waits until dxgkit has let go.
+take_back() {
+  dxgkit verify /drivers/edu.sys --device vfio:$edu --memory 64M --client /drivers/edu_client.so &
+  until ls -l /proc/$!/fd/ 2> /dev/null | grep -q vfio-device; do :; done
+  echo $edu > /sys/bus/pci/drivers/vfio-pci/unbind &
+  wait $!
+  unbound=$?
+  wait
+  echo "unbound: $unbound"
+}
+check "edu-taken-back" 0 "Linux wants the device back" take_back
+check "edu-unbound" 0 "^unbound: 0" cat last
 
 echo "guest: $passed passed, $failed failed"
 poweroff -f

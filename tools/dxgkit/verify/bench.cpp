@@ -84,6 +84,19 @@ Outcome Bench::load(const nt::KernelConfig& kernel_config, const DeviceChoice& d
       World::create(runtime_, findings_, config);
   if (!world.has_value()) return Outcome::failed(world.error());
   world_ = std::move(*world);
+  // Hardware and other processes may leave in the middle. What comes then says nothing of the
+  // driver.
+  world_->on_loss([this](size_t, const std::string& why) {
+    findings_.report({.rule = "LIFE-21",
+                      .severity = verifier::Severity::kViolation,
+                      .ddi = "the machine",
+                      .actual = fmt::format("The device has left the machine: {}.", why),
+                      .expected = "A device that stays while its driver is verified.",
+                      .fix = "Nothing is to be mended in the driver: verify it again with a device "
+                             "that stays.",
+                      .confidence = verifier::Confidence::kInferred,
+                      .dooms = true});
+  });
   // As if others had memory before the driver. Else the first pages that it gets would lie where
   // the low half of a bus address is 0, and a driver that forgets this half would pass.
   constexpr uint64_t kPagesOfOthers = 5;
