@@ -29,6 +29,7 @@ DRIVERS = {
     "softgpu_screen": ("softgpu_screen", None, "softgpu", {"screen": ({"ScreenSize": 320 | 200 << 16}, SCREEN)}),
     "framebuffer": ("framebuffer", None, None, {"display": ({}, ("--device", "framebuffer"))}),
     "first": ("framebuffer", ("examples/miniport/first.c",), "first", {"first": ({}, ("--device", "none"))}),
+    "gpu": ("framebuffer", ("examples/gpu/driver.c",), "first", {"gpu": ({}, ("--device", "{plugins}/mygpu.so"))}),
 }
 LANGUAGE = {True: ("-std=c11",), False: ("-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")}
 IN_ONE_LANGUAGE = {word for words in LANGUAGE.values() for word in words}
@@ -130,7 +131,8 @@ class Driver:
 
     def command(self, tool, clients, model, registry):
         client = ["--client", str(clients / f"{self.client}_client.so")] if self.client else []
-        return [str(tool), "verify", str(self.image), *self.models[model][1], *client, "--registry", str(registry), "--mode", "sim", "--until-finding",
+        arguments = [one.replace("{plugins}", str(clients)) for one in self.models[model][1]]
+        return [str(tool), "verify", str(self.image), *arguments, *client, "--registry", str(registry), "--mode", "sim", "--until-finding",
                 "--ddi-timeout", str(DDI_TIMEOUT_S)]
 
     def verify(self, tool, clients, model, values, patience_s, *more):
@@ -150,12 +152,13 @@ class Driver:
             return {int(one) for one in re.findall(r"reached mutant (\d+)", trace.read_text(errors="replace"))}
 
 
-def first_client(build, folder):
-    """The tutorial's client plug-in, which stands in its page only."""
+def plugins(build, folder):
+    """The tutorial's client plug-in, which stands in its page only, and the device of the other page."""
     text = (ROOT / "docs/your-first-miniport.md").read_text()
     parts = re.findall(r"^```c client\.c\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     source = folder / "first_client.c"
     source.write_text("\n".join(parts))
     out = folder / "first_client.so"
-    subprocess.run(["clang-19", "-shared", "-fPIC", f"-I{build}/include", "-o", str(out), str(source)], check=True)
-    return out
+    compiler = ["clang-19", "-shared", "-fPIC", f"-I{build}/include", "-o"]
+    subprocess.run([*compiler, str(out), str(source)], check=True)
+    subprocess.run([*compiler, str(folder / "mygpu.so"), "-O2", str(ROOT / "examples/gpu/mygpu.c")], check=True)

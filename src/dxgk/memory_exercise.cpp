@@ -38,26 +38,35 @@ Result<AllocationId> MemoryExercise::find(Process& process, Handle allocation) {
 }
 
 Result<vidmm::Placement> MemoryExercise::page_in(Process& process, Handle allocation) {
-  DXGKIT_ASSIGN_OR_RETURN(const AllocationId id, find(process, allocation));
-  const vidmm::Use use{id, true};
+  DXGKIT_ASSIGN_OR_RETURN(const std::vector<vidmm::Placement> places,
+                          page_in(process, std::span(&allocation, 1)));
+  return places.front();
+}
+
+Result<std::vector<vidmm::Placement>> MemoryExercise::page_in(Process& process,
+                                                              std::span<const Handle> allocations) {
+  std::vector<vidmm::Use> uses;
+  for (const Handle allocation : allocations) {
+    DXGKIT_ASSIGN_OR_RETURN(const AllocationId id, find(process, allocation));
+    uses.push_back({id, true});
+  }
   Status status = Status::kSuccess;
-  vidmm::Placement place;
+  std::vector<vidmm::Placement> places;
   bool arrived = false;
   floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    const auto plan = floor().residency->make_resident(std::span(&use, 1));
+    auto plan = floor().residency->make_resident(uses);
     if (!plan.has_value()) {
       status = plan.error().status;
       return;
     }
-    place = plan->placements.front();
+    places = std::move(plan->placements);
     floor().paging->enqueue(plan->operations, [&arrived] { arrived = true; });
     floor().core.pump();
   });
   if (!is_success(status)) return Error(status);
   if (!floor().core.block_until([&] { return arrived; })) return Error(Status::kDeviceRemoved);
-  floor().core.lane().run(
-      [&]() DXGKIT_REQUIRES(on_lane) { floor().core.memory().release(std::span(&use, 1)); });
-  return place;
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { floor().core.memory().release(uses); });
+  return places;
 }
 
 Status MemoryExercise::page_out(Process& process, Handle allocation) {

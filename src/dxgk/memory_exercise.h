@@ -31,6 +31,10 @@ class MemoryExercise {
   /// until evicted. Answers where it is. kInvalidParameter: no allocation of the process; else what
   /// make_resident says of its room.
   Result<vidmm::Placement> page_in(Process& process, Handle allocation);
+  /// Brings all of them in at once, none twice, so that paging buffers hold operations of several.
+  /// Answers where each is.
+  Result<std::vector<vidmm::Placement>> page_in(Process& process,
+                                                std::span<const Handle> allocations);
   /// Moves it back to its system pages.
   Status page_out(Process& process, Handle allocation);
   /// Overwrites the backing pages of an allocation that is in a memory segment, so that a transfer

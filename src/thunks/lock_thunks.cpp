@@ -12,7 +12,8 @@ using dxgk::Ref;
 // D3DDDICB_LOCKFLAGS.
 constexpr UINT kReadOnly = 1U << 0, kWriteOnly = 1U << 1, kDonotWait = 1U << 2,
                kIgnoreSync = 1U << 3, kLockEntire = 1U << 4, kDonotEvict = 1U << 5,
-               kAcquireAperture = 1U << 6, kDiscard = 1U << 7, kUseAlternateVa = 1U << 9;
+               kAcquireAperture = 1U << 6, kDiscard = 1U << 7, kUseAlternateVa = 1U << 9,
+               kIgnoreReadSync = 1U << 10;
 constexpr UINT kDefinedFlags = (1U << 11) - 1;
 
 Status lock2(Process& process, D3DKMT_LOCK2& args) {
@@ -56,6 +57,7 @@ Status lock(Process& process, D3DKMT_LOCK& args) {
                             .pages = pages,
                             .do_not_wait = (flags & kDonotWait) != 0,
                             .ignore_sync = (flags & kIgnoreSync) != 0,
+                            .ignore_read_sync = (flags & kIgnoreReadSync) != 0,
                             .do_not_evict = (flags & kDonotEvict) != 0,
                             .acquire_aperture = (flags & kAcquireAperture) != 0,
                             .alternate_va = (flags & kUseAlternateVa) != 0,

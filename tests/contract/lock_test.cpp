@@ -70,6 +70,21 @@ const BadLock kBadLocks[] = {
        a.hAllocation = c.make_allocation(described(kVisible));
        a.Flags.Value = kIgnoreSync;
      }},
+    {"IgnoreReadSyncWhereNoApertureCanHoldIt", kInvalid,
+     [](auto& a, auto& c) {
+       a.hAllocation = c.make_allocation(described(kVisible));
+       a.Flags.Value = kIgnoreReadSync;
+     }},
+    {"IgnoreReadSyncOfWhatIsSwizzled", kInvalid,
+     [](auto& a, auto& c) {
+       a.hAllocation = c.make_allocation(described(kVisible | kAperture, kCpuVisible | kSwizzled));
+       a.Flags.Value = kIgnoreReadSync;
+     }},
+    {"IgnoreSyncOfWhatIsSwizzled", kInvalid,
+     [](auto& a, auto& c) {
+       a.hAllocation = c.make_allocation(described(kVisible | kAperture, kCpuVisible | kSwizzled));
+       a.Flags.Value = kIgnoreSync;
+     }},
     {"APageBehindTheEnd", kInvalid,
      [](auto& a, auto&) {
        static const UINT pages[] = {0, 4};
@@ -181,6 +196,80 @@ TEST_F(LockTest, WaitsForTheGpuUnlessToldNotTo) {
     EXPECT_EQ(static_cast<const uint8_t*>(args.pData)[16 * kKibibyte - 1], 0x5A);
     EXPECT_EQ(unlock(client, {handle}), 0);
   });
+}
+
+TEST_F(LockTest, IgnoreReadSyncWaitsForWritesOnly) {
+  DXGKIT_COVERS("ALLOC-61", "ALLOC-38");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    ContextBuffers other = client.make_context();
+    const D3DKMT_HANDLE handle = client.make_allocation(described(kVisible | kAperture));
+    const D3DKMT_HANDLE beside = client.make_allocation(described(kVisible | kAperture));
+    use(stack, client, context, handle);
+    stack.drive();  // brings it in
+    const auto work = [&](ContextBuffers& where, bool write) {
+      Work some = work_on({beside, handle});
+      some.allocations[0].write = !write;
+      some.allocations[1].write = write;
+      ASSERT_EQ(client.render(where, some), 0);
+      stack.settle();
+    };
+    D3DKMT_LOCK args = lock_args(handle, kIgnoreReadSync | kDonotWait);
+    work(context, false);
+    D3DKMT_LOCK plain = lock_args(handle, kDonotWait);
+    EXPECT_EQ(lock_now(client, plain), kBusy);
+    EXPECT_EQ(lock_now(client, args), 0) << "it is only read";
+    EXPECT_EQ(unlock(client, {handle}), 0);
+    work(other, true);
+    const Digest before = digest(stack, {&client});
+    args = lock_args(handle, kIgnoreReadSync | kDonotWait);
+    EXPECT_EQ(lock_now(client, args), kBusy) << "one of two pieces of work writes it";
+    EXPECT_EQ(digest(stack, {&client}), before);
+    args = lock_args(handle, kIgnoreReadSync);
+    NTSTATUS status = 1;
+    Stack::Background waiting(stack, [&] { status = lock_now(client, args); });
+    EXPECT_FALSE(waiting.finished());
+    waiting.finish();
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(unlock(client, {handle}), 0);
+    stack.drive();
+    work(context, true);
+    args = lock_args(handle, kIgnoreReadSync | kIgnoreSync | kDonotWait);
+    EXPECT_EQ(lock_now(client, args), 0) << "IgnoreSync asks for less";
+    EXPECT_EQ(unlock(client, {handle}), 0);
+    stack.drive();
+    args = lock_args(handle, kIgnoreReadSync | kDonotWait);
+    EXPECT_EQ(lock_now(client, args), 0) << "the writes have ended";
+    EXPECT_EQ(unlock(client, {handle}), 0);
+  });
+}
+
+TEST_F(LockTest, CachedContentIsLookedAtDuringWorkOnlyWhereAnApertureIsCoherent) {
+  DXGKIT_COVERS("ALLOC-61");
+  for (const bool coherent : {false, true}) {
+    SCOPED_TRACE(coherent);
+    with_client(
+        [&](Stack& stack, Client& client) {
+          const D3DKMT_HANDLE handle =
+              client.make_allocation(described(kVisible | kAperture, kCpuVisible | kCached));
+          const D3DKMT_HANDLE memory =
+              client.make_allocation(described(kVisible, kCpuVisible | kCached));
+          const Digest before = digest(stack, {&client});
+          for (const UINT flag : {kIgnoreSync, kIgnoreReadSync}) {
+            D3DKMT_LOCK args = lock_args(handle, flag);
+            EXPECT_EQ(lock(client, args), coherent ? 0 : kInvalid) << flag;
+            if (coherent) {
+              EXPECT_EQ(unlock(client, {handle}), 0);
+            }
+            args = lock_args(memory, flag);
+            EXPECT_EQ(lock(client, args), kInvalid) << flag;
+          }
+          EXPECT_EQ(digest(stack, {&client}), before);
+        },
+        [&](ScriptedMiniport& miniport) {
+          miniport.config.segments[2].flags.CacheCoherent = coherent ? 1 : 0;
+        });
+  }
 }
 
 TEST_F(LockTest, ListsOfPagesAreCheckedAndTheEntireFlagMakesThemVoid) {

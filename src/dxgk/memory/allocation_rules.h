@@ -18,6 +18,7 @@ enum AllocationFlag : uint32_t {
   kAllocationExistingSysMem = 1U << 4,
   kAllocationExistingKernelSysMem = 1U << 5,
   kAllocationFromEndOfSegment = 1U << 6,
+  kAllocationSwizzled = 1U << 7,
   kAllocationOverlay = 1U << 8,
   kAllocationCapture = 1U << 9,
   kAllocationUseAlternateVa = 1U << 10,

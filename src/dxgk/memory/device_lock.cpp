@@ -82,14 +82,18 @@ bool DeviceLocks::try_lock_legacy(OpenedAllocation& opened, LockRequest& request
     return refuse(Status::kInvalidParameter);
   const auto outside = [&](uint32_t page) { return page >= allocation.size_bytes / kPageBytes; };
   if (std::ranges::any_of(request.pages, outside)) return refuse(Status::kInvalidParameter);
-  // Without synchronisation it must be where reading and writing at once does no harm.
   const bool renames = request.discard && !desc.pinned && !allocation.primary &&
                        allocation.shared == nullptr && allocation.user_memory == nullptr &&
                        opened.locks == 0 &&
                        // Nobody would list the other instance as resident.
                        !core_.facts().explicit_residency;
-  const bool ignores = request.ignore_sync && !renames;
-  if (ignores && !reaches_aperture(allocation)) return refuse(Status::kInvalidParameter);
+  const bool looks_on = (request.ignore_sync || request.ignore_read_sync) && !renames;
+  if (looks_on && !may_look_on(allocation)) return refuse(Status::kInvalidParameter);
+  const auto ready = [&]() DXGKIT_REQUIRES(on_lane) {
+    if (looks_on && request.ignore_sync) return true;
+    return looks_on ? floor_.residency->is_unwritten(allocation)
+                    : floor_.residency->is_idle(allocation);
+  };
   if (request.acquire_aperture) {
     // A range belongs to one lock, and to memory that lies in a memory segment at times.
     // From WDDM 2.0 on drivers have no such ranges.
@@ -103,7 +107,7 @@ bool DeviceLocks::try_lock_legacy(OpenedAllocation& opened, LockRequest& request
   if (renames) {
     target = next_instance(opened);
     if (target == nullptr) return false;  // ALLOC-37: DonotWait is void with Discard
-  } else if (!ignores && opened.locks == 0 && !floor_.residency->is_idle(allocation)) {
+  } else if (opened.locks == 0 && !ready()) {
     if (request.do_not_wait) return refuse(Status::kGraphicsAllocationBusy);  // ALLOC-38
     return false;
   }
@@ -269,6 +273,16 @@ Status DeviceLocks::show(OpenedAllocation& opened, const LockRequest& how,
 bool DeviceLocks::lockable(const Allocation& allocation) {
   return allocation.cpu_visible || reaches_aperture(allocation) ||
          core_.memory().placement(allocation.id).segment == kSystemMemory;
+}
+
+bool DeviceLocks::may_look_on(const Allocation& allocation) {
+  if ((allocation.info_flags & kAllocationSwizzled) != 0) return false;
+  if (!allocation.cached) return reaches_aperture(allocation);
+  const vidmm::AllocationDesc& desc = core_.memory().description(allocation.id);
+  return std::ranges::any_of(core_.memory().segments(), [&](const vidmm::SegmentDesc& segment) {
+    return segment.kind == vidmm::SegmentKind::kAperture && segment.cache_coherent &&
+           ((desc.supported_read | desc.supported_write) & vidmm::segment_bit(segment.id)) != 0;
+  });
 }
 
 bool DeviceLocks::reaches(const Allocation& allocation, vidmm::SegmentKind kind) {

@@ -21,6 +21,7 @@ struct LockRequest {
   std::span<const uint32_t> pages;  // of the allocation, that will be touched; empty: all
   bool do_not_wait = false;
   bool ignore_sync = false;
+  bool ignore_read_sync = false;  // waits for what writes it, not for what reads it
   bool do_not_evict = false;
   bool acquire_aperture = false;
   bool alternate_va = false;  // the driver may choose the size of the range
@@ -61,6 +62,8 @@ class DeviceLocks {
       DXGKIT_REQUIRES(on_lane);
   void end_lock(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
   bool lockable(const Allocation& allocation) DXGKIT_REQUIRES(on_lane);
+  /// The CPU may look while the GPU uses it (ALLOC-61).
+  bool may_look_on(const Allocation& allocation) DXGKIT_REQUIRES(on_lane);
   bool alternate_va_fits(const Allocation& allocation, bool asked) DXGKIT_REQUIRES(on_lane);
   /// Its supported sets name a segment of the kind.
   bool reaches_aperture(const Allocation& allocation) DXGKIT_REQUIRES(on_lane) {

@@ -31,6 +31,8 @@ struct DmaBuffer {
   /// By list index; null where the client's entry was NULL. Each counts in OpenedAllocation::uses,
   /// which keeps it alive: no thread but the lane's pays for a packet's references.
   std::vector<OpenedAllocation*> references;
+  /// Those of `references` that its commands may write. Each counts in OpenedAllocation::writes.
+  std::vector<OpenedAllocation*> written;
   std::vector<port::PatchLocation> patches;
   uint32_t allocation_count = 0, patch_count = 0;
   AllocationId memory;  // in an aperture segment: its allocation in vidmm; value 0 when contiguous

@@ -598,14 +598,14 @@ bool Residency::let_go(const Allocation& allocation) {
   return any;
 }
 
-bool Residency::is_idle(const Allocation& allocation) const {
+bool Residency::any_opening(const Allocation& allocation, uint32_t OpenedAllocation::*count) const {
   // Not pins: what is shown, or was asked to stay, is pinned without anybody working on it.
   for (const OpenedAllocation* opened : allocation.opened) {
-    if (opened->uses != 0) return false;
-    // Work at virtual addresses may reach all that is listed by the time it runs.
-    if (core_.facts().virtual_addresses && has_work_with(*opened)) return false;
+    if (opened->*count != 0) return true;
+    // Work at virtual addresses may reach and write all that is listed by the time it runs.
+    if (core_.facts().virtual_addresses && has_work_with(*opened)) return true;
   }
-  return true;
+  return false;
 }
 
 bool Residency::has_work_with(const OpenedAllocation& opened) const {

@@ -181,11 +181,21 @@ class Residency {
   /// there is room, and are not retired.
   bool has_work_with(const OpenedAllocation& opened) const DXGKIT_REQUIRES(on_lane);
   /// Nothing on the GPU, and nothing queued for it, uses the allocation.
-  bool is_idle(const Allocation& allocation) const DXGKIT_REQUIRES(on_lane);
+  bool is_idle(const Allocation& allocation) const DXGKIT_REQUIRES(on_lane) {
+    return !any_opening(allocation, &OpenedAllocation::uses);
+  }
+  /// Nothing on the GPU, and nothing queued for it, may write the allocation.
+  bool is_unwritten(const Allocation& allocation) const DXGKIT_REQUIRES(on_lane) {
+    return !any_opening(allocation, &OpenedAllocation::writes);
+  }
   /// All idle lists let go.
   void let_all_go() DXGKIT_REQUIRES(on_lane);
 
  private:
+  /// Whether `count` of an opening is not 0, or work at virtual addresses may reach it.
+  bool any_opening(const Allocation& allocation, uint32_t OpenedAllocation::*count) const
+      DXGKIT_REQUIRES(on_lane);
+
   /// One allocation of a MakeResident.
   struct Wanted {
     Ref<OpenedAllocation> opened;

@@ -127,7 +127,11 @@ void AllocationCapture::fill(DmaBuffer& buffer) {
   for (size_t i = 0; i < captured_.size(); ++i) {
     OpenedAllocation* const opened = captured_[i].opened;
     buffer.references[i] = opened;
-    if (opened != nullptr) ++opened->uses;
+    if (opened == nullptr) continue;
+    ++opened->uses;
+    if (!captured_[i].write) continue;
+    buffer.written.push_back(opened);
+    ++opened->writes;
   }
 }
 

@@ -73,6 +73,11 @@ Result<DmaBuffer*> DmaBufferPool::acquire() {
 }
 
 void DmaBufferPool::recycle(DmaBuffer& buffer) {
+  for (OpenedAllocation* const one : buffer.written) {
+    DXGKIT_CHECK(one->writes > 0);
+    --one->writes;
+  }
+  buffer.written.clear();
   for (OpenedAllocation* const reference : buffer.references) {
     if (reference == nullptr) continue;
     DXGKIT_CHECK(reference->uses > 0);

@@ -50,6 +50,8 @@ Result<DmaBuffer*> RenderStream::copy_pass(const DmaBuffer& from,
   for (OpenedAllocation* const reference : buffer->references) {
     if (reference != nullptr) ++reference->uses;
   }
+  buffer->written = from.written;
+  for (OpenedAllocation* const one : buffer->written) ++one->writes;
   return buffer;
 }
 

@@ -710,6 +710,28 @@ TEST(InterruptReports, AnInterruptOfAnotherDeviceIsClaimedByMistakeOnly) {
       EXPECT_EQ(world.rules(), row.rules);
     });
   }
+  // A cause of its own is dismissed by what the routine does, and cannot be there again and again.
+  in_world([&](CoreWorld& world) {
+    const auto interrupt = [&](std::vector<Call> calls, BOOLEAN answer) {
+      g_calls = std::move(calls);
+      g_answer = answer;
+      world.core().interrupts.raised_by_another();
+    };
+    for (int round = 0; round < 2; ++round) {
+      for (const std::vector<Call>& between : {std::vector<Call>{}, {report, kQueue}}) {
+        interrupt({kQueue}, TRUE);
+        interrupt({kQueue}, TRUE);
+        interrupt(between, between.empty() ? FALSE : TRUE);
+      }
+    }
+    EXPECT_EQ(world.rules(), "");
+    for (int i = 0; i < 2; ++i) interrupt({kQueue}, TRUE);
+    EXPECT_EQ(world.rules(), "");
+    interrupt({kQueue}, TRUE);
+    EXPECT_EQ(world.rules(), "INT-08 ");
+    interrupt({kQueue}, TRUE);
+    EXPECT_EQ(world.findings.total(), 1U) << "it has been said";
+  });
   in_world([](CoreWorld& world) {
     g_answer = FALSE;
     for (int i = 0; i < 60; ++i) {

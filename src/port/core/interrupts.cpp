@@ -19,6 +19,9 @@ constexpr const char* kSynchronizedName = "synchronised routine";
 /// (INT-08, our choice).
 constexpr uint32_t kStormBound = 1000;
 constexpr uint32_t kRefusalBound = 100;
+/// So often in a row a driver that claims interrupts of others is believed to have a cause of its
+/// own.
+constexpr uint32_t kOwnCausesBound = 3;
 /// Native fences one report may name (our choice).
 constexpr uint32_t kSignaledFencesMost = 4096;
 
@@ -262,11 +265,17 @@ void Interrupts::end_isr_checks(bool claimed, const IsrState& seen, bool for_ano
                           "Return TRUE once the interrupt is dismissed.", Status::kSuccess);
   }
   if (for_another) [[unlikely]] {
-    if (!claimed || seen.reported || seen.queued_dpc) return;
+    // A cause of its own may have come just then. It is dismissed by that, and not there again.
+    const bool for_own_cause = claimed && !seen.reported && seen.queued_dpc;
+    own_causes_ = for_own_cause ? own_causes_ + 1 : 0;
+    if (!claimed || seen.reported || (for_own_cause && own_causes_ != kOwnCausesBound)) return;
     (void)core_.violation(
         "INT-08", kIsrName,
-        "Another device on its line interrupted while the adapter was idle. It returned TRUE, "
-        "reported nothing and queued no DPC.",
+        for_own_cause
+            ? "Another device on its line interrupted again and again. Each time it returned TRUE "
+              "and queued a DPC, and it reported nothing."
+            : "Another device on its line interrupted while the adapter was idle. It "
+              "returned TRUE, reported nothing and queued no DPC.",
         "FALSE for an interrupt of another device. TRUE ends the search, and the other device "
         "waits for ever.",
         "Read the causes of your device, and return FALSE if there is none.", Status::kSuccess);

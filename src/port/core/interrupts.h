@@ -110,6 +110,7 @@ class Interrupts {
   std::atomic<bool> connected_{false};
   IsrState isr_ DXGKIT_GUARDED_BY(lock_);
   uint32_t silent_claims_ = 0, refusals_ = 0;    // in a row, guarded by lock_ (INT-08)
+  uint32_t own_causes_ = 0;                      // as above, at interrupts of other devices
   std::atomic<uint32_t> preempt_thread_{0};      // the thread inside DxgkDdiPreemptCommand, + 1
   uint64_t masked_nodes_ = 0;                    // guarded by lock_
   std::vector<InterruptReport> masked_reports_;  // of these nodes, guarded by lock_

@@ -16,6 +16,7 @@ namespace {
 /// Sizes that end inside a page, and one that needs more commands than a paging buffer holds.
 constexpr uint64_t kSizes[] = {kPageBytes, 6 * kPageBytes + 40, 37 * kPageBytes + 4,
                                (uint64_t{4} << 20) + kPageBytes + 12};
+constexpr size_t kTogether = 3;  // allocations that come in at once
 constexpr uint64_t kChunkPages[] = {1, 3, 64, 1 << 14};
 
 struct Piece {
@@ -53,6 +54,26 @@ Answer<std::vector<Piece>> pieces(Bench& bench) {
   return made;
 }
 
+/// Together, so that one finds a paging buffer that another has begun; one by one if there is no
+/// room for all at once.
+Answer<void> bring_in(Bench& bench, Client& client, std::span<const D3DKMT_HANDLE> handles,
+                      size_t* moved) {
+  dxgk::MemoryExercise memory = bench.exercise().memory();
+  if (handles.empty()) return {};
+  if (!memory.page_in(client.process(), handles).has_value()) {
+    for (const D3DKMT_HANDLE handle : handles) {
+      const Result<vidmm::Placement> place = memory.page_in(client.process(), handle);
+      if (!place.has_value())
+        return std::unexpected("an allocation could not be brought in: " +
+                               status_text(place.error()));
+    }
+  }
+  for (const D3DKMT_HANDLE handle : handles) {
+    if (memory.scribble_backing(client.process(), handle, std::byte{0xDB})) ++*moved;
+  }
+  return {};
+}
+
 /// Everything goes to its segment in one order and comes back in another.
 Answer<void> trip(Bench& bench, uint64_t chunk_bytes, size_t* moved, size_t* wrong) {
   Client client(bench, "transfers");
@@ -76,16 +97,14 @@ Answer<void> trip(Bench& bench, uint64_t chunk_bytes, size_t* moved, size_t* wro
     write_pattern({*view, piece.allocation.size_bytes}, piece.seed);
     DXGKIT_VERIFY_TRY(client.unlock(*device, piece.allocation.handle));
   }
+  std::vector<D3DKMT_HANDLE> coming;
   for (const size_t i : bench.shuffled(all->size())) {
-    const D3DKMT_HANDLE handle = (*all)[i].allocation.handle;
-    const Result<vidmm::Placement> place =
-        bench.exercise().memory().page_in(client.process(), handle);
-    if (!place.has_value())
-      return std::unexpected("an allocation could not be brought in: " +
-                             status_text(place.error()));
-    if (bench.exercise().memory().scribble_backing(client.process(), handle, std::byte{0xDB}))
-      ++*moved;
+    coming.push_back((*all)[i].allocation.handle);
+    if (coming.size() < kTogether) continue;
+    DXGKIT_VERIFY_TRY(bring_in(bench, client, coming, moved));
+    coming.clear();
   }
+  DXGKIT_VERIFY_TRY(bring_in(bench, client, coming, moved));
   for (const size_t i : bench.shuffled(all->size())) {
     const Piece& piece = (*all)[i];
     const D3DKMT_HANDLE handle = piece.allocation.handle;
