@@ -80,7 +80,7 @@ check "edu-astray-log" 0 "DMA Write.*01:00.0. fault addr 0x600" dmesg
 # --- Linux takes the device back while the driver works. It waits until dxgkit has let go.
 take_back() {
   dxgkit verify /drivers/edu.sys --device vfio:$edu --memory 64M --client /drivers/edu_client.so &
-  until ls -l /proc/$!/fd/ 2> /dev/null | grep -q vfio-device; do :; done
+  until grep -q vfio-msi /proc/interrupts; do :; done
   echo $edu > /sys/bus/pci/drivers/vfio-pci/unbind &
   wait $!
   unbound=$?
