@@ -46,13 +46,18 @@ std::vector<DxgkitDeviceSetting> settings_of(const bus::DeviceOptions& options) 
 }
 
 /// Makes the requested calls when their time has come. Its thread sleeps meanwhile.
-class Alarm {
+class Alarm final : public bus::DeviceClock {
  public:
-  Alarm(runtime::Runtime& runtime, std::function<void(uint64_t)> ring)
+  /// What is due: a step of the device's, with its value, or a late interrupt of a function.
+  struct Call {
+    bool interrupts = false;
+    uint64_t value = 0;
+  };
+  Alarm(runtime::Runtime& runtime, std::function<void(const Call&)> ring)
       : runtime_(runtime), ring_(std::move(ring)) {
     thread_ = runtime_.spawn("device plug-in", [this] { run(); });
   }
-  ~Alarm() {
+  ~Alarm() override {
     stop_.store(true, std::memory_order_release);
     look();
     thread_->join();
@@ -60,14 +65,35 @@ class Alarm {
   Alarm(const Alarm&) = delete;
   Alarm& operator=(const Alarm&) = delete;
 
-  void set(uint64_t delay_ns, uint64_t value) {
+  void set(uint64_t delay_ns, const Call& call) {
     constexpr auto kLongest = static_cast<uint64_t>(runtime::kForever / 2);
     const auto delay = static_cast<runtime::DurationNs>(std::min(delay_ns, kLongest));
     {
       const runtime::MutexLock lock(mutex_);
-      due_.emplace(runtime_.now() + delay, value);
+      due_.emplace(runtime_.now() + delay, call);
     }
     look();
+  }
+  /// How late the next interrupt comes; 0: at once.
+  uint64_t draw_interrupt_delay() {
+    const uint64_t most = interrupt_delay_ns_.load(std::memory_order_relaxed);
+    return most == 0 ? 0 : runtime_.random() % (most + 1);
+  }
+
+  void stop_after(uint32_t steps) override {
+    const runtime::MutexLock lock(mutex_);
+    steps_left_ = steps;
+  }
+  void go_on() override {
+    {
+      const runtime::MutexLock lock(mutex_);
+      if (!steps_left_.has_value()) return;
+      steps_left_.reset();
+    }
+    look();
+  }
+  void delay_interrupts(uint64_t most_ns) override {
+    interrupt_delay_ns_.store(most_ns, std::memory_order_relaxed);
   }
 
  private:
@@ -76,12 +102,15 @@ class Alarm {
     runtime_.wake_all(bell_);
   }
   /// Takes the call that is due first. False: none is due, and *next is the time of the next one.
-  bool take(uint64_t* value, runtime::TimeNs* next) {
+  bool take(Call* call, runtime::TimeNs* next) {
     const runtime::MutexLock lock(mutex_);
-    const auto first = due_.begin();
+    const bool stands_still = steps_left_ == 0U;
+    const auto first = std::ranges::find_if(
+        due_, [&](const auto& one) { return one.second.interrupts || !stands_still; });
     *next = first == due_.end() ? runtime::kForever : first->first;
     if (*next > runtime_.now()) return false;
-    *value = first->second;
+    *call = first->second;
+    if (steps_left_.has_value() && !call->interrupts) --*steps_left_;
     due_.erase(first);
     return true;
   }
@@ -89,10 +118,10 @@ class Alarm {
     while (true) {
       const uint32_t seen = bell_.load(std::memory_order_acquire);
       if (stop_.load(std::memory_order_acquire)) return;
-      uint64_t value = 0;
+      Call call;
       runtime::TimeNs next = runtime::kForever;
-      if (take(&value, &next)) {
-        ring_(value);
+      if (take(&call, &next)) {
+        ring_(call);
       } else {
         runtime_.wait(bell_, seen, next);
       }
@@ -100,11 +129,13 @@ class Alarm {
   }
 
   runtime::Runtime& runtime_;
-  const std::function<void(uint64_t)> ring_;
+  const std::function<void(const Call&)> ring_;
+  std::atomic<uint64_t> interrupt_delay_ns_{0};
   std::atomic<uint32_t> bell_{0};  // counts reasons to look
   std::atomic<bool> stop_{false};
   runtime::Mutex mutex_;
-  std::multimap<runtime::TimeNs, uint64_t> due_ DXGKIT_GUARDED_BY(mutex_);
+  std::multimap<runtime::TimeNs, Call> due_ DXGKIT_GUARDED_BY(mutex_);
+  std::optional<uint32_t> steps_left_ DXGKIT_GUARDED_BY(mutex_);  // none: any number
   std::unique_ptr<runtime::Thread> thread_;
 };
 
@@ -132,9 +163,13 @@ class PluginDevice final : public bus::Device {
 
   std::expected<void, std::string> open(const bus::DeviceOptions& options) {
     if (code_.functions->wake != nullptr) {
-      alarm_ = std::make_unique<Alarm>(runtime_, [this](uint64_t value) {
+      alarm_ = std::make_unique<Alarm>(runtime_, [this](const Alarm::Call& call) {
+        if (call.interrupts) {
+          if (!is_gone()) static_cast<void>(functions_[call.value]->interrupt_line().raise());
+          return;
+        }
         const Inside inside = in("wake");
-        code_.functions->wake(device_, value);
+        code_.functions->wake(device_, call.value);
       });
     }
     const std::vector<DxgkitDeviceSetting> settings = settings_of(options);
@@ -155,6 +190,7 @@ class PluginDevice final : public bus::Device {
   }
 
   std::span<bus::PciFunction* const> functions() override { return functions_; }
+  bus::DeviceClock* clock() override { return alarm_.get(); }
   void set_power(size_t index, bus::FunctionPower power) override {
     if (code_.functions->power == nullptr) return;
     const uint32_t state = power == bus::FunctionPower::kOn        ? DXGKIT_DEVICE_POWER_ON
@@ -344,6 +380,12 @@ class PluginDevice final : public bus::Device {
     const Inside outside(nullptr, nullptr);
     if (device.is_gone() || function >= device.functions_.size()) return 0;
     const auto adopted = device.adopt();
+    if (device.alarm_ != nullptr) {
+      if (const uint64_t delay_ns = device.alarm_->draw_interrupt_delay(); delay_ns != 0) {
+        device.alarm_->set(delay_ns, {.interrupts = true, .value = function});
+        return 1;
+      }
+    }
     return device.functions_[function]->interrupt_line().raise() ? 1 : 0;
   }
   static uint64_t now_ns(void* host) {
@@ -355,7 +397,7 @@ class PluginDevice final : public bus::Device {
     const Inside outside(nullptr, nullptr);
     if (device.alarm_ == nullptr) return;
     const auto adopted = device.adopt();
-    device.alarm_->set(delay_ns, value);
+    device.alarm_->set(delay_ns, {.interrupts = false, .value = value});
   }
 
   const Code& code_;

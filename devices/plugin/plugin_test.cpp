@@ -99,6 +99,86 @@ TEST(Plugin, CopiesMemoryAndInterrupts) {
   });
 }
 
+/// The clock stops after the step of the first copy: the second one is not done, although registers
+/// answer, until the device is told to go on.
+TEST(Plugin, StandsStillUntilItGoesOn) {
+  in_both_modes([](runtime::Runtime& runtime) {
+    Copier copier(runtime);
+    bus::DeviceClock* const clock = copier.device->clock();
+    ASSERT_NE(clock, nullptr);
+    std::atomic<uint32_t> interrupts{0};
+    copier.function->interrupt_line().connect([&] {
+      copier.write(0x14, copier.read(0x14));
+      interrupts.fetch_add(1);
+      runtime.wake_all(interrupts);
+      return true;
+    });
+    const auto await = [&](uint32_t count) {
+      for (uint32_t seen = interrupts.load(); seen < count; seen = interrupts.load())
+        static_cast<void>(runtime.wait(interrupts, seen));
+    };
+    std::byte* const memory = copier.machine.system_pointer(bus::PhysicalAddress{copier.low}, 8192);
+    std::memcpy(memory, "twice", 6);
+    clock->stop_after(1);
+    copier.copy(copier.low, copier.low + 4096, 6);
+    await(1);
+    std::memset(memory + 4096, 0, 6);
+    copier.copy(copier.low, copier.low + 4096, 6);
+    // Simulated time passes at once; real time would have to be waited for.
+    if (runtime.is_simulated()) runtime.sleep_for(runtime::kSecond);
+    EXPECT_EQ(interrupts.load(), 1U);
+    EXPECT_EQ(memory[4096], std::byte{0});
+    EXPECT_EQ(copier.read(0), 0x43505931U);
+    clock->go_on();
+    await(2);
+    EXPECT_STREQ(reinterpret_cast<const char*>(memory + 4096), "twice");
+    clock->go_on();  // it runs: nothing changes
+    copier.copy(copier.low, copier.low + 4096, 6);
+    await(3);
+    copier.function->interrupt_line().connect(nullptr);
+  });
+}
+
+/// An interrupt that comes late comes all the same, also while the device stands still.
+TEST(Plugin, InterruptsMayComeLate) {
+  const auto runtime = runtime::make_sim_runtime(1);
+  runtime->run_main([&] {
+    Copier copier(*runtime, ",delay=0");
+    constexpr int64_t kMostNs = 50'000;
+    std::atomic<uint32_t> interrupts{0};
+    copier.function->interrupt_line().connect([&] {
+      copier.write(0x14, copier.read(0x14));
+      interrupts.fetch_add(1);
+      runtime->wake_all(interrupts);
+      return true;
+    });
+    const auto time_of_one = [&] {
+      const uint32_t seen = interrupts.load();
+      const runtime::TimeNs began = runtime->now();
+      copier.copy(copier.low, copier.low + 4096, 6);
+      while (interrupts.load() == seen) static_cast<void>(runtime->wait(interrupts, seen));
+      return runtime->now() - began;
+    };
+    const runtime::DurationNs usual = time_of_one();
+    copier.device->clock()->delay_interrupts(kMostNs);
+    copier.device->clock()->stop_after(20);
+    runtime::DurationNs least = kMostNs, most = 0;
+    for (int i = 0; i < 20; ++i) {
+      const runtime::DurationNs late = time_of_one() - usual;
+      least = std::min(least, late);
+      most = std::max(most, late);
+    }
+    EXPECT_GE(least, 0);
+    EXPECT_LT(least, kMostNs / 2);
+    EXPECT_GT(most, kMostNs / 2);
+    EXPECT_LE(most, kMostNs);
+    copier.device->clock()->go_on();
+    copier.device->clock()->delay_interrupts(0);
+    EXPECT_EQ(time_of_one(), usual);
+    copier.function->interrupt_line().connect(nullptr);
+  });
+}
+
 TEST(Plugin, HasWhatItDescribed) {
   in_both_modes([](runtime::Runtime& runtime) {
     Copier copier(runtime, ",delay=0");

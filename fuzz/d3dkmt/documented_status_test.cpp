@@ -73,7 +73,11 @@ std::string name_of(NTSTATUS status) {
       {Status{0xC01E0002}, "GRAPHICS_INVALID_DISPLAY_ADAPTER"},
       {Status{0xC01E0006}, "GRAPHICS_PRESENT_OCCLUDED"},
       {Status{0xC01E0304}, "GRAPHICS_INVALID_VIDEO_PRESENT_SOURCE"},
-      {Status{0xC01E0342}, "GRAPHICS_VIDPN_SOURCE_IN_USE"}};
+      {Status{0xC01E0323}, "GRAPHICS_NO_RECOMMENDED_FUNCTIONAL_VIDPN"},
+      {Status{0xC01E0342}, "GRAPHICS_VIDPN_SOURCE_IN_USE"},
+      {Status{0xC01E0355}, "GRAPHICS_INCOMPATIBLE_PRIVATE_FORMAT"}};
+  constexpr NTSTATUS kLastWait = 8;  // STATUS_WAIT_8: the last place of an object
+  if (status > 0 && status <= kLastWait) return "WAIT";
   if (const auto found = more.find(from_ntstatus(status)); found != more.end())
     return found->second;
   constexpr std::string_view kPrefix = "STATUS_";

@@ -61,6 +61,22 @@ class FaultInjection {
   virtual void set_faults(std::span<const EngineFaults> faults) = 0;
 };
 
+/// Optional interface of a device that does its work in steps of its own time, which its
+/// surroundings can stop. Any thread.
+class DeviceClock {
+ public:
+  virtual ~DeviceClock() = default;
+  /// The device takes `steps` more steps and then stands still: it neither ends what it has begun
+  /// nor begins anything. Its registers answer as before.
+  virtual void stop_after(uint32_t steps) = 0;
+  /// It goes on. Steps that were due meanwhile come now. A clock that runs takes no notice.
+  virtual void go_on() = 0;
+  /// From now on interrupts come up to `most_ns` later than the device raises them, each by chance
+  /// (Runtime::random), also while it stands still; 0: at once. The device is then told that
+  /// somebody has claimed it.
+  virtual void delay_interrupts(uint64_t most_ns) = 0;
+};
+
 /// Rows top to bottom without padding, four bytes per pixel: red, green, blue, 255. Empty: nothing
 /// is shown.
 struct ScreenImage {
@@ -112,6 +128,7 @@ class Device {
   // Optional interfaces; null if the device does not offer one. The device owns them.
   virtual FaultInjection* faults() { return nullptr; }
   virtual DeviceScreen* screen() { return nullptr; }
+  virtual DeviceClock* clock() { return nullptr; }
   /// Names of the engines for traces, by node ordinal. Empty: no names.
   virtual std::vector<std::string> engine_names() const { return {}; }
 };

@@ -164,7 +164,8 @@ Status DisplayExercise::present(const DisplayPresent& request) {
 }
 
 Status DisplayExercise::wait_for_vblank(uint32_t source) {
-  return display().wait_for_vblank(source);
+  const Result<size_t> came = display().wait_for_vblank(source);
+  return came.has_value() ? Status::kSuccess : came.error();
 }
 
 Status DisplayExercise::scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line) {

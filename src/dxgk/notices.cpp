@@ -33,19 +33,6 @@ class Entered {
   const GatePass pass_;
 };
 
-/// Commits the VidPN that the driver recommends for the monitors that are connected, in place of
-/// modes that clients asked for. Nothing happens if it recommends none, and while the adapter
-/// sleeps.
-void take_recommendation(Display& display) {
-  display.worker().wait_for_reset();
-  const DisplayLock lock(display.shared());
-  DisplayCore& shared = display.shared();
-  if (shared.stopped() || !shared.core().running() || shared.power() != port::PowerState::kD0)
-    return;
-  const char* step = "";
-  static_cast<void>(display.modes().take_recommendation(&step));  // a failure has been told
-}
-
 }  // namespace
 
 Result<port::AcpiWishes> Notices::acpi_event(Luid luid, const port::AcpiEvent& event) {
@@ -62,7 +49,8 @@ Result<port::AcpiWishes> Notices::acpi_event(Luid luid, const port::AcpiEvent& e
   Display* const display = adapter.floor().display;
   if (!wishes.has_value() || display == nullptr) return wishes;
   if (wishes->poll_children) display->poll_children({.interruptible = true});
-  if (wishes->change_mode || wishes->change_topology) take_recommendation(*display);
+  if (wishes->change_mode || wishes->change_topology)
+    static_cast<void>(display->take_recommendation({}));  // a failure has been told
   return wishes;
 }
 

@@ -1,7 +1,9 @@
 // Screens beside presents: their modes, their owners, their outputs.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
+#include "base/interface_versions.h"
 #include "dxgk/display/display.h"
 #include "dxgk/work/device.h"
 #include "thunks/call.h"
@@ -99,18 +101,20 @@ Status release_owners(Process& process, HANDLE handle) {
 }
 
 Status invalidate_vidpn(Process& process, const D3DKMT_INVALIDATEACTIVEVIDPN& args) {
-  constexpr Status kNoFunctionalVidPn{0xC01E0323};      // ..._NO_RECOMMENDED_FUNCTIONAL_VIDPN
-  constexpr Status kInvalidDisplayAdapter{0xC01E0002};  // STATUS_GRAPHICS_INVALID_DISPLAY_ADAPTER
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
   Display* const display = adapter->floor().display;
-  if (display == nullptr) return kInvalidDisplayAdapter;
-  if (args.PrivateDriverDataSize != 0) return Status::kNotSupported;
-  const Status status = display->invalidate_active();
-  // A finding has told what the driver answered; the page has one failure for it.
-  if (is_success(status) || status == Status::kDeviceRemoved) return status;
-  return kNoFunctionalVidPn;
+  if (display == nullptr) return vidpn::kInvalidDisplayAdapter;
+  if (adapter->core().interface_version() >= kInterfaceWin7) return Status::kNotSupported;
+  std::vector<std::byte> wish;
+  DXGKIT_RETURN_IF_FAILED(
+      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &wish));
+  const Status status = display->take_recommendation(wish);
+  const bool named = status == Status::kDeviceRemoved || status == Status::kNoMemory ||
+                     status == Status::kNotSupported;
+  // The page has one status for all other failures.
+  return is_success(status) || named ? status : vidpn::kNoRecommendedFunctionalVidPn;
 }
 
 Status poll_children(Process& process, const D3DKMT_POLLDISPLAYCHILDREN& args) {

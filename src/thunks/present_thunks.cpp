@@ -181,13 +181,29 @@ Status check_exclusive(Process& process, const D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSH
   return display->is_exclusive(args.VidPnSourceId) ? kPresentOccluded : Status::kSuccess;
 }
 
-Status set_display_mode(Process& process, const D3DKMT_SETDISPLAYMODE& args) {
+/// D3DDDI_VSSLO_*. 0, UNINITIALIZED: the caller does not mind (our choice).
+bool is_scanline_ordering(UINT value) {
+  return value <= D3DDDI_VSSLO_INTERLACED_LOWERFIELDFIRST || value == D3DDDI_VSSLO_OTHER;
+}
+
+/// `private_format`: the client's, written if its primary has another than the source.
+Status set_display_mode(Process& process, const D3DKMT_SETDISPLAYMODE& args, UINT* private_format) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Display* const display = device->adapter().floor().display;
   if (display == nullptr || display->clients() == nullptr) return Status::kInvalidParameter;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<OpenedAllocation> primary,
                                  find_surface(process, *device, args.hPrimaryAllocation));
-  return display->clients()->set_display_mode(*device, primary);
+  const dxgk::ClientPrimaries::ModeOptions options{
+      .scanline_ordering = static_cast<UINT>(args.ScanLineOrdering),
+      .rotation = static_cast<UINT>(args.DisplayOrientation),  // 0 as above
+      .preserve_vidpn = args.Flags.PreserveVidPn != 0};
+  if (!is_scanline_ordering(options.scanline_ordering) ||
+      options.rotation > static_cast<UINT>(D3DDDI_ROTATION_270) || args.Flags.Reserved != 0)
+    return Status::kInvalidParameter;
+  uint32_t format = 0;
+  const Status status = display->clients()->set_display_mode(*device, primary, options, &format);
+  if (status != dxgk::ClientPrimaries::kIncompatiblePrivateFormat) return status;
+  return guarded_copy(private_format, &format, sizeof format) ? status : Status::kInvalidParameter;
 }
 
 /// The structure is the caller's also where the prototype says const: GET writes into it.
@@ -222,7 +238,8 @@ Status wait_for_vblank(Process& process, const D3DKMT_WAITFORVERTICALBLANKEVENT&
   }
   Display* const display = adapter->floor().display;
   if (display == nullptr) return Status::kInvalidParameter;
-  return display->wait_for_vblank(args.VidPnSourceId);
+  const Result<size_t> came = display->wait_for_vblank(args.VidPnSourceId);
+  return came.has_value() ? Status::kSuccess : came.error();
 }
 
 Status get_scan_line(Process& process, D3DKMT_GETSCANLINE& args) {
@@ -283,7 +300,12 @@ D3DKMTCheckVidPnExclusiveOwnership(const D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP* ar
               dxgkit::thunks::check_exclusive);
 }
 NTSTATUS APIENTRY D3DKMTSetDisplayMode(const D3DKMT_SETDISPLAYMODE* args) {
-  return call("D3DKMTSetDisplayMode", args, WriteBack::kNever, dxgkit::thunks::set_display_mode);
+  // The prototype says const, and the page [in, out].
+  return call("D3DKMTSetDisplayMode", args, WriteBack::kNever,
+              [args](dxgkit::dxgk::Process& process, const D3DKMT_SETDISPLAYMODE& captured) {
+                return dxgkit::thunks::set_display_mode(
+                    process, captured, const_cast<UINT*>(&args->PrivateDriverFormatAttribute));
+              });
 }
 NTSTATUS APIENTRY D3DKMTSetQueuedLimit(const D3DKMT_SETQUEUEDLIMIT* args) {
   return call("D3DKMTSetQueuedLimit", const_cast<D3DKMT_SETQUEUEDLIMIT*>(args),

@@ -2,13 +2,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/gamma.h"
 #include "dxgk/work/device.h"
+#include "runtime/descriptor_watch.h"
 #include "thunks/call.h"
+#include "thunks/sync_support.h"
 
 namespace dxgkit::thunks {
 namespace {
@@ -108,7 +111,8 @@ Status check_monitor_power(Process& process, const D3DKMT_CHECKMONITORPOWERSTATE
   return Status::kInvalidParameter;
 }
 
-/// Events of clients are descriptors that nobody here waits for: the vertical sync alone.
+/// The other objects are events of the client: eventfds, as in other calls. They are like events
+/// that the client resets itself: a wait leaves their counts alone (our choice).
 Status wait_for_vblank2(Process& process, const D3DKMT_WAITFORVERTICALBLANKEVENT2& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Adapter> adapter,
                                  process.handles().find<Adapter>(args.hAdapter));
@@ -119,8 +123,23 @@ Status wait_for_vblank2(Process& process, const D3DKMT_WAITFORVERTICALBLANKEVENT
     if (&device->adapter() != adapter.get() || device->lost()) return Status::kInvalidParameter;
   }
   Display* const display = adapter->floor().display;
-  if (display == nullptr || args.NumObjects != 0) return Status::kInvalidParameter;
-  return display->wait_for_vblank(args.VidPnSourceId);
+  if (display == nullptr || args.NumObjects > std::size(args.ObjectHandleArray))
+    return Status::kInvalidParameter;
+  // All handles are looked up before the first copy is made: a copy may get the number that a
+  // handle names by mistake.
+  std::vector<int> events;
+  for (const HANDLE handle : std::span(args.ObjectHandleArray).first(args.NumObjects)) {
+    events.push_back(event_descriptor(handle));
+    if (events.back() < 0) return Status::kInvalidParameter;
+  }
+  runtime::DescriptorWatch objects(adapter->core().runtime());
+  for (const int event : events) {
+    if (!objects.add(event)) return Status::kInvalidParameter;
+  }
+  const Result<size_t> came = display->wait_for_vblank(args.VidPnSourceId, &objects);
+  // Its page names no other failure, whatever the reason.
+  if (!came.has_value()) return Status::kInvalidParameter;
+  return Status{static_cast<uint32_t>(*came)};  // STATUS_WAIT_0 to STATUS_WAIT_8
 }
 
 }  // namespace

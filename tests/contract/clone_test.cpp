@@ -1,5 +1,9 @@
 // Clone: one source on two outputs, as the driver's functional VidPN proposes.
+#include <climits>
+#include <vector>
+
 #include "tests/contract/flip_fixture.h"
+#include "vidpn/vidpn.h"
 
 namespace dxgkit::contract {
 namespace {
@@ -59,12 +63,34 @@ void pin_target(const Interfaces& on, UINT target) {
 class CloneTest : public FlipTest {
  protected:
   static inline ScriptedMiniport* driver_side = nullptr;
-  // What the driver recommends: one source on both outputs, or one for each, the second smaller.
+  // What the driver recommends: one source on both outputs, or one for each.
   static inline bool clones = true;
+  static inline UINT second_size = 0;  // of the second of two sources, which is square
   static inline D3DDDIFORMAT pixels = D3DDDIFMT_A8R8G8B8;
+
+  // What clients told it of their wishes, and what it answers to the next.
+  struct Wish {
+    bool has_data = false;
+    std::vector<std::byte> bytes;
+    bool operator==(const Wish&) const = default;
+  };
+  static inline std::vector<Wish> wishes;
+  static inline NTSTATUS answer = STATUS_SUCCESS;
+
+  void SetUp() override {
+    clones = true;
+    second_size = kWidth / 2;
+    pixels = D3DDDIFMT_A8R8G8B8;
+    wishes.clear();
+    answer = STATUS_SUCCESS;
+  }
 
   static NTSTATUS NTAPI recommend(const HANDLE,
                                   const DXGKARG_RECOMMENDFUNCTIONALVIDPN* const args) {
+    const auto* const data = static_cast<const std::byte*>(args->pPrivateDriverData);
+    wishes.push_back({.has_data = data != nullptr, .bytes = {}});
+    wishes.back().bytes.assign(data, data + args->PrivateDriverDataSize);
+    if (answer != STATUS_SUCCESS) return answer;
     Interfaces on{args->hRecommendedFunctionalVidPn, nullptr};
     EXPECT_EQ(driver_side->callbacks().DxgkCbQueryVidPnInterface(
                   on.vidpn, DXGK_VIDPN_INTERFACE_VERSION_V1, &on.functions),
@@ -93,7 +119,7 @@ class CloneTest : public FlipTest {
       EXPECT_EQ(paths->pfnAddPath(topology, path), 0);
     }
     pin_source(on, 0, kWidth, pixels);
-    if (!clones) pin_source(on, 1, kWidth / 2, pixels);
+    if (!clones) pin_source(on, 1, second_size, pixels);
     pin_target(on, kTarget);
     pin_target(on, kSecond);
     return STATUS_SUCCESS;
@@ -230,6 +256,97 @@ TEST_F(CloneTest, EachSourceOfTheDriversProposalHasItsOwnModes) {
       const uint32_t size = source == 0 ? kWidth : kWidth / 2;
       EXPECT_EQ(configuration->sources[source].mode, (dxgk::DisplayMode{size, size}));
       EXPECT_THAT(configuration->sources[source].modes, ElementsAre(dxgk::DisplayMode{size, size}));
+    }
+    clones = true;
+    driver_side = nullptr;
+  });
+}
+
+// A driver before WDDM 1.1: a client's wish reaches it as the client wrote it, and its proposal
+// takes the place of what is shown.
+TEST_F(CloneTest, AClientsWishReachesTheDriver) {
+  DXGKIT_COVERS("THUNK-61", "THUNK-01", "THUNK-05");
+  bare([&](Stack& stack) {
+    driver_side = &stack.miniport;
+    clones = false;
+    second_size = kWidth;
+    stack.miniport.config.version = DXGKDDI_INTERFACE_VERSION_VISTA;
+    stack.miniport.config.nodes = 1;
+    stack.miniport.config.paging_node = 0;
+    stack.miniport.config.preemption_aware = false;
+    stack.miniport.config.cancel_command_aware = false;
+    FlipDriver driver(stack, 2);
+    stack.miniport.config.children = 2;
+    driver.display.config.children = {{.uid = kTarget}, {.uid = kSecond}};
+    driver.display.answers["DxgkDdiCommitVidPn"] = STATUS_SUCCESS;
+    driver.more_table = [](DRIVER_INITIALIZATION_DATA& table) {
+      table.DxgkDdiRecommendFunctionalVidPn = recommend;
+      table.DxgkDdiIsSupportedVidPn = supported;
+    };
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    wishes.clear();
+    {
+      FlipClient client(stack, driver, 0, false);
+      D3DKMT_INVALIDATEACTIVEVIDPN args{};
+      args.hAdapter = client.adapter;
+      const auto invalidate = [&] {
+        NTSTATUS status = -1;
+        stack.blocking(
+            [&] { status = client.call([&] { return D3DKMTInvalidateActiveVidPn(&args); }); });
+        return status;
+      };
+      const auto shown = [&] {
+        return dxgk::Displays(*stack.system).active_network(stack.luid)->paths;
+      };
+      ASSERT_EQ(shown().size(), 2U);
+      ASSERT_NE(shown()[0].source, shown()[1].source);
+      // The size is all that says whether there is data.
+      std::byte unused{1};
+      args.pPrivateDriverData = &unused;
+      clones = true;
+      EXPECT_EQ(invalidate(), 0);
+      EXPECT_EQ(wishes, std::vector<Wish>{Wish{}});
+      EXPECT_EQ(shown()[0].source, shown()[1].source) << "its proposal is shown";
+      for (const size_t size : {size_t{1}, size_t{13}, size_t{1} << 20}) {
+        SCOPED_TRACE(size);
+        std::vector<std::byte> bytes(size);
+        for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + 3);
+        args.pPrivateDriverData = bytes.data();
+        args.PrivateDriverDataSize = static_cast<UINT>(size);
+        wishes.clear();
+        EXPECT_EQ(invalidate(), 0);
+        EXPECT_EQ(wishes, (std::vector<Wish>{{.has_data = true, .bytes = bytes}}));
+      }
+
+      // What it refuses changes nothing, and the client learns why.
+      wishes.clear();
+      clones = false;
+      const auto before = shown();
+      args.pPrivateDriverData = &unused;
+      args.PrivateDriverDataSize = 1;
+      for (const NTSTATUS refusal :
+           {nt_status(Status::kNotSupported), nt_status(vidpn::kNoRecommendedFunctionalVidPn)}) {
+        answer = refusal;
+        EXPECT_EQ(invalidate(), refusal);
+      }
+      answer = nt_status(Status::kNotImplemented);
+      EXPECT_EQ(invalidate(), nt_status(vidpn::kNoRecommendedFunctionalVidPn));
+      answer = STATUS_SUCCESS;
+      EXPECT_EQ(wishes.size(), 3U);
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      const Digest state = digest(stack, {&client});
+      std::vector<std::byte> large((size_t{1} << 20) + 1);
+      for (const auto& [data, size] : {std::pair<void*, size_t>{nullptr, 1},
+                                       {reinterpret_cast<void*>(uintptr_t{0x10}), 1},
+                                       {large.data(), large.size()},
+                                       {&unused, UINT_MAX}}) {
+        args.pPrivateDriverData = data;
+        args.PrivateDriverDataSize = static_cast<UINT>(size);
+        EXPECT_EQ(invalidate(), nt_status(Status::kInvalidParameter));
+      }
+      EXPECT_EQ(digest(stack, {&client}), state);
+      EXPECT_EQ(wishes.size(), 3U) << "the driver was not asked";
+      EXPECT_EQ(shown(), before);
     }
     clones = true;
     driver_side = nullptr;

@@ -350,19 +350,24 @@ TEST_F(Names, OutputsAreAskedWhenAClientPolls) {
     EXPECT_EQ(poll(), 2U);
     args.Reserved = 1;
     EXPECT_EQ(client.call([&] { return D3DKMTPollDisplayChildren(&args); }), kInvalid);
-    const size_t commits = driver.display.calls().count("DxgkDdiCommitVidPn");
+  });
+}
+
+// The function is one for drivers before WDDM 1.1, and for adapters with screens.
+TEST_F(Names, ANewerDriverIsNotAskedForAnotherVidPn) {
+  DXGKIT_COVERS("THUNK-61");
+  with_screens([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    const auto calls = [&] {
+      const auto all = driver.display.calls();
+      return all.count("DxgkDdiRecommendFunctionalVidPn") + all.count("DxgkDdiCommitVidPn");
+    };
+    const Digest before = digest(stack, {&client});
+    const size_t asked = calls();
     D3DKMT_INVALIDATEACTIVEVIDPN invalidate{};
     invalidate.hAdapter = client.adapter;
-    invalidate.PrivateDriverDataSize = 4;
     EXPECT_EQ(client.call([&] { return D3DKMTInvalidateActiveVidPn(&invalidate); }), kRefused);
-    EXPECT_EQ(driver.display.calls().count("DxgkDdiCommitVidPn"), commits);
-    invalidate.PrivateDriverDataSize = 0;
-    const size_t asked = driver.display.calls().count("DxgkDdiEnumVidPnCofuncModality");
-    NTSTATUS status = -1;
-    stack.blocking(
-        [&] { status = client.call([&] { return D3DKMTInvalidateActiveVidPn(&invalidate); }); });
-    EXPECT_EQ(status, 0);
-    EXPECT_GT(driver.display.calls().count("DxgkDdiEnumVidPnCofuncModality"), asked);
+    EXPECT_EQ(calls(), asked);
+    EXPECT_EQ(digest(stack, {&client}), before);
   });
   with_client([](Stack& stack, Client& client) {
     static_cast<void>(stack);

@@ -1,8 +1,14 @@
 // What a video output is told beside its mode: timings from WDDM 2.2 on, gamma ramps, kinds of
 // content, copy protection, monitors that come and go.
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/display/display.h"
@@ -487,13 +493,161 @@ TEST_F(TargetTest, APowerStateAndAVerticalBlankAreThoseOfASourceThatIsShown) {
     EXPECT_EQ(check(), kInvalid);
     power.hAdapter = 0;
     EXPECT_EQ(check(), kInvalid);
-    wait.NumObjects = 1;
-    EXPECT_EQ(client.call([&] { return D3DKMTWaitForVerticalBlankEvent2(&wait); }), kInvalid);
-    wait.NumObjects = 0;
     wait.VidPnSourceId = 1;
     EXPECT_EQ(client.call([&] { return D3DKMTWaitForVerticalBlankEvent2(&wait); }), kInvalid);
     EXPECT_EQ(digest(stack, {&client}), before);
     EXPECT_EQ(stack.rules(), Rules{});
+  });
+}
+
+HANDLE handle_of(int descriptor) { return reinterpret_cast<HANDLE>(intptr_t{descriptor}); }
+
+/// Events of a client, and its wait for them and for the vertical blank.
+class BlankOrEvent {
+ public:
+  explicit BlankOrEvent(FlipClient& client, size_t count = 3) : client_(client) {
+    args.hAdapter = client.adapter;
+    args.NumObjects = static_cast<UINT>(count);
+    for (size_t i = 0; i < count; ++i) {
+      events.push_back(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+      args.ObjectHandleArray[i] = handle_of(events.back());
+    }
+  }
+  ~BlankOrEvent() {
+    for (const int event : events) close(event);
+  }
+  NTSTATUS wait() const {
+    return client_.call([&] { return D3DKMTWaitForVerticalBlankEvent2(&args); });
+  }
+  void signal(size_t index) const { EXPECT_EQ(eventfd_write(events[index], 1), 0); }
+
+  D3DKMT_WAITFORVERTICALBLANKEVENT2 args{};
+  std::vector<int> events;
+
+ private:
+  FlipClient& client_;
+};
+
+TEST_F(TargetTest, AWaitEndsWithTheBlankOrAnEvent) {
+  DXGKIT_COVERS("THUNK-62");
+  with_targets([](Stack& stack, TargetDriver& driver, FlipClient& client) {
+    for (const size_t count : {size_t{1}, size_t{8}}) {
+      for (size_t index = 0; index <= count; ++index) {
+        SCOPED_TRACE(index);
+        const BlankOrEvent one(client, count);
+        NTSTATUS waited = -1;
+        Stack::Background waiter(stack, [&] { waited = one.wait(); });
+        EXPECT_FALSE(waiter.finished()) << "nothing has come";
+        if (index == 0) {
+          driver.flips.vsync();
+        } else {
+          one.signal(index - 1);
+        }
+        EXPECT_TRUE(waiter.finished());
+        EXPECT_EQ(waited, static_cast<NTSTATUS>(index));
+      }
+    }
+    EXPECT_EQ(stack.rules(), Rules{});
+  });
+}
+
+TEST_F(TargetTest, AnEventThatIsSignalledEndsTheWaitAtOnceAndStaysSo) {
+  DXGKIT_COVERS("THUNK-62");
+  with_targets([](Stack& stack, TargetDriver&, FlipClient& client) {
+    BlankOrEvent one(client);
+    one.signal(2);
+    one.signal(1);
+    EXPECT_EQ(one.wait(), 2) << "the first in order";
+    EXPECT_EQ(one.wait(), 2) << "it stays signalled";
+    eventfd_t count = 0;
+    EXPECT_EQ(eventfd_read(one.events[1], &count), 0);
+    EXPECT_EQ(count, 1U);
+    EXPECT_EQ(one.wait(), 3);
+    one.args.ObjectHandleArray[0] = one.args.ObjectHandleArray[2];
+    EXPECT_EQ(one.wait(), 1) << "the same event in two places";
+    EXPECT_EQ(stack.rules(), Rules{});
+  });
+}
+
+TEST_F(TargetTest, AWaitKeepsTheEventsOfItsHandles) {
+  DXGKIT_COVERS("THUNK-62");
+  with_targets([](Stack& stack, TargetDriver&, FlipClient& client) {
+    BlankOrEvent one(client, 1);
+    const int other = dup(one.events[0]);
+    NTSTATUS waited = -1;
+    Stack::Background waiter(stack, [&] { waited = one.wait(); });
+    EXPECT_FALSE(waiter.finished());
+    EXPECT_EQ(close(std::exchange(one.events[0], -1)), 0);
+    EXPECT_FALSE(waiter.finished());
+    EXPECT_EQ(eventfd_write(other, 1), 0);
+    EXPECT_TRUE(waiter.finished());
+    EXPECT_EQ(waited, 1);
+    close(other);
+    EXPECT_EQ(stack.rules(), Rules{});
+  });
+}
+
+TEST_F(TargetTest, AWaitTakesEventsOnlyAndEightAtMost) {
+  DXGKIT_COVERS("THUNK-62", "THUNK-05");
+  with_targets([](Stack& stack, TargetDriver&, FlipClient& client) {
+    BlankOrEvent one(client, 8);
+    for (const int event : one.events) EXPECT_EQ(eventfd_write(event, 1), 0);
+    const Digest before = digest(stack, {&client});
+    for (const UINT count : {UINT{9}, UINT_MAX}) {
+      one.args.NumObjects = count;
+      EXPECT_EQ(one.wait(), kInvalid);
+    }
+    one.args.NumObjects = 8;
+    const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int closed = dup(file);
+    EXPECT_EQ(close(closed), 0);
+    for (const HANDLE bad : {handle_of(file), handle_of(closed), handle_of(-1), handle_of(INT_MAX),
+                             reinterpret_cast<HANDLE>(intptr_t{1} << 40)}) {
+      one.args.ObjectHandleArray[7] = bad;
+      EXPECT_EQ(one.wait(), kInvalid);
+    }
+    one.args.NumObjects = 7;
+    EXPECT_EQ(one.wait(), 1) << "what follows the last is not looked at";
+    close(file);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_EQ(stack.rules(), Rules{});
+  });
+}
+
+TEST_F(TargetTest, AWaitEndsWhenTheAdapterStops) {
+  DXGKIT_COVERS("THUNK-62");
+  with_targets([](Stack& stack, TargetDriver&, FlipClient& client) {
+    const BlankOrEvent one(client);
+    NTSTATUS waited = -1;
+    {
+      Stack::Background waiter(stack, [&] { waited = one.wait(); });
+      EXPECT_FALSE(waiter.finished());
+      stack.blocking([&] { EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess); });
+    }
+    EXPECT_EQ(waited, kInvalid);
+    EXPECT_EQ(stack.rules(), Rules{});
+  });
+}
+
+// With real threads: another thread signals the event, and there is no vertical blank.
+TEST_F(TargetTest, AnEventEndsTheWaitOfARealThread) {
+  DXGKIT_COVERS("THUNK-62");
+  runtime::make_os_runtime()->run_main([&] {
+    Stack stack;
+    TargetDriver driver(stack);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, driver.flips);
+      for (size_t index = 0; index < 3; ++index) {
+        const BlankOrEvent one(client);
+        NTSTATUS waited = -1;
+        Stack::Background waiter(stack, [&] { waited = one.wait(); });
+        one.signal(index);
+        waiter.finish();
+        EXPECT_EQ(waited, static_cast<NTSTATUS>(index + 1));
+      }
+    }
+    stack.miniport.hooks = {};
   });
 }
 

@@ -3,6 +3,16 @@
 #include <algorithm>
 
 namespace dxgkit::dxgk {
+namespace {
+
+/// Without the offset that paths of a clone may have. 0: not rotated, or not specified.
+uint32_t content_rotation(const vidpn::Path& path) {
+  constexpr uint32_t kLastRotation = 16;  // D3DKMDT_VPPR_ROTATE270_OFFSET270
+  const bool rotated = path.rotation >= 1 && path.rotation <= kLastRotation;
+  return rotated && (path.rotation - 1) % 4 != 0 ? (path.rotation - 1) % 4 + 1 : 0;
+}
+
+}  // namespace
 
 void ActiveVidPn::commit(const vidpn::Network& network) {
   network_ = network;
@@ -37,6 +47,22 @@ std::optional<DisplayMode> ActiveVidPn::mode_of(uint32_t source) const {
   const vidpn::SourceMode* mode = network_.pinned_source_mode(source);
   if (mode == nullptr) return std::nullopt;
   return DisplayMode{mode->surface.width, mode->surface.height};
+}
+
+uint32_t ActiveVidPn::rotation_of(uint32_t source) const {
+  const auto found = std::ranges::find(network_.paths, source, &vidpn::Path::source);
+  return found == network_.paths.end() ? 0 : content_rotation(*found);
+}
+
+bool ActiveVidPn::shows(uint32_t source, const ModeWish& wish) const {
+  if (mode_of(source) != wish.size) return false;
+  return std::ranges::all_of(network_.paths, [&](const vidpn::Path& path) {
+    if (path.source != source) return true;
+    if (wish.rotation != 0 && wish.rotation != std::max(content_rotation(path), 1U)) return false;
+    const vidpn::TargetMode* const mode = network_.pinned_target_mode(path.target);
+    return wish.scanline_ordering == 0 ||
+           (mode != nullptr && mode->signal.scanline_ordering == wish.scanline_ordering);
+  });
 }
 
 bool ActiveVidPn::visible(uint32_t source) const {

@@ -72,7 +72,8 @@ void ClientPrimaries::release_process(const Process& process) {
   for (const Ref<Device>& device : owners) static_cast<void>(set_owners(*device, {}, {}));
 }
 
-Status ClientPrimaries::set_display_mode(Device& device, const Ref<OpenedAllocation>& primary) {
+Status ClientPrimaries::set_display_mode(Device& device, const Ref<OpenedAllocation>& primary,
+                                         const ModeOptions& options, uint32_t* private_format) {
   worker_.wait_for_reset();
   const DisplayLock lock(display_);
   if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
@@ -89,8 +90,23 @@ Status ClientPrimaries::set_display_mode(Device& device, const Ref<OpenedAllocat
   const auto said = core_.port().allocations().describe_allocation(primary->driver_allocation);
   if (!said.has_value())
     return said.error() == Status::kDeviceRemoved ? said.error() : Status::kInvalidParameter;
-  const DisplayMode mode{said->width, said->height};
-  if (active_.mode_of(source) != mode) DXGKIT_RETURN_IF_FAILED(modes_.set(source, mode));
+  const ModeWish wish{.size = {said->width, said->height},
+                      .scanline_ordering = options.scanline_ordering,
+                      .rotation = options.rotation};
+  const bool is_shown = active_.shows(source, wish);
+  if (!is_shown && options.preserve_vidpn) return Status::kInvalidParameter;
+  if (const uint32_t current = kernels_.private_format(source); said->private_format != current) {
+    // A surface in another format is shown in the mode that is set, or not at all.
+    if (!is_shown) return Status::kInvalidParameter;
+    *private_format = current;
+    return kIncompatiblePrivateFormat;
+  }
+  if (!is_shown) {
+    const Status status = modes_.set(source, wish);
+    const bool is_offered =
+        status != vidpn::kInvalidTransformation && status != vidpn::kInvalidTargetMode;
+    if (!is_success(status)) return is_offered ? status : Status::kInvalidParameter;
+  }
   const vidpn::SourceMode* set = active_.network().pinned_source_mode(source);
   if (set == nullptr || !same_or_twin(set->pixel_format, said->format))
     return Status::kInvalidParameter;
@@ -116,9 +132,11 @@ Status ClientPrimaries::set_private_format(Device& device, uint32_t source, uint
   if (!owner) return Status::kGraphicsNotExclusiveModeOwner;
   if (!shown) shown = Ref<OpenedAllocation>(kernels_.opened(source));
   void* const primary = shown ? shown->driver_allocation : nullptr;
-  return level_two(display_.floor(), [&] {
+  const Status status = level_two(display_.floor(), [&] {
     return core_.port().scanout().set_private_format(source, primary, attribute);
   });
+  if (is_success(status)) kernels_.set_private_format(source, attribute);
+  return status;
 }
 
 Status ClientPrimaries::check_flip(Device& device, uint32_t source,

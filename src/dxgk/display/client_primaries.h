@@ -46,10 +46,20 @@ class ClientPrimaries {
   bool owns(const Device& device, uint32_t source);
   /// D3DKMTReleaseProcessVidPnSourceOwners: all devices of the process give up their sources.
   void release_process(const Process& process);
+  /// What D3DKMTSetDisplayMode says beside the primary.
+  struct ModeOptions {
+    uint32_t scanline_ordering = 0, rotation = 0;  // as in ModeWish
+    bool preserve_vidpn = false;                   // the active VidPN shows such a mode already
+  };
+  /// STATUS_GRAPHICS_INCOMPATIBLE_PRIVATE_FORMAT.
+  static constexpr Status kIncompatiblePrivateFormat{0xC01E0355};
   /// D3DKMTSetDisplayMode: sets the mode of the primary, and shows the primary.
-  /// kGraphicsNotExclusiveModeOwner: the device does not own the source (DISP-19). Else as
-  /// Displays::set_mode.
-  Status set_display_mode(Device& device, const Ref<OpenedAllocation>& primary);
+  /// kGraphicsNotExclusiveModeOwner: the device does not own the source (DISP-19).
+  /// kIncompatiblePrivateFormat: the primary has another private format attribute than the source;
+  /// `*private_format` is the source's. kInvalidParameter: also if the driver offers no such mode.
+  /// Else as Displays::set_mode.
+  Status set_display_mode(Device& device, const Ref<OpenedAllocation>& primary,
+                          const ModeOptions& options, uint32_t* private_format);
   /// D3DKMTSetDisplayPrivateDriverFormat. kGraphicsNotExclusiveModeOwner: the device does not own
   /// the source. kNotSupported: the driver has no private formats. kUnsuccessful: it refuses this
   /// one. kInvalidParameter: no such source, or the adapter sleeps. kDeviceRemoved.

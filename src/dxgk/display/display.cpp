@@ -168,7 +168,7 @@ vidpn::Network Display::active_network() {
 
 Status Display::set_mode(uint32_t source, const DisplayMode& mode) {
   const DisplayLock lock(display_);
-  return modes_.set(source, mode);
+  return modes_.set(source, {.size = mode});
 }
 
 Result<Scanout> Display::scanout(uint32_t source) {
@@ -226,29 +226,42 @@ void Display::poll_children(const Poll& poll) {
     static_cast<void>(modes_.follow_monitors(&step));
 }
 
-Status Display::invalidate_active() {
+Status Display::take_recommendation(std::span<const std::byte> wish) {
   worker_.wait_for_reset();
   const DisplayLock lock(display_);
   if (display_.stopped() || !core_.running() || display_.power() != port::PowerState::kD0)
     return Status::kDeviceRemoved;
   const char* step = "";
-  return modes_.follow_monitors(&step);
+  return modes_.take_recommendation(wish, &step);
 }
 
-Status Display::wait_for_vblank(uint32_t source) {
-  if (flips_ == nullptr) return Status::kNotSupported;
+Result<size_t> Display::wait_for_vblank(uint32_t source, runtime::DescriptorWatch* others) {
+  if (flips_ == nullptr) return Error(Status::kNotSupported);
+  if (others != nullptr && others->empty()) others = nullptr;
   bool shown = false;
   uint64_t before = 0;
   {
     const DisplayLock lock(display_);
     shown = !display_.stopped() && active_.network().has_source(source);
   }
-  if (!shown) return Status::kInvalidParameter;
+  if (!shown) return Error(Status::kInvalidParameter);
+  if (others != nullptr) {
+    if (const std::optional<size_t> now = others->first_readable()) return 1 + *now;
+    const bool watched = others->start(
+        [this] { core_.lane().run([this]() DXGKIT_REQUIRES(on_lane) { core_.progress(); }); });
+    if (!watched) return Error(Status::kInsufficientResources);
+  }
+  // It stays a waiter until the next vertical sync, also if another object comes first.
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { before = flips_->add_waiter(source); });
+  size_t object = 0;
   const bool came = core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
-    return flips_->vsyncs(source) != before || core_.gate().closed();
+    if (flips_->vsyncs(source) != before || core_.gate().closed()) return true;
+    const std::optional<size_t> now = others != nullptr ? others->first_readable() : std::nullopt;
+    if (now.has_value()) object = 1 + *now;
+    return now.has_value();
   });
-  return came && !core_.gate().closed() ? Status::kSuccess : Status::kDeviceRemoved;
+  if (!came || core_.gate().closed()) return Error(Status::kDeviceRemoved);
+  return object;
 }
 
 Status Display::scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line) {

@@ -29,6 +29,7 @@
 #include "dxgk/memory/allocation.h"
 #include "dxgk/power/powered_display.h"
 #include "port/adapter_port.h"
+#include "runtime/descriptor_watch.h"
 #include "runtime/thread_annotations.h"
 #include "vidpn/vidpn.h"
 
@@ -102,12 +103,16 @@ class Display : public PoweredDisplay, private DisplayWorker::Owner {
   };
   /// Asks the driver for the status of its outputs, and acts on monitors that came or went.
   void poll_children(const Poll& poll);
-  /// D3DKMTInvalidateActiveVidPn: commits a VidPN for the monitors that are connected, with the
-  /// modes that clients asked for. kDeviceRemoved: stopped, asleep, or failed. Else the driver's
-  /// failure; the screens show what they showed before.
-  Status invalidate_active();
-  /// Blocks until the next vertical sync of the source.
-  Status wait_for_vblank(uint32_t source);
+  /// Commits the VidPN that the driver recommends. See ModeSetting::take_recommendation.
+  /// kDeviceRemoved: stopped, asleep, or failed. Else the driver's failure; the screens show what
+  /// they showed before.
+  Status take_recommendation(std::span<const std::byte> wish);
+  /// Blocks until the next vertical sync of the source, or until a descriptor of `others` is
+  /// readable. Starts `others`, if it is not null and has any. Answers 0 for the vertical sync,
+  /// else the position of the descriptor, from 1. kInvalidParameter: the source is not shown.
+  /// kNotSupported: a display-only driver. kInsufficientResources: `others` cannot start.
+  /// kDeviceRemoved: the adapter stops or fails.
+  Result<size_t> wait_for_vblank(uint32_t source, runtime::DescriptorWatch* others = nullptr);
   Status scan_line(uint32_t source, bool* in_vertical_blank, uint32_t* line);
 
   // PoweredDisplay

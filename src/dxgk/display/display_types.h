@@ -17,6 +17,14 @@ struct DisplayMode {
   bool operator==(const DisplayMode&) const = default;
 };
 
+/// What a client asks of a source.
+struct ModeWish {
+  DisplayMode size;                // of the surface, before it is rotated
+  uint32_t scanline_ordering = 0;  // D3DDDI_VSSLO_* of the signal; 0: any
+  uint32_t rotation = 0;  // D3DKMDT_VPPR_*, 1 (none) to 4 (270 degrees); 0: none is asked for
+  bool operator==(const ModeWish&) const = default;
+};
+
 /// A signal that the driver offered for the output of a source.
 struct DisplayTiming {
   DisplayMode size;  // pixels that are lit

@@ -77,6 +77,21 @@ bool differs(const vidpn::Network& before, const vidpn::Network& after, uint32_t
          old_mode->stride_bytes != new_mode->stride_bytes;
 }
 
+/// The target mode for a source mode of this size: one of the same size as the rotated surface,
+/// else any, which is scaled. Null: none has the order of scan lines.
+const vidpn::TargetMode* signal_for(const std::vector<vidpn::TargetMode>& signals,
+                                    const DisplayMode& size, const ModeWish& wish) {
+  const bool turned = wish.rotation % 2 == 0 && wish.rotation != 0;  // by 90 or 270 degrees
+  const DisplayMode lit = turned ? DisplayMode{size.height, size.width} : size;
+  const auto is_ordered = [&](const vidpn::TargetMode& one) {
+    return wish.scanline_ordering == 0 || one.signal.scanline_ordering == wish.scanline_ordering;
+  };
+  const auto* const same = find_mode(signals, [&](const vidpn::TargetMode& one) {
+    return is_ordered(one) && DisplayMode{one.signal.active.width, one.signal.active.height} == lit;
+  });
+  return same != nullptr ? same : find_mode(signals, is_ordered);
+}
+
 size_t pinned_count(const vidpn::Network& network) {
   size_t count = 0;
   for (const auto& [id, set] : network.source_sets) count += set.pinned.has_value() ? 1 : 0;
@@ -150,13 +165,17 @@ Status ModeSetting::ask_supported(const vidpn::Network& network, const char** st
   return vidpn::kVidPnTopologyNotSupported;
 }
 
-Result<vidpn::Network> ModeSetting::recommended(const std::vector<uint32_t>& targets) {
-  if (!core_.port().has_entry("DxgkDdiRecommendFunctionalVidPn"))
-    return Error(Status::kNotSupported);
+Result<vidpn::Network> ModeSetting::recommended(const std::vector<vidpn::SourceTarget>& paths,
+                                                std::span<const std::byte> wish,
+                                                const char** step) {
+  *step = "DxgkDdiRecommendFunctionalVidPn";
+  if (!core_.port().has_entry(*step)) return Error(vidpn::kNoRecommendedFunctionalVidPn);
+  std::vector<uint32_t> targets;
+  for (const vidpn::SourceTarget& path : paths) targets.push_back(path.target);
   const size_t told = core_.findings().total();
   vidpn::DdiCall call(monitors_.manager(), vidpn::Ddi::kRecommendFunctionalVidPn, vidpn::Network{});
   const Status status = level_two(display_.floor(), [&] {
-    return core_.port().vidpn().recommend_functional_vidpn(call.vidpn(), targets);
+    return core_.port().vidpn().recommend_functional_vidpn(call.vidpn(), targets, wish);
   });
   vidpn::Network network = call.finish(status, core_.kernel().driver_is_dead());
   if (is_success(status)) {
@@ -189,11 +208,13 @@ std::optional<DisplayMode> ModeSetting::favourite(const std::vector<DisplayMode>
 }
 
 Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>& paths,
-                                          const std::map<uint32_t, DisplayMode>& wanted,
+                                          const std::map<uint32_t, ModeWish>& wanted,
                                           const char** step) {
   vidpn::Network network = vidpn::constraining_network(monitors_.manager().profile(), paths);
   DXGKIT_RETURN_ERROR_IF_FAILED(ask_supported(network, step));
   Result<vidpn::Network> enumerated = enumerate(std::move(network), {}, step);
+  if (!enumerated.has_value()) return enumerated;
+  enumerated = rotate(std::move(*enumerated), wanted, step);
   if (!enumerated.has_value()) return enumerated;
   network = std::move(*enumerated);
   for (const vidpn::SourceTarget& path : paths) {
@@ -203,8 +224,10 @@ Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>
   for (const vidpn::SourceTarget& path : paths) {
     const std::vector<DisplayMode> offered = sizes_of(network, path.source);
     std::optional<DisplayMode> mode = favourite(offered, path.source, path.target);
+    ModeWish wish;
     if (const auto asked = wanted.find(path.source); asked != wanted.end()) {
-      mode = asked->second;
+      wish = asked->second;
+      mode = wish.size;
       // The client asked for a mode that is not offered. The driver did nothing wrong.
       if (std::ranges::find(offered, *mode) == offered.end())
         return Error(vidpn::kInvalidSourceMode);
@@ -223,10 +246,8 @@ Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>
 
     const std::vector<vidpn::TargetMode>& signals = network.target_sets[path.target].modes;
     if (signals.empty()) return Error(vidpn::kInvalidTargetModeSet);  // VIDPN-19 has been reported
-    const auto* target_mode = find_mode(signals, [&](const vidpn::TargetMode& one) {
-      return DisplayMode{one.signal.active.width, one.signal.active.height} == *mode;
-    });
-    if (target_mode == nullptr) target_mode = &signals.front();  // scaled
+    const vidpn::TargetMode* const target_mode = signal_for(signals, *mode, wish);
+    if (target_mode == nullptr) return Error(vidpn::kInvalidTargetMode);
     DXGKIT_RETURN_ERROR_IF_FAILED(vidpn::pin_target_mode(network, path.target, target_mode->id));
     enumerated = enumerate(std::move(network),
                            {vidpn::Pivot::Kind::kTarget, vidpn::kNoId, path.target}, step);
@@ -236,6 +257,24 @@ Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>
   vidpn::pin_transformations(network);
   DXGKIT_RETURN_ERROR_IF_FAILED(ask_supported(network, step));
   return network;
+}
+
+Result<vidpn::Network> ModeSetting::rotate(vidpn::Network network,
+                                           const std::map<uint32_t, ModeWish>& wanted,
+                                           const char** step) {
+  const bool has_offsets = monitors_.manager().profile().path_independent_rotation();
+  bool rotated = false;
+  for (vidpn::Path& path : network.paths) {
+    const auto wish = wanted.find(path.source);
+    if (wish == wanted.end() || wish->second.rotation <= 1) continue;
+    const uint32_t needed = 1U << (wish->second.rotation - 1);
+    const uint32_t all = needed | (has_offsets ? vidpn::kRotationOffset0 : 0);
+    if ((path.rotation_support & all) != all) return Error(vidpn::kInvalidTransformation);
+    path.rotation = wish->second.rotation;
+    rotated = true;
+  }
+  if (!rotated) return network;
+  return enumerate(std::move(network), {}, step);
 }
 
 std::vector<vidpn::SourceTarget> ModeSetting::choose_paths() {
@@ -259,41 +298,35 @@ std::vector<vidpn::SourceTarget> ModeSetting::choose_paths() {
   return paths;
 }
 
-std::optional<Status> ModeSetting::commit_recommended(const std::vector<vidpn::SourceTarget>& paths,
-                                                      const char** step) {
-  std::vector<uint32_t> targets;
-  for (const vidpn::SourceTarget& path : paths) targets.push_back(path.target);
-  *step = "DxgkDdiRecommendFunctionalVidPn";
-  const Result<vidpn::Network> proposal = recommended(targets);
-  if (!proposal.has_value()) {
-    if (proposal.error() == Status::kDeviceRemoved) return proposal.error();
-    return std::nullopt;
+Status ModeSetting::commit_recommended(const vidpn::Network& proposal, const char** step) {
+  for (const vidpn::Path& path : proposal.paths) {
+    offered_[path.source] = sizes_of(proposal, path.source);
+    timings_[path.source] = timings_of(proposal, path.target);
   }
-  for (const vidpn::Path& path : proposal->paths) {
-    offered_[path.source] = sizes_of(*proposal, path.source);
-    timings_[path.source] = timings_of(*proposal, path.target);
-  }
-  DXGKIT_RETURN_IF_FAILED(ask_supported(*proposal, step));
-  return commit(*proposal, step);
+  DXGKIT_RETURN_IF_FAILED(ask_supported(proposal, step));
+  return commit(proposal, step);
 }
 
-Status ModeSetting::take_recommendation(const char** step) {
+Status ModeSetting::take_recommendation(std::span<const std::byte> wish, const char** step) {
   const std::vector<vidpn::SourceTarget> paths = choose_paths();
-  if (paths.empty()) return Status::kNotSupported;
-  const std::optional<Status> status = commit_recommended(paths, step);
-  if (!status.has_value()) return Status::kNotSupported;
-  if (is_success(*status)) wanted_.clear();
-  return *status;
+  if (paths.empty()) return vidpn::kNoRecommendedFunctionalVidPn;
+  const Result<vidpn::Network> proposal = recommended(paths, wish, step);
+  if (!proposal.has_value()) return proposal.error();
+  DXGKIT_RETURN_IF_FAILED(commit_recommended(*proposal, step));
+  wanted_.clear();
+  return Status::kSuccess;
 }
 
-Status ModeSetting::commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted,
+Status ModeSetting::commit_for_connected(const std::map<uint32_t, ModeWish>& wanted,
                                          const char** step) {
   const std::vector<vidpn::SourceTarget> paths = choose_paths();
   if (paths.empty()) {
     return active_.network().paths.empty() ? Status::kSuccess : commit(vidpn::Network{}, step);
   }
   if (wanted.empty() && active_.network().paths.empty()) {
-    if (const std::optional<Status> status = commit_recommended(paths, step)) return *status;
+    const Result<vidpn::Network> proposal = recommended(paths, {}, step);
+    if (proposal.has_value()) return commit_recommended(*proposal, step);
+    if (proposal.error() == Status::kDeviceRemoved) return proposal.error();
   }
   const Result<vidpn::Network> network = build(paths, wanted, step);
   if (!network.has_value()) return network.error();
@@ -515,21 +548,21 @@ Status ModeSetting::recommit(const char** step) {
   return commit(vidpn::Network(active_.network()), step, /*again=*/true);
 }
 
-Status ModeSetting::set(uint32_t source, const DisplayMode& mode) {
+Status ModeSetting::set(uint32_t source, const ModeWish& wish) {
   if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
   if (display_.power() != port::PowerState::kD0) return Status::kInvalidParameter;
   if (!active_.network().has_source(source)) return Status::kInvalidParameter;
-  if (active_.mode_of(source) == mode) return Status::kSuccess;
-  std::map<uint32_t, DisplayMode> wanted = wanted_;
+  if (active_.shows(source, wish)) return Status::kSuccess;
+  std::map<uint32_t, ModeWish> wanted = wanted_;
   // The other sources keep their modes, whatever the driver offers now.
   for (const auto& [id, modes] : offered_) {
     if (const std::optional<DisplayMode> shown = active_.mode_of(id); shown.has_value())
-      wanted[id] = *shown;
+      wanted[id] = {.size = *shown, .rotation = active_.rotation_of(id)};
   }
-  wanted[source] = mode;
+  wanted[source] = wish;
   const char* step = "";
   DXGKIT_RETURN_IF_FAILED(commit_for_connected(wanted, &step));
-  wanted_[source] = mode;
+  wanted_[source] = wish;
   return Status::kSuccess;
 }
 

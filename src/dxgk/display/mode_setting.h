@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -53,10 +54,15 @@ class ModeSetting {
   /// Commits every source of the active VidPN once more.
   Status recommit(const char** step) DXGKIT_REQUIRES(display_mutex);
   /// Commits the VidPN that the driver recommends for the monitors that are connected, in place of
-  /// modes that clients asked for. kNotSupported: it recommends none.
-  Status take_recommendation(const char** step) DXGKIT_REQUIRES(display_mutex);
+  /// modes that clients asked for. `wish`: what a client tells the driver of it, in the driver's
+  /// own format. kNoRecommendedFunctionalVidPn: no monitor, or the driver recommends none.
+  /// kNotSupported, kNotImplemented: the driver's answer.
+  Status take_recommendation(std::span<const std::byte> wish, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
   /// Sets a client's mode. The other sources keep theirs. See Displays::set_mode.
-  Status set(uint32_t source, const DisplayMode& mode) DXGKIT_REQUIRES(display_mutex);
+  /// kInvalidTargetMode: the driver offers no signal with that order of scan lines.
+  /// kInvalidTransformation: it does not rotate so.
+  Status set(uint32_t source, const ModeWish& wish) DXGKIT_REQUIRES(display_mutex);
   Status make_visible(uint32_t source, bool visible, const char** step)
       DXGKIT_REQUIRES(display_mutex);
   /// Has the driver commit what `source` shows once more, while the source is invisible and the
@@ -77,17 +83,22 @@ class ModeSetting {
  private:
   std::vector<vidpn::SourceTarget> choose_paths() DXGKIT_REQUIRES(display_mutex);
   /// `wanted`: the modes that clients asked for, by source.
-  Status commit_for_connected(const std::map<uint32_t, DisplayMode>& wanted, const char** step)
+  Status commit_for_connected(const std::map<uint32_t, ModeWish>& wanted, const char** step)
       DXGKIT_REQUIRES(display_mutex);
-  Result<vidpn::Network> recommended(const std::vector<uint32_t>& targets);
-  /// Commits what the driver recommends for `paths`. Nothing: it recommends none.
-  std::optional<Status> commit_recommended(const std::vector<vidpn::SourceTarget>& paths,
-                                           const char** step) DXGKIT_REQUIRES(display_mutex);
+  /// What the driver recommends for `paths`. See take_recommendation().
+  Result<vidpn::Network> recommended(const std::vector<vidpn::SourceTarget>& paths,
+                                     std::span<const std::byte> wish, const char** step);
+  Status commit_recommended(const vidpn::Network& proposal, const char** step)
+      DXGKIT_REQUIRES(display_mutex);
   std::optional<DisplayMode> favourite(const std::vector<DisplayMode>& offered, uint32_t source,
                                        uint32_t target) const;
   Result<vidpn::Network> build(const std::vector<vidpn::SourceTarget>& paths,
-                               const std::map<uint32_t, DisplayMode>& wanted, const char** step)
+                               const std::map<uint32_t, ModeWish>& wanted, const char** step)
       DXGKIT_REQUIRES(display_mutex);
+  /// Pins the rotations that are asked for, and has the driver enumerate the modes that go with
+  /// them. kInvalidTransformation: it does not support one.
+  Result<vidpn::Network> rotate(vidpn::Network network, const std::map<uint32_t, ModeWish>& wanted,
+                                const char** step);
   Result<vidpn::Network> enumerate(vidpn::Network network, vidpn::Pivot pivot, const char** step);
   Status ask_supported(const vidpn::Network& network, const char** step);
   /// All or nothing: after a failure the screens show what they showed before. `again`: every
@@ -124,7 +135,7 @@ class ModeSetting {
   // The modes that the driver offered at the last enumeration, by source.
   std::map<uint32_t, std::vector<DisplayMode>> offered_ DXGKIT_GUARDED_BY(display_mutex);
   std::map<uint32_t, std::vector<DisplayTiming>> timings_ DXGKIT_GUARDED_BY(display_mutex);
-  std::map<uint32_t, DisplayMode> wanted_ DXGKIT_GUARDED_BY(display_mutex);
+  std::map<uint32_t, ModeWish> wanted_ DXGKIT_GUARDED_BY(display_mutex);
   std::map<uint32_t, Gamma> gamma_
       DXGKIT_GUARDED_BY(display_mutex);  // by source, as clients set it
 };

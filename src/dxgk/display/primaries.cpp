@@ -85,11 +85,12 @@ Status Primaries::make(uint32_t source, const vidpn::SourceMode& mode, const cha
   DXGKIT_CHECK(opened.has_value());
   next.opened = std::move(*opened);
   next.mode = mode;
-  check(*next.opened, mode);
+  check(next);
   return Status::kSuccess;
 }
 
-void Primaries::check(const OpenedAllocation& opened, const vidpn::SourceMode& mode) {
+void Primaries::check(Primary& primary) {
+  const vidpn::SourceMode& mode = primary.mode;
   constexpr uint32_t kSamplesOfOne = 1;
   const auto tell = [&](std::string actual) {
     core_.findings().report(
@@ -107,12 +108,13 @@ void Primaries::check(const OpenedAllocation& opened, const vidpn::SourceMode& m
          .why = "The kernel compares surfaces by it before it shows one in place of another."});
   };
   const Result<port::AllocationDescription> said =
-      core_.port().allocations().describe_allocation(opened.driver_allocation);
+      core_.port().allocations().describe_allocation(primary.opened->driver_allocation);
   if (!said.has_value()) {
     if (said.error() != Status::kNotSupported && said.error() != Status::kDeviceRemoved)
       tell(fmt::format("It answered 0x{:08X}.", static_cast<uint32_t>(said.error())));
     return;
   }
+  primary.private_format = said->private_format;
   if (said->width == mode.surface.width && said->height == mode.surface.height &&
       said->format == mode.pixel_format && said->samples <= kSamplesOfOne) {
     return;
@@ -145,6 +147,14 @@ bool Primaries::has(uint32_t source) { return opened(source) != nullptr; }
 
 OpenedAllocation* Primaries::opened(uint32_t source) {
   return sources_[source].current.opened.get();
+}
+
+uint32_t Primaries::private_format(uint32_t source) {
+  return sources_[source].current.private_format;
+}
+
+void Primaries::set_private_format(uint32_t source, uint32_t attribute) {
+  sources_[source].current.private_format = attribute;
 }
 
 Status Primaries::place(uint32_t source, Primary& primary, const char** step) {

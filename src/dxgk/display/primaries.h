@@ -64,6 +64,10 @@ class Primaries {
   bool has(uint32_t source) DXGKIT_REQUIRES(display_mutex);
   /// As the kernel has it open. Null: none.
   OpenedAllocation* opened(uint32_t source) DXGKIT_REQUIRES(display_mutex);
+  /// The private format attribute of the source: what the driver says of this primary, or what
+  /// set_private_format() changed it to since. 0: there is no primary.
+  uint32_t private_format(uint32_t source) DXGKIT_REQUIRES(display_mutex);
+  void set_private_format(uint32_t source, uint32_t attribute) DXGKIT_REQUIRES(display_mutex);
   /// Shows it in place of a client's, or after a sleep. There has to be one.
   Status show_again(uint32_t source, const char** step) DXGKIT_REQUIRES(display_mutex);
   /// Another primary is shown, or none: this one may leave its place.
@@ -87,6 +91,7 @@ class Primaries {
     Handle resource = 0;
     Ref<OpenedAllocation> opened;  // null: there is none
     vidpn::SourceMode mode;
+    uint32_t private_format = 0;  // of the source while this one is current
     bool pinned = false;
   };
   struct Source {
@@ -96,7 +101,7 @@ class Primaries {
   Status open_device(const char** step);
   /// Compares the driver's description of the primary with what it was asked to make (ALLOC-31,
   /// ALLOC-51). A difference is a finding.
-  void check(const OpenedAllocation& opened, const vidpn::SourceMode& mode);
+  void check(Primary& primary);
   /// Pins the primary where the display can read it, and shows it.
   Status place(uint32_t source, Primary& primary, const char** step) DXGKIT_REQUIRES(display_mutex);
   void unpin(Primary& primary);

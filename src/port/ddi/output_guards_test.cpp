@@ -110,6 +110,21 @@ std::vector<Row> rows() {
          static_cast<void>(ObjectsPort(core).escape(nullptr, nullptr, 0, g_data));
        },
        "DxgkDdiEscape", "pPrivateDriverData", sizeof(g_data)},
+      {"RecommendFunctionalVidPn",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiRecommendFunctionalVidPn,
+             +[](void*, const DXGKARG_RECOMMENDFUNCTIONALVIDPN* args) NTAPI -> NTSTATUS {
+               spoil(args->pPrivateDriverData);
+               return 0;
+             });
+       },
+       [](PortCore& core) {
+         core.levels.enter_level_two();
+         static_cast<void>(VidPnPort(core).recommend_functional_vidpn(nullptr, {}, g_data));
+         core.levels.leave_level_two();
+       },
+       "DxgkDdiRecommendFunctionalVidPn", "pPrivateDriverData", sizeof(g_data)},
       {"CreateContext",
        [](Table& table) {
          CoreWorld::set(

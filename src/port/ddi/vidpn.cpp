@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "port/core/ddi_call.h"
+#include "port/core/guarded_output.h"
 #include "port/core/port_core.h"
 #include "port/ddi/unwritten.h"
 #include "port/ddi/wire.h"
@@ -113,7 +114,8 @@ Result<uint32_t> VidPnPort::query_vidpn_hw_capability(void* vidpn, uint32_t sour
   return caps;
 }
 
-Status VidPnPort::recommend_functional_vidpn(void* vidpn, std::span<const uint32_t> targets) {
+Status VidPnPort::recommend_functional_vidpn(void* vidpn, std::span<const uint32_t> targets,
+                                             std::span<const std::byte> private_data) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiRecommendFunctionalVidPn == nullptr) return Status::kNotSupported;
   std::vector<uint32_t> order(targets.begin(), targets.end());
@@ -122,9 +124,14 @@ Status VidPnPort::recommend_functional_vidpn(void* vidpn, std::span<const uint32
   arguments.pVidPnTargetPrioritizationVector = order.data();
   arguments.hRecommendedFunctionalVidPn = vidpn_of(vidpn);
   arguments.RequestReason = DXGK_RFVR_USERMODE;
+  const GuardedOutput copy(private_data);
+  arguments.pPrivateDriverData = private_data.empty() ? nullptr : copy.data();
+  arguments.PrivateDriverDataSize = size_of(private_data);
   DdiCall call(core_, kRecommendFunctionalVidPn);
-  return call(core_.ddi.DxgkDdiRecommendFunctionalVidPn, core_.context,
-              static_cast<const DXGKARG_RECOMMENDFUNCTIONALVIDPN*>(&arguments));
+  const Status status = call(core_.ddi.DxgkDdiRecommendFunctionalVidPn, core_.context,
+                             static_cast<const DXGKARG_RECOMMENDFUNCTIONALVIDPN*>(&arguments));
+  static_cast<void>(copy.check(core_, kRecommendFunctionalVidPn.name, "pPrivateDriverData"));
+  return status;
 }
 
 Status VidPnPort::recommend_monitor_modes(uint32_t target, void* mode_set,

@@ -1,6 +1,7 @@
 // Video present networks: what a driver can show, and what it should show.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -30,7 +31,9 @@ class VidPnPort {
 
   // Inside level two (SyncLevels).
   /// The driver writes its proposal into the VidPN.
-  Status recommend_functional_vidpn(void* vidpn, std::span<const uint32_t> targets);
+  /// @param private_data  a client's wish, in the driver's own format; the driver gets a copy
+  Status recommend_functional_vidpn(void* vidpn, std::span<const uint32_t> targets,
+                                    std::span<const std::byte> private_data = {});
   Status recommend_monitor_modes(uint32_t target, void* mode_set, const void* mode_set_interface);
   /// `affected_source`: UINT32_MAX - 2 (D3DDDI_ID_ALL) for all.
   Status commit_vidpn(void* vidpn, uint32_t affected_source, void* primary);

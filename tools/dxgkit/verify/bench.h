@@ -178,6 +178,11 @@ class Bench {
     return mutator_ == nullptr ? world_->device().faults() : nullptr;
   }
 
+  /// Null if the device's time cannot be stopped, or something is wrong with it already.
+  bus::DeviceClock* device_clock() {
+    return mutator_ == nullptr ? world_->device().clock() : nullptr;
+  }
+
   /// Null without a plug-in, and if it could not be opened on this adapter.
   const Plugin* plugin() const { return client_refused_ ? nullptr : plugin_; }
   bool client_refused() const { return client_refused_; }

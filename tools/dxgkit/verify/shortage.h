@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "bus/device.h"
 #include "port/fault_injector.h"
 #include "runtime/sync.h"
 #include "runtime/thread_annotations.h"
@@ -43,7 +44,14 @@ class Shortage final : public port::FaultInjector {
   /// Ends it. What was refused.
   Refused stop();
 
-  std::optional<Status> before_ddi(std::string_view) override { return std::nullopt; }
+  /// From now on a device that stands still goes on as soon as the driver is asked to reset it;
+  /// null: no more. It outlives that.
+  void goes_on_at_reset(bus::DeviceClock* clock) { clock_ = clock; }
+  std::optional<Status> before_ddi(std::string_view ddi) override {
+    bus::DeviceClock* const clock = clock_.load(std::memory_order_relaxed);
+    if (clock != nullptr && ddi.starts_with("DxgkDdiReset")) clock->go_on();
+    return std::nullopt;
+  }
   std::optional<Status> before_paging(const port::PagingOperation&, uint32_t) override {
     return std::nullopt;
   }
@@ -86,6 +94,7 @@ class Shortage final : public port::FaultInjector {
   port::AllocationInfo last_allocation_ DXGKIT_GUARDED_BY(lock_);
   std::atomic<What> what_{What::kNothing};
   std::atomic<During> during_{During::kMaking};
+  std::atomic<bus::DeviceClock*> clock_{nullptr};
   std::atomic<uint32_t> readable_commands_{UINT32_MAX};
   std::atomic<bool> sparing_{false};
   std::atomic<uint32_t> spared_{0};

@@ -18,6 +18,7 @@ constexpr uint32_t kAll = 1'000'000;  // of a million
 /// (SUB-13).
 constexpr uint32_t kFencesBefore = 8;
 constexpr uint64_t kSlowResetNs = 350 * 1000;
+constexpr const char* kNoneHung = "no engine reached the packet at which it was to stop";
 constexpr uint32_t kNonsenseBytes = 16;  // of commands, and of private data
 /// In an output that nobody writes, the engine is responsive.
 constexpr std::byte kOtherBytes{0xA5};
@@ -128,6 +129,7 @@ struct Hang {
   Crew::Wishes wishes = {};
   uint32_t lost = 0;  // of a million interrupts before it
   bool whole_adapter = false;
+  bool whole_device = false;  // it takes `entry` steps of its own and stands still until its reset
   bool late = false;  // the engine has done the work of the entry, and completes it in the reset
   uint64_t reset_ns = 0;
   std::byte fill{0};  // of outputs before calls
@@ -149,7 +151,7 @@ Answer<std::string> judge_hang(Bench& bench, const Hang& hang, Crew& crew,
         fmt::format("Node {} hung once, and node {} timed out after the recovery", report.node,
                     told[1].node));
   }
-  if (report.node != hang.node) {
+  if (report.node != hang.node && !hang.whole_device) {
     const std::string what =
         fmt::format("node {} hung, and node {} timed out", hang.node, report.node);
     return blame_dead_engine(bench, report, what);
@@ -180,14 +182,20 @@ Answer<std::string> judge_hang(Bench& bench, const Hang& hang, Crew& crew,
   return judge_results(bench, crew, fmt::format("After a reset of node {}", report.node));
 }
 
-Answer<std::string> hang_once(Bench& bench, const Hang& hang, Tally& tally) {
-  using Provoked = dxgk::ProvokedTimeouts;
-  Crew crew(bench, hang.node);
-  DXGKIT_VERIFY_TRY(crew.prepare(hang.wishes));
-  bench.exercise().skip_fences(kFencesBefore);
-  const size_t before = reports(bench).size();
-  bench.exercise().provoke_timeouts(hang.whole_adapter ? Provoked::kAdapterReset
-                                                       : Provoked::kAnyReset);
+/// The device does as it should again.
+void quieten(Bench& bench) {
+  if (bench.device_faults() != nullptr) bench.device_faults()->set_faults({});
+  if (bench.device_clock() == nullptr) return;
+  bench.device_clock()->delay_interrupts(0);
+  bench.device_clock()->go_on();
+}
+
+void begin_hang(Bench& bench, const Hang& hang) {
+  if (hang.whole_device) {
+    bench.shortage().goes_on_at_reset(bench.device_clock());
+    bench.device_clock()->stop_after(hang.entry);
+    return;
+  }
   std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count());
   for (bus::EngineFaults& one : faults) {
     one.lose_interrupt_per_million = hang.lost;
@@ -197,9 +205,25 @@ Answer<std::string> hang_once(Bench& bench, const Hang& hang, Tally& tally) {
   faults[hang.node].hangs_max = 1;
   faults[hang.node].hangs_late = hang.late;
   bench.device_faults()->set_faults(faults);
+}
+
+void end_hang(Bench& bench) {
+  bench.shortage().goes_on_at_reset(nullptr);
+  quieten(bench);
+}
+
+Answer<std::string> hang_once(Bench& bench, const Hang& hang, Tally& tally) {
+  using Provoked = dxgk::ProvokedTimeouts;
+  Crew crew(bench, hang.node);
+  DXGKIT_VERIFY_TRY(crew.prepare(hang.wishes));
+  bench.exercise().skip_fences(kFencesBefore);
+  const size_t before = reports(bench).size();
+  bench.exercise().provoke_timeouts(hang.whole_adapter ? Provoked::kAdapterReset
+                                                       : Provoked::kAnyReset);
+  begin_hang(bench, hang);
   bench.exercise().fill_outputs(hang.fill);
   const Answer<void> done = crew.work();
-  bench.device_faults()->set_faults({});
+  end_hang(bench);
   if (bench.running()) bench.exercise().fill_outputs(std::byte{0});
   if (!bench.running()) return std::string("the adapter failed");
   if (!done) return std::unexpected(done.error());
@@ -232,8 +256,7 @@ std::string why_no_faults(Bench& bench) {
   return {};
 }
 
-std::string why_no_timeouts(Bench& bench) {
-  if (std::string why = why_no_faults(bench); !why.empty()) return why;
+std::string why_no_recovery(Bench& bench) {
   const dxgk::TimeoutPolicy& policy = bench.exercise().timeout_policy();
   if (policy.level != 3 || policy.debug_mode < 2 || policy.delay_ns <= 0)
     return "the registry says that timeouts are not recovered from";
@@ -244,16 +267,19 @@ std::string why_no_timeouts(Bench& bench) {
   return {};
 }
 
+std::string why_no_timeouts(Bench& bench) {
+  std::string why = why_no_faults(bench);
+  return why.empty() ? why_no_recovery(bench) : why;
+}
+
 Outcome finish(Bench& bench, const Answer<std::string>& wrong) {
-  if (bench.device_faults() != nullptr) bench.device_faults()->set_faults({});
+  end_hang(bench);
   if (bench.running()) bench.exercise().provoke_timeouts(dxgk::ProvokedTimeouts::kNone);
   if (!wrong) return Outcome::failed(wrong.error());
   return wrong->empty() ? Outcome::ok() : Outcome::failed(*wrong);
 }
 
-Outcome run_hangs(Bench& bench, std::span<const Hang> hangs) {
-  if (std::string why = why_no_timeouts(bench); !why.empty())
-    return Outcome::skipped(std::move(why));
+Outcome run_hangs(Bench& bench, std::span<const Hang> hangs, const char* if_none_hung) {
   bench.expect_warnings("TDR-01");
   Tally tally;
   Answer<std::string> wrong{std::string()};
@@ -264,8 +290,7 @@ Outcome run_hangs(Bench& bench, std::span<const Hang> hangs) {
   Outcome outcome = finish(bench, wrong);
   if (outcome.kind != Outcome::Kind::kOk) return outcome;
   if (!bench.running()) return Outcome::failed("the adapter failed");
-  if (tally.engine_resets + tally.adapter_resets == 0)
-    return Outcome::failed("no engine reached the packet at which it was to stop");
+  if (tally.engine_resets + tally.adapter_resets == 0) return Outcome::failed(if_none_hung);
   outcome.text = fmt::format(
       "{} under {} of 2 clients: {} and {} the adapter were reset, what was not hit came out right",
       counted(tally.rounds - tally.unreached, "hang"), counted(tally.jobs, "job"),
@@ -275,6 +300,8 @@ Outcome run_hangs(Bench& bench, std::span<const Hang> hangs) {
 
 /// Each engine stops at one of its packets, with work behind it and beside it.
 Outcome hangs(Bench& bench) {
+  if (std::string why = why_no_timeouts(bench); !why.empty())
+    return Outcome::skipped(std::move(why));
   std::vector<Hang> all;
   const int64_t delay_ns = std::max<int64_t>(bench.exercise().timeout_policy().delay_ns, 0);
   for (uint32_t node = 0; node < bench.node_count(); ++node) {
@@ -297,12 +324,14 @@ Outcome hangs(Bench& bench) {
            .wishes = {.busy_ns = kBusyNs, .beside_ns = static_cast<uint64_t>(delay_ns) / 10 * 9}});
     }
   }
-  return run_hangs(bench, all);
+  return run_hangs(bench, all, kNoneHung);
 }
 
 /// The same with a reset of the adapter for it: whatever the driver can do else, and because paging
 /// was hit.
 Outcome adapter_hangs(Bench& bench) {
+  if (std::string why = why_no_timeouts(bench); !why.empty())
+    return Outcome::skipped(std::move(why));
   std::vector<Hang> all;
   for (uint32_t node = 0; node < bench.node_count(); ++node) {
     for (const uint32_t entry : {1U, 3U}) {
@@ -314,7 +343,28 @@ Outcome adapter_hangs(Bench& bench) {
                    .wishes = {.evicted = true, .busy_ns = kBusyNs},
                    .reset_ns = kSlowResetNs});
   }
-  return run_hangs(bench, all);
+  return run_hangs(bench, all, kNoneHung);
+}
+
+/// The device stands still with everything that is on it, and works again when it is reset. So it
+/// can be with a device that knows nothing of faults.
+Outcome device_stops(Bench& bench) {
+  if (bench.device_clock() == nullptr)
+    return Outcome::skipped("the device has no time of its own that could stop");
+  if (std::string why = why_no_recovery(bench); !why.empty())
+    return Outcome::skipped(std::move(why));
+  std::vector<Hang> all;
+  for (uint32_t node = 0; node < bench.node_count(); ++node) {
+    for (const uint32_t steps : {0U, 1U, 2U, 3U, 5U, 8U}) {
+      all.push_back({.node = node,
+                     .entry = steps,
+                     .wishes = {.urgent = steps == 3, .busy_ns = kBusyNs},
+                     .whole_adapter = true,
+                     .whole_device = true,
+                     .fill = steps == 2 ? kOtherBytes : std::byte{0}});
+    }
+  }
+  return run_hangs(bench, all, "work went on while the device stood still");
 }
 
 // --- memory errors ---
@@ -453,6 +503,7 @@ struct Noise {
   const char* what;
   bus::EngineFaults faults;
   bool urgent = false;
+  uint64_t delay_ns = 0;  // at most, of each interrupt of a device without faults
 };
 
 /// Two clients in flight while interrupts go astray. No device may be lost, nothing time out.
@@ -460,10 +511,14 @@ Answer<std::string> interrupts_once(Bench& bench, uint32_t node, const Noise& no
   Crew crew(bench, node);
   DXGKIT_VERIFY_TRY(crew.prepare({.urgent = noise.urgent, .busy_ns = kBusyNs}));
   const size_t before = reports(bench).size();
-  const std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count(), noise.faults);
-  bench.device_faults()->set_faults(faults);
+  if (noise.delay_ns != 0) {
+    bench.device_clock()->delay_interrupts(noise.delay_ns);
+  } else {
+    bench.device_faults()->set_faults(
+        std::vector<bus::EngineFaults>(bench.device_faults()->engine_count(), noise.faults));
+  }
   const Answer<void> done = crew.work();
-  bench.device_faults()->set_faults({});
+  quieten(bench);
   if (!bench.running()) return std::string("the adapter failed");
   if (!done) return std::unexpected(done.error());
   ++tally.rounds;
@@ -591,13 +646,20 @@ Answer<std::string> refuse_behind(Bench& bench, Tally& tally) {
 }
 
 Outcome interrupts(Bench& bench) {
-  if (std::string why = why_no_faults(bench); !why.empty()) return Outcome::skipped(std::move(why));
-  std::vector<Noise> noises = {
-      {"late", {.late_interrupt_per_million = kAll / 2}},
-      {"doubled", {.duplicate_interrupt_per_million = kAll / 2}},
-  };
+  const std::string why = why_no_faults(bench);
+  if (!why.empty() && bench.device_clock() == nullptr) return Outcome::skipped(why);
+  std::vector<Noise> noises;
+  if (why.empty()) {
+    noises.push_back({"late", {.late_interrupt_per_million = kAll / 2}});
+    noises.push_back({"doubled", {.duplicate_interrupt_per_million = kAll / 2}});
+  } else {
+    for (const bool urgent : {false, true}) {
+      for (const uint64_t delay_ns : {kBusyNs / 100, kBusyNs})
+        noises.push_back({"late", {}, urgent, delay_ns});
+    }
+  }
   // A lost interrupt is missed after TdrDelay only.
-  const bool lose = why_no_timeouts(bench).empty();
+  const bool lose = why.empty() && why_no_timeouts(bench).empty();
   if (lose) {
     noises.push_back({"lost", {.lose_interrupt_per_million = kAll / 2}});
     noises.push_back({"lost, late and doubled",
@@ -615,10 +677,13 @@ Outcome interrupts(Bench& bench) {
       if (!wrong || !wrong->empty() || !bench.running()) return finish(bench, wrong);
     }
   }
-  if (bench.gpu_addresses()) wrong = refuse_behind(bench, tally);
+  if (why.empty() && bench.gpu_addresses()) wrong = refuse_behind(bench, tally);
   if (!wrong || !wrong->empty()) return finish(bench, wrong);
   if (lose) wrong = ask_instead(bench, tally);
   if (!wrong || !wrong->empty()) return finish(bench, wrong);
+  if (!why.empty())
+    return Outcome::ok(fmt::format("{} with interrupts that come late, results right",
+                                   counted(tally.jobs, "job")));
   return Outcome::ok(
       fmt::format("{} with completions late, doubled{}, results right", counted(tally.jobs, "job"),
                   lose ? " and lost" : "; none lost, because each would take TdrDelay"));
@@ -633,6 +698,8 @@ constexpr Step kSteps[] = {
      /*makes_devices_fail=*/true},
     {"adapter-hangs", "hangs that take a reset of the adapter, paging among them",
      Step::Needs::kClient, adapter_hangs, /*makes_devices_fail=*/true},
+    {"device-stops", "the device stands still under work until it is reset", Step::Needs::kClient,
+     device_stops, /*makes_devices_fail=*/true},
 };
 
 }  // namespace

@@ -218,6 +218,9 @@ Status Naps::sleep_once() {
   return up.has_value() ? Status::kSuccess : up.error();
 }
 
+/// At most, of each interrupt of a device without faults.
+constexpr uint64_t kLateInterruptNs = 20 * 1000;
+
 std::vector<bus::EngineFaults> device_faults(Bench& bench, const Troubles& troubles) {
   bus::EngineFaults each;
   each.lose_interrupt_per_million = troubles.lost_interrupt;
@@ -250,7 +253,10 @@ Answer<void> live_in_storm(Bench& bench, const Plan& plan, Turmoil& turmoil, Tal
   bus::FaultInjection* const device = bench.device_faults();
   Naps naps(bench, plan);
   const uint64_t late = bench.late_reports();
+  bus::DeviceClock* const clock = bench.device_clock();
   if (device != nullptr) device->set_faults(device_faults(bench, *plan.troubles));
+  if (clock != nullptr && plan.troubles->late_interrupt != 0)
+    clock->delay_interrupts(kLateInterruptNs);
   turmoil.set_active(true);
   const auto sleeper = bench.runtime().spawn("sleep at work", [&naps] { naps.run(); });
   Answer<void> lived = live_together(bench, plan);
@@ -258,6 +264,7 @@ Answer<void> live_in_storm(Bench& bench, const Plan& plan, Turmoil& turmoil, Tal
   sleeper->join();
   turmoil.set_active(false);
   if (device != nullptr) device->set_faults({});
+  if (clock != nullptr) clock->delay_interrupts(0);
   tally->troubles += turmoil.strikes();
   tally->naps += naps.count();
   if (!lived) return lived;
