@@ -298,10 +298,10 @@ class HostDevice final : public bus::Device,
     std::array<runtime::DescriptorWait, 2> waits;
     waits[0].fd = stop_.descriptor();
     waits[1].fd = listener_.descriptor();
-    for (bool told = false; !waits[0].ready;) {
+    while (!waits[0].ready) {
       {
         const runtime::MutexLock lock(lost_mutex_);
-        if (lost_ && !std::exchange(told, true)) lost_(why);
+        if (lost_) return lost_(why);  // once
       }
       static_cast<void>(runtime::wait_for_descriptors(host_.runtime, waits));
       static_cast<void>(listener_.take());

@@ -246,32 +246,6 @@ TEST(Vfio, AListOfCapabilitiesMayBeNonsense) {
   }
 }
 
-/// What the host has pulled out does not leave once more.
-TEST(Vfio, IsNotLostTwice) {
-  FakeLinux fake;
-  uint32_t told = 0;
-  with_device(fake, {}, [&](bus::Machine& machine, bus::Device& device) {
-    device.on_loss([&](const std::string&) { ++told; });
-    bus::pull_out(machine, device);
-    fake.signal(VFIO_PCI_REQ_IRQ_INDEX);
-  });
-  EXPECT_EQ(told, 0U);
-}
-
-/// Whoever listens late hears it, too; and nobody does after that.
-TEST(Vfio, TellsOfItsLossOnce) {
-  FakeLinux fake;
-  std::atomic<uint32_t> again{0};
-  with_device(fake, {}, [&](bus::Machine&, bus::Device& device) {
-    runtime::Event left;
-    fake.signal(VFIO_PCI_REQ_IRQ_INDEX);
-    device.on_loss([&](const std::string&) { left.set(); });
-    left.wait();
-    device.on_loss([&](const std::string&) { ++again; });
-  });
-  EXPECT_EQ(again, 0U);
-}
-
 /// Counts interrupts that it claims or not, and can be waited for.
 class Handler {
  public:
@@ -330,6 +304,50 @@ TEST(Vfio, FunctionLevelResetIsTheHosts) {
   });
 }
 
+constexpr const char* kFault =
+    "3,1,1,-;DMAR: [DMA Write NO_PASID] Request device [00:05.0] fault addr 0x12345000";
+
+/// What the host has pulled out does not leave once more. The device hears of both at once, because
+/// its thread is held in an interrupt until then.
+TEST(Vfio, IsNotLostTwice) {
+  FakeLinux fake;
+  uint32_t told = 0;
+  with_device(fake, {}, [&](bus::Machine& machine, bus::Device& device) {
+    runtime::Event inside, go_on, looked;
+    bus::InterruptLine& line = function_of(device).interrupt_line();
+    line.connect([&] {
+      inside.set();
+      go_on.wait();
+      return true;
+    });
+    device.on_loss([&](const std::string&) { ++told; });
+    dynamic_cast<bus::DmaFaultSource&>(device).on_dma_fault(
+        [&](const bus::DmaFault&) { looked.set(); });
+    fake.signal(VFIO_PCI_MSI_IRQ_INDEX);
+    inside.wait();
+    bus::pull_out(machine, device);
+    fake.log(kFault);  // told first of all when a device leaves
+    fake.signal(VFIO_PCI_REQ_IRQ_INDEX);
+    go_on.set();
+    looked.wait();
+    line.connect({});
+    dynamic_cast<bus::DmaFaultSource&>(device).on_dma_fault({});
+  });
+  EXPECT_EQ(told, 0U);
+}
+
+/// Whoever listens only when the device has left hears it, too.
+TEST(Vfio, TellsALateListenerOfItsLoss) {
+  FakeLinux fake;
+  with_device(fake, {}, [&](bus::Machine&, bus::Device& device) {
+    fake.signal(VFIO_PCI_REQ_IRQ_INDEX);
+    while (function_of(device).present()) runtime::Runtime::current().yield();
+    runtime::Event told;
+    device.on_loss([&](const std::string&) { told.set(); });
+    told.wait();
+  });
+}
+
 /// Linux wants the device back, or it has failed: it leaves the bus, and whoever listens hears why.
 TEST(Vfio, LeavesByItself) {
   const std::pair<uint32_t, const char*> rows[] = {
@@ -360,9 +378,6 @@ TEST(Vfio, LeavesByItself) {
     });
   }
 }
-
-constexpr const char* kFault =
-    "3,1,1,-;DMAR: [DMA Write NO_PASID] Request device [00:05.0] fault addr 0x12345000";
 
 TEST(Vfio, TellsOfFaultsOfTheIommu) {
   FakeLinux fake;
