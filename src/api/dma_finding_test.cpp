@@ -17,7 +17,9 @@ TEST(DmaFinding, NamesTheAddressAndItsOwner) {
     const auto memory = bus::DeviceMemory::create(0x2000);
     ASSERT_TRUE(memory.has_value());
     std::vector<bus::Bar> bars(2);
-    bars[0] = {.kind = bus::BarKind::kMemory, .size = 0x2000, .memory = (*memory)->window()};
+    bars[0].kind = bus::BarKind::kMemory;
+    bars[0].size = 0x2000;
+    bars[0].memory = (*memory)->window();
     bus::PciFunction function({.vendor_id = 0x1234, .device_id = 0x11E8}, std::move(bars));
     ASSERT_EQ(machine.add_function(function), Status::kSuccess);
     bus::PciFunction* const functions[] = {&function};
