@@ -53,6 +53,7 @@ typedef struct _ADAPTER {
   UINT First,
       Next;  // jobs that wait: First up to, not including, Next; slots are these modulo QUEUE_SLOTS
   UINT Preemption;  // fence of a preemption that was asked for; 0: none
+  UINT Current;     // fence of the job that the thread has in hand; 0: none
   BOOLEAN Abandon;  // the job in hand is not worth waiting for: a reset, or the end
   BOOLEAN Stop;
 
@@ -161,7 +162,7 @@ static NTSTATUS NTAPI EduStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO
   *sources = *children = 0;  // no display: render only
   adapter->Stop = adapter->Abandon = FALSE;
   adapter->First = adapter->Next = adapter->LastCompleted = adapter->Preemption = 0;
-  adapter->Running = 0;
+  adapter->Running = adapter->Current = 0;
   adapter->Said = 0;
 
   DXGK_DEVICE_INFO device;
@@ -601,15 +602,25 @@ static UINT AtDeviceLevel(ADAPTER* adapter, PKSYNCHRONIZE_ROUTINE routine, UINT 
   return request.Fence;
 }
 
+// Reports the preemption if all work is reported, though the thread may not know of it yet. The
+// caller holds the lock.
+static BOOLEAN NTAPI PreemptIdle(PVOID context) {  // at device level
+  REQUEST* request = context;
+  const ADAPTER* adapter = request->Adapter;
+  if (adapter->First != adapter->Next) return FALSE;
+  if (adapter->Current != 0 && adapter->Current != adapter->LastCompleted) return FALSE;
+  ReportPreemption(request);
+  request->Fence = 0;
+  return TRUE;
+}
+
 static NTSTATUS NTAPI EduPreemptCommand(IN_CONST_HANDLE context,
                                         IN_CONST_PDXGKARG_PREEMPTCOMMAND args) {
   ADAPTER* adapter = context;
   KeAcquireSpinLockAtDpcLevel(&adapter->Lock);
-  const BOOLEAN idle = adapter->First == adapter->Next && KeReadStateEvent(&adapter->Rest) != 0;
-  if (!idle) adapter->Preemption = args->PreemptionFenceId;
-  KeReleaseSpinLockFromDpcLevel(&adapter->Lock);
   // A thread at work looks before its next job.
-  if (idle) AtDeviceLevel(adapter, ReportPreemption, args->PreemptionFenceId);
+  adapter->Preemption = AtDeviceLevel(adapter, PreemptIdle, args->PreemptionFenceId);
+  KeReleaseSpinLockFromDpcLevel(&adapter->Lock);
   return STATUS_SUCCESS;
 }
 
@@ -720,6 +731,7 @@ static VOID NTAPI GpuThread(PVOID context) {
     BOOLEAN work = FALSE;
     KIRQL old = KeAcquireSpinLockRaiseToDpc(&adapter->Lock);
     adapter->Abandon = FALSE;
+    adapter->Current = 0;
     if (adapter->Preemption != 0) {
       // Between two jobs, so nothing runs: what is still queued comes back with new fences.
       preemption = adapter->Preemption;
@@ -728,6 +740,7 @@ static VOID NTAPI GpuThread(PVOID context) {
     } else if (adapter->First != adapter->Next) {
       work = TRUE;
       job = adapter->Jobs[adapter->First++ % QUEUE_SLOTS];
+      adapter->Current = job.Fence;
     }
     if (work || preemption != 0) KeClearEvent(&adapter->Rest);
     KeReleaseSpinLock(&adapter->Lock, old);
