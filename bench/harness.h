@@ -76,6 +76,7 @@ void add_paging_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_loader_line(std::vector<Maker>& lines);
 void add_va_lines(std::vector<Maker>& lines);
 void add_map_line(runtime::Runtime& os, std::vector<Maker>& lines);
+void add_vfio_user_line(runtime::Runtime& os, std::vector<Maker>& lines);
 
 /// Two threads handing a word to and fro, spinning: the floor under every hand-off between threads.
 class SpinPair {

@@ -138,6 +138,7 @@ TEST(Catalog, RefusesWithOneSentence) {
        "'toaster': there is no device of that name; there are softgpu, framebuffer, ram, vfio, "
        "vfio-user, none, pci:VENDOR:DEVICE, vfio:DDDD:BB:DD.F, vfio-user:SOCKET, and plug-ins "
        "(FILE.so)"},
+      {"vfio-user", "'vfio-user': socket: the path of the server's socket is missing"},
       {"toaster.so", "toaster.so: there is no such device plug-in"},
   };
   for (const auto& row : rows) {

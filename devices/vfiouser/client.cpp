@@ -103,6 +103,9 @@ std::expected<Message, CallError> Client::call(Command command,
   if (auto sent = main_.send(header, parts, descriptors, deadline); !sent)
     return std::unexpected(end(sent.error().why));
   while (true) {
+    // The answer is never there yet, so that trying to read it first would be a call for nothing.
+    runtime::DescriptorWait wait{.fd = main_.fd()};
+    static_cast<void>(runtime::wait_for_descriptors(runtime_, {&wait, 1}, deadline));
     auto message = main_.receive(deadline);
     if (!message.has_value()) return std::unexpected(end(message.error().why));
     if (!message->header.is_reply()) {

@@ -106,7 +106,10 @@ void map_bar(RegionReply& region, MapPolicy policy, bool next_is_free, RemoteBar
   uint64_t end = 0;
   if (!checked_add(info.offset, info.size, &end)) return;
   if (!seal_memory(region.descriptor.get(), info.offset, info.size)) return;
-  if (maps_whole(info) && info.size == bar.size && next_is_free) {
+  // A memory object may refuse writers.
+  const bool writes =
+      Mapping::create(region.descriptor.get(), info.offset, {0, kPageBytes}) != nullptr;
+  if (maps_whole(info) && info.size == bar.size && next_is_free && writes) {
     bar.kind = bus::BarKind::kMemory;
     bar.wide = true;
     bar.offset = info.offset;
@@ -129,8 +132,10 @@ std::expected<void, std::string> read_bar(Channel& channel, MapPolicy policy, co
   const uint64_t size = region.info.size;
   const std::string name = "BAR " + std::to_string(slot);
   const auto word = at<uint32_t>(config, kBar0 + slot * 4);
-  const bool is_ports = (word & kBarIo) != 0;
-  const bool wide = !is_ports && (word & kBarTypeMask) == kBar64;
+  // No card has more ports than that (PCI Local Bus Specification 3.0, 6.2.5.1). libvfio-user says
+  // that regions are ports if its user says nothing.
+  const bool is_ports = (word & kBarIo) != 0 && size <= kPortBytesMost;
+  const bool wide = (word & (kBarIo | kBarTypeMask)) == kBar64;
   const bool next_is_free = slot + 1 < kRegionBars && regions[slot + 1].info.size == 0;
   if (wide && !next_is_free)
     return nonsense(channel, name + " is 64 bits wide, and there is no room for its second half");
@@ -144,9 +149,7 @@ std::expected<void, std::string> read_bar(Channel& channel, MapPolicy policy, co
   bar.wide = wide;
   bar.kind = is_ports ? bus::BarKind::kPorts : bus::BarKind::kRegisters;
   if (!is_ports) map_bar(region, policy, next_is_free, bar);
-  const uint64_t most = bar.kind == bus::BarKind::kMemory ? kMemoryBytesMost
-                        : is_ports                        ? kPortBytesMost
-                                                          : kRegisterBytesMost;
+  const uint64_t most = bar.kind == bus::BarKind::kMemory ? kMemoryBytesMost : kRegisterBytesMost;
   if (bar.size > most)
     return wrong(name + " of the server has " + std::to_string(size) +
                  " bytes that cannot be mapped; at most " + std::to_string(most) + " may be");

@@ -85,7 +85,8 @@ TEST(VfioUserVersion, WhatIsNotSaidHasTheDefault) {
   EXPECT_EQ(plain.capabilities.descriptors_max, 1U);
   EXPECT_EQ(plain.capabilities.transfer_bytes_max, 1048576U);
   EXPECT_EQ(decode_version(Bytes{std::byte{0}, std::byte{0}, std::byte{1}, std::byte{0}}), plain);
-  for (const char* text : {"{}", R"({"capabilities":{}})", R"({"other":[1,{"x":null}]})"}) {
+  for (const char* text : {"{}", R"({"capabilities":{}})", R"({"other":[1,{"x":null}]})",
+                           R"({"capabilities":{"twin_socket":{"fd_index":3}}})"}) {
     const auto read = decode_version(version_with(text));
     ASSERT_TRUE(read.has_value()) << text;
     EXPECT_EQ(read->capabilities, Capabilities{}) << text;

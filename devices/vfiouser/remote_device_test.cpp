@@ -467,6 +467,13 @@ TEST(VfioUserDevice, AnswersTheServersCommands) {
   });
 }
 
+constexpr const char* kSilence = "the server did not answer in time";
+
+/// A silent server is given up at once where nothing else is asked of it; who answers has time.
+RemoteOptions patience_for(const std::string& why, runtime::DurationNs with_silence) {
+  return {.timeout_ns = why == kSilence ? with_silence : 60 * kSecond};
+}
+
 /// What a server does to a register read; the device leaves with the sentence.
 struct Misdeed {
   const char* why;
@@ -479,7 +486,7 @@ TEST(VfioUserDevice, NonsenseAndSilenceRemoveIt) {
     return std::nullopt;
   };
   const Misdeed misdeeds[] = {
-      {"the server did not answer in time",
+      {kSilence,
        [](SmallDevice&, Message&, Connection&) -> std::optional<Reply> { return std::nullopt; }},
       {"the server answered a command that it was not sent",
        [&](SmallDevice&, Message& m, Connection& c) -> std::optional<Reply> {
@@ -526,7 +533,8 @@ TEST(VfioUserDevice, NonsenseAndSilenceRemoveIt) {
                               if (armed.load()) return misdeed.instead(small, message, connection);
                               return small.handle(message);
                             });
-      Rig rig(os, std::move(pair.first), {.timeout_ns = 200 * kMillisecond});
+      // It has answered a dozen calls before it falls silent.
+      Rig rig(os, std::move(pair.first), patience_for(misdeed.why, 2 * kSecond));
       ASSERT_EQ(rig.error, "") << misdeed.why;
       std::byte* const registers = rig.map(0);
       rig.watch();
@@ -542,7 +550,7 @@ TEST(VfioUserDevice, NonsenseAndSilenceRemoveIt) {
 /// A server that is wrong from the start gives no device.
 TEST(VfioUserDevice, IsNotMadeOfNonsense) {
   const Misdeed misdeeds[] = {
-      {"the server did not answer in time",
+      {kSilence,
        [](SmallDevice&, Message&, Connection&) -> std::optional<Reply> { return std::nullopt; }},
       {"the server speaks version 1.7 of vfio-user; this tool speaks 0.1",
        [](SmallDevice& small, Message& m, Connection&) {
@@ -583,7 +591,7 @@ TEST(VfioUserDevice, IsNotMadeOfNonsense) {
                             [&](Message& message, Connection& connection) {
                               return misdeed.instead(small, message, connection);
                             });
-      Rig rig(os, std::move(pair.first), {.timeout_ns = 200 * kMillisecond});
+      Rig rig(os, std::move(pair.first), patience_for(misdeed.why, kMillisecond));
       EXPECT_EQ(rig.device, nullptr);
       EXPECT_EQ(rig.error, misdeed.why);
     });

@@ -1,6 +1,7 @@
 // A model behind the protocol: what a server answers, to clients that mean well and others.
 #include "devices/vfiouser/server.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -221,11 +222,13 @@ TEST(VfioUserServer, InterruptsGoToTheEventfd) {
                                                         .chosen = {}}))
             .error,
         EINVAL);
-    // A client that fills the counter cannot make the device wait.
+    // A client that fills the counter, and has writers wait, cannot keep the device.
+    ASSERT_EQ(fcntl(eventfd.get(), F_SETFL, 0), 0);
     const uint64_t full = UINT64_MAX - 1;
     ASSERT_EQ(write(eventfd.get(), &full, sizeof(full)), 8);
     EXPECT_EQ(set(kTell, 1), 0);
     EXPECT_EQ(count_of(eventfd), full);
+    ASSERT_EQ(fcntl(eventfd.get(), F_SETFL, O_NONBLOCK), 0);
     EXPECT_EQ(set(kTell, 0), 0);  // all off
     EXPECT_EQ(set(kTell, 1), 0);
     EXPECT_EQ(count_of(eventfd), 0U);

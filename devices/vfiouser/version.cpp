@@ -41,7 +41,7 @@ bool read_twin_socket(const Json& all, Capabilities* to) {
   if (member(*twin, "fd_index") == nullptr) return true;
   uint32_t index = 0;
   if (!read_number(*twin, "fd_index", 0, &index)) return false;
-  to->twin_socket_index = index;
+  if (to->twin_socket) to->twin_socket_index = index;  // otherwise it means nothing
   return true;
 }
 

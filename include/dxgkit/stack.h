@@ -53,6 +53,11 @@ struct StackOptions {
   bool record = false;
   /// Called for each finding at once, on the thread that made the finding. May be empty.
   std::function<void(const Finding&)> on_finding;
+  /// Called when a device leaves the machine by itself, as one can that is another process
+  /// ("vfio-user:SOCKET"): its position in `devices`, and why, in one sentence. On a thread of the
+  /// device, while `body` runs. The device does not answer any more. Stack::remove, on a thread of
+  /// yours, tells kernel and driver. May be empty.
+  std::function<void(size_t device, const std::string& why)> on_device_lost;
 };
 
 struct StackOutcome {

@@ -143,11 +143,13 @@ Expected<StackOutcome> Stack::run(const StackOptions& options,
     if (auto world = api::World::create(*runtime, findings, *wanted); world.has_value()) {
       Impl impl(*runtime, findings, std::move(*world));
       Stack stack(impl);
+      if (options.on_device_lost) impl.world->on_loss(options.on_device_lost);
       try {
         body(stack);
       } catch (...) {
         thrown = std::current_exception();
       }
+      impl.world->on_loss(nullptr);  // waits for a running call
     } else {
       unmade = invalid(world.error());
     }

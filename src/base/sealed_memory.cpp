@@ -1,8 +1,10 @@
 #include "base/sealed_memory.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/arithmetic.h"
@@ -24,6 +26,9 @@ bool seal_memory(int fd, uint64_t offset, uint64_t bytes) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) return false;
   if ((seals & F_SEAL_SHRINK) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) return false;
+  // Of the kinds that take seals, huge pages may be missing when they are touched.
+  struct statfs system {};
+  if (fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC) return false;
   struct stat status {};
   if (fstat(fd, &status) != 0 || status.st_size < 0) return false;
   return range_within(offset, bytes, static_cast<uint64_t>(status.st_size));

@@ -10,9 +10,9 @@ namespace dxgkit {
 /// size. Closed on exec. Returns -1 if the system refuses.
 int create_sealed_memory(const char* name, uint64_t bytes);
 
-/// True if the descriptor is a memory object that holds `bytes` bytes from `offset` on and cannot
-/// be made shorter any more: either it is sealed already, or this call seals it. Only then a
-/// mapping is safe from whoever sent the descriptor.
+/// True if the descriptor is a memory object, without huge pages, that holds `bytes` bytes from
+/// `offset` on and cannot be made shorter any more: either it is sealed already, or this call seals
+/// it. Only then a mapping is safe from whoever sent the descriptor.
 bool seal_memory(int fd, uint64_t offset, uint64_t bytes);
 
 }  // namespace dxgkit

@@ -32,6 +32,10 @@ int va_command(const VaOptions& options);
 /// The devices that --device names, with their options.
 int devices_command(const Reports& reports);
 
+/// Serves a device of the catalogue, or of a plug-in, to vfio-user clients until Ctrl-C.
+/// kExitBadInput: the model cannot be served, or nothing can listen at `socket`.
+int serve_device_command(const std::string& model, const std::string& socket);
+
 /// Every DDI, callback, NT export and D3DKMT function with its support state, as far as they are
 /// asked for. kExitBadInput if there is none.
 int support_command(const SupportOptions& options);

@@ -134,7 +134,9 @@ std::optional<DeviceChoice> only_fitting_device(const std::vector<HardwareId>& i
 }
 
 std::string device_advice(const std::vector<HardwareId>& ids, const DeviceChoice& used) {
-  if (ids.empty() || used.type->is_plugin || have_one_in_common(ids, ids_of(used))) return {};
+  // Of a plug-in, and of a device in another process, the ids are not known here.
+  const std::vector<HardwareId> own = ids_of(used);
+  if (ids.empty() || own.empty() || have_one_in_common(ids, own)) return {};
   const std::string named = ids.size() == 1 ? id_text(ids.front())
                                             : fmt::format("{} and {} more", id_text(ids.front()),
                                                           counted(ids.size() - 1, "hardware id"));

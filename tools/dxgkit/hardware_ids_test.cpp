@@ -79,6 +79,8 @@ TEST(HardwareIds, AdviceIsForWhatDoesNotFit) {
   EXPECT_EQ(device_advice({}, softgpu), "");
   EXPECT_EQ(device_advice({{0x5347, 1}}, softgpu), "");
   EXPECT_EQ(device_advice({{0x1AF4, 0x1050}}, other), "") << "options say the id";
+  EXPECT_EQ(device_advice({framebuffer}, *parse_device("vfio-user:socket")), "")
+      << "only its server knows what it is";
   EXPECT_EQ(device_advice({framebuffer}, other),
             "the driver is for PCI\\VEN_1D4B&DEV_0FB0, which 1 other device has: --device "
             "framebuffer would fit");

@@ -17,6 +17,7 @@
 #include "devices/plugin/plugin.h"
 #include "nt/kernel.h"
 #include "tools/dxgkit/finding_json.h"
+#include "tools/dxgkit/options.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -42,7 +43,7 @@ struct Note {
   char import[64] = {};
   CodePlace driver = {};
   char driver_path[512] = {};  // of the file with that code
-  char plugin[512] = {};       // not empty: code of a device plug-in stopped, and this says so
+  char plugin[512] = {};       // not empty: a device failed, not the driver; this says so
   char check[256] = {};        // not empty: this check of ours failed
   int frame_count = 0;
   CodePlace frames[kFramesMost] = {};
@@ -168,6 +169,15 @@ void LastWords::keep(const Problem& problem) {
     std::memcpy(note.kept + at, line.data(), line.size());
 }
 
+void LastWords::end_without_device(const std::string& why) {
+  if (note_of_process != nullptr) {
+    copy_name(why.c_str(), note_of_process->plugin);
+  } else {
+    fmt::print(stderr, "dxgkit: {}\n", why);
+  }
+  _exit(kExitBadInput);
+}
+
 std::vector<Problem> LastWords::kept(uint64_t index) const {
   std::vector<Problem> problems;
   const Note* const note = board_->find(index);
@@ -205,6 +215,7 @@ Problem LastWords::of(uint64_t index, std::string_view what, std::string_view ho
       "Every DDI returns, what was submitted is reported complete, and a fault of the driver "
       "becomes a finding with its place.";
   if (found == nullptr || found->signal == 0) {
+    if (found != nullptr) problem.broken_around_it = found->plugin;
     problem.key = std::string(how);
     finding.rule = "NT-01";
     finding.bugcheck_code = 0xD1;

@@ -35,6 +35,10 @@ class LastWords {
   /// In the child, any thread: keeps the problem beside the note for the index of listen(), as far
   /// as there is room.
   static void keep(const Problem& problem);
+  /// In the child, any thread: ends the process, because a device left the machine by itself, so
+  /// that the run says nothing about the driver. `why` is one sentence, which the parent tells;
+  /// without a parent that listens this call prints it.
+  [[noreturn]] static void end_without_device(const std::string& why);
   /// In the parent: what was kept for that index, in order.
   std::vector<Problem> kept(uint64_t index) const;
   /// In the parent: turns the note into a problem (NT-01, NT-20; NT-37 if a check of ours failed).

@@ -356,6 +356,19 @@ int run_command_line(std::vector<std::string> arguments) {
   Reports devices_reports;
   CLI::App* devices = app.add_subcommand("devices", "the devices there are, with their options");
   add_reports(devices, devices_reports, "the devices as JSON");
+  std::string served_model, served_socket;
+  CLI::App* serve_device = app.add_subcommand(
+      "serve-device", "a device model for other processes: a vfio-user server, until Ctrl-C");
+  serve_device
+      ->add_option("MODEL", served_model,
+                   "what is served, as `dxgkit devices` lists it: NAME[,OPTION=VALUE...], or a "
+                   "plug-in, FILE.so")
+      ->required();
+  serve_device
+      ->add_option("--socket", served_socket,
+                   "the socket to listen at; clients come with --device vfio-user:PATH")
+      ->required()
+      ->type_name("PATH");
   std::string client_folder;
   CLI::App* new_client = app.add_subcommand(
       "new-client", "write the skeleton of a client plug-in, for --client of verify and fuzz");
@@ -399,6 +412,8 @@ int run_command_line(std::vector<std::string> arguments) {
   if (doctor->parsed())
     return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_reports);
   if (devices->parsed()) return dxgkit::tool::devices_command(devices_reports);
+  if (serve_device->parsed())
+    return dxgkit::tool::serve_device_command(served_model, served_socket);
   if (support->parsed()) return dxgkit::tool::support_command(support_options);
   if (situations->parsed()) return dxgkit::tool::situations_command(situations_reports);
   if (new_client->parsed()) return dxgkit::tool::new_client_command(client_folder);

@@ -69,28 +69,37 @@ void run_side_by_side(runtime::Runtime& runtime, const SessionConfig& config, co
   }
 }
 
-/// Takes the adapter of a device that leaves the machine by itself out of the kernel.
+/// Notes why a device leaves the machine by itself, and takes its adapter out of the kernel.
 class LossWatch {
  public:
-  /// All outlive the watch. `luids` belong to the world's slots. The last reason goes to `lost`.
-  LossWatch(World& world, dxgk::System& system, const std::vector<dxgk::Luid>& luids,
-            const std::vector<DeviceChoice>& devices, std::string& lost)
-      : world_(world) {
-    world_.on_loss([&](size_t device, const std::string& why) {
-      fmt::print(stderr, "dxgkit: {}: the device left the machine: {}\n", devices[device].text,
-                 why);
-      lost = why;
-      for (size_t i = 0; i < luids.size(); ++i) {
-        if (world.slots()[i].device == device) static_cast<void>(system.remove_adapter(luids[i]));
-      }
-    });
+  /// The first reason goes to `lost`, complete at the end of the watch. Both outlive it.
+  LossWatch(World& world, std::string& lost) : world_(world), lost_(lost) {
+    world_.on_loss([this](size_t, const std::string& why) { note(why); });
   }
   ~LossWatch() { world_.on_loss(nullptr); }
   LossWatch(const LossWatch&) = delete;
   LossWatch& operator=(const LossWatch&) = delete;
 
+  /// From now on adapters are removed with their devices. `luids` belong to the world's slots; both
+  /// outlive the watch.
+  void remove_from(dxgk::System& system, const std::vector<dxgk::Luid>& luids) {
+    world_.on_loss([this, &system, &luids](size_t device, const std::string& why) {
+      note(why);
+      for (size_t i = 0; i < luids.size(); ++i) {
+        if (world_.slots()[i].device == device) static_cast<void>(system.remove_adapter(luids[i]));
+      }
+    });
+    if (lost_.empty()) return;
+    // One left during the start, and is not told of again. The run is over.
+    for (const dxgk::Luid luid : luids) static_cast<void>(system.remove_adapter(luid));
+  }
+
  private:
+  void note(const std::string& why) {
+    if (lost_.empty()) lost_ = why;
+  }
   World& world_;
+  std::string& lost_;
 };
 
 /// Everything that happens inside the runtime.
@@ -135,13 +144,14 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
   outcome.interface_version = (*driver)->interface_version();
 
   dxgk::System system(runtime, machine, kernel, findings);
+  std::vector<dxgk::Luid> luids;
+  LossWatch watch(**world, outcome.lost);
   dxgk::AdapterOptions adapter_options;
   if (config.verifier.has_value()) adapter_options.verifier.on = config.verifier->on;
   // The wait for an engine that hangs on purpose is as long as on Windows.
   if (config.mode == Mode::kOs && !config.hang.has_value())
     adapter_options.tdr_delay_ns = kBusyMachineTdrDelayNs;
   const bool several = (*world)->slots().size() > 1;
-  std::vector<dxgk::Luid> luids;
   for (const World::Slot& slot : (*world)->slots()) {
     const Result<dxgk::Luid> started =
         system.start_adapter(**driver, *slot.function, adapter_options);
@@ -158,7 +168,7 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
     luids.push_back(*started);
   }
   calls.reset();
-  const LossWatch watch(**world, system, luids, config.devices, outcome.lost);
+  watch.remove_from(system, luids);
   if (several) {
     run_side_by_side(runtime, config, plan, source, progress, **world, system, luids, outcome);
     for (const dxgk::Luid running : luids) static_cast<void>(system.stop_adapter(running));
@@ -254,6 +264,11 @@ SessionOutcome run_session(const SessionConfig& config, const Plan& plan, const 
     run_inside(*runtime, config, plan, source, progress, findings, outcome);
     trace::set_current(nullptr);
   });
+  if (!outcome.lost.empty()) {
+    if (outcome.kind != SessionOutcome::Kind::kStartFailed)
+      outcome.kind = SessionOutcome::Kind::kJobFailed;
+    outcome.message = fmt::format("a device left the machine: {}", outcome.lost);
+  }
   outcome.findings = findings.all();
   if (recorder.has_value()) {
     outcome.recording = {.events = recorder->events(),

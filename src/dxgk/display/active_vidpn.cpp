@@ -56,13 +56,15 @@ uint32_t ActiveVidPn::rotation_of(uint32_t source) const {
 
 bool ActiveVidPn::shows(uint32_t source, const ModeWish& wish) const {
   if (mode_of(source) != wish.size) return false;
-  return std::ranges::all_of(network_.paths, [&](const vidpn::Path& path) {
-    if (path.source != source) return true;
-    if (wish.rotation != 0 && wish.rotation != std::max(content_rotation(path), 1U)) return false;
-    const vidpn::TargetMode* const mode = network_.pinned_target_mode(path.target);
-    return wish.scanline_ordering == 0 ||
-           (mode != nullptr && mode->signal.scanline_ordering == wish.scanline_ordering);
-  });
+  return std::ranges::all_of(
+      network_.paths, [&](const vidpn::Path& path) DXGKIT_REQUIRES(display_mutex) {
+        if (path.source != source) return true;
+        if (wish.rotation != 0 && wish.rotation != std::max(content_rotation(path), 1U))
+          return false;
+        const vidpn::TargetMode* const mode = network_.pinned_target_mode(path.target);
+        return wish.scanline_ordering == 0 ||
+               (mode != nullptr && mode->signal.scanline_ordering == wish.scanline_ordering);
+      });
 }
 
 bool ActiveVidPn::visible(uint32_t source) const {

@@ -20,7 +20,7 @@ class Devices(Cli):
         done = self.run_tool("devices")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for words in ("softgpu       ", "framebuffer   ", "ram           ", "  vram=SIZE", "  standby=SIZE|all", "  file#=PATH",
-                      "pci:VENDOR:DEVICE", "none", "vfio:DDDD:BB:DD.F", "FILE.so"):
+                      "pci:VENDOR:DEVICE", "none", "vfio:DDDD:BB:DD.F", "vfio-user:SOCKET", "  timeout=MS", "FILE.so"):
             self.assertIn(words, done.stdout)
         done = self.run_tool("devices", "--json")
         listed = json.loads(done.stdout)

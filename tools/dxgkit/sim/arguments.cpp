@@ -26,6 +26,8 @@ void add_worlds(CLI::App* command, Worlds& worlds) {
           [](const std::string& text) {
             const auto device = parse_device(text);
             if (!device.has_value()) throw CLI::ValidationError(device.error());
+            if (const auto fits = check_mode(*device, Mode::kSim); !fits)
+              throw CLI::ValidationError(fits.error());
             // Clients, content and faults of the worlds are softgpu's, with options that seeds
             // draw.
             if (device->type->name == kDefaultDevice && device->options.all().empty()) return;

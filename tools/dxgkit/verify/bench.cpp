@@ -11,6 +11,7 @@
 #include "dxgkit/abi_versions.h"
 #include "nt/registry_store.h"
 #include "nt/stack_fill.h"
+#include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/start_story.h"
 
 namespace dxgkit::tool::verify {
@@ -84,18 +85,11 @@ Outcome Bench::load(const nt::KernelConfig& kernel_config, const DeviceChoice& d
       World::create(runtime_, findings_, config);
   if (!world.has_value()) return Outcome::failed(world.error());
   world_ = std::move(*world);
-  // Hardware and other processes may leave in the middle. What comes then says nothing of the
-  // driver.
-  world_->on_loss([this](size_t, const std::string& why) {
-    findings_.report({.rule = "LIFE-21",
-                      .severity = verifier::Severity::kViolation,
-                      .ddi = "the machine",
-                      .actual = fmt::format("The device has left the machine: {}.", why),
-                      .expected = "A device that stays while its driver is verified.",
-                      .fix = "Nothing is to be mended in the driver: verify it again with a device "
-                             "that stays.",
-                      .confidence = verifier::Confidence::kInferred,
-                      .dooms = true});
+  world_->on_loss([text = device.text](size_t, const std::string& why) {
+    LastWords::end_without_device(
+        fmt::format("{}: the device left the machine: {}; the driver is not to blame, and nothing "
+                    "can be said of it",
+                    text, why));
   });
   // As if others had memory before the driver. Else the first pages that it gets would lie where
   // the low half of a bus address is 0, and a driver that forgets this half would pass.
