@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl coverage mutate mutate-drivers traces known clean bootstrap
+.PHONY: run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers traces known clean bootstrap
 
 run: bootstrap
 	@mkdir -p build
@@ -16,6 +16,7 @@ run: bootstrap
 
 # The closing lines are the test runner's, again below the summary of the simulation.
 test: bootstrap
+	@scripts/bootstrap qemu-system-x86
 	@mkdir -p build
 	@$(call build,dev)
 	@rm -f build/dev/test-results/*.xml build/dev/test-results/*.summary
@@ -73,6 +74,13 @@ afl:
 	@mkdir -p build
 	@$(call build,dev) --target dxgkit_afl_$(TARGET)
 	@fuzz/afl build/dev $(TARGET) $(SECONDS_EACH)
+
+# Real PCI devices: QEMU's, behind an IOMMU, in a guest of Debian's packages. tests/vfio/README.md
+vfio-test: bootstrap
+	@scripts/bootstrap qemu-system-x86
+	@mkdir -p build
+	@$(call build,dev) --target dxgkit_tool miniport_edu miniport_edu_astray edu_client
+	@tests/vfio/guest_test.py build/dev/tools/dxgkit/dxgkit build/dev/miniports build/dev/vfio
 
 coverage: bootstrap
 	@scripts/coverage --jobs $(JOBS)

@@ -29,15 +29,15 @@ void with_device(const char* text, const std::function<void(bus::Machine&, bus::
 TEST(Catalog, Names) {
   std::vector<std::string> names;
   for (const auto& type : catalog().types()) names.push_back(type->name);
-  EXPECT_THAT(names, ElementsAre("softgpu", "framebuffer", "ram", "virtio-gpu", "vfio-user"));
+  EXPECT_THAT(names,
+              ElementsAre("softgpu", "framebuffer", "ram", "virtio-gpu", "vfio", "vfio-user"));
   for (const auto& type : catalog().types()) {
     EXPECT_FALSE(type->summary.empty()) << type->name;
     EXPECT_FALSE(type->is_plugin) << type->name;
     for (const bus::DeviceOption& option : type->options)
       EXPECT_FALSE(option.name.empty() || option.value.empty() || option.help.empty());
-    // What a server has is known only when it is asked.
-    EXPECT_EQ(type->simulated, type->name != "vfio-user");
-    if (!type->simulated) continue;
+    EXPECT_EQ(type->simulated, !type->name.starts_with("vfio")) << type->name;
+    if (!type->simulated) continue;  // there is no hardware and no other process here
     const auto choice = catalog().parse(type->name);
     ASSERT_TRUE(choice.has_value()) << type->name;
     ASSERT_EQ(type->ids.size(), 1U) << type->name;
@@ -171,8 +171,8 @@ TEST(Catalog, RefusesWithOneSentence) {
       {"virtio-gpu,memory=4K", "'virtio-gpu,memory=4K': memory: 1M to 64G"},
       {"toaster",
        "'toaster': there is no device of that name; there are softgpu, framebuffer, ram, "
-       "virtio-gpu, vfio-user, "
-       "none, pci:VENDOR:DEVICE, vfio-user:SOCKET, and plug-ins (FILE.so)"},
+       "virtio-gpu, vfio, vfio-user, none, pci:VENDOR:DEVICE, vfio:DDDD:BB:DD.F, vfio-user:SOCKET, "
+       "and plug-ins (FILE.so)"},
       {"vfio-user", "'vfio-user': socket: the path of the server's socket is missing"},
       {"toaster.so", "toaster.so: there is no such device plug-in"},
   };

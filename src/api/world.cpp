@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "api/dma_finding.h"
+#include "bus/dma_fault.h"
+
 namespace dxgkit::api {
 namespace {
 
@@ -64,6 +67,12 @@ std::expected<std::unique_ptr<World>, std::string> World::create(runtime::Runtim
                                          config.devices[i].text, status_name(plugged)));
     }
     std::ranges::copy(slots_of(i, device), std::back_inserter(world->slots_));
+    if (auto* const source = dynamic_cast<bus::DmaFaultSource*>(&device); source != nullptr) {
+      source->on_dma_fault(
+          [&findings, &machine = world->machine_, &device](const bus::DmaFault& fault) {
+            findings.report(dma_finding(fault, machine, device.functions()));
+          });
+    }
   }
   world->kernel_ = std::make_unique<nt::Kernel>(runtime, world->machine_, findings, config.kernel);
   return world;

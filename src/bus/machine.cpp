@@ -1,6 +1,7 @@
 #include "bus/machine.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,8 +50,9 @@ struct BarSlot {
 };
 
 struct IoMapping {
-  uint64_t size = 0;                 // as asked
-  RegisterBar* registers = nullptr;  // or null: a real mapping
+  const PciFunction* function = nullptr;  // if its pages fault once it has left
+  uint64_t size = 0;                      // as asked
+  RegisterBar* registers = nullptr;       // or null: a real mapping
   void* mapped = nullptr;
   uint64_t mapped_size = 0;
 };
@@ -110,6 +112,32 @@ bool bars_are_sound(std::span<const Bar> bars) {
     if (i + 1 < bars.size() && bars[i + 1].kind != BarKind::kNone) return false;
   }
   return true;
+}
+
+/// True for memory of hardware: behind it is a device file, and no memory object.
+bool is_hardware(const MemoryWindow& memory) {
+  struct stat status {};
+  return fstat(memory.fd, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+/// Ones for as many pages as a mapping shows at once.
+constexpr uint64_t kOnesBytes = uint64_t{2} << 20;
+int make_ones() {
+  const int fd = memfd_create("dxgkit-ones", MFD_CLOEXEC);
+  DXGKIT_CHECK(fd >= 0);
+  const std::vector<std::byte> ones(kOnesBytes, std::byte{0xFF});
+  DXGKIT_CHECK(pwrite(fd, ones.data(), ones.size(), 0) == static_cast<ssize_t>(ones.size()));
+  return fd;
+}
+
+/// Puts ones in the place of hardware that has left. Its pages would fault from now on.
+void show_ones(const IoMapping& mapping) {
+  static const int ones = make_ones();  // for the process's life
+  for (uint64_t done = 0; done < mapping.mapped_size; done += kOnesBytes) {
+    const uint64_t bytes = std::min(mapping.mapped_size - done, kOnesBytes);
+    std::byte* const at = static_cast<std::byte*>(mapping.mapped) + done;
+    DXGKIT_CHECK(mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, ones, 0) == at);
+  }
 }
 
 /// Lowest naturally aligned hole of [base, limit) between the taken ranges.
@@ -371,6 +399,9 @@ void Machine::pull_out(PciFunction& function) {
       slot.registers->handler.store(nullptr, std::memory_order_release);
   }
   function.impl_->gone.store(true, std::memory_order_release);
+  for (const auto& [pointer, mapping] : impl_->mappings) {
+    if (mapping.function == &function) show_ones(mapping);
+  }
 }
 
 void Machine::remove_function(PciFunction& function) {
@@ -506,6 +537,10 @@ void* Machine::map_io(PhysicalAddress address, uint64_t size) {
     mapping.mapped = map_fixed(FixedRange::kMemory, mapping.mapped_size, PROT_READ | PROT_WRITE,
                                MAP_SHARED, bar->second.memory.fd, offset - skew);
     if (mapping.mapped == MAP_FAILED) return nullptr;
+    if (is_hardware(bar->second.memory)) {
+      mapping.function = bar->second.function;
+      if (!mapping.function->present()) show_ones(mapping);
+    }
     pointer = static_cast<std::byte*>(mapping.mapped) + skew;
   }
   impl_->mappings.emplace(std::bit_cast<uintptr_t>(pointer), mapping);

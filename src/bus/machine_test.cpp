@@ -1,5 +1,6 @@
 #include "bus/machine.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -601,6 +602,34 @@ TEST(Ports, ReachTheirDevice) {
     PciFunction wrong({}, {ports(&registers, size)});
     EXPECT_EQ(machine.add_function(wrong), Status::kInvalidParameter) << size;
   }
+}
+
+/// Pages of hardware fault once it has left the bus. A driver that has them mapped, or maps them
+/// then, reads ones instead.
+TEST(Machine, MemoryOfHardwareThatHasLeftReadsAsOnes) {
+  const int fd = open("/dev/zero", O_RDWR | O_CLOEXEC);  // a device file, as hardware has one
+  ASSERT_GE(fd, 0);
+  Machine machine(1 << 20);
+  std::vector<Bar> bars(2);
+  bars[0].kind = BarKind::kMemory;
+  bars[0].size = 4 << 20;
+  bars[0].memory = {fd, 0, bars[0].size};
+  PciFunction function({}, std::move(bars));
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  const PhysicalAddress base = function.bars()[0].base;
+  auto* const before = static_cast<std::byte*>(machine.map_io(base, 4 << 20));
+  ASSERT_NE(before, nullptr);
+  machine.write_register(before + 0x1000, 4, 7);
+  EXPECT_EQ(machine.read_register(before + 0x1000, 4), 7U);
+  machine.pull_out(function);
+  EXPECT_EQ(machine.read_register(before + 0x1000, 4), 0xFFFF'FFFFU);
+  EXPECT_EQ(machine.read_register(before + (4 << 20) - 8, 8), UINT64_MAX);
+  auto* const after = static_cast<std::byte*>(machine.map_io(base, 4096));
+  ASSERT_NE(after, nullptr);
+  EXPECT_EQ(machine.read_register(after, 8), UINT64_MAX);
+  EXPECT_TRUE(machine.unmap_io(before, 4 << 20));
+  EXPECT_TRUE(machine.unmap_io(after, 4096));
+  close(fd);
 }
 
 }  // namespace

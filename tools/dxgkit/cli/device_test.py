@@ -20,12 +20,12 @@ class Devices(Cli):
         done = self.run_tool("devices")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for words in ("softgpu       ", "framebuffer   ", "ram           ", "  vram=SIZE", "  standby=SIZE|all", "  file#=PATH",
-                      "pci:VENDOR:DEVICE", "none", "vfio-user:SOCKET", "  timeout=MS", "FILE.so"):
+                      "pci:VENDOR:DEVICE", "none", "vfio:DDDD:BB:DD.F", "vfio-user:SOCKET", "  timeout=MS", "FILE.so"):
             self.assertIn(words, done.stdout)
         done = self.run_tool("devices", "--json")
         listed = json.loads(done.stdout)
-        self.assertEqual([device["name"] for device in listed["devices"]], ["softgpu", "framebuffer", "ram", "virtio-gpu", "vfio-user"])
-        self.assertEqual([spelling["name"] for spelling in listed["spellings"]], ["none", "pci:VENDOR:DEVICE", "vfio-user:SOCKET"])
+        self.assertEqual([device["name"] for device in listed["devices"]], ["softgpu", "framebuffer", "ram", "virtio-gpu", "vfio", "vfio-user"])
+        self.assertEqual([spelling["name"] for spelling in listed["spellings"]], ["none", "pci:VENDOR:DEVICE", "vfio:DDDD:BB:DD.F", "vfio-user:SOCKET"])
         options = {option["name"]: option for option in listed["devices"][0]["options"]}
         self.assertEqual(sorted(options), ["hibernate", "refresh", "standby", "vram"])
         self.assertEqual(options["standby"]["value"], "SIZE|all")
@@ -43,7 +43,7 @@ class Devices(Cli):
 
     def test_what_is_no_device(self):
         (self.folder / "text.so").write_text("not a plug-in")
-        known = "there are softgpu, framebuffer, ram, virtio-gpu, vfio-user, none, pci:VENDOR:DEVICE, vfio-user:SOCKET, and plug-ins (FILE.so)"
+        known = "there are softgpu, framebuffer, ram, virtio-gpu, vfio, vfio-user, none, pci:VENDOR:DEVICE, vfio:DDDD:BB:DD.F, vfio-user:SOCKET, and plug-ins (FILE.so)"
         driver = os.path.join(MUTANTS, "softgpu.so")
         rows = (("toaster", f"'toaster': there is no device of that name; {known}"),
                 ("softgpu,sleep=1M", "'softgpu,sleep=1M': softgpu has no option 'sleep'; it has vram, standby, hibernate, refresh"),
