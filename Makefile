@@ -16,7 +16,6 @@ run: bootstrap
 
 # The closing lines are the test runner's, again below the summary of the simulation.
 test: bootstrap
-	@scripts/bootstrap qemu-system-x86
 	@mkdir -p build
 	@$(call build,dev)
 	@rm -f build/dev/test-results/*.xml build/dev/test-results/*.summary
