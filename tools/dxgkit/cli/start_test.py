@@ -129,7 +129,7 @@ class Start(Cli):
 
     def test_ids_that_choose_nothing(self):
         """Those of no device, of several, of the default one, and what only looks like one."""
-        rows = (b"PCI\\VEN_1AF4&DEV_1050", b"PCI\\VEN_5347&DEV_0001", b"PCI\\VEN_1D4B&DEV_0FB", b"PCI\\VEN_1D4B&DEV_0FBX",
+        rows = (b"PCI\\VEN_1AF4&DEV_1052", b"PCI\\VEN_5347&DEV_0001", b"PCI\\VEN_1D4B&DEV_0FB", b"PCI\\VEN_1D4B&DEV_0FBX",
                 b"PCI\\VEN_1D4B&DEV_0FB0 PCI\\VEN_1B36&DEV_D0DD", b"P" * 100000, b"PCI\\VEN_\xff\xff\xff\xff&DEV_0FB0")
         for text in rows:
             driver = self.named_copy(text)
@@ -137,7 +137,7 @@ class Start(Cli):
             self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
             self.assertNotIn("was chosen", done.stderr, text)
             self.assertIn("the device is PCI 5347:0001", done.stdout)
-        driver = self.named_copy(b"PCI\\VEN_1AF4&DEV_1050")
+        driver = self.named_copy(b"PCI\\VEN_1AF4&DEV_1052")
         done = self.run_tool("verify", driver, *self.refusing(3), "--step", "start")
         self.assertIn("--device pci:1af4:1050 has that id", done.stdout)
         done = self.run_tool("verify", driver, *self.refusing(3), "--step", "start", "--device", "pci:1AF4:1050")
