@@ -139,8 +139,8 @@ class Start(Cli):
             self.assertIn("the device is PCI 5347:0001", done.stdout)
         driver = self.named_copy(b"PCI\\VEN_1AF4&DEV_1052")
         done = self.run_tool("verify", driver, *self.refusing(3), "--step", "start")
-        self.assertIn("--device pci:1af4:1050 has that id", done.stdout)
-        done = self.run_tool("verify", driver, *self.refusing(3), "--step", "start", "--device", "pci:1AF4:1050")
+        self.assertIn("--device pci:1af4:1052 has that id", done.stdout)
+        done = self.run_tool("verify", driver, *self.refusing(3), "--step", "start", "--device", "pci:1AF4:1052")
         self.assertNotIn("the driver is for", done.stdout)
 
     def test_memory_of_the_machine(self):
