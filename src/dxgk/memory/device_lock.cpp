@@ -276,19 +276,14 @@ bool DeviceLocks::lockable(const Allocation& allocation) {
 }
 
 bool DeviceLocks::may_look_on(const Allocation& allocation) {
-  if ((allocation.info_flags & kAllocationSwizzled) != 0) return false;
-  if (!allocation.cached) return reaches_aperture(allocation);
-  const vidmm::AllocationDesc& desc = core_.memory().description(allocation.id);
-  return std::ranges::any_of(core_.memory().segments(), [&](const vidmm::SegmentDesc& segment) {
-    return segment.kind == vidmm::SegmentKind::kAperture && segment.cache_coherent &&
-           ((desc.supported_read | desc.supported_write) & vidmm::segment_bit(segment.id)) != 0;
-  });
+  return (allocation.info_flags & kAllocationSwizzled) == 0 &&
+         reaches(allocation, vidmm::SegmentKind::kAperture, /*coherent=*/allocation.cached);
 }
 
-bool DeviceLocks::reaches(const Allocation& allocation, vidmm::SegmentKind kind) {
+bool DeviceLocks::reaches(const Allocation& allocation, vidmm::SegmentKind kind, bool coherent) {
   const vidmm::AllocationDesc& desc = core_.memory().description(allocation.id);
   for (const vidmm::SegmentDesc& segment : core_.memory().segments()) {
-    if (segment.kind == kind &&
+    if (segment.kind == kind && (segment.cache_coherent || !coherent) &&
         ((desc.supported_read | desc.supported_write) & vidmm::segment_bit(segment.id)) != 0) {
       return true;
     }

@@ -72,7 +72,9 @@ class DeviceLocks {
   bool reaches_memory(const Allocation& allocation) DXGKIT_REQUIRES(on_lane) {
     return reaches(allocation, vidmm::SegmentKind::kMemory);
   }
-  bool reaches(const Allocation& allocation, vidmm::SegmentKind kind) DXGKIT_REQUIRES(on_lane);
+  /// `coherent`: one that is CacheCoherent.
+  bool reaches(const Allocation& allocation, vidmm::SegmentKind kind, bool coherent = false)
+      DXGKIT_REQUIRES(on_lane);
 
   MemoryFloor& floor_;
   AdapterCore& core_;

@@ -149,6 +149,14 @@ bool Bench::is_configured(std::string_view name) const {
   });
 }
 
+void Bench::end_device_faults() {
+  if (bus::FaultInjection* const faults = device_faults()) faults->set_faults({});
+  if (bus::DeviceClock* const clock = device_clock()) {
+    clock->delay_interrupts(0);
+    clock->go_on();
+  }
+}
+
 Outcome Bench::start(const StartChanges& changes) {
   dxgk::AdapterOptions options;
   if (options_.mode == Mode::kOs) options.tdr_delay_ns = kBusyMachineTdrDelayNs;

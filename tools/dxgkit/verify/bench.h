@@ -183,6 +183,10 @@ class Bench {
     return mutator_ == nullptr ? world_->device().clock() : nullptr;
   }
 
+  /// The device does as it should again: no faults, no late interrupts, and it does not stand
+  /// still.
+  void end_device_faults();
+
   /// Null without a plug-in, and if it could not be opened on this adapter.
   const Plugin* plugin() const { return client_refused_ ? nullptr : plugin_; }
   bool client_refused() const { return client_refused_; }

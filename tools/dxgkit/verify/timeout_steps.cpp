@@ -182,14 +182,6 @@ Answer<std::string> judge_hang(Bench& bench, const Hang& hang, Crew& crew,
   return judge_results(bench, crew, fmt::format("After a reset of node {}", report.node));
 }
 
-/// The device does as it should again.
-void quieten(Bench& bench) {
-  if (bench.device_faults() != nullptr) bench.device_faults()->set_faults({});
-  if (bench.device_clock() == nullptr) return;
-  bench.device_clock()->delay_interrupts(0);
-  bench.device_clock()->go_on();
-}
-
 void begin_hang(Bench& bench, const Hang& hang) {
   if (hang.whole_device) {
     bench.shortage().goes_on_at_reset(bench.device_clock());
@@ -209,7 +201,7 @@ void begin_hang(Bench& bench, const Hang& hang) {
 
 void end_hang(Bench& bench) {
   bench.shortage().goes_on_at_reset(nullptr);
-  quieten(bench);
+  bench.end_device_faults();
 }
 
 Answer<std::string> hang_once(Bench& bench, const Hang& hang, Tally& tally) {
@@ -518,7 +510,7 @@ Answer<std::string> interrupts_once(Bench& bench, uint32_t node, const Noise& no
         std::vector<bus::EngineFaults>(bench.device_faults()->engine_count(), noise.faults));
   }
   const Answer<void> done = crew.work();
-  quieten(bench);
+  bench.end_device_faults();
   if (!bench.running()) return std::string("the adapter failed");
   if (!done) return std::unexpected(done.error());
   ++tally.rounds;

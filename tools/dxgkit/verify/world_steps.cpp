@@ -263,8 +263,7 @@ Answer<void> live_in_storm(Bench& bench, const Plan& plan, Turmoil& turmoil, Tal
   naps.end();
   sleeper->join();
   turmoil.set_active(false);
-  if (device != nullptr) device->set_faults({});
-  if (clock != nullptr) clock->delay_interrupts(0);
+  bench.end_device_faults();
   tally->troubles += turmoil.strikes();
   tally->naps += naps.count();
   if (!lived) return lived;
