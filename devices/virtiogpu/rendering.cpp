@@ -72,6 +72,19 @@ uint32_t Rendering::ask(const Question& question, Answer* answer, uint32_t done)
 
 // --- capability sets
 
+std::optional<std::vector<Capset>> read_capsets(const Answer& answer,
+                                                std::span<const std::byte> mailbox) {
+  if (answer.bytes == 0 || answer.bytes % sizeof(Capset) != 0) return std::nullopt;
+  if (answer.bytes > kCapsetsMost * sizeof(Capset)) return std::nullopt;
+  std::vector<Capset> capsets(answer.bytes / sizeof(Capset));
+  std::memcpy(capsets.data(), mailbox.data(), answer.bytes);
+  for (const Capset& capset : capsets) {
+    if (capset.id == 0 || capset.id > kCapsetIdMost) return std::nullopt;
+    if (capset.bytes_most == 0 || capset.bytes_most > kCapsetBytesMost) return std::nullopt;
+  }
+  return capsets;
+}
+
 uint32_t Rendering::capset_info(virtio::Request& request, std::vector<std::byte>* answer) {
   VgpuGetCapsetInfo command = {};
   if (!request.read(0, &command)) return VGPU_ERR_UNSPEC;

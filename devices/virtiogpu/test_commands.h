@@ -42,9 +42,7 @@ class TestPages final : public virtio::Memory {
       return window.offset;
     };
   }
-  int descriptor() const {
-    return machine_.window_of(bus::PhysicalAddress{base_}, kPageBytes).fd;
-  }
+  int descriptor() const { return machine_.window_of(bus::PhysicalAddress{base_}, kPageBytes).fd; }
 
  private:
   bus::Machine& machine_;
