@@ -1,6 +1,5 @@
 // 3D through the virtio GPU's driver: what the renderer draws comes back pixel by pixel, also when
 // the aperture is smaller than what is drawn on, and a client that is wrong costs no other.
-#include <d3dkmthk.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -14,246 +13,16 @@
 #include "bus/device.h"
 #include "bus/machine.h"
 #include "dxgk/system.h"
-#include "miniports/virtiogpu/virtiogpu_umd.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
+#include "tests/screen/render_client.h"
 #include "tests/screen/scripted_renderer.h"
 #include "thunks/client.h"
 #include "verifier/findings.h"
 
 namespace dxgkit {
 namespace {
-
-constexpr NTSTATUS status_of(Status status) { return static_cast<NTSTATUS>(status); }
-constexpr uint32_t kWidth = 61, kHeight = 37;  // rows that are no whole pages
-constexpr uint32_t kTarget2D = 2;
-
-using Pixels = std::vector<uint32_t>;
-
-/// Commands of user mode, as they are in a command buffer.
-class Commands {
- public:
-  Commands& submit(const std::vector<uint32_t>& words) {
-    add(VgpuUmdHeader{VGPU_UMD_SUBMIT,
-                      static_cast<uint32_t>(sizeof(VgpuUmdHeader) + words.size() * 4)});
-    const auto bytes = std::as_bytes(std::span(words));
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    return *this;
-  }
-  Commands& to_host(uint32_t allocation, uint32_t width = kWidth, uint32_t height = kHeight) {
-    return add(transfer(VGPU_UMD_TRANSFER_TO_HOST_3D, allocation, width, height));
-  }
-  Commands& from_host(uint32_t allocation, uint32_t width = kWidth, uint32_t height = kHeight) {
-    return add(transfer(VGPU_UMD_TRANSFER_FROM_HOST_3D, allocation, width, height));
-  }
-  template <typename Command>
-  Commands& add(const Command& command) {
-    const auto bytes = std::as_bytes(std::span(&command, 1));
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    return *this;
-  }
-  const std::vector<std::byte>& bytes() const { return bytes_; }
-
-  static VgpuUmdTransfer3d transfer(uint32_t type, uint32_t allocation, uint32_t width,
-                                    uint32_t height) {
-    VgpuUmdTransfer3d command{};
-    command.header = {type, sizeof command};
-    command.allocation = allocation;
-    command.width = width;
-    command.height = height;
-    command.depth = 1;
-    return command;
-  }
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
-struct Picture {
-  D3DKMT_HANDLE handle = 0;
-  uint32_t resource = 0;  // the device's id
-};
-
-VgpuUmdResource description(uint32_t width = kWidth, uint32_t height = kHeight) {
-  VgpuUmdResource data{};
-  data.magic = VGPU_UMD_RESOURCE_MAGIC;
-  data.version = VGPU_UMD_VERSION;
-  data.target = kTarget2D;
-  data.format = VGPU_B8G8R8A8;
-  data.width = width;
-  data.height = height;
-  data.depth = data.array_size = 1;
-  data.size_bytes = uint64_t{width} * height * 4;
-  return data;
-}
-
-VgpuUmdContext context_data() {
-  VgpuUmdContext data{};
-  data.magic = VGPU_UMD_CONTEXT_MAGIC;
-  data.version = VGPU_UMD_VERSION;
-  data.capset_id = kScriptedCapset;
-  std::memcpy(data.name, "test", 4);
-  return data;
-}
-
-/// A device with a context. What it does is done in the name of the process of the scope.
-class Client {
- public:
-  explicit Client(dxgk::Luid adapter) {
-    D3DKMT_OPENADAPTERFROMLUID open{};
-    open.AdapterLuid = {adapter.low, adapter.high};
-    EXPECT_EQ(D3DKMTOpenAdapterFromLuid(&open), 0);
-    adapter_ = open.hAdapter;
-    D3DKMT_CREATEDEVICE device{};
-    device.hAdapter = adapter_;
-    EXPECT_EQ(D3DKMTCreateDevice(&device), 0);
-    device_ = device.hDevice;
-    VgpuUmdContext data = context_data();
-    EXPECT_EQ(create_context(&data, sizeof data, &context_), 0);
-  }
-  ~Client() {
-    for (const Picture& picture : pictures_) destroy(picture);
-    destroy_context(context_.hContext);
-    D3DKMT_DESTROYDEVICE device{};
-    device.hDevice = device_;
-    EXPECT_EQ(D3DKMTDestroyDevice(&device), 0);
-    D3DKMT_CLOSEADAPTER adapter{};
-    adapter.hAdapter = adapter_;
-    EXPECT_EQ(D3DKMTCloseAdapter(&adapter), 0);
-  }
-
-  NTSTATUS create_context(void* data, uint32_t bytes, D3DKMT_CREATECONTEXT* context) {
-    *context = {};
-    context->hDevice = device_;
-    context->pPrivateDriverData = data;
-    context->PrivateDriverDataSize = bytes;
-    return D3DKMTCreateContext(context);
-  }
-  static void destroy_context(D3DKMT_HANDLE context) {
-    D3DKMT_DESTROYCONTEXT destroy{};
-    destroy.hContext = context;
-    EXPECT_EQ(D3DKMTDestroyContext(&destroy), 0);
-  }
-
-  NTSTATUS create(void* data, uint32_t bytes, D3DKMT_HANDLE* handle) {
-    D3DDDI_ALLOCATIONINFO2 info{};
-    info.pPrivateDriverData = data;
-    info.PrivateDriverDataSize = bytes;
-    D3DKMT_CREATEALLOCATION create{};
-    create.hDevice = device_;
-    create.NumAllocations = 1;
-    create.pAllocationInfo2 = &info;
-    const NTSTATUS status = D3DKMTCreateAllocation2(&create);
-    *handle = info.hAllocation;
-    return status;
-  }
-  Picture make(uint32_t width = kWidth, uint32_t height = kHeight) {
-    VgpuUmdResource data = description(width, height);
-    Picture picture;
-    EXPECT_EQ(create(&data, sizeof data, &picture.handle), 0);
-    picture.resource = data.resource;
-    EXPECT_NE(picture.resource, 0U);
-    pictures_.push_back(picture);
-    return picture;
-  }
-  void destroy(const Picture& picture) {
-    D3DKMT_DESTROYALLOCATION2 args{};
-    args.hDevice = device_;
-    args.phAllocationList = &picture.handle;
-    args.AllocationCount = 1;
-    EXPECT_EQ(D3DKMTDestroyAllocation2(&args), 0);
-  }
-
-  NTSTATUS render(const Commands& commands, const std::vector<Picture>& list,
-                  D3DKMT_CREATECONTEXT* context, bool write = true) {
-    if (commands.bytes().size() > context->CommandBufferSize) return -1;
-    std::memcpy(context->pCommandBuffer, commands.bytes().data(), commands.bytes().size());
-    for (size_t i = 0; i < list.size(); ++i) {
-      context->pAllocationList[i] = {};
-      context->pAllocationList[i].hAllocation = list[i].handle;
-      context->pAllocationList[i].WriteOperation = write ? 1 : 0;
-    }
-    D3DKMT_RENDER render{};
-    render.hContext = context->hContext;
-    render.CommandLength = static_cast<UINT>(commands.bytes().size());
-    render.AllocationCount = static_cast<UINT>(list.size());
-    const NTSTATUS status = D3DKMTRender(&render);
-    if (status != 0) return status;
-    context->pCommandBuffer = render.pNewCommandBuffer;
-    context->CommandBufferSize = render.NewCommandBufferSize;
-    context->pAllocationList = render.pNewAllocationList;
-    context->pPatchLocationList = render.pNewPatchLocationList;
-    return status;
-  }
-  NTSTATUS render(const Commands& commands, const std::vector<Picture>& list) {
-    return render(commands, list, &context_);
-  }
-
-  /// Waits for what uses the memory, then reads or writes it.
-  NTSTATUS touch(const Picture& picture, const std::function<void(uint32_t*)>& with) {
-    D3DKMT_LOCK lock{};
-    lock.hDevice = device_;
-    lock.hAllocation = picture.handle;
-    const NTSTATUS status = D3DKMTLock(&lock);
-    if (status != 0) return status;
-    with(static_cast<uint32_t*>(lock.pData));
-    D3DKMT_UNLOCK unlock{};
-    unlock.hDevice = device_;
-    unlock.NumAllocations = 1;
-    unlock.phAllocations = &picture.handle;
-    return D3DKMTUnlock(&unlock);
-  }
-  /// The pixels that the memory has.
-  Pixels look(const Picture& picture, uint32_t count = kWidth * kHeight) {
-    Pixels pixels(count);
-    EXPECT_EQ(touch(picture, [&](uint32_t* at) { std::memcpy(pixels.data(), at, count * 4); }), 0);
-    return pixels;
-  }
-  /// The pixels that the device has.
-  Pixels fetch(const Picture& picture) {
-    EXPECT_EQ(render(Commands().from_host(0), {picture}), 0);
-    return look(picture);
-  }
-
-  D3DKMT_DEVICEEXECUTION_STATE state() const {
-    D3DKMT_GETDEVICESTATE get{};
-    get.hDevice = device_;
-    get.StateType = D3DKMT_DEVICESTATE_EXECUTION;
-    EXPECT_EQ(D3DKMTGetDeviceState(&get), 0);
-    return get.ExecutionState;
-  }
-  /// Waits until all work of the device is over.
-  NTSTATUS wait() const {
-    D3DKMT_WAITFORIDLE wait{};
-    wait.hDevice = device_;
-    return D3DKMTWaitForIdle(&wait);
-  }
-  NTSTATUS escape(void* data, uint32_t bytes) const {
-    D3DKMT_ESCAPE escape{};
-    escape.hAdapter = adapter_;
-    escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
-    escape.pPrivateDriverData = data;
-    escape.PrivateDriverDataSize = bytes;
-    return D3DKMTEscape(&escape);
-  }
-  VgpuUmdAdapterInfo info() const {
-    VgpuUmdAdapterInfo info{};
-    D3DKMT_QUERYADAPTERINFO query{};
-    query.hAdapter = adapter_;
-    query.Type = KMTQAITYPE_UMDRIVERPRIVATE;
-    query.pPrivateDriverData = &info;
-    query.PrivateDriverDataSize = sizeof info;
-    EXPECT_EQ(D3DKMTQueryAdapterInfo(&query), 0);
-    return info;
-  }
-  D3DKMT_CREATECONTEXT& context() { return context_; }
-
- private:
-  D3DKMT_HANDLE adapter_ = 0, device_ = 0;
-  D3DKMT_CREATECONTEXT context_{};
-  std::vector<Picture> pictures_;
-};
 
 /// What a test works on.
 struct Scene {
@@ -326,7 +95,7 @@ class VirtioGpuRender : public ::testing::TestWithParam<std::tuple<const char*, 
 TEST_P(VirtioGpuRender, WhatIsDrawnComesBack) {
   run({}, [](Scene& scene) {
     scene.as_process([&] {
-      Client client(scene.adapter);
+      RenderClient client(scene.adapter);
       const Picture picture = client.make(), other = client.make();
       scene.expect(&Scene::Counts::attached, 2);
       // Both memories are full of something else before.
@@ -376,7 +145,7 @@ TEST_P(VirtioGpuRender, WhatIsDrawnComesBack) {
 TEST_P(VirtioGpuRender, TheAdapterSaysWhatTheRendererCan) {
   run({}, [](Scene& scene) {
     scene.as_process([&] {
-      const Client client(scene.adapter);
+      const RenderClient client(scene.adapter);
       const VgpuUmdAdapterInfo info = client.info();
       EXPECT_EQ(info.flags, VGPU_UMD_3D | VGPU_UMD_CONTEXT_INIT);
       EXPECT_EQ(info.submit_bytes_max, 256U * 1024);
@@ -414,7 +183,7 @@ TEST_P(VirtioGpuRender, AnApertureThatIsTooSmallLosesNothing) {
   run({.aperture_mib = 1}, [](Scene& scene) {
     static constexpr uint32_t kSide = 256, kCount = 16, kRounds = 3;
     scene.as_process([&] {
-      Client client(scene.adapter);
+      RenderClient client(scene.adapter);
       std::vector<Picture> pictures;
       for (uint32_t i = 0; i < kCount; ++i) {
         pictures.push_back(client.make(kSide, kSide));
@@ -458,16 +227,16 @@ TEST_P(VirtioGpuRender, AWrongClientCostsNoOther) {
   // One submission that is wrong, and one that is not carried out any more.
   run({.refused = 1}, [](Scene& scene) {
     dxgk::Process& first = scene.system.create_process("first");
-    std::unique_ptr<Client> client;
+    std::unique_ptr<RenderClient> client;
     Picture picture;
     {
       const thunks::ClientScope scope(scene.system, first);
-      client = std::make_unique<Client>(scene.adapter);
+      client = std::make_unique<RenderClient>(scene.adapter);
       picture = client->make();
       ASSERT_EQ(client->render(Commands().submit({kFill, picture.resource, 9}), {picture}), 0);
     }
     scene.as_process([&] {
-      Client thief(scene.adapter);
+      RenderClient thief(scene.adapter);
       const Picture own = thief.make();
       EXPECT_EQ(thief.render(Commands().submit({kFill, picture.resource, 8}), {own}), 0);
       (void)thief.wait();
@@ -488,7 +257,7 @@ TEST_P(VirtioGpuRender, AWrongClientCostsNoOther) {
 TEST_P(VirtioGpuRender, ContextsOfADeviceShareItsResources) {
   run({}, [](Scene& scene) {
     scene.as_process([&] {
-      Client client(scene.adapter);
+      RenderClient client(scene.adapter);
       const Picture before = client.make();
       VgpuUmdContext data = context_data();
       data.capset_id = 0;
@@ -503,7 +272,7 @@ TEST_P(VirtioGpuRender, ContextsOfADeviceShareItsResources) {
           0);
       EXPECT_EQ(client.fetch(before), Pixels(kWidth * kHeight, 1));
       EXPECT_EQ(client.fetch(after), Pixels(kWidth * kHeight, 2));
-      Client::destroy_context(second.hContext);
+      RenderClient::destroy_context(second.hContext);
       scene.expect(&Scene::Counts::contexts, 1);
       EXPECT_EQ(client.fetch(after), Pixels(kWidth * kHeight, 2));
     });
@@ -514,7 +283,7 @@ TEST_P(VirtioGpuRender, ContextsOfADeviceShareItsResources) {
 TEST_P(VirtioGpuRender, LongWorkIsSplit) {
   run({}, [](Scene& scene) {
     scene.as_process([&] {
-      Client client(scene.adapter);
+      RenderClient client(scene.adapter);
       const Picture picture = client.make(4, 4);
       Commands many;
       constexpr uint32_t kMany = 200;
@@ -544,7 +313,7 @@ TEST_P(VirtioGpuRender, LongWorkIsSplit) {
 TEST_P(VirtioGpuRender, WrongCommandsAreRefused) {
   run({}, [](Scene& scene) {
     scene.as_process([&] {
-      Client client(scene.adapter);
+      RenderClient client(scene.adapter);
       const Picture picture = client.make();
       const uint32_t submissions = scene.counts().submissions;
       const VgpuUmdTransfer3d right =
@@ -587,7 +356,7 @@ TEST_P(VirtioGpuRender, WrongCommandsAreRefused) {
       EXPECT_EQ(client.render(Commands().add(right), {picture}, &plain), illegal);
       EXPECT_EQ(client.render(Commands().submit({kFill, picture.resource, 1}), {picture}, &plain),
                 illegal);
-      Client::destroy_context(plain.hContext);
+      RenderClient::destroy_context(plain.hContext);
       EXPECT_EQ(scene.counts().submissions, submissions);
       EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
     });
@@ -598,7 +367,7 @@ TEST_P(VirtioGpuRender, WrongObjectsAreRefused) {
   // Two resources come to the device, which refuses them.
   run({.refused = 2}, [](Scene& scene) {
     scene.as_process([&] {
-      Client client(scene.adapter);
+      RenderClient client(scene.adapter);
       const NTSTATUS invalid = status_of(Status::kInvalidParameter);
       const NTSTATUS mismatch = status_of(Status::kGraphicsDriverMismatch);
       using Resource = VgpuUmdResource;
@@ -649,14 +418,14 @@ TEST_P(VirtioGpuRender, WrongObjectsAreRefused) {
 TEST_P(VirtioGpuRender, AHangCostsAllDevices) {
   run({.may_report = true}, [](Scene& scene) {
     dxgk::Process& first = scene.system.create_process("first");
-    std::unique_ptr<Client> other;
+    std::unique_ptr<RenderClient> other;
     {
       const thunks::ClientScope scope(scene.system, first);
-      other = std::make_unique<Client>(scene.adapter);
+      other = std::make_unique<RenderClient>(scene.adapter);
       EXPECT_EQ(other->fetch(other->make())[0], 0U);
     }
     scene.as_process([&] {
-      Client client(scene.adapter);
+      RenderClient client(scene.adapter);
       const Picture picture = client.make();
       EXPECT_EQ(client.fetch(picture)[0], 0U);  // no paging comes before the command that hangs
       const bus::EngineFaults hang{.hang_at_entry = 1, .hangs_max = 1};
@@ -670,7 +439,7 @@ TEST_P(VirtioGpuRender, AHangCostsAllDevices) {
       const thunks::ClientScope scope(scene.system, first);
       EXPECT_EQ(other->state(), D3DKMT_DEVICEEXECUTION_RESET);
       other.reset();
-      Client again(scene.adapter);
+      RenderClient again(scene.adapter);
       const Picture picture = again.make();
       ASSERT_EQ(again.render(Commands().submit({kFill, picture.resource, 12}), {picture}), 0);
       EXPECT_EQ(again.fetch(picture), Pixels(kWidth * kHeight, 12));
@@ -683,7 +452,7 @@ TEST_P(VirtioGpuRender, AHangCostsAllDevices) {
 TEST_P(VirtioGpuRender, SleepCostsContexts) {
   run({}, [](Scene& scene) {
     scene.as_process([&] {
-      Client client(scene.adapter), idle(scene.adapter);
+      RenderClient client(scene.adapter), idle(scene.adapter);
       const Picture picture = client.make();
       ASSERT_EQ(client.render(Commands().submit({kFill, picture.resource, 1}), {picture}), 0);
       (void)client.wait();
@@ -702,7 +471,7 @@ TEST_P(VirtioGpuRender, SleepCostsContexts) {
                             &context),
                 0);
       EXPECT_EQ(idle.look(fresh), Pixels(kWidth * kHeight, 3));
-      Client::destroy_context(context.hContext);
+      RenderClient::destroy_context(context.hContext);
     });
   });
 }
