@@ -22,7 +22,11 @@ class FakeRenderer final : public Renderer {
     return !is_lost;
   }
   std::string why_lost() const override { return "the renderer is lost"; }
-  std::span<std::byte> mailbox() override { return mailbox_; }
+  /// One for all fakes: to fill it anew takes longer than what most tests do.
+  std::span<std::byte> mailbox() override {
+    static std::vector<std::byte> mailbox(kMailboxBytes);
+    return mailbox;
+  }
   void interrupt() override { is_lost = true; }
   void restart() override {
     is_lost = false;
@@ -37,7 +41,6 @@ class FakeRenderer final : public Renderer {
 
  private:
   std::vector<Capset> capsets_;
-  std::vector<std::byte> mailbox_ = std::vector<std::byte>(kMailboxBytes);
 };
 
 }  // namespace dxgkit::virtiogpu
