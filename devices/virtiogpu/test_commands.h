@@ -6,6 +6,8 @@
 
 #include <bit>
 #include <cstring>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "bus/machine.h"
@@ -75,31 +77,22 @@ class Words {
   std::vector<uint32_t> words_;
 };
 
-/// Sends commands to a Gpu, without a transport.
+/// Commands of a driver, which `send` delivers.
 class TestCommands {
  public:
   static constexpr uint32_t kTexture2D = 2, kRenderTarget = 2;
+  /// Delivers a command, with its answer at TestPages::answer. Returns the type of the answer; 0:
+  /// there is none.
+  using Send = std::function<uint32_t(std::span<const std::byte> bytes)>;
 
-  TestCommands(Gpu& gpu, TestPages& pages) : gpu_(gpu), pages_(pages) {}
+  TestCommands(Send send, TestPages& pages) : send_(std::move(send)), pages_(pages) {}
+  /// To a Gpu without a transport.
+  TestCommands(Gpu& gpu, TestPages& pages)
+      : send_([this, &gpu](auto bytes) { return execute(gpu, bytes); }), pages_(pages) {}
+  TestCommands(const TestCommands&) = delete;
+  TestCommands& operator=(const TestCommands&) = delete;
 
-  /// The type of the answer; 0: there is none.
-  uint32_t send_bytes(std::span<const std::byte> bytes) {
-    constexpr uint32_t kRoom = 0x4000;
-    pages_.write(pages_.request(), bytes);
-    pages_.store(pages_.answer(), uint32_t{0});
-    virtio::Chain chain;
-    chain.readable = {{pages_.request(), static_cast<uint32_t>(bytes.size())}};
-    chain.writable = {{pages_.answer(), kRoom}};
-    chain.readable_bytes = bytes.size();
-    chain.writable_bytes = kRoom;
-    virtio::Request request(pages_, chain);
-    gpu_.execute(VGPU_QUEUE_CONTROL, request);
-    failure = request.failure();
-    written = request.written();
-    uint32_t type = 0;
-    pages_.load(pages_.answer(), &type);
-    return type;
-  }
+  uint32_t send_bytes(std::span<const std::byte> bytes) { return send_(bytes); }
   template <typename Command>
   uint32_t send(uint32_t type, Command command, uint32_t context = 0, uint32_t flags = 0) {
     command.header.type = type;
@@ -187,11 +180,30 @@ class TestCommands {
     return value;
   }
 
-  std::string failure;  // of the last command
+  // Of the last command that a Gpu has executed.
+  std::string failure;
   uint32_t written = 0;
 
  private:
-  Gpu& gpu_;
+  uint32_t execute(Gpu& gpu, std::span<const std::byte> bytes) {
+    constexpr uint32_t kRoom = 0x4000;
+    pages_.write(pages_.request(), bytes);
+    pages_.store(pages_.answer(), uint32_t{0});
+    virtio::Chain chain;
+    chain.readable = {{pages_.request(), static_cast<uint32_t>(bytes.size())}};
+    chain.writable = {{pages_.answer(), kRoom}};
+    chain.readable_bytes = bytes.size();
+    chain.writable_bytes = kRoom;
+    virtio::Request request(pages_, chain);
+    gpu.execute(VGPU_QUEUE_CONTROL, request);
+    failure = request.failure();
+    written = request.written();
+    uint32_t type = 0;
+    pages_.load(pages_.answer(), &type);
+    return type;
+  }
+
+  Send send_;
   TestPages& pages_;
 };
 
