@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "bus/machine.h"
 #include "devices/virtio/test_ring.h"
@@ -148,17 +149,19 @@ struct Driver {
   runtime::Event heard;
 };
 
-/// The renderer is the only child. 0: there is none.
-pid_t child_of_this_process() {
+/// The renderers.
+std::set<pid_t> children_of_this_process() {
+  std::set<pid_t> children;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     std::ifstream file(entry.path() / "stat");
     std::string pid, program, state;
     pid_t parent = 0;
-    if (file >> pid >> program >> state >> parent && parent == getpid()) return std::stoi(pid);
+    if (file >> pid >> program >> state >> parent && parent == getpid())
+      children.insert(std::stoi(pid));
   }
-  return 0;
+  return children;
 }
 
 /// The same commands with real threads and in simulations, in which time passes as the model says.
@@ -185,6 +188,51 @@ TEST(Device3D, DrawsInBothKindsOfTime) {
   EXPECT_EQ(ends[0], ends[1]);
 }
 
+/// With a renderer for each context: the one whose renderer dies gets errors. The other draws on.
+TEST(Device3D, AContextIsLostAlone) {
+  runtime::make_os_runtime()->run_main([] {
+    Driver driver({{"3d", "on"}, {"renderers", "each"}, {"timeout", "60000"}});
+    const std::set<pid_t> common = children_of_this_process();
+    EXPECT_EQ(common.size(), 1U);
+    driver.set_up();
+    driver.draw(1, 0, 0, 0xFF0000);
+    const std::set<pid_t> before = children_of_this_process();
+    EXPECT_EQ(before.size(), 2U);
+    ASSERT_EQ(driver.commands.create_context(2), uint32_t{VGPU_OK_NODATA});
+    for (const pid_t child : children_of_this_process()) {
+      if (before.contains(child)) continue;
+      EXPECT_EQ(kill(child, SIGKILL), 0);
+    }
+    EXPECT_EQ(driver.commands.submit(2, {0}), uint32_t{VGPU_ERR_UNSPEC});
+    EXPECT_FALSE(driver.needs_reset());
+    driver.draw(0, 1, 0, 0x00FF00);
+    EXPECT_EQ(driver.commands.destroy_context(2), uint32_t{VGPU_OK_NODATA});
+    ASSERT_EQ(driver.commands.create_context(2), uint32_t{VGPU_OK_NODATA});
+    EXPECT_EQ(driver.commands.submit(2, {0}), uint32_t{VGPU_OK_NODATA});
+    driver.reset();
+    EXPECT_EQ(children_of_this_process(), common);
+    driver.set_up();
+    driver.draw(0, 0, 1, 0x0000FF);
+  });
+}
+
+/// A renderer that hangs is given up after the timeout, which no other context notices.
+TEST(Device3D, ASilentContextIsLostAlone) {
+  runtime::make_os_runtime()->run_main([] {
+    Driver driver({{"3d", "on"}, {"renderers", "each"}, {"timeout", "2000"}});
+    driver.set_up();
+    const std::set<pid_t> before = children_of_this_process();
+    ASSERT_EQ(driver.commands.create_context(2), uint32_t{VGPU_OK_NODATA});
+    for (const pid_t child : children_of_this_process()) {
+      if (before.contains(child)) continue;
+      EXPECT_EQ(kill(child, SIGSTOP), 0);
+    }
+    EXPECT_EQ(driver.commands.submit(2, {0}), uint32_t{VGPU_ERR_UNSPEC});
+    EXPECT_EQ(children_of_this_process(), before);
+    driver.draw(0, 1, 1, 0x00FFFF);
+  });
+}
+
 /// Without it the device is one of 2D only.
 TEST(Device3D, IsOfferedWhereItIsAskedFor) {
   runtime::make_sim_runtime(1)->run_main([] {
@@ -206,6 +254,7 @@ TEST(Device3D, OptionsAreChecked) {
       return made.has_value() ? std::string() : made.error();
     };
     EXPECT_EQ(error({{"3d", "maybe"}}).substr(0, 4), "3d: ");
+    EXPECT_EQ(error({{"3d", "on"}, {"renderers", "two"}}), "renderers: 'two' is not one or each");
     EXPECT_NE(error({{"3d", "on"}, {"timeout", "0"}}).find("timeout"), std::string::npos);
     EXPECT_EQ(error({{"3d", "on"}, {"renderer", "/nowhere/renderer"}}),
               "3d: /nowhere/renderer: the renderer does not start: No such file or directory");
@@ -220,24 +269,27 @@ TEST(Device3D, ALostRendererNeedsAReset) {
     Driver driver({{"3d", "on"}, {"timeout", "60000"}});
     driver.set_up();
     driver.draw(1, 1, 0, 0xFFFF00);
-    const pid_t renderer = child_of_this_process();
-    ASSERT_GT(renderer, 0);
-    ASSERT_EQ(kill(renderer, SIGKILL), 0);
+    const auto signal_renderer = [](int signal) {
+      const std::set<pid_t> children = children_of_this_process();
+      ASSERT_EQ(children.size(), 1U);
+      ASSERT_EQ(kill(*children.begin(), signal), 0);
+    };
+    signal_renderer(SIGKILL);
     EXPECT_EQ(driver.commands.create_context(2), 0U);
     EXPECT_TRUE(driver.needs_reset());
     driver.set_up();
     EXPECT_FALSE(driver.needs_reset());
     driver.draw(0, 1, 1, 0x00FFFF);
     // A hung one: the reset ends the wait.
-    ASSERT_EQ(kill(child_of_this_process(), SIGSTOP), 0);
+    signal_renderer(SIGSTOP);
     driver.offer_a_context();
     driver.reset();
     driver.set_up();
     driver.draw(1, 0, 1, 0xFF00FF);
-    ASSERT_EQ(kill(child_of_this_process(), SIGSTOP), 0);
+    signal_renderer(SIGSTOP);
     driver.offer_a_context();
     bus::pull_out(driver.machine, *driver.device);
-    EXPECT_EQ(child_of_this_process(), 0);
+    EXPECT_TRUE(children_of_this_process().empty());
   });
 }
 

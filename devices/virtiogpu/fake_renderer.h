@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,12 @@ class FakeRenderer final : public Renderer {
     is_lost = !respond(question, answer);
     return !is_lost;
   }
+  std::unique_ptr<Renderer> another() override {
+    auto made = std::make_unique<FakeRenderer>(capsets_);
+    made->respond = respond;
+    others.push_back(made.get());
+    return made;
+  }
   std::string why_lost() const override { return "the renderer is lost"; }
   /// One for all fakes: to fill it anew takes longer than what most tests do.
   std::span<std::byte> mailbox() override {
@@ -36,6 +43,7 @@ class FakeRenderer final : public Renderer {
   /// Fills an answer, which says "done" before; false: the renderer is lost.
   std::function<bool(const Question& question, Answer* answer)> respond;
   std::vector<Question> asked;
+  std::vector<FakeRenderer*> others;  // that were made; those may have ended
   bool is_lost = false;
   int restarts = 0;
 

@@ -17,7 +17,8 @@ constexpr uint32_t kWidth = 96, kHeight = 64;
 constexpr VgpuBox kAll = {0, 0, 0, kWidth, kHeight, 1};
 
 struct Rig {
-  explicit Rig(runtime::DurationNs timeout = 60 * runtime::kSecond) {
+  explicit Rig(runtime::DurationNs timeout = 60 * runtime::kSecond,
+               Renderers renderers = Renderers::kOne) {
     auto made = RendererProcess::start({.program = find_renderer(),
                                         .memory = pages.descriptor(),
                                         .data_bytes = uint64_t{1} << 28,
@@ -25,7 +26,8 @@ struct Rig {
     EXPECT_TRUE(made.has_value()) << made.error();
     if (!made.has_value()) return;
     renderer = made->get();
-    gpu.emplace(GpuConfig{}, std::make_unique<Rendering>(std::move(*made), pages.locate()));
+    gpu.emplace(GpuConfig{},
+                std::make_unique<Rendering>(std::move(*made), pages.locate(), renderers));
     commands.emplace(*gpu, pages);
   }
   /// Context 1 with a texture 5, which has pages.
