@@ -27,8 +27,9 @@ class Renderer {
   virtual std::span<std::byte> mailbox() = 0;
   /// Lets a running `ask` fail soon, and each one after it until `restart`. Any thread.
   virtual void interrupt() = 0;
-  /// One more of the same kind, which starts with its first question. Null: no memory.
-  virtual std::unique_ptr<Renderer> another() = 0;
+  /// One more of the same kind, which starts with its first question. Null: no memory, or there is
+  /// one only.
+  virtual std::unique_ptr<Renderer> another() { return nullptr; }
   /// A renderer without contexts and resources, which touches no memory of the machine.
   virtual void restart() = 0;
 };
