@@ -71,6 +71,25 @@ class Words {
     return command(kClear, 0,
                    {kColour0, word(red), word(green), word(blue), word(alpha), 0, 0x3FF0'0000, 0});
   }
+  /// Work for hours: two thousand million empty work groups, which is what 31 bits can count.
+  Words& compute_for_ever() {
+    constexpr uint32_t kCreateObject = 1, kBindShader = 31, kLaunchGrid = 37;
+    constexpr uint32_t kShader = 4, kCompute = 5, kHandle = 20, kAcross = 65535, kDown = 32767;
+    const std::string text =
+        "COMP\nPROPERTY CS_FIXED_BLOCK_WIDTH 1024\nPROPERTY CS_FIXED_BLOCK_HEIGHT 1\n"
+        "PROPERTY CS_FIXED_BLOCK_DEPTH 1\n  0: END\n";
+    std::vector<uint32_t> letters(text.size() / sizeof(uint32_t) + 1);
+    std::memcpy(letters.data(), text.data(), text.size());
+    const auto bytes = static_cast<uint32_t>(letters.size() * sizeof(uint32_t));
+    constexpr uint32_t kTokens = 300, kLocalBytes = 0, kFields = 5;
+    words_.push_back(kCreateObject | kShader << 8 |
+                     static_cast<uint32_t>(kFields + letters.size()) << 16);
+    for (const uint32_t field : {kHandle, kCompute, bytes, kTokens, kLocalBytes})
+      words_.push_back(field);
+    words_.insert(words_.end(), letters.begin(), letters.end());
+    return command(kBindShader, 0, {kHandle, kCompute})
+        .command(kLaunchGrid, 0, {1024, 1, 1, kAcross, kDown, 1, 0, 0});
+  }
   const std::vector<uint32_t>& words() const { return words_; }
 
  private:
