@@ -189,6 +189,7 @@ TEST_P(VirtioGpuVirglInRealTime, WorkThatNeverEndsCostsItsClientOnly) {
       const thunks::ClientScope scope(system, endless);
       RenderClient wrong(adapter);
       const Picture own = wrong.make();
+      EXPECT_EQ(wrong.fetch(own)[0], 0U);  // its memory is there: nothing comes before the work
       ASSERT_EQ(wrong.render(Commands().submit(Words().compute_for_ever().words()), {own}), 0);
       {
         // While it computes, the other one's work waits its turn, and new objects wait, too.
