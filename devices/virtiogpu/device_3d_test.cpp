@@ -78,7 +78,7 @@ struct Driver {
     set_common(VIRTIO_COMMON_DRIVER_FEATURE_SELECT, 4, 1);
     set_common(VIRTIO_COMMON_DRIVER_FEATURE, 4, 1);
     set_common(VIRTIO_COMMON_STATUS, 1, VIRTIO_STATUS_FEATURES_OK);
-    for (const uint64_t page : {0, 1, 2}) {
+    for (const uint64_t page : {0U, 1U, 2U}) {
       const std::vector<std::byte> zeros(kPageBytes);
       pages.write(rings + page * kPageBytes, zeros);
     }
@@ -177,7 +177,7 @@ TEST(Device3D, DrawsInBothKindsOfTime) {
   };
   runtime::make_os_runtime()->run_main(body);
   std::vector<runtime::TimeNs> ends;
-  for (const uint64_t seed : {1, 1, 2}) {
+  for (const uint64_t seed : {1U, 1U, 2U}) {
     const auto sim = runtime::make_sim_runtime(seed);
     sim->run_main([&] {
       body();
