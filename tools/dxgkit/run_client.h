@@ -14,7 +14,9 @@ struct RunClientOptions {
   std::vector<std::string> devices;
   std::string registry;
   std::string findings;
-  std::vector<std::string> program;  // with its arguments
+  bool dev_dxg = false;              // /dev/dxg, too
+  bool wsl_path = false;             // the library at /usr/lib/wsl/lib, too
+  std::vector<std::string> program;  // with its arguments; the caller takes it off the command line
 };
 
 /// Adds the command and its options to `app`.
