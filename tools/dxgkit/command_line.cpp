@@ -36,6 +36,14 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
+std::vector<std::string> take_program(std::vector<std::string>& arguments) {
+  const auto mark = std::ranges::find(arguments, "--");
+  if (mark == arguments.end()) return {};
+  std::vector<std::string> program(mark + 1, arguments.end());
+  arguments.erase(mark, arguments.end());
+  return program;
+}
+
 std::vector<std::string> prepared(std::vector<std::string> arguments) {
   if (!arguments.empty() && arguments.front() == "help") {
     arguments.erase(arguments.begin());
@@ -43,6 +51,7 @@ std::vector<std::string> prepared(std::vector<std::string> arguments) {
       arguments.insert(arguments.begin() + (arguments.empty() ? 0 : 1), "--help");
   }
   for (std::string& argument : arguments) {
+    if (argument == "--") break;  // the rest is another program's
     if (std::ranges::find(kReports, argument) != kReports.end())
       argument += fmt::format("={}", kToStdout);
   }

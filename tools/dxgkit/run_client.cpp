@@ -1,0 +1,173 @@
+#include "tools/dxgkit/run_client.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <expected>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tools/dxgkit/commands.h"
+#include "tools/dxgkit/driver_path.h"
+#include "tools/dxgkit/private_mount.h"
+
+namespace dxgkit::tool {
+namespace {
+
+/// Where some clients look for the library, whatever the environment says.
+constexpr const char* kWslFolder = "/usr/lib/wsl/lib";
+
+/// The folder of libdxcore.so: where an installed tool has it, or where the build left it.
+std::string library_folder() {
+  std::error_code error;
+  const auto tool = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto installed = tool.parent_path() / DXGKIT_CLIENTS_FROM_TOOL;
+  return std::filesystem::exists(installed / "libdxcore.so", error)
+             ? std::filesystem::weakly_canonical(installed, error).string()
+             : DXGKIT_BUILT_CLIENTS;
+}
+
+/// A text of TOML; JSON's escapes are some of TOML's.
+std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::absolute(path, error).string();
+}
+
+std::expected<std::string, std::string> stack_text(const RunClientOptions& options) {
+  const auto driver = find_loadable_driver(options.driver);
+  if (!driver.has_value()) return std::unexpected(driver.error());
+  std::string text = fmt::format("driver = {}\n", quoted(absolute_path(*driver)));
+  if (!options.devices.empty()) {
+    text += "devices = [";
+    for (const std::string& device : options.devices) {
+      const size_t end = device.find(',');
+      const bool is_path = device.substr(0, end).ends_with(".so");
+      text += quoted(is_path ? absolute_path(device) : device) + ", ";
+    }
+    text += "]\n";
+  }
+  if (!options.registry.empty())
+    text += fmt::format("registry = {}\n", quoted(absolute_path(options.registry)));
+  if (!options.findings.empty())
+    text += fmt::format("findings = {}\n", quoted(absolute_path(options.findings)));
+  return text;
+}
+
+/// A folder of one run, which goes with it.
+class RunFolder {
+ public:
+  RunFolder() {
+    std::string pattern = std::filesystem::temp_directory_path() / "dxgkit-client-XXXXXX";
+    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
+  }
+  ~RunFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  /// The path of a new file with this text. Empty: it cannot be written.
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream file(path_ + "/" + name);
+    return !path_.empty() && file << text << std::flush ? path_ + "/" + name : "";
+  }
+  /// The path of a new folder in it.
+  std::string make_folder(const std::string& name) const {
+    std::error_code error;
+    std::filesystem::create_directory(path_ + "/" + name, error);
+    return path_ + "/" + name;
+  }
+
+ private:
+  std::string path_;
+};
+
+/// In the child: becomes the program. Returns if it cannot.
+[[noreturn]] void become(const RunClientOptions& options, const RunFolder& run) {
+  if (options.wsl_path) {
+    const auto mounted = mount_privately(library_folder(), kWslFolder, run.make_folder("mount"));
+    if (!mounted.has_value()) {
+      bad_input(fmt::format("--wsl-path: the system refuses {}", mounted.error()));
+      _exit(kExitBadInput);
+    }
+  }
+  std::vector<char*> words;
+  for (const std::string& word : options.program) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  bad_input(fmt::format("{}: {}", words[0], std::strerror(errno)));
+  _exit(kExitBadInput);
+}
+
+int run_program(const RunClientOptions& options, const RunFolder& run, const std::string& stack) {
+  const char* const before = std::getenv("LD_LIBRARY_PATH");
+  const std::string folder = library_folder();
+  setenv("LD_LIBRARY_PATH",
+         before == nullptr || *before == '\0' ? folder.c_str()
+                                              : fmt::format("{}:{}", folder, before).c_str(),
+         1);
+  setenv("DXGKIT_STACK", stack.c_str(), 1);
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) return bad_input(fmt::format("a process: {}", std::strerror(errno)));
+  if (child == 0) become(options, run);
+  // Ctrl-C is for the program; the tool outlives it to take its folder away.
+  std::signal(SIGINT, SIG_IGN);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+void add_run_client(CLI::App& app, RunClientOptions& options) {
+  CLI::App* command = app.add_subcommand(
+      "run-client", "run a program that loads libdxcore.so, with a kernel and a driver inside it");
+  auto* const stack = command->add_option(
+      "--stack", options.stack, "a file that says which driver and devices (docs/clients.md)");
+  stack->type_name("FILE");
+  options.driver = kBuiltInDriver;
+  for (CLI::Option* option :
+       {command
+            ->add_option("--driver", options.driver,
+                         "a .sys file, its ELF twin, or softgpu, softgpu_wddm2")
+            ->type_name("FILE")
+            ->capture_default_str(),
+        command->add_option("--device", options.devices, "a device of the machine; may be repeated")
+            ->type_name("NAME[,OPTION=VALUE...]"),
+        command
+            ->add_option("--registry", options.registry, "what the driver reads (docs/registry.md)")
+            ->type_name("FILE"),
+        command
+            ->add_option("--findings", options.findings,
+                         "where findings go; without it, standard error")
+            ->type_name("FILE")})
+    option->excludes(stack);
+  command->add_flag("--wsl-path", options.wsl_path,
+                    "the library is also at /usr/lib/wsl/lib, for this program alone");
+  command->footer("-- PROGRAM [ARGUMENT...] comes last");
+}
+
+int run_client_command(const RunClientOptions& options) {
+  if (options.program.empty()) return bad_input("run-client needs a program: -- PROGRAM");
+  const RunFolder run;
+  if (!options.stack.empty()) return run_program(options, run, absolute_path(options.stack));
+  const auto text = stack_text(options);
+  if (!text.has_value()) return bad_input(text.error());
+  const std::string stack = run.write("stack.toml", *text);
+  if (stack.empty()) return bad_input("there is no place for the stack file");
+  return run_program(options, run, stack);
+}
+
+}  // namespace dxgkit::tool
