@@ -78,7 +78,7 @@ struct Driver {
     set_common(VIRTIO_COMMON_DRIVER_FEATURE_SELECT, 4, 1);
     set_common(VIRTIO_COMMON_DRIVER_FEATURE, 4, 1);
     set_common(VIRTIO_COMMON_STATUS, 1, VIRTIO_STATUS_FEATURES_OK);
-    for (const uint64_t page : {0, 1, 2}) {
+    for (const uint64_t page : {0U, 1U, 2U}) {
       const std::vector<std::byte> zeros(kPageBytes);
       pages.write(rings + page * kPageBytes, zeros);
     }
@@ -177,7 +177,7 @@ TEST(Device3D, DrawsInBothKindsOfTime) {
   };
   runtime::make_os_runtime()->run_main(body);
   std::vector<runtime::TimeNs> ends;
-  for (const uint64_t seed : {1, 1, 2}) {
+  for (const uint64_t seed : {1U, 1U, 2U}) {
     const auto sim = runtime::make_sim_runtime(seed);
     sim->run_main([&] {
       body();
@@ -246,6 +246,12 @@ TEST(Device3D, IsOfferedWhereItIsAskedFor) {
   });
 }
 
+struct NoMemory final : bus::OutsideMemory {
+  std::byte* pointer(bus::PhysicalAddress, uint64_t) override { return nullptr; }
+  bool read(bus::PhysicalAddress, std::span<std::byte>) override { return false; }
+  bool write(bus::PhysicalAddress, std::span<const std::byte>) override { return false; }
+};
+
 TEST(Device3D, OptionsAreChecked) {
   runtime::make_sim_runtime(1)->run_main([] {
     bus::Machine machine(uint64_t{16} << 20);
@@ -259,6 +265,11 @@ TEST(Device3D, OptionsAreChecked) {
     EXPECT_EQ(error({{"3d", "on"}, {"renderer", "/nowhere/renderer"}}),
               "3d: /nowhere/renderer: the renderer does not start: No such file or directory");
     EXPECT_EQ(error({{"3d", "off"}, {"renderer", "/nowhere/renderer"}}), "");
+    NoMemory elsewhere;
+    bus::Machine other(elsewhere);
+    const auto made = make(other, {{"3d", "on"}});
+    ASSERT_FALSE(made.has_value());
+    EXPECT_EQ(made.error(), "3d: the renderer cannot reach memory that belongs to another process");
   });
 }
 

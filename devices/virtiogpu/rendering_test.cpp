@@ -9,6 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "devices/virtiogpu/renderer_process.h"
 #include "devices/virtiogpu/test_commands.h"
 
@@ -236,6 +239,7 @@ TEST(Rendering, ABusyRendererEndsWithItsProgram) {
   ASSERT_EQ(waitpid(program, nullptr, 0), program);
   int status = 0;
   ASSERT_EQ(waitpid(renderer, &status, 0), renderer);
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), SIGIO);
   close(pipe_ends[0]);
@@ -284,6 +288,27 @@ TEST(Rendering, ARendererThatIsNoneIsRefused) {
   EXPECT_EQ(start("/nowhere/renderer"),
             "/nowhere/renderer: the renderer does not start: No such file or directory");
   EXPECT_EQ(start("/bin/true"), "/bin/true: it has ended");
+  // A program that answers the first question with these bytes.
+  const std::string program = ::testing::TempDir() + "renderer_" + std::to_string(getpid());
+  const auto answered = [&](const std::string& answer) {
+    std::ofstream(program) << "#!/bin/sh\ndd bs=4096 count=1 status=none <&3 >/dev/null\nprintf '"
+                           << answer << "' >&3\ncat <&3 >/dev/null\n";
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    const std::string error = start(program.c_str());
+    return error.starts_with(program + ": ") ? error.substr(program.size() + 2) : error;
+  };
+  const std::string zeros = "\\0\\0\\0";
+  const std::string one = "\\1" + zeros, none = "\\0" + zeros;
+  EXPECT_EQ(answered("garbage"), "an answer that makes no sense");
+  EXPECT_EQ(answered(none + none + none + none), "an answer that makes no sense");  // to what?
+  EXPECT_EQ(answered(one + none + none + none + one), "an answer that makes no sense");
+  EXPECT_EQ(answered(one + none + "\\377\\377\\377\\377" + none), "an answer that makes no sense");
+  EXPECT_EQ(answered(one + one + none + none),
+            "it cannot draw on this computer: Operation not permitted");
+  EXPECT_EQ(answered(one + none + none + none), "it has no capability sets that make sense");
+  EXPECT_EQ(answered(one + none + "\\14" + zeros + none),
+            "it has no capability sets that make sense");
+  std::filesystem::remove(program);
 }
 
 }  // namespace
