@@ -562,6 +562,51 @@ TEST_F(PatchTest, WhereTheProcessorSeesAnAllocationIsToldFromAnyWrongAddress) {
   }
 }
 
+// The same wherever the segment begins: at a multiple of 4 GiB the offset is the low half of the
+// address, too.
+TEST_F(PatchTest, AnOffsetWithoutItsBaseIsAWrongAddress) {
+  DXGKIT_COVERS("PATCH-27");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        const D3DKMT_HANDLE before = client.make_allocation(64 * kKibibyte, kHidden);
+        const D3DKMT_HANDLE allocation = client.make_allocation(64 * kKibibyte, kHidden);
+        const uint64_t base = stack.miniport.config.segments[1].base_address;
+        ASSERT_NE(base & UINT32_MAX, 0U);
+        stack.miniport.hooks.patch = [&](const DXGKARG_PATCH* args) {
+          if (args->Flags.Paging != 0) return stack.miniport.default_patch(args);
+          for (UINT i = 0; i < args->PatchLocationListSubmissionLength; ++i) {
+            const D3DDDI_PATCHLOCATIONLIST& patch =
+                args->pPatchLocationList[args->PatchLocationListSubmissionStart + i];
+            const auto address = static_cast<uint64_t>(
+                args->pAllocationList[patch.AllocationIndex].PhysicalAddress.QuadPart);
+            if (i == 1) {
+              EXPECT_NE(address, base);
+            }
+            const uint64_t wrong =
+                i == 0 ? 0x1234'5678'9ABC : address - base + patch.AllocationOffset;
+            std::memcpy(static_cast<std::byte*>(args->pDmaBuffer) + patch.PatchOffset, &wrong, 8);
+          }
+          return NTSTATUS{0};
+        };
+        // No word of this driver is right. The first one might be a number of its own.
+        Work work = work_on({before, allocation});
+        work.patches[1].AllocationOffset = 0x80;
+        ASSERT_EQ(client.render(context, work), 0);
+        stack.drive();
+        const std::vector<verifier::Finding> all = stack.findings.all();
+        ASSERT_EQ(all.size(), 2U);
+        EXPECT_EQ(all[0].rule, "PATCH-27");
+        EXPECT_EQ(all[0].severity, verifier::Severity::kWarning);
+        EXPECT_EQ(all[1].rule, "PATCH-27");
+        EXPECT_EQ(all[1].severity, verifier::Severity::kViolation);
+        stack.miniport.hooks.patch = nullptr;
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.segments[1].base_address += 256 * kMebibyte;
+      });
+}
+
 TEST_F(PatchTest, ADriverThatAddsToThePlaceholderIsFoundWhenTheBufferIsPatchedAgain) {
   DXGKIT_COVERS("PATCH-32", "PATCH-27");
   with_client([](Stack& stack, Client& client) {
