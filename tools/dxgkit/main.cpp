@@ -16,6 +16,7 @@
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
+#include "tools/dxgkit/gl/gl_options.h"
 #include "tools/dxgkit/sim/arguments.h"
 
 namespace {
@@ -322,6 +323,9 @@ int run_command_line(std::vector<std::string> arguments) {
   dxgkit::tool::FuzzOptions fuzz_options;
   dxgkit::tool::add_fuzz(app, fuzz_options);
 
+  dxgkit::tool::GlOptions gl_options;
+  dxgkit::tool::add_gl(app, gl_options);
+
   std::string doctor_driver;
   Reports doctor_reports;
   CLI::App* doctor =
@@ -408,6 +412,7 @@ int run_command_line(std::vector<std::string> arguments) {
   if (app.got_subcommand("evict-bench")) return dxgkit::tool::evict_bench_command(evict_options);
   if (app.got_subcommand("verify")) return dxgkit::tool::verify_command(verify_options);
   if (app.got_subcommand("fuzz")) return dxgkit::tool::fuzz_command(fuzz_options);
+  if (app.got_subcommand("gl")) return dxgkit::tool::gl_command(gl_options);
   if (app.got_subcommand("va")) return dxgkit::tool::va_command(va_options);
   if (doctor->parsed())
     return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_reports);

@@ -183,7 +183,7 @@ Answer<void> D3dkmtBackend::read(Id resource, uint64_t offset, std::span<std::by
   const Allocation& from = allocation(resource);
   if (auto done = wait_for(from.last_use); !done) return done;
   // What a lost device did not draw is no picture.
-  if (const std::string lost = why_lost(); !lost.empty()) return wrong(lost);
+  if (const std::string lost = tool::why_lost(device_); !lost.empty()) return wrong(lost);
   if (bytes.empty()) return {};
   void* address = nullptr;
   if (const auto answer = calls_->lock(from.handle, &address); answer.refused())
@@ -286,7 +286,7 @@ Answer<void> D3dkmtBackend::submit(std::span<uint32_t> stream,
 Answer<bool> D3dkmtBackend::idle(Waiting waiting) {
   if (waiting == Waiting::kNo && *completed_ < submissions_) return false;
   if (auto done = wait_for(submissions_); !done) return std::unexpected(done.error());
-  if (const std::string lost = why_lost(); !lost.empty()) return wrong(lost);
+  if (const std::string lost = tool::why_lost(device_); !lost.empty()) return wrong(lost);
   return true;
 }
 
@@ -298,10 +298,8 @@ Answer<void> D3dkmtBackend::wait_for(uint64_t submission) {
 }
 
 std::unexpected<std::string> D3dkmtBackend::refused(const CallAnswer& answer) const {
-  const std::string lost = why_lost();
+  const std::string lost = tool::why_lost(device_);
   return wrong(lost.empty() ? answer.error : lost + " (" + answer.error + ")");
 }
-
-std::string D3dkmtBackend::why_lost() const { return tool::why_lost(device_); }
 
 }  // namespace dxgkit::gl

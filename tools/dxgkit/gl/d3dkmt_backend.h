@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dxgk/system.h"
+#include "miniports/virtiogpu/virtiogpu_umd.h"
 #include "thunks/client.h"
 #include "tools/dxgkit/client_calls.h"
 #include "tools/dxgkit/gl/backend.h"
@@ -61,7 +63,6 @@ class D3dkmtBackend final : public Backend {
   Answer<void> wait_for(uint64_t submission);
   /// The call's refusal, with what became of the device.
   std::unexpected<std::string> refused(const tool::CallAnswer& answer) const;
-  std::string why_lost() const;
   Allocation& allocation(Id id) { return allocations_.at(id); }
 
   dxgk::System& system_;

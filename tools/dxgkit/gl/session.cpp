@@ -17,6 +17,13 @@ uint32_t minified(uint32_t side, uint32_t level) {
   return level < 32 ? std::max<uint32_t>(side >> level, 1) : 1;
 }
 
+/// True: the transfer fetches all pixels of what windows show.
+bool is_frame(const ResourceDescription& resource, const Transfer& transfer) {
+  constexpr uint32_t kDisplayTarget = 1U << 7;  // in `bind`
+  return (resource.bind & kDisplayTarget) != 0 && transfer.level == 0 && transfer.offset == 0 &&
+         transfer.box.width == resource.width && transfer.box.height == resource.height;
+}
+
 /// True: the bytes of the box follow each other in memory, without gaps of other pixels.
 bool is_dense(const ResourceDescription& resource, const Transfer& transfer) {
   const Box& box = transfer.box;
@@ -200,7 +207,12 @@ Answer<void> Session::transfer(Direction direction, std::span<const uint32_t> pa
   }
   if (auto done = backend_->transfer(resource.id, direction, *decoded); !done) return done;
   if (direction == Direction::kToHost) return {};
-  return backend_->read(resource.id, decoded->offset, part);
+  if (auto done = backend_->read(resource.id, decoded->offset, part); !done) return done;
+  if (is_frame(resource.description, *decoded)) {
+    ++counts_.frames;
+    frame_ = Frame{.resource = resource.description, .memory = resource.memory};
+  }
+  return {};
 }
 
 Answer<void> Session::submit(std::span<uint32_t> stream) {

@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "devices/vfiouser/connection.h"
@@ -47,6 +48,14 @@ struct SessionLimits {
 /// What a session has done, for people.
 struct SessionCounts {
   uint64_t messages = 0, streams = 0, transfers = 0, resources = 0;
+  uint64_t frames = 0;  // that the program fetched to show them in a window
+};
+
+/// The last frame that a program fetched to show it. The memory stays the program's, which may
+/// change it.
+struct Frame {
+  ResourceDescription resource;
+  std::shared_ptr<const SharedMemory> memory;
 };
 
 /// Not thread-safe.
@@ -65,12 +74,14 @@ class Session {
   /// As the program calls itself; empty before it did.
   const std::string& program_name() const { return program_name_; }
   const SessionCounts& counts() const { return counts_; }
+  /// None: it has shown nothing.
+  const std::optional<Frame>& frame() const { return frame_; }
 
  private:
   struct Resource {
     ResourceDescription description;
     Backend::Id id = 0;
-    std::unique_ptr<SharedMemory> memory;  // null: it has none
+    std::shared_ptr<SharedMemory> memory;  // null: it has none
   };
 
   Answer<bool> step();
@@ -100,6 +111,7 @@ class Session {
   std::set<uint32_t> written_;
   uint64_t shared_bytes_ = 0;
   SessionCounts counts_;
+  std::optional<Frame> frame_;
 };
 
 }  // namespace dxgkit::gl

@@ -118,6 +118,24 @@ TEST(GlSession, MovesPixelsThroughSharedMemory) {
   EXPECT_THAT(words_of(rig.channel.take_output()), ElementsAre(1, 7, 0));
 }
 
+TEST(GlSession, KeepsTheLastFrameThatAProgramShows) {
+  SessionRig rig;
+  ResourceDescription window = picture(7, 8, 4);
+  window.bind = 0x8A;
+  rig.channel.send_greeting();
+  rig.channel.send(Command::kResourceCreate2, encode(window));
+  rig.channel.send(Command::kResourceCreate2, encode(picture(8, 8, 4)));  // in no window
+  // More bytes than there are, as the window's rows are longer.
+  for (const uint32_t handle : {7U, 7U, 8U})
+    rig.channel.send(Command::kTransferGet2, Words{handle, 0, 0, 0, 0, 8, 4, 1, 256, 0});
+  rig.channel.send(Command::kResourceUnref, Words{7});
+  EXPECT_EQ(ending(rig), "");
+  EXPECT_EQ(rig.session.counts().frames, 2U);
+  ASSERT_TRUE(rig.session.frame().has_value());
+  EXPECT_EQ(rig.session.frame()->resource, window);
+  EXPECT_EQ(rig.session.frame()->memory->bytes()[127], std::byte{0xA0});
+}
+
 TEST(GlSession, KeepsThePixelsBetweenTheRowsOfATransfer) {
   SessionRig rig;
   rig.channel.send_greeting();
