@@ -73,6 +73,14 @@ void take_answers(Adapter* adapter) {
     const UINT owner = engine.owner[place];
     if (owner == kAwaited) {
       engine.has_answer = true;
+    } else if (owner == kCall) {
+      Call* const call = engine.calls[place];
+      engine.calls[place] = nullptr;
+      call->answer = type;
+      call->is_answered = true;
+      call->next = engine.answered;
+      engine.answered = call;
+      engine.dpc_wanted = true;
     } else if (owner == kCursorTransfer) {
       cursor_transferred(adapter);
     } else if (owner == kScreenCommand) {
@@ -164,11 +172,12 @@ void serve(Adapter* adapter) {
   } while (feed(adapter));
 }
 
-bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner) {
+bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner, Call* call) {
   const int place = find_slot(adapter->control);
   if (place < 0 || bytes > kRequestBytes) return false;
   RtlCopyMemory(request_of(adapter->control, place), request, bytes);
   adapter->engine.owner[place] = owner;
+  adapter->engine.calls[place] = call;
   offer(adapter, &adapter->control, place, {0, bytes, 0, 0, owner == kAwaited});
   return true;
 }
@@ -202,6 +211,97 @@ NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, U
   return NT_SUCCESS(status) ? STATUS_IO_TIMEOUT : status;
 }
 
+// --- commands that threads send beside submissions
+
+namespace {
+
+constexpr UINT kWaits = 100;
+constexpr LONGLONG kWait = -100'000;  // 10 ms, in units of 100 ns: all of them are a second
+
+/// Takes a call back that is not `taken`. At device level.
+void withdraw(Engine* engine, Call* call) {
+  for (UINT place = 0; place < kSlotsMost; ++place) {
+    if (engine->calls[place] != call) continue;
+    engine->calls[place] = nullptr;
+    engine->owner[place] = kOwnCommand;
+  }
+  for (Call** at = &engine->answered; *at != nullptr; at = &(*at)->next) {
+    if (*at != call) continue;
+    *at = call->next;
+    break;
+  }
+}
+
+/// Sends it when there is room, and waits until it is sent, or also answered. Interrupts may get
+/// lost, so the thread looks for itself between waits.
+NTSTATUS converse(Adapter* adapter, const void* request, ULONG bytes, Call* call, bool answered) {
+  Engine& engine = adapter->engine;
+  for (UINT i = 0; i <= kWaits; ++i) {
+    NTSTATUS status = STATUS_PENDING;
+    const NTSTATUS looked = at_device_level(adapter, [&] {
+      if (!adapter->running) {
+        if (!call->is_taken) withdraw(&engine, call);
+        status = STATUS_DEVICE_NOT_READY;
+        return;
+      }
+      serve(adapter);
+      if (!call->is_sent)
+        call->is_sent = send_own(adapter, request, bytes, answered ? kCall : kOwnCommand,
+                                 answered ? call : nullptr);
+      const bool is_done = answered ? call->is_answered : call->is_sent;
+      if (is_done) status = STATUS_SUCCESS;
+      if (!is_done && i == kWaits) status = STATUS_IO_TIMEOUT;
+      if (status != STATUS_PENDING && !call->is_taken) withdraw(&engine, call);
+      queue_wanted_dpc(adapter);
+    });
+    if (!NT_SUCCESS(looked)) return looked;
+    if (status != STATUS_PENDING) {
+      // The DPC still has the call in its hands. It never waits.
+      if (call->is_taken)
+        (void)KeWaitForSingleObject(&call->event, Executive, KernelMode, FALSE, nullptr);
+      return status;
+    }
+    LARGE_INTEGER wait;
+    wait.QuadPart = kWait;
+    (void)KeWaitForSingleObject(&call->event, Executive, KernelMode, FALSE, &wait);
+  }
+  return STATUS_IO_TIMEOUT;
+}
+
+}  // namespace
+
+NTSTATUS call_device(Adapter* adapter, const void* request, ULONG bytes) {
+  Call call;
+  RtlZeroMemory(&call, sizeof(call));
+  KeInitializeEvent(&call.event, NotificationEvent, FALSE);
+  const NTSTATUS status = converse(adapter, request, bytes, &call, true);
+  if (!NT_SUCCESS(status)) return status;
+  if (call.answer == VGPU_ERR_OUT_OF_MEMORY) return STATUS_NO_MEMORY;
+  const bool is_good = call.answer >= VGPU_OK_NODATA && call.answer < VGPU_ERR_UNSPEC;
+  return is_good ? STATUS_SUCCESS : STATUS_INVALID_PARAMETER;
+}
+
+NTSTATUS tell_device(Adapter* adapter, const void* request, ULONG bytes) {
+  Call call;
+  RtlZeroMemory(&call, sizeof(call));
+  KeInitializeEvent(&call.event, NotificationEvent, FALSE);
+  return converse(adapter, request, bytes, &call, false);
+}
+
+void wake_callers(Adapter* adapter) {
+  Call* call = nullptr;
+  (void)at_device_level(adapter, [&] {
+    call = adapter->engine.answered;
+    adapter->engine.answered = nullptr;
+    for (Call* one = call; one != nullptr; one = one->next) one->is_taken = true;
+  });
+  while (call != nullptr) {
+    Call* const next = call->next;  // once its event is set, the call may be gone
+    KeSetEvent(&call->event, IO_NO_INCREMENT, FALSE);
+    call = next;
+  }
+}
+
 // --- entries
 
 BOOLEAN NTAPI DdiInterruptRoutine(IN_CONST_PVOID context, IN_ULONG) {
@@ -220,6 +320,7 @@ BOOLEAN NTAPI DdiInterruptRoutine(IN_CONST_PVOID context, IN_ULONG) {
 void NTAPI DdiDpcRoutine(IN_CONST_PVOID context) {
   auto* adapter = static_cast<Adapter*>(context);
   adapter->dxgk.DxgkCbNotifyDpc(adapter->dxgk.DeviceHandle);
+  if (adapter->has_3d) wake_callers(adapter);
   arm_clock(adapter);  // a flip may wait for it
 }
 

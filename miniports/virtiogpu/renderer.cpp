@@ -1,0 +1,202 @@
+// 3D: what the device's renderer has of contexts and resources, and what it says it can do.
+#include "miniports/virtiogpu/driver.h"
+
+namespace virtiogpu {
+namespace {
+
+constexpr UINT kCapsetsLookedAt = 16;  // the number is the device's word
+
+/// A set that is larger than the driver has room for, or whose data do not come, is none.
+NTSTATUS read_capset(Adapter* adapter, UINT index, VgpuHeader* answer) {
+  auto ask_info = request_of_type<VgpuGetCapsetInfo>(VGPU_GET_CAPSET_INFO);
+  ask_info.index = index;
+  VgpuCapsetInfo info;
+  NTSTATUS status = ask(adapter, &ask_info, sizeof(ask_info), &info, sizeof(info));
+  if (!NT_SUCCESS(status)) return status;
+  if (info.header.type != VGPU_OK_CAPSET_INFO || info.id == 0) return STATUS_SUCCESS;
+  if (info.bytes_most == 0 || info.bytes_most > kCapsetBytesMost) return STATUS_SUCCESS;
+  auto ask_data = request_of_type<VgpuGetCapset>(VGPU_GET_CAPSET);
+  ask_data.id = info.id;
+  ask_data.version = info.version_most;
+  status = ask(adapter, &ask_data, sizeof(ask_data), answer, sizeof(*answer) + info.bytes_most);
+  if (!NT_SUCCESS(status)) return status;
+  if (answer->type != VGPU_OK_CAPSET) return STATUS_SUCCESS;
+  Capset& capset = adapter->capsets[adapter->capset_count];
+  capset.data =
+      static_cast<UCHAR*>(ExAllocatePoolWithTag(NonPagedPoolNx, info.bytes_most, kPoolTag));
+  if (capset.data == nullptr) return STATUS_NO_MEMORY;
+  RtlCopyMemory(capset.data, answer + 1, info.bytes_most);
+  capset.info = {info.id, info.version_most, info.bytes_most};
+  ++adapter->capset_count;
+  return STATUS_SUCCESS;
+}
+
+const Capset* find_capset(const Adapter& adapter, UINT id) {
+  for (UINT i = 0; i < adapter.capset_count; ++i) {
+    if (adapter.capsets[i].info.id == id) return &adapter.capsets[i];
+  }
+  return nullptr;
+}
+
+/// Which resource, and which context.
+NTSTATUS send_pair(const Context& context, const Allocation& allocation, ULONG type) {
+  auto request = request_of_type<VgpuContextResource>(type);
+  request.header.context_id = context.id;
+  request.resource = allocation.resource;
+  return tell_device(allocation.adapter, &request, sizeof(request));
+}
+
+void end_context(const Context& context) {
+  auto request = request_of_type<VgpuContext>(VGPU_CTX_DESTROY);
+  request.header.context_id = context.id;
+  (void)tell_device(context.device->adapter, &request, sizeof(request));
+}
+
+}  // namespace
+
+NTSTATUS read_capsets(Adapter* adapter) {
+  if (!adapter->has_3d) return STATUS_SUCCESS;
+  const ULONG count = capset_count_of(*adapter);
+  auto* answer = static_cast<VgpuHeader*>(
+      ExAllocatePoolWithTag(NonPagedPoolNx, sizeof(VgpuHeader) + kCapsetBytesMost, kPoolTag));
+  if (answer == nullptr) return STATUS_NO_MEMORY;
+  NTSTATUS status = STATUS_SUCCESS;
+  for (UINT i = 0; NT_SUCCESS(status) && i < count && i < kCapsetsLookedAt &&
+                   adapter->capset_count < VGPU_UMD_CAPSETS_MAX;
+       ++i)
+    status = read_capset(adapter, i, answer);
+  unmake(answer);
+  return status;
+}
+
+void free_capsets(Adapter* adapter) {
+  for (UINT i = 0; i < adapter->capset_count; ++i) unmake(adapter->capsets[i].data);
+  adapter->capset_count = 0;
+}
+
+NTSTATUS begin_context_3d(Context* context, const VgpuUmdContext& wanted) {
+  Device* device = context->device;
+  Adapter* adapter = device->adapter;
+  if (wanted.magic != VGPU_UMD_CONTEXT_MAGIC || wanted.version != VGPU_UMD_VERSION ||
+      wanted.reserved != 0 || !adapter->has_3d)
+    return STATUS_INVALID_PARAMETER;
+  const UINT id = wanted.capset_id;
+  const bool is_known = id == 0 || find_capset(*adapter, id) != nullptr;
+  if (!is_known || (!adapter->has_context_init && id > VGPU_CAPSET_VIRGL2))
+    return STATUS_INVALID_PARAMETER;
+  auto request = request_of_type<VgpuCreateContext>(VGPU_CTX_CREATE);
+  context->id = static_cast<ULONG>(InterlockedIncrement(&adapter->next_context));
+  request.header.context_id = context->id;
+  if (adapter->has_context_init) request.init = id;
+  while (request.name_bytes < sizeof(request.name) && request.name_bytes < sizeof(wanted.name) &&
+         wanted.name[request.name_bytes] != 0) {
+    request.name[request.name_bytes] = wanted.name[request.name_bytes];
+    ++request.name_bytes;
+  }
+  NTSTATUS status = call_device(adapter, &request, sizeof(request));
+  // An answer that is late says that there is a context now.
+  if (status == STATUS_IO_TIMEOUT) end_context(*context);
+  if (!NT_SUCCESS(status)) {
+    context->id = 0;
+    return status == STATUS_INVALID_PARAMETER ? status : STATUS_NO_MEMORY;
+  }
+  context->generation = adapter->generation;
+  ExAcquireFastMutex(&device->mutex);
+  for (LIST_ENTRY* at = device->opened.Flink; NT_SUCCESS(status) && at != &device->opened;
+       at = at->Flink) {
+    const Allocation& allocation = *CONTAINING_RECORD(at, Opened, link)->allocation;
+    if (is_alive(allocation)) status = send_pair(*context, allocation, VGPU_CTX_ATTACH_RESOURCE);
+  }
+  InsertTailList(&device->contexts, &context->link);
+  ExReleaseFastMutex(&device->mutex);
+  if (!NT_SUCCESS(status)) end_context_3d(context);
+  return NT_SUCCESS(status) ? status : STATUS_NO_MEMORY;
+}
+
+void end_context_3d(Context* context) {
+  if (context->id == 0) return;
+  ExAcquireFastMutex(&context->device->mutex);
+  RemoveEntryList(&context->link);
+  ExReleaseFastMutex(&context->device->mutex);
+  if (is_alive(*context)) end_context(*context);  // its resources stay without it
+  context->id = 0;
+}
+
+NTSTATUS begin_resource_3d(Allocation* allocation, const VgpuUmdResource& wanted) {
+  Adapter* adapter = allocation->adapter;
+  auto request = request_of_type<VgpuCreate3D>(VGPU_RESOURCE_CREATE_3D);
+  request.resource = allocation->resource;
+  request.target = wanted.target;
+  request.format = wanted.format;
+  request.bind = wanted.bind;
+  request.width = wanted.width;
+  request.height = wanted.height;
+  request.depth = wanted.depth;
+  request.array_size = wanted.array_size;
+  request.last_level = wanted.last_level;
+  request.samples = wanted.samples;
+  request.flags = wanted.flags;
+  allocation->born = adapter->generation;
+  const NTSTATUS status = call_device(adapter, &request, sizeof(request));
+  if (status == STATUS_IO_TIMEOUT) end_resource_3d(allocation);
+  if (NT_SUCCESS(status) || status == STATUS_INVALID_PARAMETER) return status;
+  return STATUS_NO_MEMORY;
+}
+
+void end_resource_3d(Allocation* allocation) {
+  if (!is_alive(*allocation)) return;
+  auto request = request_of_type<VgpuResource>(VGPU_RESOURCE_UNREF);
+  request.resource = allocation->resource;
+  (void)tell_device(allocation->adapter, &request, sizeof(request));
+}
+
+NTSTATUS attach_resource_3d(Opened* opened) {
+  Device* device = opened->device;
+  NTSTATUS status = STATUS_SUCCESS;
+  ExAcquireFastMutex(&device->mutex);
+  for (LIST_ENTRY* at = device->contexts.Flink; NT_SUCCESS(status) && at != &device->contexts;
+       at = at->Flink) {
+    const Context& context = *CONTAINING_RECORD(at, Context, link);
+    if (is_alive(context) && is_alive(*opened->allocation))
+      status = send_pair(context, *opened->allocation, VGPU_CTX_ATTACH_RESOURCE);
+  }
+  InsertTailList(&device->opened, &opened->link);
+  ExReleaseFastMutex(&device->mutex);
+  if (!NT_SUCCESS(status)) detach_resource_3d(opened);
+  return NT_SUCCESS(status) ? status : STATUS_NO_MEMORY;
+}
+
+void detach_resource_3d(Opened* opened) {
+  Device* device = opened->device;
+  ExAcquireFastMutex(&device->mutex);
+  RemoveEntryList(&opened->link);
+  for (LIST_ENTRY* at = device->contexts.Flink; at != &device->contexts; at = at->Flink) {
+    const Context& context = *CONTAINING_RECORD(at, Context, link);
+    if (is_alive(context) && is_alive(*opened->allocation))
+      (void)send_pair(context, *opened->allocation, VGPU_CTX_DETACH_RESOURCE);
+  }
+  ExReleaseFastMutex(&device->mutex);
+}
+
+NTSTATUS NTAPI DdiEscape(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_ESCAPE args) {
+  const auto& adapter = *static_cast<const Adapter*>(context);
+  VgpuUmdEscapeCapset request;
+  if (args->pPrivateDriverData == nullptr || args->PrivateDriverDataSize < sizeof(request))
+    return STATUS_INVALID_PARAMETER;
+  RtlCopyMemory(&request, args->pPrivateDriverData, sizeof(request));
+  if (request.magic != VGPU_UMD_ESCAPE_MAGIC || request.version != VGPU_UMD_VERSION ||
+      request.type != VGPU_UMD_ESCAPE_CAPSET || request.bytes != 0)
+    return STATUS_INVALID_PARAMETER;
+  const Capset* capset = find_capset(adapter, request.capset_id);
+  if (capset == nullptr || request.capset_version != capset->info.version)
+    return STATUS_INVALID_PARAMETER;
+  if (args->PrivateDriverDataSize - sizeof(request) < capset->info.bytes)
+    return STATUS_BUFFER_TOO_SMALL;
+  request.bytes = capset->info.bytes;
+  auto* to = static_cast<UCHAR*>(args->pPrivateDriverData);
+  RtlCopyMemory(to, &request, sizeof(request));
+  RtlCopyMemory(to + sizeof(request), capset->data, capset->info.bytes);
+  return STATUS_SUCCESS;
+}
+
+}  // namespace virtiogpu
