@@ -153,7 +153,8 @@ std::optional<std::string> RendererProcess::spawn() {
     end();
     return options_.program + ": " + *why;
   }
-  capsets_ = std::move(*capsets);
+  // Whoever asks has a view of them, and a renderer that is there again has the same ones.
+  if (capsets_.empty()) capsets_ = std::move(*capsets);
   return std::nullopt;
 }
 

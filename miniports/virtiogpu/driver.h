@@ -298,7 +298,7 @@ bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner = k
               Call* call = nullptr);
 void forget_work(Adapter* adapter);  // behind a reset
 /// Sends a command and waits for its answer. At PASSIVE_LEVEL, while nothing else is sent.
-/// STATUS_IO_TIMEOUT: no answer within a second.
+/// STATUS_IO_TIMEOUT: no answer within five seconds. STATUS_IO_DEVICE_ERROR: it wants a reset.
 NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, ULONG answer_bytes);
 /// Sends a command and waits for its answer, beside whatever else is under way. Up to APC_LEVEL.
 /// STATUS_INVALID_PARAMETER: the device refuses it. STATUS_NO_MEMORY: it has none.

@@ -197,11 +197,14 @@ NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, U
     if (send_own(adapter, request, bytes, kAwaited)) status = STATUS_SUCCESS;
   });
   if (!NT_SUCCESS(sent)) return sent;
-  for (UINT i = 0; NT_SUCCESS(status) && i < 100000; ++i) {  // a second
+  constexpr ULONG64 kPatience = 50'000'000;  // 5 s, in units of 100 ns
+  const ULONG64 begin = KeQueryInterruptTime();
+  while (NT_SUCCESS(status) && KeQueryInterruptTime() - begin < kPatience) {
     bool is_there = false;
     const NTSTATUS looked = at_device_level(adapter, [&] {
       serve(adapter);  // the interrupt may have come first
       is_there = engine.has_answer;
+      if (engine.broken) status = STATUS_IO_DEVICE_ERROR;
       if (is_there) RtlCopyMemory(answer, long_answer_of(adapter->control), answer_bytes);
     });
     if (!NT_SUCCESS(looked)) return looked;
@@ -250,7 +253,7 @@ NTSTATUS converse(Adapter* adapter, const void* request, ULONG bytes, Call* call
                                  answered ? call : nullptr);
       const bool is_done = answered ? call->is_answered : call->is_sent;
       if (is_done) status = STATUS_SUCCESS;
-      if (!is_done && i == kWaits) status = STATUS_IO_TIMEOUT;
+      if (!is_done && (i == kWaits || engine.broken)) status = STATUS_IO_TIMEOUT;
       if (status != STATUS_PENDING && !call->is_taken) withdraw(&engine, call);
       queue_wanted_dpc(adapter);
     });
