@@ -21,7 +21,7 @@ enum class Direction { kToHost, kFromHost };
 enum class Waiting { kNo, kYes };
 
 /// The memory of a resource is called its backing here: transfers move pixels between it and the
-/// renderer. All calls come from one thread. Work is done in the order of the calls.
+/// renderer. All calls but cancel() come from one thread. Work is done in the order of the calls.
 class Backend {
  public:
   /// Names a resource. Never 0.
@@ -51,6 +51,8 @@ class Backend {
                               std::span<const Use> uses, std::span<const Id> also) = 0;
   /// True: all queued work is done.
   virtual Answer<bool> idle(Waiting waiting) = 0;
+  /// Any thread: calls that wait, and all later ones, are refused.
+  virtual void cancel() = 0;
 };
 
 }  // namespace dxgkit::gl

@@ -68,7 +68,13 @@ Answer<std::unique_ptr<Backend>> D3dkmtBackend::create(dxgk::System& system, dxg
 
 D3dkmtBackend::~D3dkmtBackend() {
   scope_.reset();
-  system_.end_process(process_);  // with all that it has
+  end_process();
+}
+
+void D3dkmtBackend::end_process() {
+  const runtime::MutexLock lock(mutex_);
+  if (!ended_) system_.end_process(process_);  // with all that it has
+  ended_ = true;
 }
 
 Answer<void> D3dkmtBackend::open(dxgk::Luid adapter, const std::string& program_name) {

@@ -13,6 +13,7 @@
 
 #include "dxgk/system.h"
 #include "miniports/virtiogpu/virtiogpu_umd.h"
+#include "runtime/sync.h"
 #include "thunks/client.h"
 #include "tools/dxgkit/client_calls.h"
 #include "tools/dxgkit/gl/backend.h"
@@ -26,7 +27,7 @@ Answer<void> check_driver(dxgk::System& system, dxgk::Luid adapter);
 /// A device and a context of D3DKMT. Resources are allocations, streams go through Render with a
 /// list of what they name, and a monitored fence counts the submissions.
 ///
-/// One thread makes, uses and destroys it. The process is ended by the destructor.
+/// One thread makes, uses and destroys it. The process is ended by the destructor, or by cancel().
 class D3dkmtBackend final : public Backend {
  public:
   static Answer<std::unique_ptr<Backend>> create(dxgk::System& system, dxgk::Luid adapter,
@@ -42,6 +43,7 @@ class D3dkmtBackend final : public Backend {
   Answer<void> submit(std::span<uint32_t> stream, std::span<const StreamCommand> commands,
                       std::span<const Use> uses, std::span<const Id> also) override;
   Answer<bool> idle(Waiting waiting) override;
+  void cancel() override { end_process(); }
 
  private:
   struct Allocation {
@@ -54,6 +56,7 @@ class D3dkmtBackend final : public Backend {
   D3dkmtBackend(dxgk::System& system, dxgk::Process& process)
       : system_(system), process_(process), scope_(std::in_place, system, process) {}
 
+  void end_process();
   Answer<void> open(dxgk::Luid adapter, const std::string& program_name);
   /// The allocation's place on the list of the submission that is being filled; nullopt: the list
   /// is full.
@@ -67,6 +70,8 @@ class D3dkmtBackend final : public Backend {
 
   dxgk::System& system_;
   dxgk::Process& process_;
+  runtime::Mutex mutex_;  // held while the process ends
+  bool ended_ DXGKIT_GUARDED_BY(mutex_) = false;
   std::optional<thunks::ClientScope> scope_;
   std::unique_ptr<tool::ClientCalls> calls_;
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;

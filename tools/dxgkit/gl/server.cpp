@@ -14,6 +14,8 @@ namespace {
 /// For the rest of a message that has begun, and for room for a reply: a program that is stopped in
 /// a debugger right there loses its connection.
 constexpr runtime::DurationNs kTimeoutNs = 60 * runtime::kSecond;
+/// For the work of a program that is gone: longer than the recovery of a device that hangs.
+constexpr runtime::DurationNs kPatienceNs = 20 * runtime::kSecond;
 
 }  // namespace
 
@@ -48,13 +50,20 @@ void Server::listen() {
     added.thread = runtime_.spawn("gl program", [this, &added] { serve(added); });
   }
   for (const auto& one : connections_) one->channel.shut_down();
-  for (const auto& one : connections_) one->thread->join();
+  const runtime::TimeNs deadline = runtime_.now() + kPatienceNs;
+  for (const auto& one : connections_) {
+    if (one->over.wait(deadline) != runtime::WaitResult::kWoken) {
+      const runtime::MutexLock lock(one->mutex);
+      if (one->session != nullptr) one->session->cancel();
+    }
+    one->thread->join();
+  }
   connections_.clear();
 }
 
 void Server::reap() {
   std::erase_if(connections_, [](const std::unique_ptr<Connection>& one) {
-    if (!one->over.load(std::memory_order_acquire)) return false;
+    if (!one->over.is_set()) return false;
     one->thread->join();
     return true;
   });
@@ -64,12 +73,18 @@ void Server::serve(Connection& connection) {
   ProgramRecord record;
   {
     Session session(connection.channel, make_backend_);
+    {
+      const runtime::MutexLock lock(connection.mutex);
+      connection.session = &session;
+    }
     record.wrong = session.run().value_or("");
     // The program sees the end before its process in the kernel has ended.
     connection.channel.shut_down();
     record.name = session.program_name();
     record.counts = session.counts();
     record.frame = session.frame();
+    const runtime::MutexLock lock(connection.mutex);
+    connection.session = nullptr;
   }
   if (!record.wrong.empty())
     log_((record.name.empty() ? "a program" : record.name) +
@@ -78,7 +93,7 @@ void Server::serve(Connection& connection) {
     const runtime::MutexLock lock(mutex_);
     records_.push_back(std::move(record));
   }
-  connection.over.store(true, std::memory_order_release);
+  connection.over.set();
 }
 
 std::vector<ProgramRecord> Server::stop() {

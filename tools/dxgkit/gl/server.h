@@ -1,7 +1,6 @@
 // Listens for GL programs. Each connection has a thread with a session and a backend of its own.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -38,7 +37,8 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   /// Ends all connections, waits for their threads, and listens no more: all connections that were,
-  /// in the order of their ends. Empty the second time.
+  /// in the order of their ends. Empty the second time. Work that the adapter does not end is given
+  /// up after a while.
   std::vector<ProgramRecord> stop();
 
  private:
@@ -47,7 +47,9 @@ class Server {
         : channel(runtime, std::move(socket), timeout) {}
     SocketChannel channel;
     std::unique_ptr<runtime::Thread> thread;
-    std::atomic<bool> over{false};
+    runtime::Event over;
+    runtime::Mutex mutex;                                 // outside those of a session
+    Session* session DXGKIT_GUARDED_BY(mutex) = nullptr;  // while it is there
   };
 
   void listen();

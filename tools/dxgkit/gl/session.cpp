@@ -57,6 +57,11 @@ std::optional<std::string> Session::run() {
   }
 }
 
+void Session::cancel() {
+  cancelled_.store(true);
+  if (Backend* const backend = cancellable_.load()) backend->cancel();
+}
+
 Answer<bool> Session::step() {
   std::array<uint32_t, kHeaderDwords> words{};
   const auto begun = channel_.read(std::as_writable_bytes(std::span(words)), /*begun=*/false);
@@ -123,6 +128,9 @@ Answer<void> Session::create_renderer(std::span<const std::byte> payload) {
   auto made = make_backend_(program_name_);
   if (!made.has_value()) return std::unexpected(made.error());
   backend_ = std::move(*made);
+  // In this order here, and in the other one in cancel(): one of both sees the other.
+  cancellable_.store(backend_.get());
+  if (cancelled_.load()) backend_->cancel();
   return {};
 }
 

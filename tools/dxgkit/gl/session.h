@@ -1,6 +1,7 @@
 // One GL program's connection: reads its messages, and carries them out on a backend.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -71,6 +72,8 @@ class Session {
   /// wrong, as one sentence without a full stop: the program broke the protocol, or the backend
   /// refused.
   std::optional<std::string> run();
+  /// Any thread: run() returns soon, also from a call of the backend that waits.
+  void cancel();
   /// As the program calls itself; empty before it did.
   const std::string& program_name() const { return program_name_; }
   const SessionCounts& counts() const { return counts_; }
@@ -103,6 +106,8 @@ class Session {
   const SessionLimits limits_;
   std::string program_name_;
   std::unique_ptr<Backend> backend_;  // null: the program has no renderer yet
+  std::atomic<bool> cancelled_{false};
+  std::atomic<Backend*> cancellable_{nullptr};  // backend_, for other threads
   bool versions_agreed_ = false;
   StreamReader reader_;
   std::map<uint32_t, Resource> resources_;  // by the program's numbers

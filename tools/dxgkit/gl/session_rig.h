@@ -155,6 +155,7 @@ class RecordingBackend final : public Backend {
     say(waiting == Waiting::kYes ? "wait" : "ask");
     return waiting == Waiting::kYes || !state_.busy;
   }
+  void cancel() override {}
 
  private:
   std::byte* part(Id resource, uint64_t offset, size_t bytes) {
