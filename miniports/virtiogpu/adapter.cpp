@@ -12,6 +12,7 @@ NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT physical_device, OUT_PPVOID 
   if (adapter == nullptr) return STATUS_NO_MEMORY;
   adapter->physical_device = physical_device;
   adapter->next_resource = kFirstResource;
+  ExInitializeFastMutex(&adapter->mutex);
   KeInitializeTimer(&adapter->clock);
   KeInitializeDpc(&adapter->clock_dpc, clock_routine, adapter);
   *context = adapter;

@@ -160,6 +160,7 @@ struct Engine {
   bool dpc_wanted;
   ULONG errors;             // answers that were none of the good ones
   bool has_answer;          // the one that `ask` waits for
+  bool silent;              // it has not answered in time: nobody waits until it answers again
   Call* calls[kSlotsMost];  // by slot, if its owner is kCall
   Call* answered;
 };
@@ -222,6 +223,7 @@ struct Adapter {
   Cursor cursor;
   ULONG generation;  // counts resets of the device: what was mapped before is not any more
   LONG next_resource, next_context;
+  FAST_MUTEX mutex;  // of the lists of 3D contexts and resources
   UINT capset_count;
   Capset capsets[VGPU_UMD_CAPSETS_MAX];
   UINT size_count;
@@ -234,7 +236,6 @@ struct Adapter {
 
 struct Device {
   Adapter* adapter;
-  FAST_MUTEX mutex;     // of both lists
   LIST_ENTRY contexts;  // those with 3D
   LIST_ENTRY opened;    // 3D resources
 };
@@ -244,7 +245,8 @@ struct Context {
   Device* device;
   ULONG id;          // of the device; 0: no 3D
   ULONG generation;  // of the device, when it began: after a reset the context is lost
-  LIST_ENTRY link;   // in Device::contexts
+  VgpuCreateContext request;
+  LIST_ENTRY link;  // in Device::contexts
 };
 
 /// A surface: a resource of the device while the aperture shows it. A 3D resource: one of the
@@ -254,7 +256,9 @@ struct Allocation {
   Adapter* adapter;
   bool is_3d;
   ULONG resource;
-  ULONG born;  // 3D: the generation of the device
+  ULONG born;  // 3D: the generation of the device; changes at device level
+  VgpuCreate3D request;
+  LIST_ENTRY opened;  // 3D: each Opened of it
   ULONG width, height;
   ULONG depth, last_level;  // 3D; of an array its elements
   ULONG64 bytes;            // of its memory
@@ -271,7 +275,8 @@ struct Allocation {
 struct Opened {
   Device* device;
   Allocation* allocation;
-  LIST_ENTRY link;  // in Device::opened, if it is 3D
+  // 3D: in Device::opened, and in Allocation::opened.
+  LIST_ENTRY link, link_in_allocation;
 };
 
 // --- at device level
@@ -295,7 +300,7 @@ inline bool newer(UINT a, UINT b) { return static_cast<INT>(a - b) > 0; }
 void serve(Adapter* adapter);
 /// Sends a command of the driver's own. False: no room.
 bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner = kOwnCommand,
-              Call* call = nullptr);
+              Call* call = nullptr, ULONG64 data = 0, ULONG data_bytes = 0);
 void forget_work(Adapter* adapter);  // behind a reset
 /// Sends a command and waits for its answer. At PASSIVE_LEVEL, while nothing else is sent.
 /// STATUS_IO_TIMEOUT: no answer within five seconds. STATUS_IO_DEVICE_ERROR: it wants a reset.
@@ -305,7 +310,8 @@ NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, U
 /// STATUS_IO_TIMEOUT: no answer within a second. STATUS_DEVICE_NOT_READY: it is off.
 NTSTATUS call_device(Adapter* adapter, const void* request, ULONG bytes);
 /// The same without the answer: what is submitted later comes behind the command.
-NTSTATUS tell_device(Adapter* adapter, const void* request, ULONG bytes);
+NTSTATUS tell_device(Adapter* adapter, const void* request, ULONG bytes, ULONG64 data = 0,
+                     ULONG data_bytes = 0);
 void wake_callers(Adapter* adapter);  // in the DPC
 void notify_kernel(Adapter* adapter, const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data);
 void queue_wanted_dpc(Adapter* adapter);
@@ -334,6 +340,9 @@ void end_context_3d(Context* context);
 /// Makes a 3D resource of the device, or ends it.
 NTSTATUS begin_resource_3d(Allocation* allocation, const VgpuUmdResource& request);
 void end_resource_3d(Allocation* allocation);
+/// After a reset of the device: it is there again, empty. Nothing if it is there still.
+NTSTATUS revive_context_3d(Context* context);
+NTSTATUS revive_resource_3d(Allocation* allocation);
 /// The device's contexts reach the resource from now on, or no longer.
 NTSTATUS attach_resource_3d(Opened* opened);
 void detach_resource_3d(Opened* opened);

@@ -155,7 +155,6 @@ NTSTATUS NTAPI DdiCreateDevice(IN_CONST_HANDLE context, INOUT_PDXGKARG_CREATEDEV
   auto* device = make<Device>();
   if (device == nullptr) return STATUS_NO_MEMORY;
   device->adapter = static_cast<Adapter*>(context);
-  ExInitializeFastMutex(&device->mutex);
   InitializeListHead(&device->contexts);
   InitializeListHead(&device->opened);
   args->hDevice = device;

@@ -40,16 +40,62 @@ const Capset* find_capset(const Adapter& adapter, UINT id) {
 
 /// Which resource, and which context.
 NTSTATUS send_pair(const Context& context, const Allocation& allocation, ULONG type) {
+  if (!is_alive(context) || !is_alive(allocation)) return STATUS_SUCCESS;
   auto request = request_of_type<VgpuContextResource>(type);
   request.header.context_id = context.id;
   request.resource = allocation.resource;
   return tell_device(allocation.adapter, &request, sizeof(request));
 }
 
+/// All contexts of the device reach the resource, or no longer. With the mutex.
+NTSTATUS send_pairs(const Opened& opened, ULONG type) {
+  NTSTATUS status = STATUS_SUCCESS;
+  const LIST_ENTRY* head = &opened.device->contexts;
+  for (LIST_ENTRY* at = head->Flink; at != head; at = at->Flink) {
+    const NTSTATUS sent =
+        send_pair(*CONTAINING_RECORD(at, Context, link), *opened.allocation, type);
+    if (NT_SUCCESS(status)) status = sent;
+  }
+  return status;
+}
+
 void end_context(const Context& context) {
   auto request = request_of_type<VgpuContext>(VGPU_CTX_DESTROY);
   request.header.context_id = context.id;
   (void)tell_device(context.device->adapter, &request, sizeof(request));
+}
+
+void end_resource(const Allocation& allocation) {
+  auto request = request_of_type<VgpuResource>(VGPU_RESOURCE_UNREF);
+  request.resource = allocation.resource;
+  (void)tell_device(allocation.adapter, &request, sizeof(request));
+}
+
+/// STATUS_INVALID_PARAMETER: it is refused. Any other failure is a lack of memory: it is the one
+/// that creation may have.
+NTSTATUS memory_or_refusal(NTSTATUS status) {
+  if (NT_SUCCESS(status) || status == STATUS_INVALID_PARAMETER) return status;
+  return STATUS_NO_MEMORY;
+}
+
+/// Makes the context on the device, with all that its device has opened.
+NTSTATUS make_context(Context* context) {
+  Device* device = context->device;
+  Adapter* adapter = device->adapter;
+  NTSTATUS status = call_device(adapter, &context->request, sizeof(context->request));
+  // An answer that is late says that there is a context now.
+  if (status == STATUS_IO_TIMEOUT) end_context(*context);
+  if (!NT_SUCCESS(status)) return memory_or_refusal(status);
+  ExAcquireFastMutex(&adapter->mutex);
+  context->generation = adapter->generation;
+  const LIST_ENTRY* head = &device->opened;
+  for (LIST_ENTRY* at = head->Flink; NT_SUCCESS(status) && at != head; at = at->Flink) {
+    status = send_pair(*context, *CONTAINING_RECORD(at, Opened, link)->allocation,
+                       VGPU_CTX_ATTACH_RESOURCE);
+  }
+  if (context->link.Flink == nullptr) InsertTailList(&device->contexts, &context->link);
+  ExReleaseFastMutex(&adapter->mutex);
+  return NT_SUCCESS(status) ? status : STATUS_NO_MEMORY;
 }
 
 }  // namespace
@@ -75,8 +121,7 @@ void free_capsets(Adapter* adapter) {
 }
 
 NTSTATUS begin_context_3d(Context* context, const VgpuUmdContext& wanted) {
-  Device* device = context->device;
-  Adapter* adapter = device->adapter;
+  Adapter* adapter = context->device->adapter;
   if (wanted.magic != VGPU_UMD_CONTEXT_MAGIC || wanted.version != VGPU_UMD_VERSION ||
       wanted.reserved != 0 || !adapter->has_3d)
     return STATUS_INVALID_PARAMETER;
@@ -84,7 +129,8 @@ NTSTATUS begin_context_3d(Context* context, const VgpuUmdContext& wanted) {
   const bool is_known = id == 0 || find_capset(*adapter, id) != nullptr;
   if (!is_known || (!adapter->has_context_init && id > VGPU_CAPSET_VIRGL2))
     return STATUS_INVALID_PARAMETER;
-  auto request = request_of_type<VgpuCreateContext>(VGPU_CTX_CREATE);
+  VgpuCreateContext& request = context->request;
+  request = request_of_type<VgpuCreateContext>(VGPU_CTX_CREATE);
   context->id = static_cast<ULONG>(InterlockedIncrement(&adapter->next_context));
   request.header.context_id = context->id;
   if (adapter->has_context_init) request.init = id;
@@ -93,38 +139,27 @@ NTSTATUS begin_context_3d(Context* context, const VgpuUmdContext& wanted) {
     request.name[request.name_bytes] = wanted.name[request.name_bytes];
     ++request.name_bytes;
   }
-  NTSTATUS status = call_device(adapter, &request, sizeof(request));
-  // An answer that is late says that there is a context now.
-  if (status == STATUS_IO_TIMEOUT) end_context(*context);
-  if (!NT_SUCCESS(status)) {
-    context->id = 0;
-    return status == STATUS_INVALID_PARAMETER ? status : STATUS_NO_MEMORY;
-  }
-  context->generation = adapter->generation;
-  ExAcquireFastMutex(&device->mutex);
-  for (LIST_ENTRY* at = device->opened.Flink; NT_SUCCESS(status) && at != &device->opened;
-       at = at->Flink) {
-    const Allocation& allocation = *CONTAINING_RECORD(at, Opened, link)->allocation;
-    if (is_alive(allocation)) status = send_pair(*context, allocation, VGPU_CTX_ATTACH_RESOURCE);
-  }
-  InsertTailList(&device->contexts, &context->link);
-  ExReleaseFastMutex(&device->mutex);
+  const NTSTATUS status = make_context(context);
   if (!NT_SUCCESS(status)) end_context_3d(context);
-  return NT_SUCCESS(status) ? status : STATUS_NO_MEMORY;
+  return status;
 }
 
 void end_context_3d(Context* context) {
-  if (context->id == 0) return;
-  ExAcquireFastMutex(&context->device->mutex);
+  if (context->link.Flink == nullptr) return;  // the device has never had it
+  Adapter* adapter = context->device->adapter;
+  ExAcquireFastMutex(&adapter->mutex);
   RemoveEntryList(&context->link);
-  ExReleaseFastMutex(&context->device->mutex);
+  ExReleaseFastMutex(&adapter->mutex);
   if (is_alive(*context)) end_context(*context);  // its resources stay without it
-  context->id = 0;
+}
+
+NTSTATUS revive_context_3d(Context* context) {
+  return is_alive(*context) ? STATUS_SUCCESS : make_context(context);
 }
 
 NTSTATUS begin_resource_3d(Allocation* allocation, const VgpuUmdResource& wanted) {
-  Adapter* adapter = allocation->adapter;
-  auto request = request_of_type<VgpuCreate3D>(VGPU_RESOURCE_CREATE_3D);
+  VgpuCreate3D& request = allocation->request;
+  request = request_of_type<VgpuCreate3D>(VGPU_RESOURCE_CREATE_3D);
   request.resource = allocation->resource;
   request.target = wanted.target;
   request.format = wanted.format;
@@ -136,46 +171,69 @@ NTSTATUS begin_resource_3d(Allocation* allocation, const VgpuUmdResource& wanted
   request.last_level = wanted.last_level;
   request.samples = wanted.samples;
   request.flags = wanted.flags;
-  allocation->born = adapter->generation;
-  const NTSTATUS status = call_device(adapter, &request, sizeof(request));
-  if (status == STATUS_IO_TIMEOUT) end_resource_3d(allocation);
-  if (NT_SUCCESS(status) || status == STATUS_INVALID_PARAMETER) return status;
-  return STATUS_NO_MEMORY;
+  InitializeListHead(&allocation->opened);
+  const NTSTATUS status = call_device(allocation->adapter, &request, sizeof(request));
+  if (status == STATUS_IO_TIMEOUT) end_resource(*allocation);
+  allocation->born = allocation->adapter->generation;
+  return memory_or_refusal(status);
 }
 
 void end_resource_3d(Allocation* allocation) {
-  if (!is_alive(*allocation)) return;
-  auto request = request_of_type<VgpuResource>(VGPU_RESOURCE_UNREF);
-  request.resource = allocation->resource;
-  (void)tell_device(allocation->adapter, &request, sizeof(request));
+  if (is_alive(*allocation)) end_resource(*allocation);
+}
+
+NTSTATUS revive_resource_3d(Allocation* allocation) {
+  Adapter* adapter = allocation->adapter;
+  NTSTATUS status = STATUS_SUCCESS;
+  ExAcquireFastMutex(&adapter->mutex);
+  if (!is_alive(*allocation)) {
+    status = call_device(adapter, &allocation->request, sizeof(allocation->request));
+    if (status == STATUS_IO_TIMEOUT) end_resource(*allocation);
+    bool is_mapped = false;
+    if (NT_SUCCESS(status)) {
+      // A mapping that comes after this gives it its memory; one that was before did not.
+      status = at_device_level(adapter, [&] {
+        allocation->born = adapter->generation;
+        is_mapped = allocation->mapped == allocation->pages &&
+                    allocation->generation == adapter->generation;
+      });
+    }
+    if (is_mapped) {
+      auto attach = request_of_type<VgpuAttach>(VGPU_RESOURCE_ATTACH_BACKING);
+      attach.resource = allocation->resource;
+      attach.entries = allocation->pages;
+      status = tell_device(adapter, &attach, sizeof(attach),
+                           static_cast<ULONG64>(allocation->entries_address.QuadPart),
+                           allocation->pages * sizeof(VgpuEntry));
+    }
+    const LIST_ENTRY* head = &allocation->opened;
+    for (LIST_ENTRY* at = head->Flink; NT_SUCCESS(status) && at != head; at = at->Flink) {
+      status =
+          send_pairs(*CONTAINING_RECORD(at, Opened, link_in_allocation), VGPU_CTX_ATTACH_RESOURCE);
+    }
+  }
+  ExReleaseFastMutex(&adapter->mutex);
+  return memory_or_refusal(status);
 }
 
 NTSTATUS attach_resource_3d(Opened* opened) {
-  Device* device = opened->device;
-  NTSTATUS status = STATUS_SUCCESS;
-  ExAcquireFastMutex(&device->mutex);
-  for (LIST_ENTRY* at = device->contexts.Flink; NT_SUCCESS(status) && at != &device->contexts;
-       at = at->Flink) {
-    const Context& context = *CONTAINING_RECORD(at, Context, link);
-    if (is_alive(context) && is_alive(*opened->allocation))
-      status = send_pair(context, *opened->allocation, VGPU_CTX_ATTACH_RESOURCE);
-  }
-  InsertTailList(&device->opened, &opened->link);
-  ExReleaseFastMutex(&device->mutex);
+  Adapter* adapter = opened->device->adapter;
+  ExAcquireFastMutex(&adapter->mutex);
+  InsertTailList(&opened->device->opened, &opened->link);
+  InsertTailList(&opened->allocation->opened, &opened->link_in_allocation);
+  const NTSTATUS status = send_pairs(*opened, VGPU_CTX_ATTACH_RESOURCE);
+  ExReleaseFastMutex(&adapter->mutex);
   if (!NT_SUCCESS(status)) detach_resource_3d(opened);
   return NT_SUCCESS(status) ? status : STATUS_NO_MEMORY;
 }
 
 void detach_resource_3d(Opened* opened) {
-  Device* device = opened->device;
-  ExAcquireFastMutex(&device->mutex);
+  Adapter* adapter = opened->device->adapter;
+  ExAcquireFastMutex(&adapter->mutex);
   RemoveEntryList(&opened->link);
-  for (LIST_ENTRY* at = device->contexts.Flink; at != &device->contexts; at = at->Flink) {
-    const Context& context = *CONTAINING_RECORD(at, Context, link);
-    if (is_alive(context) && is_alive(*opened->allocation))
-      (void)send_pair(context, *opened->allocation, VGPU_CTX_DETACH_RESOURCE);
-  }
-  ExReleaseFastMutex(&device->mutex);
+  RemoveEntryList(&opened->link_in_allocation);
+  (void)send_pairs(*opened, VGPU_CTX_DETACH_RESOURCE);
+  ExReleaseFastMutex(&adapter->mutex);
 }
 
 NTSTATUS NTAPI DdiEscape(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_ESCAPE args) {

@@ -6,9 +6,10 @@
  * With a device that has no 3D, `flags` of the adapter is 0, and everything that says "3D" is
  * refused with STATUS_INVALID_PARAMETER (private data) or STATUS_ILLEGAL_INSTRUCTION (commands).
  *
- * A reset of the device (a timeout, a sleep) loses all 3D contexts, and the content of all 3D
- * resources. D3DKMTRender that uses one of them costs its D3DKMT device from then on, and user mode
- * begins anew with another one. Surfaces stay: their content is in the guest.
+ * A reset of the device loses what all 3D contexts know and the content of all 3D resources. With a
+ * timeout the D3DKMT devices are lost, too. After a sleep they are not: D3DKMTRender that uses such
+ * a context or resource then costs its device, unless DISCARD comes first. Surfaces stay: their
+ * content is in the guest.
  */
 #pragma once
 
@@ -106,6 +107,7 @@ typedef struct VgpuUmdResource {
 #define VGPU_UMD_SUBMIT 3u                /* 3D: commands for the context's renderer follow */
 #define VGPU_UMD_TRANSFER_TO_HOST_3D 4u   /* memory to content */
 #define VGPU_UMD_TRANSFER_FROM_HOST_3D 5u /* content to memory; WriteOperation must be set */
+#define VGPU_UMD_DISCARD 6u /* 3D: what a context knows or a resource shows is not needed */
 typedef struct VgpuUmdHeader {
   uint32_t type;
   uint32_t size_bytes; /* of the whole command, with the header */
@@ -130,3 +132,11 @@ typedef struct VgpuUmdTransfer3d { /* TRANSFER_TO_HOST_3D, TRANSFER_FROM_HOST_3D
   uint32_t stride, layer_stride;          /* bytes; 0: without padding */
   uint64_t offset;                        /* in the memory */
 } VgpuUmdTransfer3d;
+/* User mode that defines all it needs anew says so with this command, and then a sleep costs it
+ * nothing: what the sleep took is there again, empty. Otherwise the command does nothing. */
+#define VGPU_UMD_DISCARD_CONTEXT 0xFFFFFFFFu
+typedef struct VgpuUmdDiscard { /* DISCARD */
+  VgpuUmdHeader header;
+  uint32_t allocation; /* index in the allocation list; or VGPU_UMD_DISCARD_CONTEXT */
+  uint32_t reserved;   /* 0 */
+} VgpuUmdDiscard;

@@ -47,8 +47,9 @@ bool append(Builder* builder, const Request& request, ULONG64 data = 0, ULONG da
   return true;
 }
 
-/// The place of a resource's id, which never changes. But what no patch location names the kernel
-/// does not bring into the aperture, and then the device does not know its memory. There is room.
+/// A place that has what never changes, a resource's id or the type of a command. But what no patch
+/// location names the kernel does not bring into the aperture, and then the device does not know
+/// its memory. There is room.
 void add_patch(Builder* builder, UINT allocation, UINT begin, UINT place) {
   D3DDDI_PATCHLOCATIONLIST* patch = builder->patches++;
   --builder->patches_left;
@@ -61,7 +62,7 @@ void add_patch(Builder* builder, UINT allocation, UINT begin, UINT place) {
 /// A command of user mode that is translated.
 struct Source {
   const DXGKARG_RENDER& args;
-  const Context& context;
+  Context* context;
   const UCHAR* from;  // in user memory, which may change or go at any time
   VgpuUmdHeader header;
 };
@@ -77,7 +78,7 @@ NTSTATUS read_rest(const Source& source, Command* command) {
 }
 
 /// Null: the list has none there.
-const Allocation* find_allocation(const Source& source, UINT index) {
+Allocation* find_allocation(const Source& source, UINT index) {
   if (index >= source.args.AllocationListSize) return nullptr;
   const auto* opened =
       static_cast<const Opened*>(source.args.pAllocationList[index].hDeviceSpecificAllocation);
@@ -149,7 +150,7 @@ NTSTATUS translate_transfer(const Source& source, Builder* builder) {
   if (builder->patches_left == 0) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
   auto request = request_of_type<VgpuTransfer3D>(is_read ? VGPU_TRANSFER_FROM_HOST_3D
                                                          : VGPU_TRANSFER_TO_HOST_3D);
-  request.header.context_id = source.context.id;
+  request.header.context_id = source.context->id;
   request.box = {command.x, command.y, command.z, command.width, command.height, command.depth};
   request.offset = command.offset;
   request.resource = allocation->resource;
@@ -177,7 +178,7 @@ NTSTATUS translate_submit(const Source& source, Builder* builder) {
   if (!builder->has_list && named > builder->patches_left)
     return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
   auto request = request_of_type<VgpuSubmit>(VGPU_SUBMIT_3D);
-  request.header.context_id = source.context.id;
+  request.header.context_id = source.context->id;
   request.bytes = bytes;
   UCHAR* to = nullptr;
   if (!reserve(builder, sizeof(request) + bytes, DmaCommand{}, &to))
@@ -189,15 +190,27 @@ NTSTATUS translate_submit(const Source& source, Builder* builder) {
   const UINT begin = builder->used;
   keep(builder);
   for (UINT i = 0; !builder->has_list && i < source.args.AllocationListSize; ++i) {
-    if (find_allocation(source, i) != nullptr) add_patch(builder, i, begin, sizeof(request));
+    if (find_allocation(source, i) != nullptr) add_patch(builder, i, begin, 0);
   }
   builder->has_list = true;
   return STATUS_SUCCESS;
 }
 
+/// Nothing for the device, unless a reset has taken what user mode does not need.
+NTSTATUS discard(const Source& source) {
+  VgpuUmdDiscard command = {};
+  const NTSTATUS status = read_rest(source, &command);
+  if (!NT_SUCCESS(status)) return status;
+  if (command.reserved != 0) return STATUS_INVALID_PARAMETER;
+  if (command.allocation == VGPU_UMD_DISCARD_CONTEXT) return revive_context_3d(source.context);
+  Allocation* allocation = find_allocation(source, command.allocation);
+  if (allocation == nullptr) return STATUS_INVALID_HANDLE;
+  return allocation->is_3d ? revive_resource_3d(allocation) : STATUS_INVALID_PARAMETER;
+}
+
 /// Translates the command at `offset`. *size: of the command.
-NTSTATUS translate(const DXGKARG_RENDER& args, const Context& context, UINT offset,
-                   Builder* builder, UINT* size) {
+NTSTATUS translate(const DXGKARG_RENDER& args, Context* context, UINT offset, Builder* builder,
+                   UINT* size) {
   Source source = {args, context, static_cast<const UCHAR*>(args.pCommand) + offset, {}};
   const UINT left = args.CommandLength - offset;
   if (left < sizeof(source.header)) return STATUS_INVALID_USER_BUFFER;
@@ -210,8 +223,9 @@ NTSTATUS translate(const DXGKARG_RENDER& args, const Context& context, UINT offs
   if (type == VGPU_UMD_NOP) return STATUS_SUCCESS;
   if (type == VGPU_UMD_TRANSFER_TO_HOST || type == VGPU_UMD_FLUSH)
     return translate_rectangle(source, builder);
-  if (context.id == 0) return STATUS_ILLEGAL_INSTRUCTION;  // it has no 3D
-  if (!is_alive(context)) return STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE;
+  if (context->id == 0) return STATUS_ILLEGAL_INSTRUCTION;  // it has no 3D
+  if (type == VGPU_UMD_DISCARD) return discard(source);
+  if (!is_alive(*context)) return STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE;
   if (type == VGPU_UMD_SUBMIT) return translate_submit(source, builder);
   if (type == VGPU_UMD_TRANSFER_TO_HOST_3D || type == VGPU_UMD_TRANSFER_FROM_HOST_3D)
     return translate_transfer(source, builder);
@@ -252,11 +266,16 @@ NTSTATUS map_aperture(const DXGKARG_BUILDPAGINGBUFFER& args, UINT* multipass, Bu
     allocation->mapped = begin + count;
     return STATUS_SUCCESS;
   }
-  // A 3D resource is there already, unless a reset of the device has taken it for good.
-  if (allocation->is_3d && !is_alive(*allocation)) {
-    allocation->mapped = allocation->pages;
-    return STATUS_SUCCESS;
+  // A 3D resource is there already. If a reset of the device has taken it, there is nothing to
+  // attach the memory to: whoever makes it again does that.
+  bool is_there = !allocation->is_3d || is_alive(*allocation);
+  if (allocation->is_3d) {
+    (void)at_device_level(allocation->adapter, [&] {
+      is_there = is_alive(*allocation);
+      if (!is_there) allocation->mapped = allocation->pages;
+    });
   }
+  if (!is_there) return STATUS_SUCCESS;
   // MultipassOffset is ours: 1 when the first of the two commands is in an earlier buffer.
   if (*multipass == 0 && !allocation->is_3d) {
     auto create = request_of_type<VgpuCreate2D>(VGPU_RESOURCE_CREATE_2D);
@@ -318,7 +337,7 @@ Record* record_in(void* data, UINT bytes) {
 }  // namespace
 
 NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE handle, INOUT_PDXGKARG_RENDER args) {
-  const auto& context = *static_cast<const Context*>(handle);
+  auto* context = static_cast<Context*>(handle);
   Record* record = record_in(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSize);
   if (record == nullptr) return STATUS_INVALID_PARAMETER;
   Builder builder = {};

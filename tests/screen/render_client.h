@@ -33,6 +33,9 @@ class Commands {
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
     return *this;
   }
+  Commands& discard(uint32_t allocation) {
+    return add(VgpuUmdDiscard{{VGPU_UMD_DISCARD, sizeof(VgpuUmdDiscard)}, allocation, 0});
+  }
   Commands& to_host(uint32_t allocation, uint32_t width = kWidth, uint32_t height = kHeight) {
     return add(transfer(VGPU_UMD_TRANSFER_TO_HOST_3D, allocation, width, height));
   }

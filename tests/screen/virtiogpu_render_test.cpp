@@ -339,7 +339,7 @@ TEST_P(VirtioGpuRender, WrongCommandsAreRefused) {
           {[](Transfer& c) { c.depth = 0; }, invalid},
           {[](Transfer& c) { c.offset = uint64_t{kWidth} * kHeight * 4; }, invalid},
           {[](Transfer& c) { c.header.size_bytes -= 4; }, status_of(Status::kInvalidUserBuffer)},
-          {[](Transfer& c) { c.header.type = 6; }, status_of(Status::kIllegalInstruction)}};
+          {[](Transfer& c) { c.header.type = 7; }, status_of(Status::kIllegalInstruction)}};
       for (size_t i = 0; i < std::size(rows); ++i)
         EXPECT_EQ(client.render(changed(rows[i].first), {picture}), rows[i].second) << i;
       EXPECT_EQ(client.render(Commands().submit({}), {picture}), invalid);
@@ -448,30 +448,114 @@ TEST_P(VirtioGpuRender, AHangCostsAllDevices) {
   });
 }
 
-/// Asleep the device loses what its renderer has. Who uses it afterwards is told so.
-TEST_P(VirtioGpuRender, SleepCostsContexts) {
+void sleep_and_wake(Scene& scene) {
+  ASSERT_TRUE(scene.system.set_power(scene.adapter, dxgk::PowerTarget::kD3).has_value());
+  ASSERT_TRUE(scene.system.set_power(scene.adapter, dxgk::PowerTarget::kD0).has_value());
+  scene.expect(&Scene::Counts::contexts, 0);
+  scene.expect(&Scene::Counts::resources, 0);
+}
+
+/// Asleep the device loses what its renderer has. A client that uses it afterwards is told so.
+TEST_P(VirtioGpuRender, SleepCostsWhatTheRendererHas) {
   run({}, [](Scene& scene) {
     scene.as_process([&] {
-      RenderClient client(scene.adapter), idle(scene.adapter);
-      const Picture picture = client.make();
-      ASSERT_EQ(client.render(Commands().submit({kFill, picture.resource, 1}), {picture}), 0);
-      (void)client.wait();
-      ASSERT_TRUE(scene.system.set_power(scene.adapter, dxgk::PowerTarget::kD3).has_value());
-      ASSERT_TRUE(scene.system.set_power(scene.adapter, dxgk::PowerTarget::kD0).has_value());
-      scene.expect(&Scene::Counts::contexts, 0);
-      EXPECT_EQ(client.render(Commands().submit({kFill, picture.resource, 1}), {picture}),
-                status_of(Status::kGraphicsGpuExceptionOnDevice));
+      RenderClient client(scene.adapter), other(scene.adapter);
+      const Picture picture = client.make(), others = other.make();
+      const Commands fill = Commands().submit({kFill, picture.resource, 1});
+      ASSERT_EQ(client.render(fill, {picture}), 0);
+      EXPECT_EQ(client.fetch(picture)[0], 1U);
+      sleep_and_wake(scene);
+      const NTSTATUS lost = status_of(Status::kGraphicsGpuExceptionOnDevice);
+      EXPECT_EQ(client.render(fill, {picture}), lost);
       EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
-      // Also with a resource from before in a context from after.
+      // The context alone does not do.
+      EXPECT_EQ(
+          other.render(
+              Commands().discard(VGPU_UMD_DISCARD_CONTEXT).submit({kFill, others.resource, 2}),
+              {others}),
+          lost);
+    });
+  });
+}
+
+/// A client that needs nothing of what was there says so, and goes on with the same objects.
+TEST_P(VirtioGpuRender, SleepCostsNothingThatIsNotNeeded) {
+  run({}, [](Scene& scene) {
+    scene.as_process([&] {
+      RenderClient client(scene.adapter);
+      const Picture first = client.make(), second = client.make(), locked = client.make();
       VgpuUmdContext data = context_data();
-      D3DKMT_CREATECONTEXT context{};
-      ASSERT_EQ(idle.create_context(&data, sizeof data, &context), 0);
-      const Picture fresh = idle.make();
-      EXPECT_EQ(idle.render(Commands().submit({kFill, fresh.resource, 3}).from_host(0), {fresh},
-                            &context),
+      D3DKMT_CREATECONTEXT beside{};
+      ASSERT_EQ(client.create_context(&data, sizeof data, &beside), 0);
+      for (const Picture& picture : {first, second, locked})
+        ASSERT_EQ(client.render(Commands().submit({kFill, picture.resource, 1}), {picture}), 0);
+      const Commands anew = Commands()
+                                .discard(VGPU_UMD_DISCARD_CONTEXT)
+                                .discard(0)
+                                .discard(1)
+                                .submit({kAdd, first.resource, 5, kAdd, second.resource, 6})
+                                .from_host(0)
+                                .from_host(1);
+      for (int i = 0; i < 2; ++i) {
+        sleep_and_wake(scene);
+        ASSERT_EQ(client.render(anew, {first, second}), 0);
+        EXPECT_EQ(client.look(first), Pixels(kWidth * kHeight, 5));
+        EXPECT_EQ(client.look(second), Pixels(kWidth * kHeight, 6));
+        // The other context reaches what is there again.
+        ASSERT_EQ(client.render(Commands()
+                                    .discard(VGPU_UMD_DISCARD_CONTEXT)
+                                    .submit({kAdd, second.resource, 4})
+                                    .from_host(1),
+                                {first, second}, &beside),
+                  0);
+        EXPECT_EQ(client.look(second), Pixels(kWidth * kHeight, 10));
+        scene.expect(&Scene::Counts::attached, 4);
+      }
+      // Awake it changes nothing.
+      ASSERT_EQ(client.render(Commands()
+                                  .discard(VGPU_UMD_DISCARD_CONTEXT)
+                                  .discard(0)
+                                  .submit({kAdd, first.resource, 1})
+                                  .from_host(0),
+                              {first}),
                 0);
-      EXPECT_EQ(idle.look(fresh), Pixels(kWidth * kHeight, 3));
-      RenderClient::destroy_context(context.hContext);
+      EXPECT_EQ(client.look(first), Pixels(kWidth * kHeight, 6));
+      VgpuUmdDiscard wrong{{VGPU_UMD_DISCARD, sizeof wrong}, 1, 0};
+      EXPECT_EQ(client.render(Commands().add(wrong), {first}), status_of(Status::kInvalidHandle));
+      wrong.allocation = 0;
+      wrong.reserved = 1;
+      EXPECT_EQ(client.render(Commands().add(wrong), {first}),
+                status_of(Status::kInvalidParameter));
+      RenderClient::destroy_context(beside.hContext);
+    });
+  });
+}
+
+/// Memory that is mapped after the sleep, before the resource is there again.
+TEST_P(VirtioGpuRender, MemoryIsAttachedToWhatIsThereAgain) {
+  run({}, [](Scene& scene) {
+    scene.as_process([&] {
+      RenderClient client(scene.adapter);
+      const Picture picture = client.make();
+      ASSERT_EQ(
+          client.render(Commands().submit({kFill, picture.resource, 1}).from_host(0), {picture}),
+          0);
+      EXPECT_EQ(client.look(picture)[0], 1U);
+      // A context without 3D brings the memory in, and nobody needs the resource for that.
+      D3DKMT_CREATECONTEXT plain{};
+      ASSERT_EQ(client.create_context(nullptr, 0, &plain), 0);
+      sleep_and_wake(scene);
+      ASSERT_EQ(client.touch(picture, [](uint32_t* at) { at[0] = 44; }), 0);
+      ASSERT_EQ(client.render(Commands()
+                                  .discard(VGPU_UMD_DISCARD_CONTEXT)
+                                  .discard(0)
+                                  .to_host(0)
+                                  .submit({kAdd, picture.resource, 1})
+                                  .from_host(0),
+                              {picture}),
+                0);
+      EXPECT_EQ(client.look(picture)[0], 45U);
+      RenderClient::destroy_context(plain.hContext);
     });
   });
 }
