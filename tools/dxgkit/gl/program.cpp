@@ -16,7 +16,7 @@
 namespace dxgkit::gl {
 namespace {
 
-constexpr runtime::DurationNs kPatienceNs = 5 * runtime::kSecond;
+constexpr runtime::DurationNs kEndPatienceNs = 5 * runtime::kSecond;
 
 /// What a shell says of an end.
 int code_of(int status) {
@@ -93,7 +93,7 @@ int Program::wait(runtime::Runtime& runtime, int stop_fd) {
   if (!waits[0].ready) {
     kill(process_, SIGTERM);
     runtime::DescriptorWait again[] = {{.fd = fd_}};
-    if (!runtime::wait_for_descriptors(runtime, again, runtime.now() + kPatienceNs))
+    if (!runtime::wait_for_descriptors(runtime, again, runtime.now() + kEndPatienceNs))
       kill(process_, SIGKILL);
   }
   int status = 0;

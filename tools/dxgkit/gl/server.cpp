@@ -13,9 +13,9 @@ namespace {
 
 /// For the rest of a message that has begun, and for room for a reply: a program that is stopped in
 /// a debugger right there loses its connection.
-constexpr runtime::DurationNs kTimeoutNs = 60 * runtime::kSecond;
+constexpr runtime::DurationNs kMessageTimeoutNs = 60 * runtime::kSecond;
 /// For the work of a program that is gone: longer than the recovery of a device that hangs.
-constexpr runtime::DurationNs kPatienceNs = 20 * runtime::kSecond;
+constexpr runtime::DurationNs kWorkPatienceNs = 20 * runtime::kSecond;
 
 }  // namespace
 
@@ -46,11 +46,11 @@ void Server::listen() {
       continue;
     }
     auto& added = *connections_.emplace_back(
-        std::make_unique<Connection>(runtime_, std::move(socket), kTimeoutNs));
+        std::make_unique<Connection>(runtime_, std::move(socket), kMessageTimeoutNs));
     added.thread = runtime_.spawn("gl program", [this, &added] { serve(added); });
   }
   for (const auto& one : connections_) one->channel.shut_down();
-  const runtime::TimeNs deadline = runtime_.now() + kPatienceNs;
+  const runtime::TimeNs deadline = runtime_.now() + kWorkPatienceNs;
   for (const auto& one : connections_) {
     if (one->over.wait(deadline) != runtime::WaitResult::kWoken) {
       const runtime::MutexLock lock(one->mutex);
