@@ -18,7 +18,7 @@ from support import TOOL, Cli, read_png
 
 FRAME = str(pathlib.Path(__file__).resolve().parent / "gl_frame.py")
 SOCKET = "/tmp/.virgl_test"  # the only path that this Mesa knows
-WIDTH, HEIGHT, TEXTURES = 320, 240, 24
+WIDTH, HEIGHT, TEXTURES = 320, 240, 64
 PROGRAMS = ("virgl_test_server", "Xvfb", "es2_info", "es2gears_x11", "glxgears")
 
 
@@ -78,8 +78,8 @@ class Gl(Cli):
         statistics = report["statistics"]
         self.assertEqual((statistics["evictions"], statistics["packets_faulted"]), (0, 0))
         self.assertEqual([program["wrong"] for program in report["programs"]], [""])
-        # The textures alone have 6 MiB.
-        _, report = self.gl("--aperture", "2M", "--", *self.frame_command("little.ppm"))
+        # The textures alone have 16 MiB.
+        _, report = self.gl("--aperture", "4M", "--", *self.frame_command("little.ppm"))
         self.assertEqual(self.drawn("little.ppm"), wanted)
         self.assertGreater(report["statistics"]["evictions"], TEXTURES / 2)
         # Each texture comes into the aperture for its first content, and again for its change.
