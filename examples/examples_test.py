@@ -25,10 +25,11 @@ with tempfile.TemporaryDirectory() as folder:
     prefix = folder / "prefix"
     run("cmake", "--install", build, "--prefix", prefix)
     examples = next(prefix.glob("share/dxgkit/examples"))
-    for name in ("embed", "device", "gpu", "miniport"):
+    for name in ("client", "embed", "device", "gpu", "miniport"):
         shutil.copytree(examples / name, folder / name)
         run("cmake", "-S", folder / name, "-B", folder / name / "build", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_COMPILER={cxx}",
-            "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror -Wno-missing-field-initializers")
+            "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror -Wno-missing-field-initializers",
+            "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror -Wno-missing-field-initializers")
         run("cmake", "--build", folder / name / "build")
     shutil.move(prefix, folder / "moved")  # an installed dxgkit may be moved
     prefix = folder / "moved"
@@ -37,6 +38,11 @@ with tempfile.TemporaryDirectory() as folder:
     said = run(folder / "embed/build/embed", env=environment)
     assert said == "the packet's fence is signalled: 0x1\n", said
     assert run(folder / "embed/build/embed_static") == said, "the static library says something else"
+    # A program that knows the library's name only; nothing of dxgkit is in it.
+    said = run(prefix / "bin/dxgkit", "run-client", "--", folder / "client/build/client")
+    assert said == "1 adapter, 4096 bytes written, the fence is at 7\n", said
+    linked = run("ldd", folder / "client/build/client")
+    assert "dxgkit" not in linked and "dxcore" not in linked, linked
     said = run(prefix / "bin/dxgkit", "run", "--driver", next(prefix.glob("lib*/**/drivers/framebuffer.sys")), "--device",
                f"{folder}/device/build/screen.so,width=320")
     assert "the screen is identical" in said and "screen: 320 x 480, 0 pixels are lit" in said, said

@@ -34,6 +34,7 @@ class Echo final : public Model {
   runtime::DurationNs time_of(uint16_t, Request&) override { return time; }
   void execute(uint16_t, Request& request) override {
     ++executed;
+    begun.set();
     if (waits) interrupted.wait();
     if (!gives_up.empty()) return request.fail(gives_up);
     std::vector<std::byte> bytes(std::min<uint64_t>(request.readable_bytes(), 64));
@@ -45,7 +46,7 @@ class Echo final : public Model {
   void reset() override { ++resets; }
   int executed = 0, resets = 0;
   bool waits = false;  // a request ends when it is interrupted
-  runtime::Event interrupted;
+  runtime::Event begun, interrupted;
   std::string gives_up;  // why each request fails
   uint8_t written = 0;
   runtime::DurationNs time = runtime::kMicrosecond;
@@ -276,7 +277,7 @@ TEST(PciTransport, AResetInterruptsTheModel) {
       rig.model.waits = true;
       rig.ask(0, 1);
       rig.notify(0);
-      // Whether the request has begun or not: this returns.
+      rig.model.begun.wait();
       if (is_removal) {
         rig.transport.pull_out();
       } else {

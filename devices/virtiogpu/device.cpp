@@ -16,12 +16,15 @@ constexpr uint64_t kMemoryLeast = uint64_t{1} << 20, kMemoryMost = uint64_t{64} 
 constexpr uint64_t kResourcesMost = 1 << 20;
 constexpr uint64_t kMessagesMost = 64;
 constexpr uint64_t kTimeoutMsDefault = 10'000, kTimeoutMsMost = 600'000;
+// A kernel resets a device that is silent for 2 s. A context's own renderer is given up before.
+constexpr uint64_t kTimeoutMsEach = 1500;
 constexpr uint64_t kFormatFactor = 4;  // a texel has 16 bytes at most, and counts as 4
 
 struct Config {
   GpuConfig gpu;
   uint16_t messages = 3;
   bool has_3d = false;
+  Renderers renderers = Renderers::kOne;
   RendererOptions renderer;
 };
 
@@ -45,7 +48,8 @@ std::expected<std::unique_ptr<Rendering>, std::string> make_rendering(bus::Machi
         const bus::MemoryWindow window = machine.window_of(bus::PhysicalAddress{address}, bytes);
         if (window.fd != fd) return std::nullopt;
         return window.offset;
-      });
+      },
+      config.renderers);
 }
 
 class VirtioGpuDevice final : public bus::Device,
@@ -147,7 +151,13 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   if (!has_3d.has_value()) return std::unexpected(has_3d.error());
   config.has_3d = *has_3d;
   config.renderer.program = options.find("renderer").value_or("");
-  const auto timeout = options.number("timeout", kTimeoutMsDefault, 1, kTimeoutMsMost);
+  const std::string_view renderers = options.find("renderers").value_or("one");
+  if (renderers != "one" && renderers != "each")
+    return std::unexpected("renderers: '" + std::string(renderers) + "' is not one or each");
+  config.renderers = renderers == "one" ? Renderers::kOne : Renderers::kEach;
+  const auto timeout = options.number(
+      "timeout", config.renderers == Renderers::kOne ? kTimeoutMsDefault : kTimeoutMsEach, 1,
+      kTimeoutMsMost);
   if (!timeout.has_value()) return std::unexpected(timeout.error());
   config.renderer.timeout = static_cast<runtime::DurationNs>(*timeout) * runtime::kMillisecond;
   return config;
@@ -168,7 +178,10 @@ bus::DeviceType device_type() {
       {"messages", "COUNT", "MSI-X messages, up to 64; 0: it has INTx only (3)"},
       {"3d", "on|off", "it draws 3D, in a process of its own with libvirglrenderer (off)"},
       {"renderer", "PATH", "the program of that process (the one that comes with dxgkit)"},
-      {"timeout", "MS", "how long an answer of that process may take (10000)"}};
+      {"renderers", "one|each",
+       "one such process for all contexts, or one for each: then contexts share nothing (one)"},
+      {"timeout", "MS",
+       "how long an answer of such a process may take (10000; 1500 with renderers=each)"}};
   type.ids = {{VIRTIO_PCI_VENDOR_ID, VIRTIO_PCI_DEVICE_ID(VGPU_VIRTIO_TYPE)}};
   type.others = {{{"modes", "640x480+800x600"}},
                  {{"scanouts", "2"}, {"messages", "0"}},

@@ -6,7 +6,7 @@
 namespace dxgkit::virtiogpu {
 
 /// "virtio-gpu", with the options modes, scanouts, memory, resources, edid, messages, 3d, renderer,
-/// timeout.
+/// renderers, timeout.
 bus::DeviceType device_type();
 
 }  // namespace dxgkit::virtiogpu

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -21,8 +22,18 @@ class FakeRenderer final : public Renderer {
     is_lost = !respond(question, answer);
     return !is_lost;
   }
+  std::unique_ptr<Renderer> another() override {
+    auto made = std::make_unique<FakeRenderer>(capsets_);
+    made->respond = respond;
+    others.push_back(made.get());
+    return made;
+  }
   std::string why_lost() const override { return "the renderer is lost"; }
-  std::span<std::byte> mailbox() override { return mailbox_; }
+  /// One for all fakes: to fill it anew takes longer than what most tests do.
+  std::span<std::byte> mailbox() override {
+    static std::vector<std::byte> mailbox(kMailboxBytes);
+    return mailbox;
+  }
   void interrupt() override { is_lost = true; }
   void restart() override {
     is_lost = false;
@@ -32,12 +43,12 @@ class FakeRenderer final : public Renderer {
   /// Fills an answer, which says "done" before; false: the renderer is lost.
   std::function<bool(const Question& question, Answer* answer)> respond;
   std::vector<Question> asked;
+  std::vector<FakeRenderer*> others;  // that were made; those may have ended
   bool is_lost = false;
   int restarts = 0;
 
  private:
   std::vector<Capset> capsets_;
-  std::vector<std::byte> mailbox_ = std::vector<std::byte>(kMailboxBytes);
 };
 
 }  // namespace dxgkit::virtiogpu

@@ -127,7 +127,7 @@ void Gpu::execute(uint16_t queue, virtio::Request& request) {
     type = carry_out(header, request, &answer);
   }
   // What a fence waits for is done: a 2D command ends before the next one begins.
-  if (rendering_ && (header.flags & VGPU_FLAG_FENCE) != 0) rendering_->finish();
+  if (rendering_ && (header.flags & VGPU_FLAG_FENCE) != 0) rendering_->finish(header.context_id);
   if (rendering_ && rendering_->is_lost()) return request.fail(rendering_->why_lost());
   VgpuHeader result = {};
   result.type = type;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace dxgkit::virtiogpu {
 
-/// Draws for one device. Calls come one at a time, but for `interrupt`.
+/// Draws for one device, or for one context of it. Calls come one at a time, but for `interrupt`.
 class Renderer {
  public:
   virtual ~Renderer() = default;
@@ -26,6 +27,9 @@ class Renderer {
   virtual std::span<std::byte> mailbox() = 0;
   /// Lets a running `ask` fail soon, and each one after it until `restart`. Any thread.
   virtual void interrupt() = 0;
+  /// One more of the same kind, which starts with its first question. Null: no memory, or there is
+  /// one only.
+  virtual std::unique_ptr<Renderer> another() { return nullptr; }
   /// A renderer without contexts and resources, which touches no memory of the machine.
   virtual void restart() = 0;
 };

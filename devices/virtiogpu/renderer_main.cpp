@@ -35,7 +35,8 @@ namespace {
 constexpr int kFlags = VIRGL_RENDERER_USE_EGL | VIRGL_RENDERER_USE_SURFACELESS |
                        VIRGL_RENDERER_USE_GLES | VIRGL_RENDERER_THREAD_SYNC;
 constexpr uint32_t kCapsetIdsTried = 8;
-constexpr rlim_t kOwnBytes = rlim_t{2} << 30;  // of the libraries, beside resources
+[[maybe_unused]] constexpr rlim_t kOwnBytes = rlim_t{2}
+                                              << 30;  // of the libraries, beside resources
 constexpr rlim_t kFilesMost = 256;
 
 /// Ends: the device sees the end of the connection.
@@ -119,9 +120,7 @@ class Server {
   }
 
   int start(const Question& question, uint32_t* bytes) {
-    const rlim_t data = (rlim_t{question.number} << 20) + kOwnBytes;
-    const rlimit limit{data, data};
-    setrlimit(RLIMIT_DATA, &limit);
+    limit_memory(question.number);
     static virgl_renderer_callbacks callbacks{};
     callbacks.version = 2;
     callbacks.write_fence = [](void* cookie, uint32_t fence) {
@@ -139,6 +138,14 @@ class Server {
     *bytes = static_cast<uint32_t>(capsets.size() * sizeof(Capset));
     std::memcpy(mailbox_.data(), capsets.data(), *bytes);
     return 0;
+  }
+
+  static void limit_memory([[maybe_unused]] rlim_t mebibytes) {
+#ifdef DXGKIT_LIMIT_MEMORY
+    const rlim_t data = (mebibytes << 20) + kOwnBytes;
+    const rlimit limit{data, data};
+    setrlimit(RLIMIT_DATA, &limit);
+#endif
   }
 
   int capset(const Question& question, uint32_t* bytes) {

@@ -57,6 +57,21 @@ std::string find_renderer() {
 
 std::expected<std::unique_ptr<RendererProcess>, std::string> RendererProcess::start(
     const RendererOptions& options) {
+  auto renderer = prepare(options);
+  if (!renderer.has_value()) return renderer;
+  if (auto why = (*renderer)->spawn(); why.has_value()) return std::unexpected(std::move(*why));
+  return renderer;
+}
+
+std::unique_ptr<Renderer> RendererProcess::another() {
+  auto renderer = prepare(options_);
+  if (!renderer.has_value()) return nullptr;
+  (*renderer)->capsets_ = capsets_;
+  return std::move(*renderer);
+}
+
+std::expected<std::unique_ptr<RendererProcess>, std::string> RendererProcess::prepare(
+    const RendererOptions& options) {
   std::unique_ptr<RendererProcess> renderer(new RendererProcess(options));
   renderer->mailbox_fd_ = create_sealed_memory("dxgkit-mailbox", kMailboxBytes);
   if (renderer->mailbox_fd_ < 0)
@@ -66,7 +81,6 @@ std::expected<std::unique_ptr<RendererProcess>, std::string> RendererProcess::st
   if (mapped == MAP_FAILED)
     return std::unexpected("no memory for the renderer's mailbox: " + text_of(errno));
   renderer->mailbox_ = static_cast<std::byte*>(mapped);
-  if (auto why = renderer->spawn(); why.has_value()) return std::unexpected(std::move(*why));
   return renderer;
 }
 

@@ -39,6 +39,7 @@ class RendererProcess final : public Renderer {
   std::span<const Capset> capsets() const override { return capsets_; }
   /// If no process runs, it starts one.
   bool ask(const Question& question, Answer* answer) override;
+  std::unique_ptr<Renderer> another() override;
   std::string why_lost() const override { return why_lost_; }
   std::span<std::byte> mailbox() override { return {mailbox_, kMailboxBytes}; }
   void interrupt() override;
@@ -50,6 +51,9 @@ class RendererProcess final : public Renderer {
 
  private:
   explicit RendererProcess(const RendererOptions& options) : options_(options) {}
+  /// Without a process, which its first question starts. The error is one sentence.
+  static std::expected<std::unique_ptr<RendererProcess>, std::string> prepare(
+      const RendererOptions& options);
   /// Starts the process. Fails with a sentence.
   std::optional<std::string> launch();
   /// The same, and asks what it can do.

@@ -1,4 +1,4 @@
-// The 3D half of the virtio GPU: contexts, and its commands as questions to the renderer.
+// The 3D half of the virtio GPU: contexts, and its commands as questions to renderers.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "devices/virtio/model.h"
 #include "devices/virtiogpu/renderer.h"
 #include "devices/virtiogpu/virtiogpu_hw.h"
+#include "runtime/sync.h"
 
 namespace dxgkit::virtiogpu {
 
@@ -21,15 +22,22 @@ namespace dxgkit::virtiogpu {
 /// is not, or not in one piece. Any thread.
 using LocateMemory = std::function<std::optional<uint64_t>(uint64_t address, uint64_t bytes)>;
 
+/// Which contexts have a renderer together. With one for all, a resource may belong to several
+/// contexts, and whoever loses the renderer takes the device along. With one for each, a resource
+/// belongs to one context, and only that is lost with its renderer.
+enum class Renderers { kOne, kEach };
+
 /// Commands come one at a time. Each checks what it can before the renderer hears of it, and
-/// returns the type of the answer. If the renderer is lost meanwhile, the type means nothing, and
-/// the device has to be reset.
+/// returns the type of the answer. If the device is lost meanwhile, the type means nothing, and it
+/// has to be reset.
 class Rendering {
  public:
-  Rendering(std::unique_ptr<Renderer> renderer, LocateMemory locate)
-      : renderer_(std::move(renderer)), locate_(std::move(locate)) {}
+  /// The renderer serves all contexts, or what belongs to no context.
+  Rendering(std::unique_ptr<Renderer> renderer, LocateMemory locate,
+            Renderers renderers = Renderers::kOne);
 
-  uint32_t capset_count() const { return static_cast<uint32_t>(renderer_->capsets().size()); }
+  /// Any thread.
+  uint32_t capset_count() const { return static_cast<uint32_t>(capsets_.size()); }
   uint32_t capset_info(virtio::Request& request, std::vector<std::byte>* answer);
   uint32_t capset(virtio::Request& request, std::vector<std::byte>* answer);
 
@@ -51,28 +59,64 @@ class Rendering {
   /// A rectangle of level 0, four bytes per pixel, rows without padding.
   uint32_t read(uint32_t id, const VgpuRect& rect, std::vector<uint8_t>* pixels);
 
-  /// Waits until the work of all commands so far is done.
-  void finish();
-  void interrupt() { renderer_->interrupt(); }
+  /// Waits until the work of the context's commands so far is done; context 0: of all.
+  void finish(uint32_t context);
+  /// Any thread.
+  void interrupt();
   void reset();
   bool is_lost() const { return !why_lost_.empty(); }
   const std::string& why_lost() const { return why_lost_; }
 
  private:
+  /// A renderer with what lives in it.
+  struct Home {
+    std::unique_ptr<Renderer> renderer;
+    bool has_context = false;
+    size_t resources = 0;
+    bool has_unfinished = false;  // commands whose end was not waited for
+    bool is_lost = false;
+  };
+  using HomeId = uint64_t;
+  static constexpr HomeId kCommonHome = 0;
   struct Context {
+    HomeId home = kCommonHome;
     std::set<uint32_t> resources;
   };
-  Context* find(uint32_t id);
-  /// Asks, and turns the answer's error into a type; `done` if there is none.
-  uint32_t ask(const Question& question, Answer* answer = nullptr, uint32_t done = VGPU_OK_NODATA);
-  void lose(std::string why);
+  struct Item {
+    Shape shape;
+    std::vector<MemoryRange> backing;
+    std::optional<HomeId> home;  // nullopt: no renderer knows it yet
+  };
 
-  const std::unique_ptr<Renderer> renderer_;
+  Context* find(uint32_t id);
+  /// Asks the renderer of a home, and turns the answer's error into a type; `done` if there is
+  /// none.
+  uint32_t ask(HomeId home, const Question& question, Answer* answer = nullptr,
+               uint32_t done = VGPU_OK_NODATA);
+  /// The same for the end of something: with a lost renderer it has ended already.
+  uint32_t ask_to_end(HomeId home, const Question& question);
+  void lose(HomeId home, const std::string& why);
+  /// Where a context will live; nullopt: no memory.
+  std::optional<HomeId> move_in();
+  /// Ends a home that nothing lives in.
+  void leave(HomeId home);
+  uint32_t place(uint32_t id, Item* item, HomeId home);
+  /// The home of a resource that is looked at. It is placed in the common one if it has none.
+  uint32_t home_of(uint32_t id, HomeId* home);
+  uint32_t attach_ranges(uint32_t id, HomeId home, std::span<const MemoryRange> ranges);
+
   const LocateMemory locate_;
+  const Renderers renderers_;
+  const std::vector<Capset> capsets_;
   std::map<uint32_t, Context> contexts_;
-  size_t attachments_ = 0;       // of all contexts
-  bool has_unfinished_ = false;  // commands whose end was not waited for
-  std::string why_lost_;         // empty: the renderer is there
+  std::map<uint32_t, Item> items_;
+  size_t attachments_ = 0;  // of all contexts
+  HomeId next_home_ = kCommonHome + 1;
+  std::string why_lost_;  // empty: the device goes on
+
+  runtime::Mutex mutex_;  // held while homes come and go, and by `interrupt`
+  std::map<HomeId, Home> homes_;
+  bool is_interrupted_ DXGKIT_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dxgkit::virtiogpu

@@ -20,12 +20,13 @@ constexpr uint32_t kBadContext = VGPU_ERR_INVALID_CONTEXT_ID,
 constexpr VgpuRect kAll = {0, 0, 64, 64};
 
 struct Rig {
-  explicit Rig(GpuConfig config = {}) {
+  explicit Rig(GpuConfig config = {}, Renderers renderers = Renderers::kOne) {
     auto made = std::make_unique<FakeRenderer>(
         std::vector<Capset>{{.id = 1, .version_most = 1, .bytes_most = 300},
                             {.id = 2, .version_most = 2, .bytes_most = 1000}});
     renderer = made.get();
-    gpu.emplace(std::move(config), std::make_unique<Rendering>(std::move(made), pages.locate()));
+    gpu.emplace(std::move(config),
+                std::make_unique<Rendering>(std::move(made), pages.locate(), renderers));
     commands.emplace(*gpu, pages);
   }
   /// Context 1 with a texture 5, which has pages, and 6, a 2D resource.
@@ -226,13 +227,97 @@ TEST(RenderingLimits, ErrorsOfTheRendererAreTold) {
   }
 }
 
+std::vector<Ask> asks_of(const FakeRenderer& renderer) {
+  std::vector<Ask> list;
+  for (const Question& question : renderer.asked) list.push_back(question.ask);
+  return list;
+}
+
+/// A resource is made where the first context has it, with the backing that it has by then.
+TEST(RenderingLimits, EachContextHasItsRenderer) {
+  using ::testing::ElementsAre;
+  Rig rig({}, Renderers::kEach);
+  TestCommands& commands = *rig.commands;
+  ASSERT_EQ(commands.create_context(1), kOk);
+  ASSERT_EQ(commands.create_context(2), kOk);
+  ASSERT_EQ(rig.renderer->others.size(), 2U);
+  FakeRenderer& first = *rig.renderer->others[0];
+  FakeRenderer& second = *rig.renderer->others[1];
+  ASSERT_EQ(commands.create(TestCommands::texture(5, 64, 64)), kOk);
+  ASSERT_EQ(commands.back(5, {{rig.pages.data(), 64 * 64 * 4, 0}}), kOk);
+  EXPECT_THAT(asks_of(first), ElementsAre(Ask::kCreateContext));
+  ASSERT_EQ(commands.attach(1, 5), kOk);
+  EXPECT_THAT(asks_of(first), ElementsAre(Ask::kCreateContext, Ask::kCreateResource,
+                                          Ask::kAttachBacking, Ask::kAttach));
+  EXPECT_EQ(commands.attach(2, 5), kBadParameter);
+  EXPECT_THAT(asks_of(second), ElementsAre(Ask::kCreateContext));
+  // Without a context it is in the common one.
+  ASSERT_EQ(commands.create(TestCommands::texture(6, 64, 64)), kOk);
+  EXPECT_THAT(asks_of(*rig.renderer), ElementsAre());
+  ASSERT_EQ(commands.back(6, {{rig.pages.data(), 64 * 64 * 4, 0}}), kOk);
+  ASSERT_EQ(commands.to_host(0, 6, {0, 0, 0, 1, 1, 1}), kOk);
+  EXPECT_THAT(asks_of(*rig.renderer),
+              ElementsAre(Ask::kCreateResource, Ask::kAttachBacking, Ask::kToHost));
+  // A fence waits for its context only; one of no context for all.
+  first.asked.clear();
+  second.asked.clear();
+  commands.submit(1, {0}, 0);
+  commands.submit(2, {0}, VGPU_FLAG_FENCE);
+  EXPECT_THAT(asks_of(first), ElementsAre(Ask::kSubmit));
+  EXPECT_THAT(asks_of(second), ElementsAre(Ask::kSubmit, Ask::kFinish));
+  commands.send(VGPU_RESOURCE_FLUSH, VgpuFlush{{}, kAll, 5, 0}, 0, VGPU_FLAG_FENCE);
+  EXPECT_THAT(asks_of(first), ElementsAre(Ask::kSubmit, Ask::kFinish));
+  // The first is lost with its renderer. The second goes on, and the first can be made again.
+  first.is_lost = true;
+  EXPECT_EQ(commands.submit(1, {0}), kUnspecified);
+  EXPECT_EQ(commands.failure, "");
+  EXPECT_EQ(first.restarts, 1);  // its process has ended
+  EXPECT_EQ(commands.from_host(0, 5, {0, 0, 0, 1, 1, 1}), kUnspecified);
+  EXPECT_EQ(commands.submit(2, {0}), kOk);
+  EXPECT_EQ(commands.destroy_context(1), kOk);
+  EXPECT_EQ(commands.unback(5), kOk);
+  EXPECT_EQ(commands.unref(5), kOk);
+  ASSERT_EQ(commands.create_context(1), kOk);
+  EXPECT_EQ(commands.submit(1, {0}), kOk);
+  // Without the common renderer nothing is left.
+  rig.renderer->is_lost = true;
+  EXPECT_EQ(commands.to_host(0, 6, {0, 0, 0, 1, 1, 1}), 0U);
+  EXPECT_EQ(commands.failure, "the renderer is lost");
+}
+
+/// A resource outlives its context, and keeps the renderer that has its content.
+TEST(RenderingLimits, ARendererStaysForItsResources) {
+  Rig rig({}, Renderers::kEach);
+  TestCommands& commands = *rig.commands;
+  ASSERT_EQ(commands.create_context(1), kOk);
+  ASSERT_EQ(commands.create(TestCommands::texture(5, 64, 64)), kOk);
+  ASSERT_EQ(commands.attach(1, 5), kOk);
+  ASSERT_EQ(commands.back(5, {{rig.pages.data(), 64 * 64 * 4, 0}}), kOk);
+  ASSERT_EQ(commands.destroy_context(1), kOk);
+  FakeRenderer& home = *rig.renderer->others[0];
+  home.asked.clear();
+  EXPECT_EQ(commands.from_host(0, 5, {0, 0, 0, 1, 1, 1}), kOk);
+  EXPECT_EQ(home.asked.size(), 1U);
+  // A failure to make it leaves it without a home, and the next context may try.
+  ASSERT_EQ(commands.create(TestCommands::texture(6, 64, 64)), kOk);
+  ASSERT_EQ(commands.back(6, {{rig.pages.data(), 64 * 64 * 4, 0}}), kOk);
+  rig.renderer->respond = [](const Question& question, Answer* answer) {
+    answer->error = question.ask == Ask::kAttachBacking ? ENOMEM : 0;
+    return true;
+  };
+  ASSERT_EQ(commands.create_context(2), kOk);
+  EXPECT_EQ(commands.attach(2, 6), kNoMemory);
+  rig.renderer->respond = {};
+  ASSERT_EQ(commands.create_context(3), kOk);
+  EXPECT_EQ(commands.attach(3, 6), kOk);
+}
+
 /// A fence waits for commands before it, once.
 TEST(RenderingLimits, AFenceWaitsForCommands) {
   Rig rig;
   rig.set_up();
   const auto asked = [&] {
-    std::vector<Ask> list;
-    for (const Question& question : rig.renderer->asked) list.push_back(question.ask);
+    std::vector<Ask> list = asks_of(*rig.renderer);
     rig.renderer->asked.clear();
     return list;
   };

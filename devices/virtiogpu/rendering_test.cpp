@@ -5,6 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "devices/virtiogpu/renderer_process.h"
 #include "devices/virtiogpu/test_commands.h"
@@ -17,7 +23,8 @@ constexpr uint32_t kWidth = 96, kHeight = 64;
 constexpr VgpuBox kAll = {0, 0, 0, kWidth, kHeight, 1};
 
 struct Rig {
-  explicit Rig(runtime::DurationNs timeout = 60 * runtime::kSecond) {
+  explicit Rig(runtime::DurationNs timeout = 60 * runtime::kSecond,
+               Renderers renderers = Renderers::kOne) {
     auto made = RendererProcess::start({.program = find_renderer(),
                                         .memory = pages.descriptor(),
                                         .data_bytes = uint64_t{1} << 28,
@@ -25,7 +32,8 @@ struct Rig {
     EXPECT_TRUE(made.has_value()) << made.error();
     if (!made.has_value()) return;
     renderer = made->get();
-    gpu.emplace(GpuConfig{}, std::make_unique<Rendering>(std::move(*made), pages.locate()));
+    gpu.emplace(GpuConfig{},
+                std::make_unique<Rendering>(std::move(*made), pages.locate(), renderers));
     commands.emplace(*gpu, pages);
   }
   /// Context 1 with a texture 5, which has pages.
@@ -174,6 +182,7 @@ TEST(Rendering, AResetBringsAnotherRenderer) {
   Rig rig;
   rig.set_up();
   const pid_t before = rig.renderer->process();
+  const std::span<const Capset> capsets = rig.renderer->capsets();
   ASSERT_EQ(kill(before, SIGKILL), 0);
   EXPECT_EQ(rig.commands->create_context(3), 0U);
   EXPECT_EQ(rig.commands->failure, "the renderer is lost: it has ended");
@@ -183,6 +192,9 @@ TEST(Rendering, AResetBringsAnotherRenderer) {
   EXPECT_EQ(rig.gpu->resource_count(), 0U);
   EXPECT_EQ(rig.gpu->memory_used(), 0U);
   EXPECT_EQ(rig.commands->submit(1, {0}), uint32_t{VGPU_ERR_INVALID_CONTEXT_ID});
+  EXPECT_EQ(rig.commands->send(VGPU_GET_CAPSET, VgpuGetCapset{{}, 1, 1}), uint32_t{VGPU_OK_CAPSET});
+  // The list stays where it is: a device may be reading it on another thread.
+  EXPECT_EQ(capsets.data(), rig.renderer->capsets().data());
   rig.set_up();
   EXPECT_NE(rig.renderer->process(), before);
   rig.draw(0, 1, 0, 0x00FF00);
@@ -196,6 +208,41 @@ TEST(Rendering, ASilentRendererIsGivenUp) {
   EXPECT_EQ(rig.commands->failure, "the renderer is lost: no answer in 1000 ms");
   rig.gpu->reset();
   EXPECT_LT(rig.renderer->process(), 0);
+}
+
+TEST(Rendering, WorkThatNeverEndsIsGivenUp) {
+  Rig rig(/*timeout=*/runtime::kSecond);
+  rig.set_up();
+  EXPECT_EQ(rig.commands->submit(1, Words().compute_for_ever().words()), 0U);
+  EXPECT_EQ(rig.commands->failure, "the renderer is lost: no answer in 1000 ms");
+  rig.gpu->reset();
+  rig.set_up();
+  rig.draw(0, 1, 1, 0x00FFFF);
+}
+
+/// A renderer that is busy ends when the program that has the device ends, however that does.
+TEST(Rendering, ABusyRendererEndsWithItsProgram) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // grandchildren become ours
+  const pid_t program = fork();
+  if (program == 0) {
+    Rig rig(/*timeout=*/runtime::kSecond);
+    rig.set_up();
+    rig.commands->submit(1, Words().compute_for_ever().words());
+    const pid_t renderer = rig.renderer->process();
+    if (write(pipe_ends[1], &renderer, sizeof renderer) != sizeof renderer) _exit(1);
+    kill(getpid(), SIGKILL);
+  }
+  pid_t renderer = 0;
+  ASSERT_EQ(read(pipe_ends[0], &renderer, sizeof renderer), static_cast<ssize_t>(sizeof renderer));
+  ASSERT_EQ(waitpid(program, nullptr, 0), program);
+  int status = 0;
+  ASSERT_EQ(waitpid(renderer, &status, 0), renderer);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGIO);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
 }
 
 /// The driver's reset does not wait for the answer.
@@ -240,6 +287,27 @@ TEST(Rendering, ARendererThatIsNoneIsRefused) {
   EXPECT_EQ(start("/nowhere/renderer"),
             "/nowhere/renderer: the renderer does not start: No such file or directory");
   EXPECT_EQ(start("/bin/true"), "/bin/true: it has ended");
+  // A program that answers the first question with these bytes.
+  const std::string program = ::testing::TempDir() + "renderer_" + std::to_string(getpid());
+  const auto answered = [&](const std::string& answer) {
+    std::ofstream(program) << "#!/bin/sh\ndd bs=4096 count=1 status=none <&3 >/dev/null\nprintf '"
+                           << answer << "' >&3\ncat <&3 >/dev/null\n";
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    const std::string error = start(program.c_str());
+    return error.starts_with(program + ": ") ? error.substr(program.size() + 2) : error;
+  };
+  const std::string zeros = "\\0\\0\\0";
+  const std::string one = "\\1" + zeros, none = "\\0" + zeros;
+  EXPECT_EQ(answered("garbage"), "an answer that makes no sense");
+  EXPECT_EQ(answered(none + none + none + none), "an answer that makes no sense");  // to what?
+  EXPECT_EQ(answered(one + none + none + none + one), "an answer that makes no sense");
+  EXPECT_EQ(answered(one + none + "\\377\\377\\377\\377" + none), "an answer that makes no sense");
+  EXPECT_EQ(answered(one + one + none + none),
+            "it cannot draw on this computer: Operation not permitted");
+  EXPECT_EQ(answered(one + none + none + none), "it has no capability sets that make sense");
+  EXPECT_EQ(answered(one + none + "\\14" + zeros + none),
+            "it has no capability sets that make sense");
+  std::filesystem::remove(program);
 }
 
 }  // namespace

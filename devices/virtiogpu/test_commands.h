@@ -6,6 +6,8 @@
 
 #include <bit>
 #include <cstring>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "bus/machine.h"
@@ -69,37 +71,47 @@ class Words {
     return command(kClear, 0,
                    {kColour0, word(red), word(green), word(blue), word(alpha), 0, 0x3FF0'0000, 0});
   }
+  /// Work for hours: two thousand million empty work groups, which is what 31 bits can count.
+  Words& compute_for_ever() {
+    constexpr uint32_t kCreateObject = 1, kBindShader = 31, kLaunchGrid = 37;
+    constexpr uint32_t kShader = 4, kCompute = 5, kHandle = 20, kAcross = 65535, kDown = 32767;
+    const std::string text =
+        "COMP\nPROPERTY CS_FIXED_BLOCK_WIDTH 1024\nPROPERTY CS_FIXED_BLOCK_HEIGHT 1\n"
+        "PROPERTY CS_FIXED_BLOCK_DEPTH 1\n  0: END\n";
+    std::vector<uint32_t> letters(text.size() / sizeof(uint32_t) + 1);
+    std::memcpy(letters.data(), text.data(), text.size());
+    const auto bytes = static_cast<uint32_t>(letters.size() * sizeof(uint32_t));
+    constexpr uint32_t kTokens = 300, kLocalBytes = 0, kFields = 5;
+    words_.push_back(kCreateObject | kShader << 8 |
+                     static_cast<uint32_t>(kFields + letters.size()) << 16);
+    for (const uint32_t field : {kHandle, kCompute, bytes, kTokens, kLocalBytes})
+      words_.push_back(field);
+    words_.insert(words_.end(), letters.begin(), letters.end());
+    return command(kBindShader, 0, {kHandle, kCompute})
+        .command(kLaunchGrid, 0, {1024, 1, 1, kAcross, kDown, 1, 0, 0});
+  }
   const std::vector<uint32_t>& words() const { return words_; }
 
  private:
   std::vector<uint32_t> words_;
 };
 
-/// Sends commands to a Gpu, without a transport.
+/// Commands of a driver, which `send` delivers.
 class TestCommands {
  public:
   static constexpr uint32_t kTexture2D = 2, kRenderTarget = 2;
+  /// Delivers a command, with its answer at TestPages::answer. Returns the type of the answer; 0:
+  /// there is none.
+  using Send = std::function<uint32_t(std::span<const std::byte> bytes)>;
 
-  TestCommands(Gpu& gpu, TestPages& pages) : gpu_(gpu), pages_(pages) {}
+  TestCommands(Send send, TestPages& pages) : send_(std::move(send)), pages_(pages) {}
+  /// To a Gpu without a transport.
+  TestCommands(Gpu& gpu, TestPages& pages)
+      : send_([this, &gpu](auto bytes) { return execute(gpu, bytes); }), pages_(pages) {}
+  TestCommands(const TestCommands&) = delete;
+  TestCommands& operator=(const TestCommands&) = delete;
 
-  /// The type of the answer; 0: there is none.
-  uint32_t send_bytes(std::span<const std::byte> bytes) {
-    constexpr uint32_t kRoom = 0x4000;
-    pages_.write(pages_.request(), bytes);
-    pages_.store(pages_.answer(), uint32_t{0});
-    virtio::Chain chain;
-    chain.readable = {{pages_.request(), static_cast<uint32_t>(bytes.size())}};
-    chain.writable = {{pages_.answer(), kRoom}};
-    chain.readable_bytes = bytes.size();
-    chain.writable_bytes = kRoom;
-    virtio::Request request(pages_, chain);
-    gpu_.execute(VGPU_QUEUE_CONTROL, request);
-    failure = request.failure();
-    written = request.written();
-    uint32_t type = 0;
-    pages_.load(pages_.answer(), &type);
-    return type;
-  }
+  uint32_t send_bytes(std::span<const std::byte> bytes) { return send_(bytes); }
   template <typename Command>
   uint32_t send(uint32_t type, Command command, uint32_t context = 0, uint32_t flags = 0) {
     command.header.type = type;
@@ -187,11 +199,30 @@ class TestCommands {
     return value;
   }
 
-  std::string failure;  // of the last command
+  // Of the last command that a Gpu has executed.
+  std::string failure;
   uint32_t written = 0;
 
  private:
-  Gpu& gpu_;
+  uint32_t execute(Gpu& gpu, std::span<const std::byte> bytes) {
+    constexpr uint32_t kRoom = 0x4000;
+    pages_.write(pages_.request(), bytes);
+    pages_.store(pages_.answer(), uint32_t{0});
+    virtio::Chain chain;
+    chain.readable = {{pages_.request(), static_cast<uint32_t>(bytes.size())}};
+    chain.writable = {{pages_.answer(), kRoom}};
+    chain.readable_bytes = bytes.size();
+    chain.writable_bytes = kRoom;
+    virtio::Request request(pages_, chain);
+    gpu.execute(VGPU_QUEUE_CONTROL, request);
+    failure = request.failure();
+    written = request.written();
+    uint32_t type = 0;
+    pages_.load(pages_.answer(), &type);
+    return type;
+  }
+
+  Send send_;
   TestPages& pages_;
 };
 

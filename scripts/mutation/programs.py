@@ -162,7 +162,7 @@ def tests_of_ctest(with_commands):
 
 def limited(command, seconds, environment, folder):
     """Exit code. `seconds` is processor time, so that a busy machine kills no mutant; ten times as much of the wall's for what only waits."""
-    command = ["/bin/sh", "-c", f'ulimit -c 0; ulimit -t {int(seconds) + 1}; ulimit -v {64 << 20}; exec "$@"', "sh", *command]
+    command = ["/bin/sh", "-c", f'ulimit -c 0; ulimit -t {int(seconds) + 1}; ulimit -d {64 << 20}; exec "$@"', "sh", *command]
     process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                start_new_session=True)
     try:

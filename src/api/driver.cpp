@@ -18,11 +18,12 @@ bool Driver::display_only() const { return impl_->driver->display_only(); }
 
 Expected<std::string> bundled_driver(std::string_view name) {
   std::vector<std::filesystem::path> folders = {DXGKIT_INSTALLED_DRIVERS, DXGKIT_BUILT_DRIVERS};
-  // Beside the library, wherever it was moved to: PREFIX/lib/libdxgkit.so,
-  // PREFIX/lib/dxgkit/drivers.
-  if (Dl_info here; dladdr(reinterpret_cast<const void*>(&bundled_driver), &here) != 0)
-    folders.insert(folders.begin(),
-                   std::filesystem::path(here.dli_fname).parent_path() / "dxgkit" / "drivers");
+  // Beside the library, wherever it was moved to: PREFIX/lib/libdxgkit.so or
+  // PREFIX/lib/dxgkit/clients/libdxcore.so, and PREFIX/lib/dxgkit/drivers.
+  if (Dl_info here; dladdr(reinterpret_cast<const void*>(&bundled_driver), &here) != 0) {
+    const auto folder = std::filesystem::path(here.dli_fname).parent_path();
+    folders.insert(folders.begin(), {folder / "dxgkit" / "drivers", folder / ".." / "drivers"});
+  }
   const bool plain = !name.empty() && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   });

@@ -90,7 +90,7 @@ ssize_t receive_standing_still(int socket, std::span<std::byte> to, DurationNs t
   };
   const TimeNs deadline = real_now() + timeout_ns;
   while (true) {
-    const ssize_t got = recv(socket, to.data(), to.size(), MSG_DONTWAIT);
+    const ssize_t got = recv(socket, to.data(), to.size(), MSG_DONTWAIT | MSG_TRUNC);
     if (got >= 0) return got;
     if (errno == EINTR) continue;
     if (!would_block(errno)) return -1;

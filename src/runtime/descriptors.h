@@ -39,8 +39,8 @@ ssize_t send_message(Runtime& runtime, int socket, const msghdr& message, TimeNs
 /// Receives one message of a socket of whole messages (SOCK_SEQPACKET) from a process that only
 /// does what it is asked to, so that its answer does not depend on time. Blocks for up to
 /// `timeout_ns` of real time, in simulation too: then all of the simulation stands still, and its
-/// time does not pass. The number of bytes; 0: the other side has closed; -1: errno, ETIMEDOUT if
-/// nothing has come. A message that is longer than `to` is cut off.
+/// time does not pass. The number of bytes of the message; 0: the other side has closed; -1:
+/// errno, ETIMEDOUT if nothing has come. Of a message that is longer than `to` the rest is lost.
 ssize_t receive_standing_still(int socket, std::span<std::byte> to, DurationNs timeout_ns);
 
 }  // namespace dxgkit::runtime

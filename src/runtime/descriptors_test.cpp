@@ -124,6 +124,8 @@ TEST(Descriptors, AnAnswerIsAwaitedStandingStill) {
     ASSERT_EQ(write(ends[1], "answer", 6), 6);
     EXPECT_EQ(receive_standing_still(ends[0], bytes, kForever / 2), 6);
     EXPECT_EQ(std::memcmp(bytes, "answer", 6), 0);
+    ASSERT_EQ(write(ends[1], "longer than that", 16), 16);
+    EXPECT_EQ(receive_standing_still(ends[0], bytes, kForever / 2), 16);
     close(ends[1]);
     EXPECT_EQ(receive_standing_still(ends[0], bytes, kForever / 2), 0);
     EXPECT_EQ(sim->now(), before);

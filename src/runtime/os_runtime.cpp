@@ -17,6 +17,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "runtime/host_thread.h"
 #include "runtime/internal.h"
 #include "trace/trace.h"
 
@@ -445,6 +446,12 @@ AdoptThread::AdoptThread(Runtime& runtime, std::string name) {
   state_ = std::make_unique<State>(*os, name);
 }
 AdoptThread::~AdoptThread() = default;
+
+void leave_runtime_of_parent() {
+  t_state = nullptr;
+  t_runtime = nullptr;
+  detail::t_thread_slots = nullptr;
+}
 
 std::unique_ptr<Runtime> make_os_runtime(uint64_t seed) {
   return std::make_unique<OsRuntime>(seed);

@@ -17,6 +17,7 @@
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/gl/gl_options.h"
+#include "tools/dxgkit/run_client.h"
 #include "tools/dxgkit/sim/arguments.h"
 
 namespace {
@@ -373,6 +374,8 @@ int run_command_line(std::vector<std::string> arguments) {
                    "the socket to listen at; clients come with --device vfio-user:PATH")
       ->required()
       ->type_name("PATH");
+  dxgkit::tool::RunClientOptions run_client_options;
+  dxgkit::tool::add_run_client(app, run_client_options);
   std::string client_folder;
   CLI::App* new_client = app.add_subcommand(
       "new-client", "write the skeleton of a client plug-in, for --client of verify and fuzz");
@@ -419,6 +422,7 @@ int run_command_line(std::vector<std::string> arguments) {
   if (devices->parsed()) return dxgkit::tool::devices_command(devices_reports);
   if (serve_device->parsed())
     return dxgkit::tool::serve_device_command(served_model, served_socket);
+  if (app.got_subcommand("run-client")) return dxgkit::tool::run_client_command(run_client_options);
   if (support->parsed()) return dxgkit::tool::support_command(support_options);
   if (situations->parsed()) return dxgkit::tool::situations_command(situations_reports);
   if (new_client->parsed()) return dxgkit::tool::new_client_command(client_folder);

@@ -1,0 +1,27 @@
+// dxgkit run-client: an unmodified program as a client of a kernel inside it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dxgkit::tool {
+
+struct RunClientOptions {
+  std::string stack;  // a file for DXGKIT_STACK; empty: made of the rest
+  std::string driver;
+  std::vector<std::string> devices;
+  std::string registry;
+  std::string findings;
+  std::vector<std::string> program;  // with its arguments
+};
+
+/// Adds the command and its options to `app`.
+void add_run_client(CLI::App& app, RunClientOptions& options);
+
+/// Runs the program with libdxcore.so in front of its libraries. Its exit code, 128 and the signal
+/// that ended it, or kExitBadInput: it cannot be started, or an option is wrong.
+int run_client_command(const RunClientOptions& options);
+
+}  // namespace dxgkit::tool
