@@ -256,7 +256,7 @@ struct Allocation {
   Adapter* adapter;
   bool is_3d;
   ULONG resource;
-  ULONG born;  // 3D: the generation of the device; changes at device level
+  ULONG born;  // 3D: the generation of the device
   VgpuCreate3D request;
   LIST_ENTRY opened;  // 3D: each Opened of it
   ULONG width, height;
@@ -300,7 +300,7 @@ inline bool newer(UINT a, UINT b) { return static_cast<INT>(a - b) > 0; }
 void serve(Adapter* adapter);
 /// Sends a command of the driver's own. False: no room.
 bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner = kOwnCommand,
-              Call* call = nullptr, ULONG64 data = 0, ULONG data_bytes = 0);
+              Call* call = nullptr);
 void forget_work(Adapter* adapter);  // behind a reset
 /// Sends a command and waits for its answer. At PASSIVE_LEVEL, while nothing else is sent.
 /// STATUS_IO_TIMEOUT: no answer within five seconds. STATUS_IO_DEVICE_ERROR: it wants a reset.
@@ -310,8 +310,7 @@ NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, U
 /// STATUS_IO_TIMEOUT: no answer within a second. STATUS_DEVICE_NOT_READY: it is off.
 NTSTATUS call_device(Adapter* adapter, const void* request, ULONG bytes);
 /// The same without the answer: what is submitted later comes behind the command.
-NTSTATUS tell_device(Adapter* adapter, const void* request, ULONG bytes, ULONG64 data = 0,
-                     ULONG data_bytes = 0);
+NTSTATUS tell_device(Adapter* adapter, const void* request, ULONG bytes);
 void wake_callers(Adapter* adapter);  // in the DPC
 void notify_kernel(Adapter* adapter, const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data);
 void queue_wanted_dpc(Adapter* adapter);

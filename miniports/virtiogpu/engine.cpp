@@ -173,14 +173,13 @@ void serve(Adapter* adapter) {
   } while (feed(adapter));
 }
 
-bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner, Call* call,
-              ULONG64 data, ULONG data_bytes) {
+bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner, Call* call) {
   const int place = find_slot(adapter->control);
   if (place < 0 || bytes > kRequestBytes) return false;
   RtlCopyMemory(request_of(adapter->control, place), request, bytes);
   adapter->engine.owner[place] = owner;
   adapter->engine.calls[place] = call;
-  offer(adapter, &adapter->control, place, {0, bytes, data, data_bytes, owner == kAwaited});
+  offer(adapter, &adapter->control, place, {0, bytes, 0, 0, owner == kAwaited});
   return true;
 }
 
@@ -239,8 +238,7 @@ void withdraw(Engine* engine, Call* call) {
 
 /// Sends it when there is room, and waits until it is sent, or also answered. Interrupts may get
 /// lost, so the thread looks for itself between waits.
-NTSTATUS converse(Adapter* adapter, const Command& command, const void* request, Call* call,
-                  bool answered) {
+NTSTATUS converse(Adapter* adapter, const void* request, ULONG bytes, Call* call, bool answered) {
   Engine& engine = adapter->engine;
   for (UINT i = 0; i <= kWaits; ++i) {
     NTSTATUS status = STATUS_PENDING;
@@ -252,9 +250,8 @@ NTSTATUS converse(Adapter* adapter, const Command& command, const void* request,
       }
       serve(adapter);
       if (!call->is_sent)
-        call->is_sent =
-            send_own(adapter, request, command.request_bytes, answered ? kCall : kOwnCommand,
-                     answered ? call : nullptr, command.data, command.data_bytes);
+        call->is_sent = send_own(adapter, request, bytes, answered ? kCall : kOwnCommand,
+                                 answered ? call : nullptr);
       const bool is_done = answered ? call->is_answered : call->is_sent;
       if (is_done) status = STATUS_SUCCESS;
       if (!is_done && (i == kWaits || engine.broken || engine.silent)) {
@@ -284,19 +281,18 @@ NTSTATUS call_device(Adapter* adapter, const void* request, ULONG bytes) {
   Call call;
   RtlZeroMemory(&call, sizeof(call));
   KeInitializeEvent(&call.event, NotificationEvent, FALSE);
-  const NTSTATUS status = converse(adapter, {0, bytes, 0, 0, false}, request, &call, true);
+  const NTSTATUS status = converse(adapter, request, bytes, &call, true);
   if (!NT_SUCCESS(status)) return status;
   if (call.answer == VGPU_ERR_OUT_OF_MEMORY) return STATUS_NO_MEMORY;
   const bool is_good = call.answer >= VGPU_OK_NODATA && call.answer < VGPU_ERR_UNSPEC;
   return is_good ? STATUS_SUCCESS : STATUS_INVALID_PARAMETER;
 }
 
-NTSTATUS tell_device(Adapter* adapter, const void* request, ULONG bytes, ULONG64 data,
-                     ULONG data_bytes) {
+NTSTATUS tell_device(Adapter* adapter, const void* request, ULONG bytes) {
   Call call;
   RtlZeroMemory(&call, sizeof(call));
   KeInitializeEvent(&call.event, NotificationEvent, FALSE);
-  return converse(adapter, {0, bytes, data, data_bytes, false}, request, &call, false);
+  return converse(adapter, request, bytes, &call, false);
 }
 
 void wake_callers(Adapter* adapter) {

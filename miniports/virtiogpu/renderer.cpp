@@ -189,23 +189,7 @@ NTSTATUS revive_resource_3d(Allocation* allocation) {
   if (!is_alive(*allocation)) {
     status = call_device(adapter, &allocation->request, sizeof(allocation->request));
     if (status == STATUS_IO_TIMEOUT) end_resource(*allocation);
-    bool is_mapped = false;
-    if (NT_SUCCESS(status)) {
-      // A mapping that comes after this gives it its memory; one that was before did not.
-      status = at_device_level(adapter, [&] {
-        allocation->born = adapter->generation;
-        is_mapped = allocation->mapped == allocation->pages &&
-                    allocation->generation == adapter->generation;
-      });
-    }
-    if (is_mapped) {
-      auto attach = request_of_type<VgpuAttach>(VGPU_RESOURCE_ATTACH_BACKING);
-      attach.resource = allocation->resource;
-      attach.entries = allocation->pages;
-      status = tell_device(adapter, &attach, sizeof(attach),
-                           static_cast<ULONG64>(allocation->entries_address.QuadPart),
-                           allocation->pages * sizeof(VgpuEntry));
-    }
+    if (NT_SUCCESS(status)) allocation->born = adapter->generation;
     const LIST_ENTRY* head = &allocation->opened;
     for (LIST_ENTRY* at = head->Flink; NT_SUCCESS(status) && at != head; at = at->Flink) {
       status =

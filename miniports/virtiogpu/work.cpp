@@ -266,16 +266,11 @@ NTSTATUS map_aperture(const DXGKARG_BUILDPAGINGBUFFER& args, UINT* multipass, Bu
     allocation->mapped = begin + count;
     return STATUS_SUCCESS;
   }
-  // A 3D resource is there already. If a reset of the device has taken it, there is nothing to
-  // attach the memory to: whoever makes it again does that.
-  bool is_there = !allocation->is_3d || is_alive(*allocation);
-  if (allocation->is_3d) {
-    (void)at_device_level(allocation->adapter, [&] {
-      is_there = is_alive(*allocation);
-      if (!is_there) allocation->mapped = allocation->pages;
-    });
+  // A 3D resource is there already. If a reset of the device has taken it, nobody uses the memory.
+  if (allocation->is_3d && !is_alive(*allocation)) {
+    allocation->mapped = 0;
+    return STATUS_SUCCESS;
   }
-  if (!is_there) return STATUS_SUCCESS;
   // MultipassOffset is ours: 1 when the first of the two commands is in an earlier buffer.
   if (*multipass == 0 && !allocation->is_3d) {
     auto create = request_of_type<VgpuCreate2D>(VGPU_RESOURCE_CREATE_2D);

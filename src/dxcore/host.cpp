@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "base/check.h"
+#include "base/spelling.h"
 #include "dxcore/stack_file.h"
 #include "dxgkit/stack.h"
 #include "runtime/host_thread.h"
@@ -157,7 +157,7 @@ void Host::run(const StackFile& file) {
   if (!stop_.is_set())
     ready_.set();
   else if (outcome.has_value() && !outcome->findings.empty())
-    report(fmt::format("dxgkit: {} findings\n", outcome->findings.size()));
+    report(fmt::format("dxgkit: {}\n", counted(outcome->findings.size(), "finding")));
 }
 
 void Host::close() {

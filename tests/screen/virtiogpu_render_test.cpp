@@ -459,7 +459,7 @@ void sleep_and_wake(Scene& scene) {
 TEST_P(VirtioGpuRender, SleepCostsWhatTheRendererHas) {
   run({}, [](Scene& scene) {
     scene.as_process([&] {
-      RenderClient client(scene.adapter), other(scene.adapter);
+      RenderClient client(scene.adapter), other(scene.adapter), third(scene.adapter);
       const Picture picture = client.make(), others = other.make();
       const Commands fill = Commands().submit({kFill, picture.resource, 1});
       ASSERT_EQ(client.render(fill, {picture}), 0);
@@ -468,7 +468,9 @@ TEST_P(VirtioGpuRender, SleepCostsWhatTheRendererHas) {
       const NTSTATUS lost = status_of(Status::kGraphicsGpuExceptionOnDevice);
       EXPECT_EQ(client.render(fill, {picture}), lost);
       EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
-      // The context alone does not do.
+      // Neither the resource alone does, nor the context.
+      const Picture fresh = third.make();
+      EXPECT_EQ(third.render(Commands().submit({kFill, fresh.resource, 2}), {fresh}), lost);
       EXPECT_EQ(
           other.render(
               Commands().discard(VGPU_UMD_DISCARD_CONTEXT).submit({kFill, others.resource, 2}),
@@ -531,8 +533,8 @@ TEST_P(VirtioGpuRender, SleepCostsNothingThatIsNotNeeded) {
   });
 }
 
-/// Memory that is mapped after the sleep, before the resource is there again.
-TEST_P(VirtioGpuRender, MemoryIsAttachedToWhatIsThereAgain) {
+/// Memory that a processor holds while the device sleeps.
+TEST_P(VirtioGpuRender, LockedMemoryIsAttachedToWhatIsThereAgain) {
   run({}, [](Scene& scene) {
     scene.as_process([&] {
       RenderClient client(scene.adapter);
@@ -540,12 +542,13 @@ TEST_P(VirtioGpuRender, MemoryIsAttachedToWhatIsThereAgain) {
       ASSERT_EQ(
           client.render(Commands().submit({kFill, picture.resource, 1}).from_host(0), {picture}),
           0);
-      EXPECT_EQ(client.look(picture)[0], 1U);
-      // A context without 3D brings the memory in, and nobody needs the resource for that.
-      D3DKMT_CREATECONTEXT plain{};
-      ASSERT_EQ(client.create_context(nullptr, 0, &plain), 0);
-      sleep_and_wake(scene);
-      ASSERT_EQ(client.touch(picture, [](uint32_t* at) { at[0] = 44; }), 0);
+      ASSERT_EQ(client.touch(picture,
+                             [&](uint32_t* at) {
+                               EXPECT_EQ(at[0], 1U);
+                               sleep_and_wake(scene);
+                               at[0] = 44;
+                             }),
+                0);
       ASSERT_EQ(client.render(Commands()
                                   .discard(VGPU_UMD_DISCARD_CONTEXT)
                                   .discard(0)
@@ -555,7 +558,6 @@ TEST_P(VirtioGpuRender, MemoryIsAttachedToWhatIsThereAgain) {
                               {picture}),
                 0);
       EXPECT_EQ(client.look(picture)[0], 45U);
-      RenderClient::destroy_context(plain.hContext);
     });
   });
 }

@@ -36,6 +36,14 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
+std::vector<std::string> take_program(std::vector<std::string>& arguments) {
+  const auto mark = std::ranges::find(arguments, "--");
+  if (mark == arguments.end()) return {};
+  std::vector<std::string> program(mark + 1, arguments.end());
+  arguments.erase(mark, arguments.end());
+  return program;
+}
+
 std::vector<std::string> prepared(std::vector<std::string> arguments) {
   if (!arguments.empty() && arguments.front() == "help") {
     arguments.erase(arguments.begin());

@@ -11,6 +11,9 @@
 
 namespace dxgkit::tool {
 
+/// Takes "--" and what follows off the arguments: another program with its arguments.
+std::vector<std::string> take_program(std::vector<std::string>& arguments);
+
 /// The command line as CLI11 shall read it: `help COMMAND` is `COMMAND --help`, and a report
 /// without
 /// `=FILE` goes to stdout.

@@ -400,6 +400,8 @@ int run_command_line(std::vector<std::string> arguments) {
     say(stdout, "{}", app.help());
     return dxgkit::tool::kExitBadInput;
   }
+  if (arguments.front() == "run-client")
+    run_client_options.program = dxgkit::tool::take_program(arguments);
   arguments = dxgkit::tool::prepared(std::move(arguments));
   if (const auto unknown = dxgkit::tool::unknown_command(app, arguments))
     return dxgkit::tool::bad_input(*unknown);

@@ -1,11 +1,12 @@
 #include "tools/dxgkit/run_client.h"
 
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <expected>
@@ -15,9 +16,13 @@
 
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
+#include "tools/dxgkit/private_mount.h"
 
 namespace dxgkit::tool {
 namespace {
+
+/// Where some clients look for the library, whatever the environment says.
+constexpr const char* kWslFolder = "/usr/lib/wsl/lib";
 
 /// The folder of libdxcore.so: where an installed tool has it, or where the build left it.
 std::string library_folder() {
@@ -32,7 +37,7 @@ std::string library_folder() {
 /// A text of TOML; JSON's escapes are some of TOML's.
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
-std::string absolute(const std::string& path) {
+std::string absolute_path(const std::string& path) {
   std::error_code error;
   return std::filesystem::absolute(path, error).string();
 }
@@ -40,48 +45,71 @@ std::string absolute(const std::string& path) {
 std::expected<std::string, std::string> stack_text(const RunClientOptions& options) {
   const auto driver = find_loadable_driver(options.driver);
   if (!driver.has_value()) return std::unexpected(driver.error());
-  std::string text = fmt::format("driver = {}\n", quoted(absolute(*driver)));
+  std::string text = fmt::format("driver = {}\n", quoted(absolute_path(*driver)));
   if (!options.devices.empty()) {
     text += "devices = [";
     for (const std::string& device : options.devices) {
       const size_t end = device.find(',');
       const bool is_path = device.substr(0, end).ends_with(".so");
-      text += quoted(is_path ? absolute(device) : device) + ", ";
+      text += quoted(is_path ? absolute_path(device) : device) + ", ";
     }
     text += "]\n";
   }
   if (!options.registry.empty())
-    text += fmt::format("registry = {}\n", quoted(absolute(options.registry)));
+    text += fmt::format("registry = {}\n", quoted(absolute_path(options.registry)));
   if (!options.findings.empty())
-    text += fmt::format("findings = {}\n", quoted(absolute(options.findings)));
+    text += fmt::format("findings = {}\n", quoted(absolute_path(options.findings)));
   return text;
 }
 
-/// The stack file of one run, which goes with it.
-class StackFolder {
+/// A folder of one run, which goes with it.
+class RunFolder {
  public:
-  explicit StackFolder(const std::string& text) {
+  RunFolder() {
     std::string pattern = std::filesystem::temp_directory_path() / "dxgkit-client-XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr) return;
-    folder_ = pattern;
-    std::ofstream file(path());
-    written_ = static_cast<bool>(file << text << std::flush);
+    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
   }
-  ~StackFolder() {
+  ~RunFolder() {
     std::error_code error;
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, error);
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
   }
-  StackFolder(const StackFolder&) = delete;
-  StackFolder& operator=(const StackFolder&) = delete;
-  std::string path() const { return folder_ + "/stack.toml"; }
-  bool written() const { return written_; }
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  /// The path of a new file with this text. Empty: it cannot be written.
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream file(path_ + "/" + name);
+    return !path_.empty() && file << text << std::flush ? path_ + "/" + name : "";
+  }
+  /// The path of a new folder in it.
+  std::string make_folder(const std::string& name) const {
+    std::error_code error;
+    std::filesystem::create_directory(path_ + "/" + name, error);
+    return path_ + "/" + name;
+  }
 
  private:
-  std::string folder_;
-  bool written_ = false;
+  std::string path_;
 };
 
-int run_program(const std::vector<std::string>& program, const std::string& stack) {
+/// In the child: becomes the program. Returns if it cannot.
+[[noreturn]] void become(const RunClientOptions& options, const RunFolder& run) {
+  if (options.wsl_path) {
+    const auto mounted = mount_privately(library_folder(), kWslFolder, run.make_folder("mount"));
+    if (!mounted.has_value()) {
+      bad_input(fmt::format("--wsl-path: the system refuses {}", mounted.error()));
+      _exit(kExitBadInput);
+    }
+  }
+  std::vector<char*> words;
+  for (const std::string& word : options.program) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  bad_input(fmt::format("{}: {}", words[0], std::strerror(errno)));
+  _exit(kExitBadInput);
+}
+
+int run_program(const RunClientOptions& options, const RunFolder& run, const std::string& stack) {
   const char* const before = std::getenv("LD_LIBRARY_PATH");
   const std::string folder = library_folder();
   setenv("LD_LIBRARY_PATH",
@@ -89,14 +117,11 @@ int run_program(const std::vector<std::string>& program, const std::string& stac
                                               : fmt::format("{}:{}", folder, before).c_str(),
          1);
   setenv("DXGKIT_STACK", stack.c_str(), 1);
-  std::vector<char*> words;
-  for (const std::string& word : program) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  pid_t child = 0;
-  if (const int error = posix_spawnp(&child, words[0], nullptr, nullptr, words.data(), environ);
-      error != 0)
-    return bad_input(fmt::format("{}: {}", program[0], std::strerror(error)));
-  // Ctrl-C is for the program; the tool outlives it to take the stack file away.
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) return bad_input(fmt::format("a process: {}", std::strerror(errno)));
+  if (child == 0) become(options, run);
+  // Ctrl-C is for the program; the tool outlives it to take its folder away.
   std::signal(SIGINT, SIG_IGN);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -129,17 +154,20 @@ void add_run_client(CLI::App& app, RunClientOptions& options) {
                          "where findings go; without it, standard error")
             ->type_name("FILE")})
     option->excludes(stack);
-  command->add_option("PROGRAM", options.program, "after --: the program and its arguments")
-      ->required();
+  command->add_flag("--wsl-path", options.wsl_path,
+                    "the library is also at /usr/lib/wsl/lib, for this program alone");
+  command->footer("-- PROGRAM [ARGUMENT...] comes last");
 }
 
 int run_client_command(const RunClientOptions& options) {
-  if (!options.stack.empty()) return run_program(options.program, absolute(options.stack));
+  if (options.program.empty()) return bad_input("run-client needs a program: -- PROGRAM");
+  const RunFolder run;
+  if (!options.stack.empty()) return run_program(options, run, absolute_path(options.stack));
   const auto text = stack_text(options);
   if (!text.has_value()) return bad_input(text.error());
-  const StackFolder folder(*text);
-  if (!folder.written()) return bad_input("there is no place for the stack file");
-  return run_program(options.program, folder.path());
+  const std::string stack = run.write("stack.toml", *text);
+  if (stack.empty()) return bad_input("there is no place for the stack file");
+  return run_program(options, run, stack);
 }
 
 }  // namespace dxgkit::tool

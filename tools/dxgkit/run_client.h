@@ -14,7 +14,8 @@ struct RunClientOptions {
   std::vector<std::string> devices;
   std::string registry;
   std::string findings;
-  std::vector<std::string> program;  // with its arguments
+  bool wsl_path = false;             // the library at /usr/lib/wsl/lib, too
+  std::vector<std::string> program;  // with its arguments; the caller takes it off the command line
 };
 
 /// Adds the command and its options to `app`.
