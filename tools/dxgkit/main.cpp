@@ -402,6 +402,7 @@ int run_command_line(std::vector<std::string> arguments) {
   }
   if (arguments.front() == "run-client")
     run_client_options.program = dxgkit::tool::take_program(arguments);
+  if (arguments.front() == "gl") gl_options.command = dxgkit::tool::take_program(arguments);
   arguments = dxgkit::tool::prepared(std::move(arguments));
   if (const auto unknown = dxgkit::tool::unknown_command(app, arguments))
     return dxgkit::tool::bad_input(*unknown);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""An OpenGL ES program with a fixed picture, without a window system: gl_frame.py WIDTH HEIGHT TEXTURES FILE.
+"""An OpenGL ES program with a fixed picture, without a window system: gl_frame.py WIDTH HEIGHT TEXTURES FILE [wait].
 
 Each texture is drawn as a turned square with its depth, half over its neighbours; then a band of each texture is changed, and all are drawn anew.
-FILE gets the picture (PPM). Each square is a command stream of its own, so that no stream needs all textures at once. Stdout: the renderer's name.
+With `wait` it says "half" before that, and goes on when a line comes. FILE gets the picture (PPM). Each square is a command stream of its own, so that no stream needs all textures at once. Stdout: the renderer's name.
 """
 import ctypes
 import math
@@ -106,6 +106,10 @@ def main():
     textures = (ctypes.c_uint * count)()
     GL.glGenTextures(count, textures)
     for again in (False, True):
+        if again and sys.argv[5:] == ["wait"]:
+            GL.glFinish()
+            print("half", flush=True)
+            sys.stdin.readline()
         GL.glClearColor(*(ctypes.c_float(v) for v in (0.1, 0.2, 0.3, 1)))
         GL.glClear(0x4100)
         for number, texture in enumerate(textures):

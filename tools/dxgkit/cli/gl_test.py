@@ -106,6 +106,57 @@ sys.exit(done + 7)
         self.gl("--", *self.frame_command("alone.ppm", 4))
         self.assertEqual(self.drawn("beside.ppm"), self.drawn("alone.ppm"))
 
+    def test_a_renderer_that_ends_or_hangs_costs_its_own_program_only(self):
+        self.gl("--", *self.frame_command("alone.ppm", 4))
+        for signal in ("SIGKILL", "SIGSTOP"):
+            director = f"""
+import os, signal, subprocess, sys
+def renderers():
+    parents = dict()
+    names = dict()
+    for entry in os.listdir("/proc"):
+        try:
+            name, rest = open("/proc/" + entry + "/stat").read().split("(", 1)[1].rsplit(")", 1)
+        except (OSError, IndexError):
+            continue
+        parents[int(entry)], names[int(entry)] = int(rest.split()[1]), name
+    def below(process):
+        while process in parents and process != os.getppid():
+            process = parents[process]
+        return process == os.getppid()
+    return {{one for one, name in names.items() if name == "dxgkit-renderer" and below(one)}}
+def start(path):
+    program = subprocess.Popen({self.frame_command("?", 4)!r}[:-1] + [path, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    while program.stdout.readline() != "half\\n":
+        pass
+    return program
+healthy = start("beside.ppm")
+before = renderers()
+sick = start("sick.ppm")
+for one in renderers() - before:
+    os.kill(one, signal.{signal})
+sick.communicate("go\\n")
+healthy.communicate("go\\n")
+sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
+"""
+            done, report = self.gl("--", sys.executable, "-c", director, code=10)
+            self.assertEqual(self.drawn("beside.ppm"), self.drawn("alone.ppm"), signal)
+            self.assertFalse((self.folder / "sick.ppm").exists())
+            self.assertEqual(sorted(bool(one["wrong"]) for one in report["programs"]), [False, True], signal)
+            self.assertIn("lost its connection: ", done.stderr)
+            (self.folder / "beside.ppm").unlink()
+
+    def test_a_device_that_stops_dead_is_reset_and_works_again(self):
+        script = " ".join(self.frame_command("first.ppm", 4)) + "; " + " ".join(self.frame_command("second.ppm", 4))
+        done, report = self.gl("--hang", "20", "--report", "report.html", "--", "sh", "-c", script)
+        self.assertFalse((self.folder / "first.ppm").exists())
+        self.assertEqual(report["statistics"]["adapter_resets"] + report["statistics"]["engine_resets"], 1)
+        self.assertEqual([bool(one["wrong"]) for one in report["programs"]], [True, False])
+        self.assertIn("Recovered.", done.stderr)
+        self.assertIn("Recovered.", self.drawn("report.html").decode())
+        self.gl("--", *self.frame_command("alone.ppm", 4))
+        self.assertEqual(self.drawn("second.ppm"), self.drawn("alone.ppm"))
+
     def test_programs_of_debian_run_and_show_frames(self):
         display = subprocess.Popen(["Xvfb", "-displayfd", "1", "-screen", "0", "640x480x24"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
@@ -135,7 +186,8 @@ sys.exit(done + 7)
     def test_ends_as_the_program_does_or_says_why_not(self):
         self.gl("--", "sh", "-c", "exit 42", code=42)
         self.gl("--", "sh", "-c", "kill -9 $$", code=137)
-        for arguments, line in ((("--", "no-such-program"), "dxgkit: no-such-program cannot be started: No such file or directory\n"),
+        for arguments, line in (((), "dxgkit: gl: which program? `dxgkit gl [OPTIONS] -- PROGRAM ARGUMENTS...`\n"),
+                                (("--", "no-such-program"), "dxgkit: no-such-program cannot be started: No such file or directory\n"),
                                 (("--device", "virtio-gpu", "--", "true"), "dxgkit: virtiogpu: the device has no 3D, or the driver does not use it\n"),
                                 (("--driver", "softgpu", "--device", "softgpu", "--", "true"),
                                  "dxgkit: softgpu: the driver does not speak the user-mode interface of the virtio GPU's driver\n"),

@@ -34,8 +34,9 @@ namespace {
 
 /// The only path that the Mesa of Debian 12 knows.
 constexpr const char* kDefaultSocket = "/tmp/.virgl_test";
-/// Its screen is small, because the kernel's primary for it stays in the aperture.
-constexpr const char* kDefaultDevice3d = "virtio-gpu,3d=on,memory=1G,modes=64x64";
+/// Each program has a renderer of its own. The screen is small, because the kernel's primary for it
+/// stays in the aperture.
+constexpr const char* kDefaultDevice3d = "virtio-gpu,3d=on,renderers=each,memory=1G,modes=64x64";
 constexpr uint64_t kDefaultMemoryBytes = uint64_t{4} << 30;  // only what is touched costs memory
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kApertureMost = uint64_t{1} << 30;
@@ -375,12 +376,9 @@ int tell_end(const LastWords& words, const ChildEnd& end) {
 
 void add_gl(CLI::App& app, GlOptions& options) {
   CLI::App* gl = app.add_subcommand(
-      "gl", "run an OpenGL program whose commands go through a driver of the virtio GPU");
-  gl->add_option(
-        "PROGRAM", options.command,
-        "the program and its arguments; `--` before it keeps its options from this command")
-      ->required()
-      ->expected(-1);
+      "gl",
+      "run an OpenGL program whose commands go through a driver of the virtio GPU: dxgkit gl "
+      "[OPTIONS] -- PROGRAM ARGUMENTS...");
   options.driver = kBuiltInDriverVirtioGpu;
   gl->add_option("--driver", options.driver,
                  "virtiogpu, or the path of a driver with its user-mode interface (.sys, or .so: "
@@ -438,6 +436,8 @@ void add_gl(CLI::App& app, GlOptions& options) {
 
 int gl_command(const GlOptions& options) {
   runtime::catch_interrupts();
+  if (options.command.empty())
+    return bad_input("gl: which program? `dxgkit gl [OPTIONS] -- PROGRAM ARGUMENTS...`");
   const auto path = find_loadable_driver(options.driver);
   if (!path.has_value()) return bad_input(path.error());
   Setting setting{.options = options,

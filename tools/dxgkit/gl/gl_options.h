@@ -12,7 +12,8 @@
 namespace dxgkit::tool {
 
 struct GlOptions {
-  std::vector<std::string> command;    // the program and its arguments
+  // The program and its arguments; the caller takes them off the command line.
+  std::vector<std::string> command;
   std::string driver;                  // empty: ours for the virtio GPU
   std::optional<DeviceChoice> device;  // else virtio-gpu with 3D
   std::optional<uint64_t> vram_bytes, aperture_bytes;

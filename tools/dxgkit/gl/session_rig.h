@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -55,12 +54,12 @@ class ScriptedChannel final : public Channel {
   std::vector<vfiouser::Descriptor>& descriptors() { return descriptors_; }
 
   std::expected<bool, std::string> read(std::span<std::byte> out, bool begun) override {
-    if (input_.size() < out.size()) {
-      if (input_.empty() && !begun) return false;
+    if (input_.size() - at_ < out.size()) {
+      if (input_.size() == at_ && !begun) return false;
       return std::unexpected(std::string("the script ends in a message"));
     }
-    std::copy_n(input_.begin(), out.size(), out.begin());
-    input_.erase(input_.begin(), input_.begin() + static_cast<ptrdiff_t>(out.size()));
+    std::copy_n(input_.begin() + static_cast<ptrdiff_t>(at_), out.size(), out.begin());
+    at_ += out.size();
     return true;
   }
   std::expected<void, std::string> write(std::span<const std::byte> bytes) override {
@@ -73,7 +72,8 @@ class ScriptedChannel final : public Channel {
   }
 
  private:
-  std::deque<std::byte> input_;
+  std::vector<std::byte> input_;
+  size_t at_ = 0;  // what was read
   std::vector<std::byte> output_;
   std::vector<vfiouser::Descriptor> descriptors_;
 };
