@@ -114,7 +114,7 @@ import os, signal, subprocess, sys
 def renderers():
     parents = dict()
     names = dict()
-    for entry in os.listdir("/proc"):
+    for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             name, rest = open("/proc/" + entry + "/stat").read().split("(", 1)[1].rsplit(")", 1)
         except (OSError, IndexError):

@@ -187,7 +187,7 @@ TEST(GlSession, BringsResultsOfQueriesOnceTheyAreThere) {
 }
 
 TEST(GlSession, GivesUpResources) {
-  SessionRig rig({.resources = 1, .shared_bytes = 200});
+  SessionRig rig({.resources = 1, .shared_bytes = 300});
   rig.channel.send_greeting();
   for (uint32_t i = 0; i < 3; ++i) {
     rig.channel.send(Command::kResourceCreate2, encode(picture(7, 8, 4)));
@@ -196,6 +196,18 @@ TEST(GlSession, GivesUpResources) {
   rig.channel.send(Command::kResourceUnref, Words{7});
   EXPECT_EQ(ending(rig), "it named resource 7, which it does not have");
   EXPECT_TRUE(rig.state.backings.empty());
+}
+
+TEST(GlSession, LimitsWhatAProgramHas) {
+  SessionRig few({.resources = 1});
+  SessionRig small({.shared_bytes = 200});
+  for (SessionRig* const rig : {&few, &small}) {
+    rig->channel.send_greeting();
+    rig->channel.send(Command::kResourceCreate2, encode(picture(7, 8, 4)));
+    rig->channel.send(Command::kResourceCreate2, encode(picture(8, 8, 4)));
+  }
+  EXPECT_EQ(ending(few), "it has more than 1 resource");
+  EXPECT_EQ(ending(small), "its resources have more than 200 bytes of shared memory");
 }
 
 TEST(GlSession, SendsNoMemoryOfAResourceThatHasNone) {
