@@ -246,6 +246,12 @@ TEST(Device3D, IsOfferedWhereItIsAskedFor) {
   });
 }
 
+struct NoMemory final : bus::OutsideMemory {
+  std::byte* pointer(bus::PhysicalAddress, uint64_t) override { return nullptr; }
+  bool read(bus::PhysicalAddress, std::span<std::byte>) override { return false; }
+  bool write(bus::PhysicalAddress, std::span<const std::byte>) override { return false; }
+};
+
 TEST(Device3D, OptionsAreChecked) {
   runtime::make_sim_runtime(1)->run_main([] {
     bus::Machine machine(uint64_t{16} << 20);
@@ -259,6 +265,11 @@ TEST(Device3D, OptionsAreChecked) {
     EXPECT_EQ(error({{"3d", "on"}, {"renderer", "/nowhere/renderer"}}),
               "3d: /nowhere/renderer: the renderer does not start: No such file or directory");
     EXPECT_EQ(error({{"3d", "off"}, {"renderer", "/nowhere/renderer"}}), "");
+    NoMemory elsewhere;
+    bus::Machine other(elsewhere);
+    const auto made = make(other, {{"3d", "on"}});
+    ASSERT_FALSE(made.has_value());
+    EXPECT_EQ(made.error(), "3d: the renderer cannot reach memory that belongs to another process");
   });
 }
 

@@ -239,6 +239,7 @@ TEST(Rendering, ABusyRendererEndsWithItsProgram) {
   ASSERT_EQ(waitpid(program, nullptr, 0), program);
   int status = 0;
   ASSERT_EQ(waitpid(renderer, &status, 0), renderer);
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), SIGIO);
   close(pipe_ends[0]);

@@ -307,7 +307,7 @@ void forget_work(Adapter* adapter);  // behind a reset
 NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, ULONG answer_bytes);
 /// Sends a command and waits for its answer, beside whatever else is under way. Up to APC_LEVEL.
 /// STATUS_INVALID_PARAMETER: the device refuses it. STATUS_NO_MEMORY: it has none.
-/// STATUS_IO_TIMEOUT: no answer within a second. STATUS_DEVICE_NOT_READY: it is off.
+/// STATUS_IO_TIMEOUT: no answer within four seconds. STATUS_DEVICE_NOT_READY: it is off.
 NTSTATUS call_device(Adapter* adapter, const void* request, ULONG bytes);
 /// The same without the answer: what is submitted later comes behind the command.
 NTSTATUS tell_device(Adapter* adapter, const void* request, ULONG bytes);

@@ -219,8 +219,10 @@ NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, U
 
 namespace {
 
-constexpr UINT kWaits = 100;
-constexpr LONGLONG kWait = -100'000;  // 10 ms, in units of 100 ns: all of them are a second
+// All waits together are four seconds: longer than a device takes to give a context up that does
+// not end, and shorter than the kernel waits for threads before it resets the device (TdrDdiDelay).
+constexpr UINT kWaits = 400;
+constexpr LONGLONG kWait = -100'000;  // 10 ms, in units of 100 ns
 
 /// Takes a call back that is not `taken`. At device level.
 void withdraw(Engine* engine, Call* call) {

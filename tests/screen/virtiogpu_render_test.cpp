@@ -562,9 +562,12 @@ TEST_P(VirtioGpuRender, LockedMemoryIsAttachedToWhatIsThereAgain) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Drivers, VirtioGpuRender,
-                         ::testing::Combine(::testing::Values(VIRTIOGPU_ELF, VIRTIOGPU_SYS),
+INSTANTIATE_TEST_SUITE_P(Elf, VirtioGpuRender,
+                         ::testing::Combine(::testing::Values(VIRTIOGPU_ELF),
                                             ::testing::Values(0, 1, 2, 3)));
+INSTANTIATE_TEST_SUITE_P(Sys, VirtioGpuRender,
+                         ::testing::Combine(::testing::Values(VIRTIOGPU_SYS),
+                                            ::testing::Values(1, 2)));
 
 }  // namespace
 }  // namespace dxgkit

@@ -1,6 +1,6 @@
 // The virtio GPU's driver on the device whose renderer is libvirglrenderer: a clear by D3DKMTRender
 // comes back pixel by pixel, also through an aperture a quarter of what is drawn on, and a client
-// whose commands are wrong costs no other.
+// whose commands are wrong, or never end, costs no other.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -35,10 +35,14 @@ std::vector<uint32_t> clear_to(const Picture& picture, float red, float green, f
       .words();
 }
 
+struct Plan {
+  uint32_t aperture_mib = 64;
+  bool renderers_each = false;  // a renderer for each context, which is given up after 3 s
+};
+
 class VirtioGpuVirgl : public ::testing::TestWithParam<uint64_t> {
  protected:
-  static void run(uint32_t aperture_mib,
-                  const std::function<void(dxgk::System&, dxgk::Luid)>& body) {
+  static void run(const Plan& plan, const std::function<void(dxgk::System&, dxgk::Luid)>& body) {
     const auto runtime =
         GetParam() != 0 ? runtime::make_sim_runtime(GetParam()) : runtime::make_os_runtime(5);
     runtime->run_main([&] {
@@ -47,6 +51,12 @@ class VirtioGpuVirgl : public ::testing::TestWithParam<uint64_t> {
       bus::DeviceOptions options;
       ASSERT_TRUE(options.add("modes", "64x64"));
       ASSERT_TRUE(options.add("3d", "on"));
+      dxgk::AdapterOptions adapter_options;
+      if (plan.renderers_each) {
+        ASSERT_TRUE(options.add("renderers", "each"));
+        ASSERT_TRUE(options.add("timeout", "3000"));
+        adapter_options.tdr_delay_ns = 60 * runtime::kSecond;  // the device is quicker
+      }
       const auto maker = virtiogpu::device_type().configure(options);
       ASSERT_TRUE(maker.has_value());
       const auto made = (*maker)({*runtime, machine});
@@ -55,7 +65,7 @@ class VirtioGpuVirgl : public ::testing::TestWithParam<uint64_t> {
       ASSERT_EQ(bus::plug_in(machine, gpu), Status::kSuccess);
       nt::KernelConfig config;
       config.registry[nt::KernelConfig::kDriverKey]["ApertureSize"] =
-          nt::RegistryValue::dword(aperture_mib);
+          nt::RegistryValue::dword(plan.aperture_mib);
       nt::Kernel kernel(*runtime, machine, findings, std::move(config));
       {
         std::string message;
@@ -64,7 +74,8 @@ class VirtioGpuVirgl : public ::testing::TestWithParam<uint64_t> {
             &message);
         ASSERT_TRUE(driver.has_value()) << message;
         dxgk::System system(*runtime, machine, kernel, findings);
-        const auto adapter = system.start_adapter(**driver, *gpu.functions().front(), {});
+        const auto adapter =
+            system.start_adapter(**driver, *gpu.functions().front(), adapter_options);
         ASSERT_TRUE(adapter.has_value());
         body(system, *adapter);
         EXPECT_EQ(system.stop_adapter(*adapter), Status::kSuccess);
@@ -79,7 +90,7 @@ class VirtioGpuVirgl : public ::testing::TestWithParam<uint64_t> {
 
 /// Two processes, each with a context of its own, in turns. One of them then sends nonsense.
 TEST_P(VirtioGpuVirgl, ClearsComeBackAndNonsenseCostsOneClient) {
-  run(64, [](dxgk::System& system, dxgk::Luid adapter) {
+  run({}, [](dxgk::System& system, dxgk::Luid adapter) {
     dxgk::Process* processes[2];
     std::unique_ptr<RenderClient> clients[2];
     Picture pictures[2];
@@ -131,7 +142,7 @@ TEST_P(VirtioGpuVirgl, ClearsComeBackAndNonsenseCostsOneClient) {
 }
 
 TEST_P(VirtioGpuVirgl, AnApertureThatIsTooSmallLosesNothing) {
-  run(1, [](dxgk::System& system, dxgk::Luid adapter) {
+  run({.aperture_mib = 1}, [](dxgk::System& system, dxgk::Luid adapter) {
     static constexpr uint32_t kSide = 256, kCount = 16;  // 4 MiB
     dxgk::Process& process = system.create_process("client");
     {
@@ -160,7 +171,53 @@ TEST_P(VirtioGpuVirgl, AnApertureThatIsTooSmallLosesNothing) {
   });
 }
 
+class VirtioGpuVirglInRealTime : public VirtioGpuVirgl {};
+
+TEST_P(VirtioGpuVirglInRealTime, WorkThatNeverEndsCostsItsClientOnly) {
+  run({.renderers_each = true}, [](dxgk::System& system, dxgk::Luid adapter) {
+    dxgk::Process& good = system.create_process("good");
+    dxgk::Process& endless = system.create_process("endless");
+    std::unique_ptr<RenderClient> client;
+    Picture picture;
+    {
+      const thunks::ClientScope scope(system, good);
+      client = std::make_unique<RenderClient>(adapter);
+      picture = client->make();
+      ASSERT_EQ(client->render(Commands().submit(clear_to(picture, 1, 0, 1)), {picture}), 0);
+    }
+    {
+      const thunks::ClientScope scope(system, endless);
+      RenderClient wrong(adapter);
+      const Picture own = wrong.make();
+      EXPECT_EQ(wrong.fetch(own)[0], 0U);  // its memory is there: nothing comes before the work
+      ASSERT_EQ(wrong.render(Commands().submit(Words().compute_for_ever().words()), {own}), 0);
+      {
+        // While it computes, the other one's work waits its turn, and new objects wait, too.
+        const thunks::ClientScope inner(system, good);
+        const Picture fresh = client->make();
+        EXPECT_EQ(
+            client->render(Commands().submit(clear_to(fresh, 0, 1, 1, kSurface + 1)).from_host(0),
+                           {fresh}),
+            0);
+        EXPECT_EQ(client->look(fresh), Pixels(kWidth * kHeight, 0xFF00FFFF));
+      }
+      (void)wrong.wait();
+      EXPECT_EQ(wrong.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+    }
+    {
+      const thunks::ClientScope scope(system, good);
+      EXPECT_EQ(client->fetch(picture), Pixels(kWidth * kHeight, 0xFFFF00FF));
+      EXPECT_EQ(client->state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      client.reset();
+    }
+    EXPECT_EQ(system.statistics(adapter)->adapter_resets, 0U);
+    system.end_process(endless);
+    system.end_process(good);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Runtimes, VirtioGpuVirgl, ::testing::Values(0, 1));
+INSTANTIATE_TEST_SUITE_P(Runtimes, VirtioGpuVirglInRealTime, ::testing::Values(0));
 
 }  // namespace
 }  // namespace dxgkit
