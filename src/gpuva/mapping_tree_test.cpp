@@ -202,27 +202,37 @@ TEST(MappingTree, KeepsFullNodesWhenItGrowsAtItsEnd) {
 
 TEST(MappingTree, ANodeBetweenFullOnesGoesWhenItIsEmpty) {
   // Each covers 31 leaves of 31 ranges: none of them has room for the children of another. So it
-  // goes with its last child, in whatever order they go, and its memory serves the next one.
+  // goes with its last child, in whatever order they go, and its memory serves the next one. In the
+  // first tree and in another one, where the first one is a single leaf.
   constexpr uint64_t kNode = 31 * 31;
   constexpr uint64_t kNodes = 5;
-  for (const bool backwards : {false, true}) {
-    for (uint64_t gone = 0; gone < kNodes; ++gone) {
-      Pair pair(6, 4'000'000);
-      for (uint64_t i = 0; i < kNodes * kNode; ++i) pair.put(2 * i, 2 * i + 1);
-      const size_t full = pair.bytes();
-      for (uint64_t leaf = 0; leaf < 31; ++leaf) {
-        const uint64_t begin = 2 * (gone * kNode + (backwards ? 30 - leaf : leaf) * 31);
-        pair.erase(begin, begin + 62);
-        if (leaf >= 20) {
-          ASSERT_NO_FATAL_FAILURE(pair.compare());
-        }
+  const auto check = [](uint64_t base, bool backwards, uint64_t gone) {
+    Pair pair(6, base + 4'000'000);
+    const auto put = [&](uint64_t from, uint64_t to) {
+      for (uint64_t i = from; i < to; ++i) pair.put(base + 2 * i, base + 2 * i + 1);
+    };
+    const size_t others = base == 0 ? 0 : 1;
+    if (base != 0) pair.put(1, 2);
+    put(0, kNodes * kNode);
+    const size_t full = pair.bytes();
+    for (uint64_t leaf = 0; leaf < 31; ++leaf) {
+      const uint64_t begin = base + 2 * (gone * kNode + (backwards ? 30 - leaf : leaf) * 31);
+      pair.erase(begin, begin + 62);
+      if (leaf >= 20) {
+        ASSERT_NO_FATAL_FAILURE(pair.compare());
       }
-      ASSERT_EQ(pair.size(), (kNodes - 1) * kNode);
-      for (uint64_t page = 0; page < 2 * kNodes * kNode; page += 7) pair.lookup(page);
-      for (uint64_t i = gone * kNode; i < (gone + 1) * kNode; ++i) pair.put(2 * i, 2 * i + 1);
-      ASSERT_NO_FATAL_FAILURE(pair.compare());
-      ASSERT_EQ(pair.size(), kNodes * kNode);
-      EXPECT_LT(pair.bytes(), full + full / 4);
+    }
+    ASSERT_EQ(pair.size(), (kNodes - 1) * kNode + others);
+    for (uint64_t page = 0; page < 2 * kNodes * kNode; page += 7) pair.lookup(base + page);
+    put(gone * kNode, (gone + 1) * kNode);
+    ASSERT_NO_FATAL_FAILURE(pair.compare());
+    ASSERT_EQ(pair.size(), kNodes * kNode + others);
+    EXPECT_LT(pair.bytes(), full + full / 4);
+  };
+  for (const uint64_t base : {uint64_t{0}, uint64_t{3} << 30}) {
+    for (const bool backwards : {false, true}) {
+      for (uint64_t gone = 0; gone < kNodes; ++gone)
+        ASSERT_NO_FATAL_FAILURE(check(base, backwards, gone));
     }
   }
 }
@@ -247,6 +257,31 @@ TEST(MappingTree, NodesThatWentServeOthers) {
   ASSERT_EQ(tree.size(), kNodes * kNode);
   ASSERT_TRUE(tree.validate());
   EXPECT_EQ(tree.bytes(), before);
+}
+
+TEST(MappingTree, FullLeavesShareWithTheirNeighboursBeforeTheySplit) {
+  // Many small trees, of one level above the leaves, that grow away from their ends: a leaf that
+  // splits alone would leave one half full behind each time.
+  constexpr uint64_t kTrees = 40, kRanges = 300;
+  for (const bool downwards : {true, false}) {
+    MappingTree tree;
+    Client client;
+    for (uint64_t number = 0; number < kTrees; ++number) {
+      // Upwards in front of one that is in the tree before.
+      const uint64_t base = number << 30;
+      if (!downwards) {
+        for (uint64_t i = 0; i < 32; ++i)
+          tree.put(base + 100'000 + 2 * i, base + 100'001 + 2 * i, {}, client);
+      }
+      for (uint64_t i = 0; i < kRanges; ++i) {
+        const uint64_t page = base + 2 * (downwards ? kRanges - i : i);
+        tree.put(page, page + 1, {}, client);
+      }
+    }
+    ASSERT_TRUE(tree.validate());
+    // 640 bytes hold 31 ranges; a half full leaf has 40 bytes for each.
+    EXPECT_LT(tree.bytes(), tree.size() * 33) << downwards;
+  }
 }
 
 TEST(MappingTree, ALeafJoinsTheNextOneWhereTheOneBeforeIsFull) {

@@ -332,6 +332,21 @@ TEST_F(PageTablesTest, LargePagesAreDirectoryEntries) {
   pieces_.all = {large};
   EXPECT_EQ(update({large.span}), "init3 init2 init1 large1 link2 link3 root3");
   EXPECT_EQ(plan_.steps[3].count, 2U);
+  // A walk ends with the large page; behind it the directory's next entry is invalid.
+  for (const uint64_t page : {1024U, 1536U + 511}) {
+    const std::vector<PageTables::WalkStep> walk = tables_->walk(page);
+    ASSERT_EQ(walk.size(), 3U);
+    for (const PageTables::WalkStep& step : walk) {
+      EXPECT_TRUE(step.valid);
+      EXPECT_EQ(step.large_page, step.level == 1) << step.level;
+    }
+    EXPECT_EQ(walk.back().level, 1U);
+    EXPECT_EQ(walk.back().index, page / 512);
+    EXPECT_EQ(walk.back().table, plan_.steps[3].table);
+  }
+  ASSERT_EQ(tables_->walk(2048).size(), 3U);
+  EXPECT_FALSE(tables_->walk(2048).back().valid);
+  EXPECT_FALSE(tables_->walk(2048).back().large_page);
   std::array<Pte, 2> ptes;
   fill_step(plan_.steps[3], 0, ptes, 512);
   EXPECT_EQ(ptes[1], (Pte{kPteValid | kPteLargePage | uint64_t{1} << 5, 4096 + 512}));
@@ -339,6 +354,9 @@ TEST_F(PageTablesTest, LargePagesAreDirectoryEntries) {
   pieces_.all = {{.span = {1024, 100}, .source = run(4096), .large_pages = true},
                  {.span = {1125, 923}, .source = run(4197), .large_pages = true}};
   EXPECT_EQ(update({{1124, 1}}), "init0 write0 write0 link1 flush");
+  EXPECT_EQ(tables_->walk(1024).size(), 4U);
+  EXPECT_FALSE(tables_->walk(1024)[2].large_page);
+  EXPECT_TRUE(tables_->walk(1536).back().large_page);
   EXPECT_EQ(plan_.steps.back().span, (PageSpan{1024, 512}));
   // Whole again, the leaf goes.
   pieces_.all = {large};
@@ -389,24 +407,36 @@ TEST_F(PageTablesTest, OneStepWritesLargePagesThatFollowEachOtherInAllThings) {
   constexpr AllocationId kOne{7}, kOther{8};
   const auto steps_for = [&](uint64_t leaf, PteSource source, AllocationId allocation) {
     use(geometry);
-    pieces_.all = {
-        {.span = {4 * 512, 512}, .source = run(4096), .allocation = kOne, .large_pages = true},
-        {.span = {leaf * 512, 512},
-         .source = source,
-         .allocation = allocation,
-         .offset_pages = 512,
-         .large_pages = true}};
+    pieces_.all = {{.span = {4 * 512, 512},
+                    .source = run(4096),
+                    .allocation = kOne,
+                    .offset_pages = 3 * 512,
+                    .large_pages = true},
+                   {.span = {leaf * 512, 512},
+                    .source = source,
+                    .allocation = allocation,
+                    .offset_pages = 4 * 512,
+                    .large_pages = true}};
     update({{4 * 512, 512}, {leaf * 512, 512}});
     EXPECT_EQ(memory_->walk(4 * 512 + 3)->pte.page, 4096U + 3);
     EXPECT_EQ(memory_->walk(leaf * 512 + 3)->pte.page, source.first_page + 3);
-    return std::ranges::count_if(plan_.steps, [](const Step& step) { return step.large_page; });
+    std::vector<Step> large;
+    std::ranges::copy_if(plan_.steps, std::back_inserter(large), &Step::large_page);
+    // Which part of which allocation each begins with.
+    EXPECT_EQ(large.at(0).allocation, kOne);
+    EXPECT_EQ(large.at(0).offset_pages, 3U * 512);
+    if (large.size() > 1) {
+      EXPECT_EQ(large[1].allocation, allocation);
+      EXPECT_EQ(large[1].offset_pages, 4U * 512);
+    }
+    return large.size();
   };
-  EXPECT_EQ(steps_for(5, run(4096 + 512), kOne), 1);
-  EXPECT_EQ(steps_for(6, run(4096 + 512), kOne), 2) << "an entry lies between";
-  EXPECT_EQ(steps_for(512 + 5, run(4096 + 512), kOne), 2) << "the next entry of another table";
-  EXPECT_EQ(steps_for(5, run(4096 + 1024), kOne), 2) << "memory elsewhere";
-  EXPECT_EQ(steps_for(5, run(4096 + 512, 2), kOne), 2) << "another segment";
-  EXPECT_EQ(steps_for(5, run(4096 + 512), kOther), 2) << "another allocation";
+  EXPECT_EQ(steps_for(5, run(4096 + 512), kOne), 1U);
+  EXPECT_EQ(steps_for(6, run(4096 + 512), kOne), 2U) << "an entry lies between";
+  EXPECT_EQ(steps_for(512 + 5, run(4096 + 512), kOne), 2U) << "the next entry of another table";
+  EXPECT_EQ(steps_for(5, run(4096 + 1024), kOne), 2U) << "memory elsewhere";
+  EXPECT_EQ(steps_for(5, run(4096 + 512, 2), kOne), 2U) << "another segment";
+  EXPECT_EQ(steps_for(5, run(4096 + 512), kOther), 2U) << "another allocation";
 }
 
 TEST_F(PageTablesTest, NothingIsCopiedFromOrTo64KibAndLargePages) {

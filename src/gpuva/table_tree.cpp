@@ -20,11 +20,11 @@ bool TableTree::run_may_be_64k(const Piece& piece) const {
   return piece.source.first_page % kUnit == piece.span.first_page % kUnit;
 }
 
-/// The whole 64 KiB pages in a piece, if it may use such pages.
+/// The whole 64 KiB pages in a piece; no pages if there are none, or it may not use such pages.
 PageSpan TableTree::units_of(const Piece& piece) const {
   const uint64_t first = align_up(piece.span.first_page, kUnit);
   const uint64_t end = align_down(piece.span.end_page(), kUnit);
-  if (!run_may_be_64k(piece) || first >= end) return {piece.span.first_page, 0};
+  if (!run_may_be_64k(piece) || first >= end) return {};
   return {first, end - first};
 }
 

@@ -101,7 +101,7 @@ Result<CpuWindows::Windows> CpuWindows::through_range(OpenedAllocation& opened, 
                                                       uint64_t address) {
   if (!has_ranges(place)) return Error(Status::kRetry);
   const Allocation& allocation = *opened.allocation;
-  const Result<SwizzlingRanges::Shown> shown =
+  const std::optional<SwizzlingRanges::Shown> shown =
       ranges_.acquire({.allocation = allocation.id,
                        .driver_allocation = opened.driver_allocation,
                        .private_data = look.private_data,

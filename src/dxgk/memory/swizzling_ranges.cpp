@@ -6,7 +6,7 @@
 
 namespace dxgkit::dxgk {
 
-Result<SwizzlingRanges::Shown> SwizzlingRanges::acquire(const Request& request) {
+std::optional<SwizzlingRanges::Shown> SwizzlingRanges::acquire(const Request& request) {
   for (Range& range : ranges_) {
     if (!range.set_up || range.request.allocation != request.allocation ||
         range.request.private_data != request.private_data) {
@@ -22,7 +22,7 @@ Result<SwizzlingRanges::Shown> SwizzlingRanges::acquire(const Request& request) 
   }
   auto found = std::ranges::find_if(ranges_, [](const Range& range) { return !range.set_up; });
   Range* target = found != ranges_.end() ? &*found : oldest_unused();
-  if (target == nullptr) return Error(Status::kGraphicsUnswizzlingApertureUnavailable);
+  if (target == nullptr) return std::nullopt;
   if (target->set_up) release(*target);
   const auto id = static_cast<uint32_t>(target - ranges_.data());
   for (;;) {
@@ -43,9 +43,9 @@ Result<SwizzlingRanges::Shown> SwizzlingRanges::acquire(const Request& request) 
       return target->shown;
     }
     // ALLOC-53: something behind the ranges has run out. Another range may have it.
-    if (status != Status::kGraphicsUnswizzlingApertureUnavailable) return Error(status);
+    if (status != Status::kGraphicsUnswizzlingApertureUnavailable) return std::nullopt;
     Range* const victim = oldest_unused();
-    if (victim == nullptr) return Error(status);
+    if (victim == nullptr) return std::nullopt;
     release(*victim);
   }
 }

@@ -38,9 +38,8 @@ class SwizzlingRanges {
     uint32_t range = 0;
     uint64_t address = 0, size_bytes = 0;  // as the driver answered
   };
-  /// The range is in use until end_use(). The driver's own status, and
-  /// kGraphicsUnswizzlingApertureUnavailable when all ranges are in use: no range then.
-  Result<Shown> acquire(const Request& request) DXGKIT_REQUIRES(on_lane);
+  /// The range is in use until end_use(). Nothing: the driver refused, or all ranges are in use.
+  std::optional<Shown> acquire(const Request& request) DXGKIT_REQUIRES(on_lane);
   void end_use(uint32_t range) DXGKIT_REQUIRES(on_lane);
   /// Before the content leaves its place: used ranges of the allocation go back to the driver, too.
   void release_of(AllocationId allocation) DXGKIT_REQUIRES(on_lane);

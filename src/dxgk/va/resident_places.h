@@ -31,27 +31,13 @@ class ResidentPlaces {
   }
 
   /// The allocation is there from now on.
-  void put(AllocationId allocation, const vidmm::Placement& place) DXGKIT_REQUIRES(on_lane) {
-    ++moves_;
-    places_[allocation.value] = place;
-    left_.erase(allocation.value);
-  }
+  void put(AllocationId allocation, const vidmm::Placement& place) DXGKIT_REQUIRES(on_lane);
   /// It is in no segment from now on, without having left one for another's sake.
-  void take(AllocationId allocation) DXGKIT_REQUIRES(on_lane) {
-    ++moves_;
-    places_.erase(allocation.value);
-  }
+  void take(AllocationId allocation) DXGKIT_REQUIRES(on_lane);
   /// It leaves its segment at this time.
-  void leave(AllocationId allocation, int64_t now_ns) DXGKIT_REQUIRES(on_lane) {
-    take(allocation);
-    left_[allocation.value] = now_ns;
-  }
+  void leave(AllocationId allocation, int64_t now_ns) DXGKIT_REQUIRES(on_lane);
   /// There is no such allocation any more.
-  void forget(AllocationId allocation) DXGKIT_REQUIRES(on_lane) {
-    if (places_.erase(allocation.value) != 0) ++moves_;
-    written_with_.erase(allocation.value);
-    left_.erase(allocation.value);
-  }
+  void forget(AllocationId allocation) DXGKIT_REQUIRES(on_lane);
   /// Keeps those places of which `keep(allocation, place)` says so. All count as moved.
   template <typename Keep>
   void keep_if(Keep keep) DXGKIT_REQUIRES(on_lane) {
@@ -69,10 +55,7 @@ class ResidentPlaces {
   /// The allocation has moved, and with so many operations completed its entries are not all
   /// written yet.
   bool entries_under_way(AllocationId allocation, uint64_t completed) const
-      DXGKIT_REQUIRES(on_lane) {
-    const auto found = written_with_.find(allocation.value);
-    return found != written_with_.end() && completed < found->second;
-  }
+      DXGKIT_REQUIRES(on_lane);
 
  private:
   // All are looked up only.

@@ -55,8 +55,12 @@ TEST(ResidentPlaces, EntriesAreUnderWayUntilTheirWorkIsDone) DXGKIT_NO_THREAD_SA
   EXPECT_FALSE(places.entries_under_way(kOne, 0));
   places.put(kOne, at(0));
   places.written_with(kOne, 5);
+  places.written_with(kTwo, 5);
   EXPECT_TRUE(places.entries_under_way(kOne, 4));
   EXPECT_FALSE(places.entries_under_way(kOne, 5));
+  places.forget(kOne);
+  EXPECT_FALSE(places.entries_under_way(kOne, 4));
+  EXPECT_TRUE(places.entries_under_way(kTwo, 4));
 }
 
 TEST(ResidentPlaces, WhatIsNotKeptIsNowhere) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {

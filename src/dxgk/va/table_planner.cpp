@@ -212,7 +212,6 @@ Status TablePlanner::replan(const std::shared_ptr<GpuSpace>& space, const gpuva:
       return Status::kSuccess;
     }
   }
-  if (changed.empty()) return Status::kSuccess;
   DXGKIT_RETURN_IF_FAILED(plan(space, changed, pieces, &steps));
   append(space, std::move(steps), work, companion);
   return Status::kSuccess;
