@@ -41,6 +41,7 @@ with tempfile.TemporaryDirectory() as folder:
     # A program that knows the library's name only; nothing of dxgkit is in it.
     said = run(prefix / "bin/dxgkit", "run-client", "--", folder / "client/build/client")
     assert said == "1 adapter, 4096 bytes written, the fence is at 7\n", said
+    assert list(prefix.rglob("libdxgkit-d3dkmt.so")), "the library's second name is missing"
     linked = run("ldd", folder / "client/build/client")
     assert "dxgkit" not in linked and "dxcore" not in linked, linked
     said = run(prefix / "bin/dxgkit", "run", "--driver", next(prefix.glob("lib*/**/drivers/framebuffer.sys")), "--device",

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "devices/virtio/virtqueue.h"
@@ -42,12 +44,17 @@ class Request {
   uint32_t written() const { return written_; }
   /// A part of the chain that was used is in no memory.
   bool is_lost() const { return is_lost_; }
+  /// The device cannot go on: the request gets no answer, and the device wants a reset.
+  /// @param why  one sentence without a full stop
+  void fail(std::string why) { failure_ = std::move(why); }
+  const std::string& failure() const { return failure_; }
 
  private:
   Memory& memory_;
   const Chain& chain_;
   uint32_t written_ = 0;
   bool is_lost_ = false;
+  std::string failure_;
 };
 
 /// A device behind a transport. `execute` and `reset` come one at a time; the rest at any time from
@@ -70,6 +77,9 @@ class Model {
   virtual runtime::DurationNs time_of(uint16_t queue, Request& request) = 0;
   /// Carries a request out. On a thread of the transport, never after a reset that came meanwhile.
   virtual void execute(uint16_t queue, Request& request) = 0;
+  /// Lets a running `execute` end soon, and each one that comes before the next `reset`. Any
+  /// thread; may come at any time before a reset, and when the device leaves.
+  virtual void interrupt() {}
   /// Forgets everything that a driver has set up.
   virtual void reset() = 0;
 };

@@ -86,6 +86,7 @@ struct PciTransport::Impl final : bus::MmioHandler,
     machine.remove_function(function);
     stop.store(true, std::memory_order_release);
     ring();
+    model.interrupt();
     thread->join();
   }
 
@@ -279,9 +280,13 @@ struct PciTransport::Impl final : bus::MmioHandler,
     late.clear();
   }
   /// Waits for the request that is being carried out.
-  void finish_work() { const runtime::MutexLock work(work_mutex); }
+  void finish_work() {
+    model.interrupt();
+    const runtime::MutexLock work(work_mutex);
+  }
   void finish_reset() {
     ring();
+    model.interrupt();
     const runtime::MutexLock work(work_mutex);
     model.reset();
   }
@@ -463,6 +468,10 @@ struct PciTransport::Impl final : bus::MmioHandler,
       const runtime::MutexLock work(work_mutex);
       if (!is_current(of_generation)) return false;
       model.execute(queue, request);
+    }
+    if (!request.failure().empty()) {
+      fail(of_generation, in_queue(request.failure()));
+      return false;
     }
     if (request.is_lost()) {
       fail(of_generation, in_queue("a descriptor names an address that is no memory"));

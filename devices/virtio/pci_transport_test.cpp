@@ -34,13 +34,20 @@ class Echo final : public Model {
   runtime::DurationNs time_of(uint16_t, Request&) override { return time; }
   void execute(uint16_t, Request& request) override {
     ++executed;
+    begun.set();
+    if (waits) interrupted.wait();
+    if (!gives_up.empty()) return request.fail(gives_up);
     std::vector<std::byte> bytes(std::min<uint64_t>(request.readable_bytes(), 64));
     if (!request.read(0, bytes)) return;
     for (std::byte& byte : bytes) byte = std::byte(std::to_integer<uint8_t>(byte) + 1);
     request.answer(bytes);
   }
+  void interrupt() override { interrupted.set(); }
   void reset() override { ++resets; }
   int executed = 0, resets = 0;
+  bool waits = false;  // a request ends when it is interrupted
+  runtime::Event begun, interrupted;
+  std::string gives_up;  // why each request fails
   uint8_t written = 0;
   runtime::DurationNs time = runtime::kMicrosecond;
 };
@@ -238,6 +245,48 @@ TEST(PciTransport, ABrokenRingNeedsAReset) {
     while (rig.ring->used_index() != 1) rig.wait_for_interrupt();
     EXPECT_EQ(rig.answer(0), 2);
   });
+}
+
+TEST(PciTransport, AModelThatGivesUpNeedsAReset) {
+  in_simulation([] {
+    Rig rig;
+    rig.model.gives_up = "the renderer is lost";
+    rig.start();
+    rig.ask(0, 1);
+    rig.ask(2, 1);
+    rig.notify(0);
+    rig.wait_for_interrupt();
+    EXPECT_EQ(rig.causes.load(), uint32_t{VIRTIO_ISR_CONFIG});
+    EXPECT_NE(rig.status() & VIRTIO_STATUS_NEEDS_RESET, 0);
+    EXPECT_EQ(rig.transport.error(), "queue 0: the renderer is lost");
+    EXPECT_EQ(rig.ring->used_index(), 0U);
+    EXPECT_EQ(rig.model.executed, 1);  // nothing is served behind it
+    rig.set_common(VIRTIO_COMMON_STATUS, 1, 0);
+    EXPECT_EQ(rig.transport.error(), "");
+  });
+}
+
+/// A model that waits for somebody else is told of a reset, and of the removal.
+TEST(PciTransport, AResetInterruptsTheModel) {
+  for (const bool is_removal : {false, true}) {
+    const auto os = runtime::make_os_runtime();
+    os->run_main([&] {
+      Rig rig;
+      rig.start();
+      rig.model.interrupted.reset();
+      rig.model.waits = true;
+      rig.ask(0, 1);
+      rig.notify(0);
+      rig.model.begun.wait();
+      if (is_removal) {
+        rig.transport.pull_out();
+      } else {
+        rig.set_common(VIRTIO_COMMON_STATUS, 1, 0);
+        EXPECT_EQ(rig.ring->used_index(), 0U);
+        EXPECT_EQ(rig.transport.error(), "");
+      }
+    });
+  }
 }
 
 /// A reset is over when the write of the status is: from then on no memory is touched.

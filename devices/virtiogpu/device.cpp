@@ -4,8 +4,10 @@
 #include <charconv>
 
 #include "base/arithmetic.h"
+#include "bus/machine.h"
 #include "devices/virtio/pci_transport.h"
 #include "devices/virtiogpu/gpu.h"
+#include "devices/virtiogpu/renderer_process.h"
 
 namespace dxgkit::virtiogpu {
 namespace {
@@ -13,18 +15,50 @@ namespace {
 constexpr uint64_t kMemoryLeast = uint64_t{1} << 20, kMemoryMost = uint64_t{64} << 30;
 constexpr uint64_t kResourcesMost = 1 << 20;
 constexpr uint64_t kMessagesMost = 64;
+constexpr uint64_t kTimeoutMsDefault = 10'000, kTimeoutMsMost = 600'000;
+// A kernel resets a device that is silent for 2 s. A context's own renderer is given up before.
+constexpr uint64_t kTimeoutMsEach = 1500;
+constexpr uint64_t kFormatFactor = 4;  // a texel has 16 bytes at most, and counts as 4
 
 struct Config {
   GpuConfig gpu;
   uint16_t messages = 3;
+  bool has_3d = false;
+  Renderers renderers = Renderers::kOne;
+  RendererOptions renderer;
 };
+
+std::expected<std::unique_ptr<Rendering>, std::string> make_rendering(bus::Machine& machine,
+                                                                      const Config& config) {
+  RendererOptions options = config.renderer;
+  if (options.program.empty()) options.program = find_renderer();
+  if (options.program.empty())
+    return std::unexpected(
+        "3d: there is no renderer, because dxgkit was built without libvirglrenderer");
+  const bus::PhysicalAddress base{bus::Machine::kSystemMemoryBase};
+  options.memory = machine.window_of(base, kPageBytes).fd;
+  if (options.memory < 0)
+    return std::unexpected("3d: the renderer cannot reach memory that belongs to another process");
+  options.data_bytes = config.gpu.memory_bytes * kFormatFactor;
+  auto renderer = RendererProcess::start(options);
+  if (!renderer.has_value()) return std::unexpected("3d: " + renderer.error());
+  return std::make_unique<Rendering>(
+      std::move(*renderer),
+      [&machine, fd = options.memory](uint64_t address, uint64_t bytes) -> std::optional<uint64_t> {
+        const bus::MemoryWindow window = machine.window_of(bus::PhysicalAddress{address}, bytes);
+        if (window.fd != fd) return std::nullopt;
+        return window.offset;
+      },
+      config.renderers);
+}
 
 class VirtioGpuDevice final : public bus::Device,
                               private bus::FaultInjection,
                               private bus::DeviceScreen {
  public:
-  VirtioGpuDevice(const bus::DeviceHost& host, const Config& config)
-      : gpu_(config.gpu),
+  VirtioGpuDevice(const bus::DeviceHost& host, const Config& config,
+                  std::unique_ptr<Rendering> rendering)
+      : gpu_(config.gpu, std::move(rendering)),
         transport_(host.runtime, host.machine, gpu_,
                    {.name = "virtio-gpu",
                     .identity = {.subsystem_vendor_id = VIRTIO_PCI_VENDOR_ID,
@@ -40,7 +74,10 @@ class VirtioGpuDevice final : public bus::Device,
     if (power != bus::FunctionPower::kOn) transport_.reset();
   }
   void reset(size_t) override { transport_.reset(); }
-  void pulled_out() override { transport_.pull_out(); }
+  void pulled_out() override {
+    transport_.pull_out();
+    gpu_.pull_out();
+  }
   bus::FaultInjection* faults() override { return this; }
   bus::DeviceScreen* screen() override { return this; }
   std::vector<std::string> engine_names() const override { return {"virtio"}; }
@@ -110,6 +147,19 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   const auto messages = options.number("messages", config.messages, 0, kMessagesMost);
   if (!messages.has_value()) return std::unexpected(messages.error());
   config.messages = static_cast<uint16_t>(*messages);
+  const auto has_3d = options.on_off("3d", false);
+  if (!has_3d.has_value()) return std::unexpected(has_3d.error());
+  config.has_3d = *has_3d;
+  config.renderer.program = options.find("renderer").value_or("");
+  const std::string_view renderers = options.find("renderers").value_or("one");
+  if (renderers != "one" && renderers != "each")
+    return std::unexpected("renderers: '" + std::string(renderers) + "' is not one or each");
+  config.renderers = renderers == "one" ? Renderers::kOne : Renderers::kEach;
+  const auto timeout = options.number(
+      "timeout", config.renderers == Renderers::kOne ? kTimeoutMsDefault : kTimeoutMsEach, 1,
+      kTimeoutMsMost);
+  if (!timeout.has_value()) return std::unexpected(timeout.error());
+  config.renderer.timeout = static_cast<runtime::DurationNs>(*timeout) * runtime::kMillisecond;
   return config;
 }
 
@@ -118,14 +168,20 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
 bus::DeviceType device_type() {
   bus::DeviceType type;
   type.name = "virtio-gpu";
-  type.summary = "a virtio GPU (virtio 1.2): 2D resources, screens with EDID, a cursor";
+  type.summary = "a virtio GPU (virtio 1.2): 2D and 3D resources, screens with EDID, a cursor";
   type.options = {
       {"modes", "WxH[+WxH...]", "sizes that its EDID names, the preferred one first (1280x800)"},
       {"scanouts", "COUNT", "screens, up to 16 (1)"},
       {"memory", "SIZE", "limit for resources and their page lists (256M)"},
       {"resources", "COUNT", "limit for the number of resources (4096)"},
       {"edid", "on|off", "it tells the EDID of its screens (on)"},
-      {"messages", "COUNT", "MSI-X messages, up to 64; 0: it has INTx only (3)"}};
+      {"messages", "COUNT", "MSI-X messages, up to 64; 0: it has INTx only (3)"},
+      {"3d", "on|off", "it draws 3D, in a process of its own with libvirglrenderer (off)"},
+      {"renderer", "PATH", "the program of that process (the one that comes with dxgkit)"},
+      {"renderers", "one|each",
+       "one such process for all contexts, or one for each: then contexts share nothing (one)"},
+      {"timeout", "MS",
+       "how long an answer of such a process may take (10000; 1500 with renderers=each)"}};
   type.ids = {{VIRTIO_PCI_VENDOR_ID, VIRTIO_PCI_DEVICE_ID(VGPU_VIRTIO_TYPE)}};
   type.others = {{{"modes", "640x480+800x600"}},
                  {{"scanouts", "2"}, {"messages", "0"}},
@@ -136,7 +192,13 @@ bus::DeviceType device_type() {
     if (!config.has_value()) return std::unexpected(config.error());
     return [config = *config](const bus::DeviceHost& host)
                -> std::expected<std::unique_ptr<bus::Device>, std::string> {
-      return std::make_unique<VirtioGpuDevice>(host, config);
+      std::unique_ptr<Rendering> rendering;
+      if (config.has_3d) {
+        auto made = make_rendering(host.machine, config);
+        if (!made.has_value()) return std::unexpected(made.error());
+        rendering = std::move(*made);
+      }
+      return std::make_unique<VirtioGpuDevice>(host, config, std::move(rendering));
     };
   };
   return type;

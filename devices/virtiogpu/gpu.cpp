@@ -15,6 +15,7 @@ constexpr uint16_t kControlEntries = 256, kCursorEntries = 16;
 
 // Modelled time of hardware.
 constexpr runtime::DurationNs kCommandTime = 2 * runtime::kMicrosecond;
+constexpr runtime::DurationNs kDrawTime = 200 * runtime::kMicrosecond;  // any command buffer
 constexpr uint64_t kBytesPerNs = 8;
 
 /// Where red, green, blue and alpha are in a pixel; alpha 4: there is none.
@@ -60,18 +61,24 @@ void put(const T& value, std::vector<std::byte>* answer) {
 
 }  // namespace
 
-Gpu::Gpu(GpuConfig config) : config_(std::move(config)) {
+Gpu::Gpu(GpuConfig config, std::unique_ptr<Rendering> rendering)
+    : config_(std::move(config)), rendering_(std::move(rendering)) {
   DXGKIT_CHECK(config_.scanouts >= 1);
   DXGKIT_CHECK(config_.scanouts <= VGPU_SCANOUTS_MOST);
 }
 
-uint64_t Gpu::features() const { return config_.edid ? uint64_t{1} << VGPU_F_EDID : 0; }
+uint64_t Gpu::features() const {
+  uint64_t features = 0;
+  if (config_.edid) features |= uint64_t{1} << VGPU_F_EDID;
+  if (rendering_) features |= uint64_t{1} << VGPU_F_VIRGL | uint64_t{1} << VGPU_F_CONTEXT_INIT;
+  return features;
+}
 
 std::vector<uint16_t> Gpu::queue_sizes() const { return {kControlEntries, kCursorEntries}; }
 
 void Gpu::config_read(uint64_t offset, std::span<std::byte> to) {
-  // No events: what a screen can show does not change. No capability sets: they are for 3D.
-  const uint32_t words[] = {0, 0, config_.scanouts, 0};
+  // No events: what a screen can show does not change. Capability sets are for 3D.
+  const uint32_t words[] = {0, 0, config_.scanouts, rendering_ ? rendering_->capset_count() : 0};
   const auto bytes = std::as_bytes(std::span(words));
   if (range_within(offset, to.size(), bytes.size()))
     std::ranges::copy(bytes.subspan(offset, to.size()), to.begin());
@@ -81,12 +88,30 @@ void Gpu::config_write(uint64_t, std::span<const std::byte>) {
 }  // clears events, of which none come
 
 runtime::DurationNs Gpu::time_of(uint16_t queue, virtio::Request& request) {
-  VgpuTransfer command = {};
-  if (queue != VGPU_QUEUE_CONTROL || !request.read(0, &command.header)) return kCommandTime;
-  if (command.header.type != VGPU_TRANSFER_TO_HOST_2D || !request.read(0, &command))
-    return kCommandTime;
-  const uint64_t bytes = pixel_bytes(std::min<uint32_t>(command.rect.width, kSideMost),
-                                     std::min<uint32_t>(command.rect.height, kSideMost));
+  VgpuHeader header = {};
+  if (queue != VGPU_QUEUE_CONTROL || !request.read(0, &header)) return kCommandTime;
+  uint64_t bytes = 0;
+  const auto area = [](uint32_t width, uint32_t height) {
+    return pixel_bytes(std::min(width, kSideMost), std::min(height, kSideMost));
+  };
+  switch (header.type) {
+    case VGPU_TRANSFER_TO_HOST_2D: {
+      VgpuTransfer command = {};
+      if (request.read(0, &command)) bytes = area(command.rect.width, command.rect.height);
+      break;
+    }
+    case VGPU_TRANSFER_TO_HOST_3D:
+    case VGPU_TRANSFER_FROM_HOST_3D: {
+      VgpuTransfer3D command = {};
+      if (request.read(0, &command)) bytes = area(command.box.width, command.box.height);
+      break;
+    }
+    case VGPU_SUBMIT_3D:
+      if (rendering_) return kDrawTime;
+      break;
+    default:
+      break;
+  }
   return kCommandTime + static_cast<runtime::DurationNs>(bytes / kBytesPerNs);
 }
 
@@ -101,10 +126,12 @@ void Gpu::execute(uint16_t queue, virtio::Request& request) {
   } else {
     type = carry_out(header, request, &answer);
   }
+  // What a fence waits for is done: a 2D command ends before the next one begins.
+  if (rendering_ && (header.flags & VGPU_FLAG_FENCE) != 0) rendering_->finish(header.context_id);
+  if (rendering_ && rendering_->is_lost()) return request.fail(rendering_->why_lost());
   VgpuHeader result = {};
   result.type = type;
   if ((header.flags & VGPU_FLAG_FENCE) != 0) {
-    // What a fence waits for is done: a command ends before the next one begins.
     result.flags = VGPU_FLAG_FENCE;
     result.fence_id = header.fence_id;
     result.context_id = header.context_id;
@@ -137,7 +164,41 @@ uint32_t Gpu::carry_out(const VgpuHeader& header, virtio::Request& request,
     case VGPU_RESOURCE_FLUSH:
       return flush(request);
     case VGPU_GET_CAPSET_INFO:
-      return VGPU_ERR_INVALID_PARAMETER;  // there is no set with that index
+      // Without 3D there is no set with that index.
+      return rendering_ ? rendering_->capset_info(request, answer) : VGPU_ERR_INVALID_PARAMETER;
+    default:
+      return rendering_ ? carry_out_3d(header, request, answer) : VGPU_ERR_UNSPEC;
+  }
+}
+
+uint32_t Gpu::carry_out_3d(const VgpuHeader& header, virtio::Request& request,
+                           std::vector<std::byte>* answer) {
+  // A context of virgl has one timeline.
+  if ((header.flags & VGPU_FLAG_RING) != 0 && header.ring != 0) return VGPU_ERR_INVALID_PARAMETER;
+  switch (header.type) {
+    case VGPU_GET_CAPSET:
+      return rendering_->capset(request, answer);
+    case VGPU_CTX_CREATE:
+      return rendering_->create_context(header.context_id, request);
+    case VGPU_CTX_DESTROY:
+      return rendering_->destroy_context(header.context_id);
+    case VGPU_CTX_ATTACH_RESOURCE:
+    case VGPU_CTX_DETACH_RESOURCE: {
+      VgpuContextResource command = {};
+      if (!request.read(0, &command)) return VGPU_ERR_UNSPEC;
+      const Resource* const resource = find(command.resource);
+      if (resource == nullptr || !resource->shape.has_value()) return VGPU_ERR_INVALID_RESOURCE_ID;
+      return header.type == VGPU_CTX_ATTACH_RESOURCE
+                 ? rendering_->attach(header.context_id, command.resource)
+                 : rendering_->detach(header.context_id, command.resource);
+    }
+    case VGPU_RESOURCE_CREATE_3D:
+      return create_3d(request);
+    case VGPU_TRANSFER_TO_HOST_3D:
+    case VGPU_TRANSFER_FROM_HOST_3D:
+      return transfer_3d(request);
+    case VGPU_SUBMIT_3D:
+      return rendering_->submit(header.context_id, request);
     default:
       return VGPU_ERR_UNSPEC;
   }
@@ -170,8 +231,41 @@ uint32_t Gpu::create(virtio::Request& request) {
   resource.format = command.format;
   resource.width = command.width;
   resource.height = command.height;
+  resource.bytes = bytes;
   resource.pixels.resize(bytes);
   return VGPU_OK_NODATA;
+}
+
+uint32_t Gpu::create_3d(virtio::Request& request) {
+  VgpuCreate3D command = {};
+  if (!request.read(0, &command)) return VGPU_ERR_UNSPEC;
+  if (command.resource == 0 || find(command.resource) != nullptr)
+    return VGPU_ERR_INVALID_RESOURCE_ID;
+  const Shape shape{.target = command.target,
+                    .format = command.format,
+                    .bind = command.bind,
+                    .width = command.width,
+                    .height = command.height,
+                    .depth = command.depth,
+                    .array_size = command.array_size,
+                    .last_level = command.last_level,
+                    .samples = command.samples,
+                    .flags = command.flags};
+  const std::optional<uint64_t> bytes = Rendering::bytes_of(shape);
+  if (!bytes.has_value()) return VGPU_ERR_INVALID_PARAMETER;
+  if (resources_.size() >= config_.resources || !reserve(*bytes)) return VGPU_ERR_OUT_OF_MEMORY;
+  const uint32_t type = rendering_->create(command.resource, shape);
+  if (type != VGPU_OK_NODATA) {
+    used_bytes_ -= *bytes;
+    return type;
+  }
+  Resource& resource = resources_[command.resource];
+  resource.format = shape.format;
+  resource.width = shape.width;
+  resource.height = shape.height;
+  resource.shape = shape;
+  resource.bytes = *bytes;
+  return type;
 }
 
 void Gpu::drop_backing(Resource* resource) {
@@ -191,10 +285,11 @@ uint32_t Gpu::unref(virtio::Request& request) {
       if (scanout.resource == command.resource) switch_off(&scanout);
     }
   }
+  const bool is_3d = resource->shape.has_value();
   drop_backing(resource);
-  used_bytes_ -= resource->pixels.size();
+  used_bytes_ -= resource->bytes;
   resources_.erase(command.resource);
-  return VGPU_OK_NODATA;
+  return is_3d ? rendering_->unref(command.resource) : uint32_t{VGPU_OK_NODATA};
 }
 
 uint32_t Gpu::attach(virtio::Request& request) {
@@ -214,9 +309,12 @@ uint32_t Gpu::attach(virtio::Request& request) {
     good = good && entry.address <= UINT64_MAX - entry.bytes;
     starts.push_back(starts.back() + entry.bytes);
   }
-  if (!good) {
+  uint32_t type = good ? VGPU_OK_NODATA : VGPU_ERR_INVALID_PARAMETER;
+  if (good && resource->shape.has_value())
+    type = rendering_->attach_backing(command.resource, entries);
+  if (type != VGPU_OK_NODATA) {
     used_bytes_ -= bytes;
-    return VGPU_ERR_INVALID_PARAMETER;
+    return type;
   }
   resource->backing = std::move(entries);
   resource->starts = std::move(starts);
@@ -230,7 +328,8 @@ uint32_t Gpu::detach(virtio::Request& request) {
   if (resource == nullptr) return VGPU_ERR_INVALID_RESOURCE_ID;
   if (!resource->is_attached()) return VGPU_ERR_UNSPEC;
   drop_backing(resource);
-  return VGPU_OK_NODATA;
+  return resource->shape.has_value() ? rendering_->detach_backing(command.resource)
+                                     : uint32_t{VGPU_OK_NODATA};
 }
 
 bool Gpu::read_backing(virtio::Memory& memory, const Resource& resource, uint64_t offset,
@@ -255,7 +354,7 @@ uint32_t Gpu::transfer(virtio::Request& request) {
   VgpuTransfer command = {};
   if (!request.read(0, &command)) return VGPU_ERR_UNSPEC;
   Resource* const resource = find(command.resource);
-  if (resource == nullptr) return VGPU_ERR_INVALID_RESOURCE_ID;
+  if (resource == nullptr || resource->shape.has_value()) return VGPU_ERR_INVALID_RESOURCE_ID;
   if (!resource->is_attached()) return VGPU_ERR_UNSPEC;
   if (!lies_in(command.rect, resource->width, resource->height)) return VGPU_ERR_INVALID_PARAMETER;
   const uint64_t row = uint64_t{resource->width} * kPixelBytes;
@@ -273,6 +372,15 @@ uint32_t Gpu::transfer(virtio::Request& request) {
   return VGPU_OK_NODATA;
 }
 
+uint32_t Gpu::transfer_3d(virtio::Request& request) {
+  VgpuTransfer3D command = {};
+  if (!request.read(0, &command)) return VGPU_ERR_UNSPEC;
+  const Resource* const resource = find(command.resource);
+  if (resource == nullptr || !resource->shape.has_value()) return VGPU_ERR_INVALID_RESOURCE_ID;
+  if (!resource->is_attached()) return VGPU_ERR_UNSPEC;
+  return rendering_->transfer(command, *resource->shape, resource->starts.back());
+}
+
 // --- screens
 
 void Gpu::switch_off(Scanout* scanout) {
@@ -283,17 +391,29 @@ void Gpu::switch_off(Scanout* scanout) {
   tell();
 }
 
-void Gpu::show(const Resource& resource, const VgpuRect& rect, Scanout* scanout) {
-  const std::optional<Order> order = order_of(resource.format);
+uint32_t Gpu::look_at(uint32_t id, const Resource& resource, const VgpuRect& rect,
+                      std::vector<uint8_t>* room, Part* part) {
+  if (!resource.shape.has_value()) {
+    *part = {{0, 0, resource.width, resource.height}, resource.pixels};
+    return VGPU_OK_NODATA;
+  }
+  if (!order_of(resource.format).has_value()) return VGPU_ERR_INVALID_PARAMETER;
+  const uint32_t type = rendering_->read(id, rect, room);
+  *part = {rect, *room};
+  return type;
+}
+
+void Gpu::show(uint32_t format, const Part& from, const VgpuRect& rect, Scanout* scanout) {
+  const std::optional<Order> order = order_of(format);
   const VgpuRect& of = scanout->rect;
   const uint32_t left = std::max(rect.x, of.x), top = std::max(rect.y, of.y);
   const uint32_t right = std::min(rect.x + rect.width, of.x + of.width);
   const uint32_t bottom = std::min(rect.y + rect.height, of.y + of.height);
   for (uint32_t y = top; y < bottom; ++y) {
-    const uint8_t* from = resource.pixels.data() + pixel_bytes(resource.width, y);
+    const uint8_t* const row = from.pixels.data() + pixel_bytes(from.rect.width, y - from.rect.y);
     uint8_t* to = scanout->shown.data() + pixel_bytes(of.width, y - of.y);
     for (uint32_t x = left; x < right; ++x) {
-      const uint8_t* const in = from + uint64_t{x} * kPixelBytes;
+      const uint8_t* const in = row + uint64_t{x - from.rect.x} * kPixelBytes;
       uint8_t* const out = to + uint64_t{x - of.x} * kPixelBytes;
       out[0] = in[order->red];
       out[1] = in[order->green];
@@ -309,12 +429,16 @@ uint32_t Gpu::set_scanout(virtio::Request& request) {
   if (command.scanout >= config_.scanouts) return VGPU_ERR_INVALID_SCANOUT_ID;
   const Resource* resource = nullptr;
   uint64_t bytes = 0;
+  std::vector<uint8_t> room;
+  Part part;
   if (command.resource != 0) {
     resource = find(command.resource);
     if (resource == nullptr) return VGPU_ERR_INVALID_RESOURCE_ID;
     if (!lies_in(command.rect, resource->width, resource->height))
       return VGPU_ERR_INVALID_PARAMETER;
     bytes = pixel_bytes(command.rect.width, command.rect.height);
+    const uint32_t type = look_at(command.resource, *resource, command.rect, &room, &part);
+    if (type != VGPU_OK_NODATA) return type;
   }
   const runtime::MutexLock lock(mutex_);
   Scanout& scanout = scanouts_[command.scanout];
@@ -330,7 +454,7 @@ uint32_t Gpu::set_scanout(virtio::Request& request) {
   scanout.resource = command.resource;
   scanout.rect = command.rect;
   scanout.shown.resize(bytes);
-  show(*resource, command.rect, &scanout);
+  show(resource->format, part, command.rect, &scanout);
   tell();
   return VGPU_OK_NODATA;
 }
@@ -341,14 +465,22 @@ uint32_t Gpu::flush(virtio::Request& request) {
   const Resource* const resource = find(command.resource);
   if (resource == nullptr) return VGPU_ERR_INVALID_RESOURCE_ID;
   if (!lies_in(command.rect, resource->width, resource->height)) return VGPU_ERR_INVALID_PARAMETER;
-  const runtime::MutexLock lock(mutex_);
-  bool is_shown = false;
-  for (Scanout& scanout : scanouts_) {
-    if (scanout.resource != command.resource) continue;
-    show(*resource, command.rect, &scanout);
-    is_shown = true;
+  const auto shows_it = [&](const Scanout& scanout) DXGKIT_REQUIRES(mutex_) {
+    return scanout.resource == command.resource;
+  };
+  {
+    const runtime::MutexLock lock(mutex_);
+    if (std::ranges::none_of(scanouts_, shows_it)) return VGPU_OK_NODATA;
   }
-  if (is_shown) tell();
+  std::vector<uint8_t> room;
+  Part part;
+  const uint32_t type = look_at(command.resource, *resource, command.rect, &room, &part);
+  if (type != VGPU_OK_NODATA) return type;
+  const runtime::MutexLock lock(mutex_);
+  for (Scanout& scanout : scanouts_) {
+    if (shows_it(scanout)) show(resource->format, part, command.rect, &scanout);
+  }
+  tell();
   return VGPU_OK_NODATA;
 }
 
@@ -386,10 +518,15 @@ uint32_t Gpu::cursor(virtio::Request& request, bool is_update) {
     if (resource == nullptr) return VGPU_ERR_INVALID_RESOURCE_ID;
     if (resource->width != VGPU_CURSOR_SIZE || resource->height != VGPU_CURSOR_SIZE)
       return VGPU_ERR_INVALID_PARAMETER;
+    std::vector<uint8_t> room;
+    Part part;
+    const uint32_t type = look_at(command.resource, *resource,
+                                  {0, 0, VGPU_CURSOR_SIZE, VGPU_CURSOR_SIZE}, &room, &part);
+    if (type != VGPU_OK_NODATA) return type;
     const std::optional<Order> order = order_of(resource->format);
-    pixels.resize(resource->pixels.size());
+    pixels.resize(part.pixels.size());
     for (size_t i = 0; i < pixels.size(); i += kPixelBytes) {
-      const uint8_t* const in = resource->pixels.data() + i;
+      const uint8_t* const in = part.pixels.data() + i;
       pixels[i] = in[order->red];
       pixels[i + 1] = in[order->green];
       pixels[i + 2] = in[order->blue];
@@ -455,7 +592,16 @@ void Gpu::on_flip(std::function<void(const bus::ScreenImage&)> flipped) {
   flipped_ = std::move(flipped);
 }
 
+void Gpu::interrupt() {
+  if (rendering_) rendering_->interrupt();
+}
+
+void Gpu::pull_out() {
+  if (rendering_) rendering_->reset();
+}
+
 void Gpu::reset() {
+  if (rendering_) rendering_->reset();
   resources_.clear();
   used_bytes_ = 0;
   const runtime::MutexLock lock(mutex_);

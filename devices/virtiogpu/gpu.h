@@ -1,15 +1,17 @@
-// The virtio GPU behind the transport: resources, scanouts, cursors; 2D only (virtio 1.2, 5.7).
+// The virtio GPU behind the transport: resources, scanouts, cursors (virtio 1.2, 5.7).
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "bus/device.h"
 #include "devices/virtio/model.h"
+#include "devices/virtiogpu/rendering.h"
 #include "devices/virtiogpu/screen_edid.h"
 #include "devices/virtiogpu/virtiogpu_hw.h"
 #include "runtime/sync.h"
@@ -19,17 +21,18 @@ namespace dxgkit::virtiogpu {
 struct GpuConfig {
   uint32_t scanouts = 1;  // 1 to VGPU_SCANOUTS_MOST
   std::vector<Mode> modes = {{1280, 800}};
-  /// Limits of what a driver may make the device keep: pixels and lists of backing pages.
+  /// Limits of what a driver may make the device keep: pixels and lists of backing pages. A texel
+  /// of a 3D resource counts as four bytes.
   uint64_t memory_bytes = uint64_t{256} << 20;
   uint32_t resources = 4096;
   bool edid = true;  // the feature is offered
 };
 
 /// Everything in a command is hostile: a wrong one gets the error that the specification has for
-/// it, and changes nothing. 3D is not offered, so its commands are unknown here.
+/// it, and changes nothing. Without a renderer 3D is not offered, and its commands are unknown.
 class Gpu final : public virtio::Model {
  public:
-  explicit Gpu(GpuConfig config);
+  explicit Gpu(GpuConfig config, std::unique_ptr<Rendering> rendering = nullptr);
 
   uint64_t features() const override;
   std::vector<uint16_t> queue_sizes() const override;
@@ -38,7 +41,10 @@ class Gpu final : public virtio::Model {
   void config_write(uint64_t offset, std::span<const std::byte> from) override;
   runtime::DurationNs time_of(uint16_t queue, virtio::Request& request) override;
   void execute(uint16_t queue, virtio::Request& request) override;
+  void interrupt() override;
   void reset() override;
+  /// The device left the machine: the renderer touches no memory any more. No command runs.
+  void pull_out();
 
   /// What the screens show, side by side, with their cursors. A screen shows what was flushed last,
   /// not what is in the resource. Any thread.
@@ -55,7 +61,9 @@ class Gpu final : public virtio::Model {
  private:
   struct Resource {
     uint32_t format = 0, width = 0, height = 0;
-    std::vector<uint8_t> pixels;  // rows without padding
+    std::optional<Shape> shape;   // of 3D: the renderer has its content
+    uint64_t bytes = 0;           // for which it counts
+    std::vector<uint8_t> pixels;  // of 2D: rows without padding
     std::vector<VgpuEntry> backing;
     std::vector<uint64_t> starts;  // offset of each entry in the backing, and its end
     bool is_attached() const { return !backing.empty(); }
@@ -75,6 +83,11 @@ class Gpu final : public virtio::Model {
   uint32_t carry_out(const VgpuHeader& header, virtio::Request& request,
                      std::vector<std::byte>* answer);
   uint32_t create(virtio::Request& request);
+  uint32_t create_3d(virtio::Request& request);
+  /// The commands that only a device with 3D knows.
+  uint32_t carry_out_3d(const VgpuHeader& header, virtio::Request& request,
+                        std::vector<std::byte>* answer);
+  uint32_t transfer_3d(virtio::Request& request);
   uint32_t unref(virtio::Request& request);
   uint32_t attach(virtio::Request& request);
   uint32_t detach(virtio::Request& request);
@@ -93,12 +106,22 @@ class Gpu final : public virtio::Model {
   static bool read_backing(virtio::Memory& memory, const Resource& resource, uint64_t offset,
                            std::span<std::byte> to);
   void switch_off(Scanout* scanout) DXGKIT_REQUIRES(mutex_);
-  /// Takes the part of `rect` that the scanout shows over from the resource.
-  static void show(const Resource& resource, const VgpuRect& rect, Scanout* scanout);
+  /// Pixels and where they are in their resource.
+  struct Part {
+    VgpuRect rect;
+    std::span<const uint8_t> pixels;  // rows without padding
+  };
+  /// The pixels of `rect`, which lies in the resource, and maybe more. Those of a 3D resource are
+  /// fetched into `room`. Returns OK_NODATA or an error.
+  uint32_t look_at(uint32_t id, const Resource& resource, const VgpuRect& rect,
+                   std::vector<uint8_t>* room, Part* part);
+  /// Takes the part of `rect` that the scanout shows over from `from`, which has all of `rect`.
+  static void show(uint32_t format, const Part& from, const VgpuRect& rect, Scanout* scanout);
   bus::ScreenImage compose() const DXGKIT_REQUIRES(mutex_);
   void tell() DXGKIT_REQUIRES(mutex_);
 
   const GpuConfig config_;
+  const std::unique_ptr<Rendering> rendering_;  // null: 2D only
   // Touched by execute and reset only, which come one at a time.
   std::map<uint32_t, Resource> resources_;
   uint64_t used_bytes_ = 0;

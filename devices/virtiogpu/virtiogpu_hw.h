@@ -1,5 +1,5 @@
-/* Numbers of the virtio GPU (virtio 1.2, 5.7) that device and drivers share, 2D commands only.
- * Plain C. All values are little-endian. */
+/* Numbers of the virtio GPU (virtio 1.2, 5.7) that device and drivers share: 2D commands,
+ * and 3D commands without blobs. Plain C. All values are little-endian. */
 #pragma once
 
 #include "devices/virtio/virtio_hw.h"
@@ -15,6 +15,7 @@ typedef unsigned long long VgpuU64;
 
 #define VGPU_F_VIRGL 0 /* feature bits */
 #define VGPU_F_EDID 1
+#define VGPU_F_CONTEXT_INIT 4
 
 /* Device configuration. */
 #define VGPU_CONFIG_EVENTS 0x00 /* read only */
@@ -32,12 +33,23 @@ typedef unsigned long long VgpuU64;
 #define VGPU_RESOURCE_ATTACH_BACKING 0x0106
 #define VGPU_RESOURCE_DETACH_BACKING 0x0107
 #define VGPU_GET_CAPSET_INFO 0x0108
+#define VGPU_GET_CAPSET 0x0109
 #define VGPU_GET_EDID 0x010A
+#define VGPU_CTX_CREATE 0x0200
+#define VGPU_CTX_DESTROY 0x0201
+#define VGPU_CTX_ATTACH_RESOURCE 0x0202
+#define VGPU_CTX_DETACH_RESOURCE 0x0203
+#define VGPU_RESOURCE_CREATE_3D 0x0204
+#define VGPU_TRANSFER_TO_HOST_3D 0x0205
+#define VGPU_TRANSFER_FROM_HOST_3D 0x0206
+#define VGPU_SUBMIT_3D 0x0207
 #define VGPU_UPDATE_CURSOR 0x0300
 #define VGPU_MOVE_CURSOR 0x0301
 
 #define VGPU_OK_NODATA 0x1100
 #define VGPU_OK_DISPLAY_INFO 0x1101
+#define VGPU_OK_CAPSET_INFO 0x1102
+#define VGPU_OK_CAPSET 0x1103
 #define VGPU_OK_EDID 0x1104
 #define VGPU_ERR_UNSPEC 0x1200
 #define VGPU_ERR_OUT_OF_MEMORY 0x1201
@@ -47,6 +59,14 @@ typedef unsigned long long VgpuU64;
 #define VGPU_ERR_INVALID_PARAMETER 0x1205
 
 #define VGPU_FLAG_FENCE 1u
+#define VGPU_FLAG_RING 2u /* `ring` of the header names a timeline of the context */
+
+/* Capability sets: what OpenGL commands of virgl a device understands. */
+#define VGPU_CAPSET_VIRGL 1
+#define VGPU_CAPSET_VIRGL2 2
+#define VGPU_CONTEXT_CAPSET_MASK 0xFFu /* of VgpuCreateContext::init */
+
+#define VGPU_RESOURCE_Y_0_TOP 1u /* VgpuCreate3D::flags: row 0 is the upper one */
 
 /* Formats, by the order of the bytes in memory; four bytes per pixel. */
 #define VGPU_B8G8R8A8 1
@@ -142,3 +162,60 @@ typedef struct VgpuCursor {
   VgpuU32 resource; /* 0: no cursor */
   VgpuU32 hot_x, hot_y, padding2;
 } VgpuCursor;
+
+/* --- 3D. `context_id` of the header names the context. */
+
+typedef struct VgpuGetCapsetInfo {
+  VgpuHeader header;
+  VgpuU32 index, padding;
+} VgpuGetCapsetInfo;
+
+typedef struct VgpuCapsetInfo {
+  VgpuHeader header;
+  VgpuU32 id, version_most, bytes_most, padding;
+} VgpuCapsetInfo;
+
+typedef struct VgpuGetCapset { /* the answer: a header, then the set */
+  VgpuHeader header;
+  VgpuU32 id, version;
+} VgpuGetCapset;
+
+typedef struct VgpuCreateContext {
+  VgpuHeader header;
+  VgpuU32 name_bytes;
+  VgpuU32 init; /* with CONTEXT_INIT: the capability set, else 0 */
+  char name[64];
+} VgpuCreateContext;
+
+typedef struct VgpuContext { /* CTX_DESTROY */
+  VgpuHeader header;
+} VgpuContext;
+
+typedef struct VgpuContextResource { /* CTX_ATTACH_RESOURCE, CTX_DETACH_RESOURCE */
+  VgpuHeader header;
+  VgpuU32 resource, padding;
+} VgpuContextResource;
+
+typedef struct VgpuCreate3D {
+  VgpuHeader header;
+  VgpuU32 resource, target, format, bind;
+  VgpuU32 width, height, depth, array_size; /* a buffer: bytes, 1, 1, 1 */
+  VgpuU32 last_level, samples, flags, padding;
+} VgpuCreate3D;
+
+typedef struct VgpuBox {
+  VgpuU32 x, y, z, width, height, depth;
+} VgpuBox;
+
+typedef struct VgpuTransfer3D { /* TRANSFER_TO_HOST_3D, TRANSFER_FROM_HOST_3D */
+  VgpuHeader header;
+  VgpuBox box;
+  VgpuU64 offset; /* in the backing, of the first byte of the box */
+  VgpuU32 resource, level;
+  VgpuU32 stride, layer_stride; /* bytes in the backing; 0: without gaps */
+} VgpuTransfer3D;
+
+typedef struct VgpuSubmit { /* followed by the commands, whole words */
+  VgpuHeader header;
+  VgpuU32 bytes, padding;
+} VgpuSubmit;

@@ -2,6 +2,9 @@
 #include "miniports/virtiogpu/driver.h"
 
 namespace virtiogpu {
+
+ULONG g_aperture_mib = kApertureMiB;
+
 namespace {
 
 NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT physical_device, OUT_PPVOID context) {
@@ -9,6 +12,7 @@ NTSTATUS NTAPI DdiAddDevice(IN_CONST_PDEVICE_OBJECT physical_device, OUT_PPVOID 
   if (adapter == nullptr) return STATUS_NO_MEMORY;
   adapter->physical_device = physical_device;
   adapter->next_resource = kFirstResource;
+  ExInitializeFastMutex(&adapter->mutex);
   KeInitializeTimer(&adapter->clock);
   KeInitializeDpc(&adapter->clock_dpc, clock_routine, adapter);
   *context = adapter;
@@ -42,6 +46,7 @@ void stop(Adapter* adapter) {
   free_queue(&adapter->control);
   free_queue(&adapter->cursor_queue);
   free_cursor(adapter);
+  free_capsets(adapter);
 }
 
 NTSTATUS start(Adapter* adapter) {
@@ -52,7 +57,8 @@ NTSTATUS start(Adapter* adapter) {
   if (NT_SUCCESS(status)) status = start_device(adapter);
   if (!NT_SUCCESS(status)) return status;
   adapter->running = true;
-  return read_modes(adapter);
+  status = read_modes(adapter);
+  return NT_SUCCESS(status) ? read_capsets(adapter) : status;
 }
 
 NTSTATUS NTAPI DdiStartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO,
@@ -112,7 +118,7 @@ NTSTATUS driver_caps(void* out, UINT bytes) {
   RtlZeroMemory(caps, sizeof(*caps));
   caps->WDDMVersion = DXGKDDI_WDDMv1_3;
   caps->HighestAcceptableAddress.QuadPart = -1;
-  caps->ApertureSegmentCommitLimit = kApertureBytes;
+  caps->ApertureSegmentCommitLimit = aperture_bytes();
   caps->SchedulingCaps.MultiEngineAware = 1;
   caps->SchedulingCaps.PreemptionAware = 1;
   caps->GpuEngineTopology.NbAsymetricProcessingNodes = 1;
@@ -139,7 +145,7 @@ NTSTATUS query_segments(void* out, UINT bytes) {
   aperture.Flags.Aperture = 1;
   aperture.Flags.CacheCoherent = 1;
   aperture.BaseAddress.QuadPart = static_cast<LONGLONG>(kApertureBase);
-  aperture.Size = aperture.CommitLimit = kApertureBytes;
+  aperture.Size = aperture.CommitLimit = aperture_bytes();
   query->NbSegment = 1;
   query->PagingBufferSegmentId = 0;  // contiguous system memory
   query->PagingBufferSize = kPagingBufferBytes;
@@ -148,13 +154,25 @@ NTSTATUS query_segments(void* out, UINT bytes) {
 }
 
 NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
-  if (bytes < sizeof(VgpuUmdAdapterInfo)) return STATUS_BUFFER_TOO_SMALL;
-  *static_cast<VgpuUmdAdapterInfo*>(out) = {.magic = VGPU_UMD_ADAPTER_MAGIC,
-                                            .version = VGPU_UMD_VERSION,
-                                            .side_max = VGPU_UMD_SIDE_MAX,
-                                            .preferred_width = adapter.sizes[0].width,
-                                            .preferred_height = adapter.sizes[0].height,
-                                            .reserved = 0};
+  VgpuUmdAdapterInfo info;
+  if (bytes < sizeof(info)) return STATUS_BUFFER_TOO_SMALL;
+  RtlZeroMemory(&info, sizeof(info));
+  info.magic = VGPU_UMD_ADAPTER_MAGIC;
+  info.version = VGPU_UMD_VERSION;
+  info.side_max = VGPU_UMD_SIDE_MAX;
+  info.preferred_width = adapter.sizes[0].width;
+  info.preferred_height = adapter.sizes[0].height;
+  info.list_max = kListMost;
+  if (adapter.has_3d) {
+    info.flags = VGPU_UMD_3D;
+    if (adapter.has_context_init) info.flags |= VGPU_UMD_CONTEXT_INIT;
+    info.submit_bytes_max = kSubmitBytesMost;
+    info.list_max = kList3dMost;
+    info.resource_bytes_max = resource_bytes_most();
+    info.capset_count = adapter.capset_count;
+    for (UINT i = 0; i < adapter.capset_count; ++i) info.capsets[i] = adapter.capsets[i].info;
+  }
+  RtlCopyMemory(out, &info, sizeof(info));
   return STATUS_SUCCESS;
 }
 
@@ -200,11 +218,39 @@ NTSTATUS NTAPI DdiCollectDbgInfo(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COLL
   return STATUS_SUCCESS;
 }
 
+/// A REG_DWORD of the service key; *number stays without it.
+NTSTATUS read_setting(PUNICODE_STRING registry_path, const WCHAR* name, ULONG* number) {
+  OBJECT_ATTRIBUTES attributes;
+  InitializeObjectAttributes(&attributes, registry_path, OBJ_CASE_INSENSITIVE, nullptr, nullptr);
+  HANDLE key = nullptr;
+  if (!NT_SUCCESS(ZwOpenKey(&key, KEY_READ, &attributes))) return STATUS_SUCCESS;
+  UNICODE_STRING wanted;
+  RtlInitUnicodeString(&wanted, name);
+  alignas(KEY_VALUE_PARTIAL_INFORMATION) UCHAR buffer[64];
+  ULONG bytes = 0;
+  const NTSTATUS status =
+      ZwQueryValueKey(key, &wanted, KeyValuePartialInformation, buffer, sizeof(buffer), &bytes);
+  ZwClose(key);
+  if (status == STATUS_OBJECT_NAME_NOT_FOUND) return STATUS_SUCCESS;
+  if (!NT_SUCCESS(status)) return STATUS_INVALID_PARAMETER;
+  const auto* value = reinterpret_cast<const KEY_VALUE_PARTIAL_INFORMATION*>(buffer);
+  if (value->Type != REG_DWORD || value->DataLength != sizeof(*number))
+    return STATUS_INVALID_PARAMETER;
+  RtlCopyMemory(number, value->Data, sizeof(*number));
+  return STATUS_SUCCESS;
+}
+
 }  // namespace
 }  // namespace virtiogpu
 
 extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path) {
   using namespace virtiogpu;
+  g_aperture_mib = kApertureMiB;
+  static const WCHAR kSize[] = {'A', 'p', 'e', 'r', 't', 'u', 'r', 'e', 'S', 'i', 'z', 'e', 0};
+  if (const NTSTATUS status = read_setting(registry_path, kSize, &g_aperture_mib);
+      !NT_SUCCESS(status))
+    return status;
+  if (g_aperture_mib == 0 || g_aperture_mib > kApertureMiB) return STATUS_INVALID_PARAMETER;
   DRIVER_INITIALIZATION_DATA data;
   RtlZeroMemory(&data, sizeof(data));
   data.Version = DXGKDDI_INTERFACE_VERSION;
@@ -228,6 +274,7 @@ extern "C" NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING reg
   data.DxgkDdiDestroyAllocation = DdiDestroyAllocation;
   data.DxgkDdiOpenAllocation = DdiOpenAllocation;
   data.DxgkDdiCloseAllocation = DdiCloseAllocation;
+  data.DxgkDdiEscape = DdiEscape;
   data.DxgkDdiRender = DdiRender;
   data.DxgkDdiRenderKm = DdiRenderKm;
   data.DxgkDdiPatch = DdiPatch;

@@ -32,14 +32,6 @@ NTSTATUS synchronized(Adapter* adapter, Work work) {
   return at_device_level(adapter, work);
 }
 
-template <typename Request>
-Request request_of_type(ULONG type) {
-  Request request;
-  RtlZeroMemory(&request, sizeof(request));
-  request.header.type = type;
-  return request;
-}
-
 // --- modes
 
 void add_size(Adapter* adapter, UINT width, UINT height) {
@@ -127,9 +119,9 @@ NTSTATUS NTAPI DdiCommitVidPn(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_COMMITV
 // --- the picture
 
 void show_all(Screen* screen) {
-  screen->wants_transfer = screen->visible && screen->surface.resource != 0;
   screen->wants_scanout = true;
-  screen->wants_flush = screen->wants_transfer;
+  screen->wants_flush = screen->visible && screen->surface.resource != 0;
+  screen->wants_transfer = screen->wants_flush && !screen->surface.is_3d;
 }
 
 /// The surface that waits is on the screen from now on.
@@ -181,7 +173,8 @@ NTSTATUS NTAPI DdiSetSourceAddress(IN_CONST_HANDLE context,
   const bool is_mode = KeGetCurrentIrql() == PASSIVE_LEVEL;
   const NTSTATUS status = synchronized(adapter, [&] {
     Screen& screen = adapter->screen;
-    screen.next_surface = {allocation->resource, allocation->width, allocation->height};
+    screen.next_surface = {allocation->resource, allocation->width, allocation->height,
+                           allocation->is_3d};
     screen.next_address = static_cast<ULONG64>(args->PrimaryAddress.QuadPart);
     screen.waits = true;
     if (args->Flags.FlipOnNextVSync == 0) take_surface(&screen);

@@ -27,10 +27,16 @@ inline void unmake(void* object) { ExFreePoolWithTag(object, kPoolTag); }
 inline constexpr UINT kPixelBytes = 4;
 inline constexpr UINT kSegment = 1;  // the aperture, the only one
 inline constexpr ULONG64 kApertureBase = 0xC0000000;
-inline constexpr ULONG64 kApertureBytes = ULONG64{1} << 30;
+inline constexpr UINT kApertureMiB = 1024;  // without the registry's value ApertureSize
 // The commands of the two submissions that the kernel has under way fit on the queue together. So
 // work goes on without interrupts, should they get lost.
+inline constexpr UINT kCommandsMost = 46;  // in a DMA buffer
 inline constexpr UINT kDmaBufferBytes = 4 * 1024;
+inline constexpr UINT kSubmitBytesMost = 256 * 1024;  // for the renderer, in one command
+inline constexpr UINT kDmaBuffer3dBytes = kSubmitBytesMost + kDmaBufferBytes;
+inline constexpr UINT kListMost = 64, kList3dMost = 1024;  // allocations of a DMA buffer
+inline constexpr ULONG64 kResourceBytesMost = ULONG64{256} << 20;
+inline constexpr ULONG kCapsetBytesMost = 4096;
 inline constexpr UINT kPagingBufferBytes = 64 * 1024;
 inline constexpr UINT kPagingPrivateBytes = 20 * 16;  // 20 records, two commands each at most
 inline constexpr UINT kSubmissionsMost = 64;          // far more than the kernel has under way
@@ -67,9 +73,10 @@ struct Queue {
 };
 inline constexpr USHORT kSlotsMost = 128;
 inline constexpr USHORT kQueueEntries = 128;
-inline constexpr ULONG kRequestBytes = 64;       // of a request that the driver makes itself
-inline constexpr ULONG kAnswerBytes = 32;        // as much as most commands need
-inline constexpr ULONG kLongAnswerBytes = 1104;  // as much as an EDID takes: one at a time
+inline constexpr ULONG kRequestBytes = 128;  // of a request that the driver makes itself
+inline constexpr ULONG kAnswerBytes = 32;    // as much as most commands need
+/// As much as an EDID or a capability set takes: one at a time.
+inline constexpr ULONG kLongAnswerBytes = sizeof(VgpuHeader) + kCapsetBytesMost;
 
 struct Adapter;
 
@@ -79,6 +86,7 @@ void unmap_device(Adapter* adapter);
 NTSTATUS allocate_queue(Queue* queue, USHORT index);
 void free_queue(Queue* queue);
 bool needs_reset(const Adapter& adapter);
+ULONG capset_count_of(const Adapter& adapter);
 /// Resets the device and waits until it says that it is. Up to DISPATCH_LEVEL.
 NTSTATUS reset_device(Adapter* adapter);
 /// From a reset to a device that is ready, with empty queues.
@@ -133,6 +141,15 @@ struct Submission {
   bool has_failed;
 };
 
+/// A command whose sender waits (call_device). On the sender's stack. Once it is `taken`, the DPC
+/// sets the event, and the sender stays until then.
+struct Call {
+  Call* next;  // answered, not taken
+  KEVENT event;
+  ULONG answer;  // its type
+  bool is_sent, is_answered, is_taken;
+};
+
 struct Engine {
   Submission submissions[kSubmissionsMost];
   UINT first, next;
@@ -141,17 +158,22 @@ struct Engine {
   UINT preemption;  // asked for, not reported; 0: none
   bool broken;      // the device wants a reset
   bool dpc_wanted;
-  ULONG errors;     // answers that were none of the good ones
-  bool has_answer;  // the one that `ask` waits for
+  ULONG errors;             // answers that were none of the good ones
+  bool has_answer;          // the one that `ask` waits for
+  bool silent;              // it has not answered in time: nobody waits until it answers again
+  Call* calls[kSlotsMost];  // by slot, if its owner is kCall
+  Call* answered;
 };
 inline constexpr UINT kOwnCommand = 0xFFFFFFFF;  // an owner: the answer does not matter
 inline constexpr UINT kAwaited = 0xFFFFFFFE;     // an owner: somebody polls for it
+inline constexpr UINT kCall = 0xFFFFFFFB;        // an owner: somebody waits for it
 
 // --- display.cpp
 
 struct Surface {  // what of an allocation the display needs
   ULONG resource;
   ULONG width, height;
+  bool is_3d;  // what it shows is not in the guest's memory
 };
 struct Screen {
   bool visible;
@@ -182,6 +204,11 @@ struct Cursor {
 };
 inline constexpr UINT kCursorTransfer = 0xFFFFFFFD;  // an owner
 
+struct Capset {
+  VgpuUmdCapsetInfo info;
+  UCHAR* data;
+};
+
 struct Adapter {
   PDEVICE_OBJECT physical_device;
   DXGKRNL_INTERFACE dxgk;
@@ -189,13 +216,16 @@ struct Adapter {
   bool ready;          // registers are mapped
   volatile bool gone;  // it left the bus
   bool running;        // interrupts are looked at
-  bool has_edid, has_indirect;
+  bool has_edid, has_indirect, has_3d, has_context_init;
   Queue control, cursor_queue;
   Engine engine;
   Screen screen;
   Cursor cursor;
   ULONG generation;  // counts resets of the device: what was mapped before is not any more
-  LONG next_resource;
+  LONG next_resource, next_context;
+  FAST_MUTEX mutex;  // of the lists of 3D contexts and resources
+  UINT capset_count;
+  Capset capsets[VGPU_UMD_CAPSETS_MAX];
   UINT size_count;
   modes::Size sizes[kSizesMost];
   UCHAR edid[256];
@@ -206,16 +236,32 @@ struct Adapter {
 
 struct Device {
   Adapter* adapter;
-};
-struct Context {
-  bool system;
+  LIST_ENTRY contexts;  // those with 3D
+  LIST_ENTRY opened;    // 3D resources
 };
 
-/// An allocation: a surface, and a resource of the device while the aperture shows it.
+/// With 3D, a context of the device's renderer.
+struct Context {
+  Device* device;
+  ULONG id;          // of the device; 0: no 3D
+  ULONG generation;  // of the device, when it began: after a reset the context is lost
+  VgpuCreateContext request;
+  LIST_ENTRY link;  // in Device::contexts
+};
+
+/// A surface: a resource of the device while the aperture shows it. A 3D resource: one of the
+/// device from its creation on, whose memory the aperture attaches. Its content is lost with a
+/// reset.
 struct Allocation {
   Adapter* adapter;
+  bool is_3d;
   ULONG resource;
+  ULONG born;  // 3D: the generation of the device
+  VgpuCreate3D request;
+  LIST_ENTRY opened;  // 3D: each Opened of it
   ULONG width, height;
+  ULONG depth, last_level;  // 3D; of an array its elements
+  ULONG64 bytes;            // of its memory
   UINT pages;
   VgpuEntry* entries;  // contiguous: the list of pages for ATTACH_BACKING
   PHYSICAL_ADDRESS entries_address;
@@ -223,6 +269,14 @@ struct Allocation {
   UINT aperture_page;  // of the first page
   UINT mapped;         // pages
   ULONG generation;    // of the device, when it began
+};
+
+/// An allocation as a device of user mode has it.
+struct Opened {
+  Device* device;
+  Allocation* allocation;
+  // 3D: in Device::opened, and in Allocation::opened.
+  LIST_ENTRY link, link_in_allocation;
 };
 
 // --- at device level
@@ -245,11 +299,19 @@ inline bool newer(UINT a, UINT b) { return static_cast<INT>(a - b) > 0; }
 /// Takes answers, reports what they complete, and puts on the queues what has room.
 void serve(Adapter* adapter);
 /// Sends a command of the driver's own. False: no room.
-bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner = kOwnCommand);
+bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner = kOwnCommand,
+              Call* call = nullptr);
 void forget_work(Adapter* adapter);  // behind a reset
 /// Sends a command and waits for its answer. At PASSIVE_LEVEL, while nothing else is sent.
-/// STATUS_IO_TIMEOUT: no answer within a second.
+/// STATUS_IO_TIMEOUT: no answer within five seconds. STATUS_IO_DEVICE_ERROR: it wants a reset.
 NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, ULONG answer_bytes);
+/// Sends a command and waits for its answer, beside whatever else is under way. Up to APC_LEVEL.
+/// STATUS_INVALID_PARAMETER: the device refuses it. STATUS_NO_MEMORY: it has none.
+/// STATUS_IO_TIMEOUT: no answer within four seconds. STATUS_DEVICE_NOT_READY: it is off.
+NTSTATUS call_device(Adapter* adapter, const void* request, ULONG bytes);
+/// The same without the answer: what is submitted later comes behind the command.
+NTSTATUS tell_device(Adapter* adapter, const void* request, ULONG bytes);
+void wake_callers(Adapter* adapter);  // in the DPC
 void notify_kernel(Adapter* adapter, const DXGKARGCB_NOTIFY_INTERRUPT_DATA& data);
 void queue_wanted_dpc(Adapter* adapter);
 
@@ -265,6 +327,44 @@ NTSTATUS prepare_cursor(Adapter* adapter);
 void free_cursor(Adapter* adapter);
 void NTAPI clock_routine(PKDPC, PVOID context, PVOID, PVOID);
 void arm_clock(Adapter* adapter);
+
+// --- renderer.cpp: what 3D has on the device
+
+/// Of the device's configuration and its capability sets. At start, without 3D nothing.
+NTSTATUS read_capsets(Adapter* adapter);
+void free_capsets(Adapter* adapter);
+/// Makes a 3D context of the device. Undone by end_context_3d.
+NTSTATUS begin_context_3d(Context* context, const VgpuUmdContext& request);
+void end_context_3d(Context* context);
+/// Makes a 3D resource of the device, or ends it.
+NTSTATUS begin_resource_3d(Allocation* allocation, const VgpuUmdResource& request);
+void end_resource_3d(Allocation* allocation);
+/// After a reset of the device: it is there again, empty. Nothing if it is there still.
+NTSTATUS revive_context_3d(Context* context);
+NTSTATUS revive_resource_3d(Allocation* allocation);
+/// The device's contexts reach the resource from now on, or no longer.
+NTSTATUS attach_resource_3d(Opened* opened);
+void detach_resource_3d(Opened* opened);
+/// A reset of the device has not taken it.
+inline bool is_alive(const Context& context) {
+  return context.id != 0 && context.generation == context.device->adapter->generation;
+}
+inline bool is_alive(const Allocation& allocation) {
+  return allocation.born == allocation.adapter->generation;
+}
+extern ULONG g_aperture_mib;  // of all adapters
+inline ULONG64 aperture_bytes() { return ULONG64{g_aperture_mib} << 20; }
+inline ULONG64 resource_bytes_most() {
+  return aperture_bytes() < kResourceBytesMost ? aperture_bytes() : kResourceBytesMost;
+}
+
+template <typename Request>
+Request request_of_type(ULONG type) {
+  Request request;
+  RtlZeroMemory(&request, sizeof(request));
+  request.header.type = type;
+  return request;
+}
 
 NTSTATUS read_user(void* to, const void* from, SIZE_T bytes);  // user_memory.cpp
 
@@ -287,5 +387,6 @@ DXGKDDI_CREATEALLOCATION DdiCreateAllocation;
 DXGKDDI_DESTROYALLOCATION DdiDestroyAllocation;
 DXGKDDI_OPENALLOCATIONINFO DdiOpenAllocation;
 DXGKDDI_CLOSEALLOCATION DdiCloseAllocation;
+DXGKDDI_ESCAPE DdiEscape;
 
 }  // namespace virtiogpu

@@ -71,8 +71,17 @@ void take_answers(Adapter* adapter) {
     const bool is_good = type >= VGPU_OK_NODATA && type < VGPU_ERR_UNSPEC;
     if (!is_good) ++engine.errors;
     const UINT owner = engine.owner[place];
+    engine.silent = false;
     if (owner == kAwaited) {
       engine.has_answer = true;
+    } else if (owner == kCall) {
+      Call* const call = engine.calls[place];
+      engine.calls[place] = nullptr;
+      call->answer = type;
+      call->is_answered = true;
+      call->next = engine.answered;
+      engine.answered = call;
+      engine.dpc_wanted = true;
     } else if (owner == kCursorTransfer) {
       cursor_transferred(adapter);
     } else if (owner == kScreenCommand) {
@@ -164,11 +173,12 @@ void serve(Adapter* adapter) {
   } while (feed(adapter));
 }
 
-bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner) {
+bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner, Call* call) {
   const int place = find_slot(adapter->control);
   if (place < 0 || bytes > kRequestBytes) return false;
   RtlCopyMemory(request_of(adapter->control, place), request, bytes);
   adapter->engine.owner[place] = owner;
+  adapter->engine.calls[place] = call;
   offer(adapter, &adapter->control, place, {0, bytes, 0, 0, owner == kAwaited});
   return true;
 }
@@ -177,7 +187,7 @@ void forget_work(Adapter* adapter) {
   Engine& engine = adapter->engine;
   engine.first = engine.next = 0;
   engine.preemption = 0;
-  engine.broken = engine.dpc_wanted = false;
+  engine.broken = engine.silent = engine.dpc_wanted = false;
 }
 
 NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, ULONG answer_bytes) {
@@ -188,11 +198,14 @@ NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, U
     if (send_own(adapter, request, bytes, kAwaited)) status = STATUS_SUCCESS;
   });
   if (!NT_SUCCESS(sent)) return sent;
-  for (UINT i = 0; NT_SUCCESS(status) && i < 100000; ++i) {  // a second
+  constexpr ULONG64 kPatience = 50'000'000;  // 5 s, in units of 100 ns
+  const ULONG64 begin = KeQueryInterruptTime();
+  while (NT_SUCCESS(status) && KeQueryInterruptTime() - begin < kPatience) {
     bool is_there = false;
     const NTSTATUS looked = at_device_level(adapter, [&] {
       serve(adapter);  // the interrupt may have come first
       is_there = engine.has_answer;
+      if (engine.broken) status = STATUS_IO_DEVICE_ERROR;
       if (is_there) RtlCopyMemory(answer, long_answer_of(adapter->control), answer_bytes);
     });
     if (!NT_SUCCESS(looked)) return looked;
@@ -200,6 +213,102 @@ NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, U
     KeStallExecutionProcessor(10);
   }
   return NT_SUCCESS(status) ? STATUS_IO_TIMEOUT : status;
+}
+
+// --- commands that threads send beside submissions
+
+namespace {
+
+// All waits together are four seconds: longer than a device takes to give a context up that does
+// not end, and shorter than the kernel waits for threads before it resets the device (TdrDdiDelay).
+constexpr UINT kWaits = 400;
+constexpr LONGLONG kWait = -100'000;  // 10 ms, in units of 100 ns
+
+/// Takes a call back that is not `taken`. At device level.
+void withdraw(Engine* engine, Call* call) {
+  for (UINT place = 0; place < kSlotsMost; ++place) {
+    if (engine->calls[place] != call) continue;
+    engine->calls[place] = nullptr;
+    engine->owner[place] = kOwnCommand;
+  }
+  for (Call** at = &engine->answered; *at != nullptr; at = &(*at)->next) {
+    if (*at != call) continue;
+    *at = call->next;
+    break;
+  }
+}
+
+/// Sends it when there is room, and waits until it is sent, or also answered. Interrupts may get
+/// lost, so the thread looks for itself between waits.
+NTSTATUS converse(Adapter* adapter, const void* request, ULONG bytes, Call* call, bool answered) {
+  Engine& engine = adapter->engine;
+  for (UINT i = 0; i <= kWaits; ++i) {
+    NTSTATUS status = STATUS_PENDING;
+    const NTSTATUS looked = at_device_level(adapter, [&] {
+      if (!adapter->running) {
+        if (!call->is_taken) withdraw(&engine, call);
+        status = STATUS_DEVICE_NOT_READY;
+        return;
+      }
+      serve(adapter);
+      if (!call->is_sent)
+        call->is_sent = send_own(adapter, request, bytes, answered ? kCall : kOwnCommand,
+                                 answered ? call : nullptr);
+      const bool is_done = answered ? call->is_answered : call->is_sent;
+      if (is_done) status = STATUS_SUCCESS;
+      if (!is_done && (i == kWaits || engine.broken || engine.silent)) {
+        status = STATUS_IO_TIMEOUT;
+        engine.silent = true;
+      }
+      if (status != STATUS_PENDING && !call->is_taken) withdraw(&engine, call);
+      queue_wanted_dpc(adapter);
+    });
+    if (!NT_SUCCESS(looked)) return looked;
+    if (status != STATUS_PENDING) {
+      // The DPC still has the call in its hands. It never waits.
+      if (call->is_taken)
+        (void)KeWaitForSingleObject(&call->event, Executive, KernelMode, FALSE, nullptr);
+      return status;
+    }
+    LARGE_INTEGER wait;
+    wait.QuadPart = kWait;
+    (void)KeWaitForSingleObject(&call->event, Executive, KernelMode, FALSE, &wait);
+  }
+  return STATUS_IO_TIMEOUT;
+}
+
+}  // namespace
+
+NTSTATUS call_device(Adapter* adapter, const void* request, ULONG bytes) {
+  Call call;
+  RtlZeroMemory(&call, sizeof(call));
+  KeInitializeEvent(&call.event, NotificationEvent, FALSE);
+  const NTSTATUS status = converse(adapter, request, bytes, &call, true);
+  if (!NT_SUCCESS(status)) return status;
+  if (call.answer == VGPU_ERR_OUT_OF_MEMORY) return STATUS_NO_MEMORY;
+  const bool is_good = call.answer >= VGPU_OK_NODATA && call.answer < VGPU_ERR_UNSPEC;
+  return is_good ? STATUS_SUCCESS : STATUS_INVALID_PARAMETER;
+}
+
+NTSTATUS tell_device(Adapter* adapter, const void* request, ULONG bytes) {
+  Call call;
+  RtlZeroMemory(&call, sizeof(call));
+  KeInitializeEvent(&call.event, NotificationEvent, FALSE);
+  return converse(adapter, request, bytes, &call, false);
+}
+
+void wake_callers(Adapter* adapter) {
+  Call* call = nullptr;
+  (void)at_device_level(adapter, [&] {
+    call = adapter->engine.answered;
+    adapter->engine.answered = nullptr;
+    for (Call* one = call; one != nullptr; one = one->next) one->is_taken = true;
+  });
+  while (call != nullptr) {
+    Call* const next = call->next;  // once its event is set, the call may be gone
+    KeSetEvent(&call->event, IO_NO_INCREMENT, FALSE);
+    call = next;
+  }
 }
 
 // --- entries
@@ -220,6 +329,7 @@ BOOLEAN NTAPI DdiInterruptRoutine(IN_CONST_PVOID context, IN_ULONG) {
 void NTAPI DdiDpcRoutine(IN_CONST_PVOID context) {
   auto* adapter = static_cast<Adapter*>(context);
   adapter->dxgk.DxgkCbNotifyDpc(adapter->dxgk.DeviceHandle);
+  if (adapter->has_3d) wake_callers(adapter);
   arm_clock(adapter);  // a flip may wait for it
 }
 

@@ -246,7 +246,11 @@ NTSTATUS start_device(Adapter* adapter) {
   constexpr ULONG kVersion1 = 1U << (VIRTIO_F_VERSION_1 - 32);
   if ((high & kVersion1) == 0) return STATUS_DEVICE_CONFIGURATION_ERROR;
   // Without the event index: every answer is wanted at once.
-  const ULONG wanted = low & (1U << VGPU_F_EDID | 1U << VIRTIO_F_INDIRECT_DESC);
+  constexpr ULONG kWanted = 1U << VGPU_F_VIRGL | 1U << VGPU_F_EDID | 1U << VGPU_F_CONTEXT_INIT |
+                            1U << VIRTIO_F_INDIRECT_DESC;
+  const ULONG wanted = low & kWanted;
+  adapter->has_3d = (wanted & 1U << VGPU_F_VIRGL) != 0;
+  adapter->has_context_init = (wanted & 1U << VGPU_F_CONTEXT_INIT) != 0;
   adapter->has_edid = (wanted & 1U << VGPU_F_EDID) != 0;
   adapter->has_indirect = (wanted & 1U << VIRTIO_F_INDIRECT_DESC) != 0;
   write32(*adapter, VIRTIO_COMMON_DRIVER_FEATURE_SELECT, 0);
@@ -267,6 +271,12 @@ NTSTATUS start_device(Adapter* adapter) {
   const UCHAR status = read8(*adapter, VIRTIO_COMMON_STATUS);
   if (status == 0xFF) return STATUS_DEVICE_REMOVED;
   return (status & VIRTIO_STATUS_NEEDS_RESET) == 0 ? STATUS_SUCCESS : STATUS_IO_DEVICE_ERROR;
+}
+
+ULONG capset_count_of(const Adapter& adapter) {
+  if (adapter.gone) return 0;
+  return READ_REGISTER_ULONG(
+      reinterpret_cast<volatile ULONG*>(adapter.registers.config + VGPU_CONFIG_CAPSETS));
 }
 
 bool needs_reset(const Adapter& adapter) {

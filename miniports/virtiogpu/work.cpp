@@ -9,66 +9,97 @@ struct Builder {
   UCHAR* bytes;
   UINT size;
   UINT used;
+  UINT commands_left;
   D3DDDI_PATCHLOCATIONLIST* patches;
   UINT patches_left;
+  bool has_list;  // the whole allocation list has patch locations
 };
+
+/// Room for a command: *to is the place of its request. False if there is none.
+bool reserve(Builder* builder, ULONG request_bytes, const DmaCommand& command, UCHAR** to) {
+  const ULONG bytes = (sizeof(DmaCommand) + request_bytes + 7) & ~7U;
+  if (builder->size - builder->used < bytes || builder->commands_left == 0) return false;
+  DmaCommand head = command;
+  head.bytes = bytes;
+  head.request_bytes = request_bytes;
+  UCHAR* at = builder->bytes + builder->used;
+  RtlCopyMemory(at, &head, sizeof(head));
+  *to = at + sizeof(head);
+  return true;
+}
+/// The command that was reserved is whole.
+void keep(Builder* builder) {
+  const auto* command = reinterpret_cast<const DmaCommand*>(builder->bytes + builder->used);
+  builder->used += command->bytes;
+  --builder->commands_left;
+}
 
 /// Appends a command; false if it does not fit, and nothing is written.
 template <typename Request>
 bool append(Builder* builder, const Request& request, ULONG64 data = 0, ULONG data_bytes = 0) {
-  constexpr ULONG kBytes = (sizeof(DmaCommand) + sizeof(Request) + 7) & ~7U;
-  if (builder->size - builder->used < kBytes) return false;
   DmaCommand command = {};
-  command.bytes = kBytes;
-  command.request_bytes = sizeof(Request);
   command.data = data;
   command.data_bytes = data_bytes;
-  UCHAR* to = builder->bytes + builder->used;
-  RtlCopyMemory(to, &command, sizeof(command));
-  RtlCopyMemory(to + sizeof(command), &request, sizeof(request));
-  builder->used += kBytes;
+  UCHAR* to = nullptr;
+  if (!reserve(builder, sizeof(Request), command, &to)) return false;
+  RtlCopyMemory(to, &request, sizeof(request));
+  keep(builder);
   return true;
 }
 
-template <typename Request>
-Request request_of_type(ULONG type) {
-  Request request;
-  RtlZeroMemory(&request, sizeof(request));
-  request.header.type = type;
-  return request;
+/// A place that has what never changes, a resource's id or the type of a command. But what no patch
+/// location names the kernel does not bring into the aperture, and then the device does not know
+/// its memory. There is room.
+void add_patch(Builder* builder, UINT allocation, UINT begin, UINT place) {
+  D3DDDI_PATCHLOCATIONLIST* patch = builder->patches++;
+  --builder->patches_left;
+  RtlZeroMemory(patch, sizeof(*patch));
+  patch->AllocationIndex = allocation;
+  patch->PatchOffset = begin + sizeof(DmaCommand) + place;
+  patch->SplitOffset = begin;
 }
 
-bool lies_in(const VgpuUmdRectangle& r, const Allocation& allocation) {
-  return r.width != 0 && r.height != 0 && r.x <= allocation.width &&
-         r.width <= allocation.width - r.x && r.y <= allocation.height &&
-         r.height <= allocation.height - r.y;
+/// A command of user mode that is translated.
+struct Source {
+  const DXGKARG_RENDER& args;
+  Context* context;
+  const UCHAR* from;  // in user memory, which may change or go at any time
+  VgpuUmdHeader header;
+};
+
+/// Reads the rest of a command whose header is read. User memory is copied once, then checked.
+template <typename Command>
+NTSTATUS read_rest(const Source& source, Command* command) {
+  if (source.header.size_bytes != sizeof(*command)) return STATUS_INVALID_USER_BUFFER;
+  command->header = source.header;
+  constexpr SIZE_T kHead = sizeof(source.header);
+  return read_user(reinterpret_cast<UCHAR*>(command) + kHead, source.from + kHead,
+                   sizeof(*command) - kHead);
 }
 
-/// Translates the command at `from`. *size: of the command.
-NTSTATUS translate(const DXGKARG_RENDER& args, UINT offset, Builder* builder, UINT* size) {
-  const auto* from = static_cast<const UCHAR*>(args.pCommand) + offset;
-  const UINT left = args.CommandLength - offset;
+/// Null: the list has none there.
+Allocation* find_allocation(const Source& source, UINT index) {
+  if (index >= source.args.AllocationListSize) return nullptr;
+  const auto* opened =
+      static_cast<const Opened*>(source.args.pAllocationList[index].hDeviceSpecificAllocation);
+  return opened == nullptr ? nullptr : opened->allocation;
+}
+
+/// `count` from `first` on lie below `limit`, and are not none.
+bool lies_below(ULONG first, ULONG count, ULONG limit) {
+  return count != 0 && first <= limit && count <= limit - first;
+}
+
+NTSTATUS translate_rectangle(const Source& source, Builder* builder) {
   VgpuUmdRectangle command = {};
-  if (left < sizeof(command.header)) return STATUS_INVALID_USER_BUFFER;
-  // User memory may change or go at any time: copied once, then checked.
-  NTSTATUS status = read_user(&command.header, from, sizeof(command.header));
+  const NTSTATUS status = read_rest(source, &command);
   if (!NT_SUCCESS(status)) return status;
-  *size = command.header.size_bytes;
-  if (*size < sizeof(command.header) || *size > left || *size % 4 != 0)
-    return STATUS_INVALID_USER_BUFFER;
-  if (command.header.type == VGPU_UMD_NOP) return STATUS_SUCCESS;
-  if (command.header.type != VGPU_UMD_TRANSFER_TO_HOST && command.header.type != VGPU_UMD_FLUSH)
-    return STATUS_ILLEGAL_INSTRUCTION;
-  if (*size != sizeof(command)) return STATUS_INVALID_USER_BUFFER;
-  constexpr SIZE_T kHead = sizeof(command.header);
-  status =
-      read_user(reinterpret_cast<UCHAR*>(&command) + kHead, from + kHead, sizeof(command) - kHead);
-  if (!NT_SUCCESS(status)) return status;
-  if (command.allocation >= args.AllocationListSize) return STATUS_INVALID_HANDLE;
-  const auto* allocation = static_cast<const Allocation*>(
-      args.pAllocationList[command.allocation].hDeviceSpecificAllocation);
+  const Allocation* allocation = find_allocation(source, command.allocation);
   if (allocation == nullptr) return STATUS_INVALID_HANDLE;
-  if (command.reserved != 0 || !lies_in(command, *allocation)) return STATUS_INVALID_PARAMETER;
+  if (command.reserved != 0 || !lies_below(command.x, command.width, allocation->width) ||
+      !lies_below(command.y, command.height, allocation->height))
+    return STATUS_INVALID_PARAMETER;
+  if (allocation->is_3d && !is_alive(*allocation)) return STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE;
   const VgpuRect rect = {command.x, command.y, command.width, command.height};
   if (builder->patches_left == 0) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
   const UINT begin = builder->used;
@@ -81,6 +112,7 @@ NTSTATUS translate(const DXGKARG_RENDER& args, UINT offset, Builder* builder, UI
     request.resource = allocation->resource;
     fits = append(builder, request);
   } else {
+    if (allocation->is_3d) return STATUS_INVALID_PARAMETER;  // its layout is user mode's
     place = FIELD_OFFSET(VgpuTransfer, resource);
     auto request = request_of_type<VgpuTransfer>(VGPU_TRANSFER_TO_HOST_2D);
     request.rect = rect;
@@ -89,15 +121,115 @@ NTSTATUS translate(const DXGKARG_RENDER& args, UINT offset, Builder* builder, UI
     fits = append(builder, request);
   }
   if (!fits) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
-  // The place of the resource's id, which never changes. But what no patch location names the
-  // kernel does not bring into the aperture, and then the device does not know the resource.
-  D3DDDI_PATCHLOCATIONLIST* patch = builder->patches++;
-  --builder->patches_left;
-  RtlZeroMemory(patch, sizeof(*patch));
-  patch->AllocationIndex = command.allocation;
-  patch->PatchOffset = begin + sizeof(DmaCommand) + place;
-  patch->SplitOffset = begin;
+  add_patch(builder, command.allocation, begin, place);
   return STATUS_SUCCESS;
+}
+
+ULONG of_level(ULONG side, ULONG level) {
+  const ULONG small = level < 32 ? side >> level : 0;
+  return small != 0 ? small : 1;
+}
+
+/// How many bytes a pixel of a format has, and whether the memory has all rows, the device knows.
+NTSTATUS translate_transfer(const Source& source, Builder* builder) {
+  VgpuUmdTransfer3d command = {};
+  const NTSTATUS status = read_rest(source, &command);
+  if (!NT_SUCCESS(status)) return status;
+  const Allocation* allocation = find_allocation(source, command.allocation);
+  if (allocation == nullptr) return STATUS_INVALID_HANDLE;
+  const bool is_read = command.header.type == VGPU_UMD_TRANSFER_FROM_HOST_3D;
+  const bool is_written = source.args.pAllocationList[command.allocation].WriteOperation != 0;
+  // Elements of an array do not shrink with the level.
+  if (!allocation->is_3d || (is_read && !is_written) || command.level > allocation->last_level ||
+      !lies_below(command.x, command.width, of_level(allocation->width, command.level)) ||
+      !lies_below(command.y, command.height, of_level(allocation->height, command.level)) ||
+      !lies_below(command.z, command.depth, allocation->depth) ||
+      command.offset >= allocation->bytes)
+    return STATUS_INVALID_PARAMETER;
+  if (!is_alive(*allocation)) return STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE;
+  if (builder->patches_left == 0) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+  auto request = request_of_type<VgpuTransfer3D>(is_read ? VGPU_TRANSFER_FROM_HOST_3D
+                                                         : VGPU_TRANSFER_TO_HOST_3D);
+  request.header.context_id = source.context->id;
+  request.box = {command.x, command.y, command.z, command.width, command.height, command.depth};
+  request.offset = command.offset;
+  request.resource = allocation->resource;
+  request.level = command.level;
+  request.stride = command.stride;
+  request.layer_stride = command.layer_stride;
+  const UINT begin = builder->used;
+  if (!append(builder, request)) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+  add_patch(builder, command.allocation, begin, FIELD_OFFSET(VgpuTransfer3D, resource));
+  return STATUS_SUCCESS;
+}
+
+/// Bytes for the renderer. The device lets them reach what is attached to the context, and that is
+/// what the process has opened.
+NTSTATUS translate_submit(const Source& source, Builder* builder) {
+  const UINT bytes = source.header.size_bytes - sizeof(source.header);
+  if (bytes == 0 || bytes > kSubmitBytesMost) return STATUS_INVALID_PARAMETER;
+  UINT named = 0;
+  for (UINT i = 0; i < source.args.AllocationListSize; ++i) {
+    const Allocation* allocation = find_allocation(source, i);
+    if (allocation == nullptr) continue;
+    ++named;
+    if (allocation->is_3d && !is_alive(*allocation)) return STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE;
+  }
+  if (!builder->has_list && named > builder->patches_left)
+    return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+  auto request = request_of_type<VgpuSubmit>(VGPU_SUBMIT_3D);
+  request.header.context_id = source.context->id;
+  request.bytes = bytes;
+  UCHAR* to = nullptr;
+  if (!reserve(builder, sizeof(request) + bytes, DmaCommand{}, &to))
+    return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+  RtlCopyMemory(to, &request, sizeof(request));
+  const NTSTATUS status =
+      read_user(to + sizeof(request), source.from + sizeof(source.header), bytes);
+  if (!NT_SUCCESS(status)) return status;
+  const UINT begin = builder->used;
+  keep(builder);
+  for (UINT i = 0; !builder->has_list && i < source.args.AllocationListSize; ++i) {
+    if (find_allocation(source, i) != nullptr) add_patch(builder, i, begin, 0);
+  }
+  builder->has_list = true;
+  return STATUS_SUCCESS;
+}
+
+/// Nothing for the device, unless a reset has taken what user mode does not need.
+NTSTATUS discard(const Source& source) {
+  VgpuUmdDiscard command = {};
+  const NTSTATUS status = read_rest(source, &command);
+  if (!NT_SUCCESS(status)) return status;
+  if (command.reserved != 0) return STATUS_INVALID_PARAMETER;
+  if (command.allocation == VGPU_UMD_DISCARD_CONTEXT) return revive_context_3d(source.context);
+  Allocation* allocation = find_allocation(source, command.allocation);
+  if (allocation == nullptr) return STATUS_INVALID_HANDLE;
+  return allocation->is_3d ? revive_resource_3d(allocation) : STATUS_INVALID_PARAMETER;
+}
+
+/// Translates the command at `offset`. *size: of the command.
+NTSTATUS translate(const DXGKARG_RENDER& args, Context* context, UINT offset, Builder* builder,
+                   UINT* size) {
+  Source source = {args, context, static_cast<const UCHAR*>(args.pCommand) + offset, {}};
+  const UINT left = args.CommandLength - offset;
+  if (left < sizeof(source.header)) return STATUS_INVALID_USER_BUFFER;
+  const NTSTATUS status = read_user(&source.header, source.from, sizeof(source.header));
+  if (!NT_SUCCESS(status)) return status;
+  *size = source.header.size_bytes;
+  if (*size < sizeof(source.header) || *size > left || *size % 4 != 0)
+    return STATUS_INVALID_USER_BUFFER;
+  const UINT type = source.header.type;
+  if (type == VGPU_UMD_NOP) return STATUS_SUCCESS;
+  if (type == VGPU_UMD_TRANSFER_TO_HOST || type == VGPU_UMD_FLUSH)
+    return translate_rectangle(source, builder);
+  if (context->id == 0) return STATUS_ILLEGAL_INSTRUCTION;  // it has no 3D
+  if (type == VGPU_UMD_DISCARD) return discard(source);
+  if (!is_alive(*context)) return STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE;
+  if (type == VGPU_UMD_SUBMIT) return translate_submit(source, builder);
+  if (type == VGPU_UMD_TRANSFER_TO_HOST_3D || type == VGPU_UMD_TRANSFER_FROM_HOST_3D)
+    return translate_transfer(source, builder);
+  return STATUS_ILLEGAL_INSTRUCTION;
 }
 
 // --- paging
@@ -134,8 +266,13 @@ NTSTATUS map_aperture(const DXGKARG_BUILDPAGINGBUFFER& args, UINT* multipass, Bu
     allocation->mapped = begin + count;
     return STATUS_SUCCESS;
   }
+  // A 3D resource is there already. If a reset of the device has taken it, nobody uses the memory.
+  if (allocation->is_3d && !is_alive(*allocation)) {
+    allocation->mapped = 0;
+    return STATUS_SUCCESS;
+  }
   // MultipassOffset is ours: 1 when the first of the two commands is in an earlier buffer.
-  if (*multipass == 0) {
+  if (*multipass == 0 && !allocation->is_3d) {
     auto create = request_of_type<VgpuCreate2D>(VGPU_RESOURCE_CREATE_2D);
     create.resource = allocation->resource;
     create.format = VGPU_B8G8R8X8;
@@ -159,11 +296,12 @@ NTSTATUS unmap_aperture(const DXGKARG_BUILDPAGINGBUFFER& args, Builder* builder)
   if (allocation == nullptr) return STATUS_SUCCESS;
   const bool has_resource = allocation->mapped == allocation->pages &&
                             allocation->generation == allocation->adapter->generation;
-  if (has_resource) {
-    // The pages leave with the resource.
-    auto unref = request_of_type<VgpuResource>(VGPU_RESOURCE_UNREF);
-    unref.resource = allocation->resource;
-    if (!append(builder, unref)) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+  if (has_resource && (!allocation->is_3d || is_alive(*allocation))) {
+    // The pages of a surface leave with the resource. Of a 3D resource the content stays.
+    auto request = request_of_type<VgpuResource>(allocation->is_3d ? VGPU_RESOURCE_DETACH_BACKING
+                                                                   : VGPU_RESOURCE_UNREF);
+    request.resource = allocation->resource;
+    if (!append(builder, request)) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
   }
   allocation->mapped = 0;
   return STATUS_SUCCESS;
@@ -193,17 +331,22 @@ Record* record_in(void* data, UINT bytes) {
 
 }  // namespace
 
-NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE, INOUT_PDXGKARG_RENDER args) {
+NTSTATUS NTAPI DdiRender(IN_CONST_HANDLE handle, INOUT_PDXGKARG_RENDER args) {
+  auto* context = static_cast<Context*>(handle);
   Record* record = record_in(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSize);
   if (record == nullptr) return STATUS_INVALID_PARAMETER;
-  Builder builder = {static_cast<UCHAR*>(args->pDmaBuffer), args->DmaSize, 0,
-                     args->pPatchLocationListOut, args->PatchLocationListOutSize};
+  Builder builder = {};
+  builder.bytes = static_cast<UCHAR*>(args->pDmaBuffer);
+  builder.size = args->DmaSize;
+  builder.commands_left = kCommandsMost;
+  builder.patches = args->pPatchLocationListOut;
+  builder.patches_left = args->PatchLocationListOutSize;
   // MultipassOffset is ours: bytes of the command buffer that earlier passes have translated.
   UINT done = args->MultipassOffset;
   NTSTATUS status = STATUS_SUCCESS;
   while (done < args->CommandLength) {
     UINT size = 0;
-    status = translate(*args, done, &builder, &size);
+    status = translate(*args, context, done, &builder, &size);
     if (!NT_SUCCESS(status)) break;
     done += size;
   }
@@ -229,7 +372,10 @@ NTSTATUS NTAPI DdiPatch(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PATCH) {
 NTSTATUS NTAPI DdiBuildPagingBuffer(IN_CONST_HANDLE, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
   Record* record = record_in(args->pDmaBufferPrivateData, args->DmaBufferPrivateDataSize);
   if (record == nullptr) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
-  Builder builder = {static_cast<UCHAR*>(args->pDmaBuffer), args->DmaSize, 0, nullptr, 0};
+  Builder builder = {};
+  builder.bytes = static_cast<UCHAR*>(args->pDmaBuffer);
+  builder.size = args->DmaSize;
+  builder.commands_left = 2;  // of one operation
   const NTSTATUS status = build_operation(args, &builder);
   if (!NT_SUCCESS(status) && status != STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER) return status;
   if (builder.used != 0) {

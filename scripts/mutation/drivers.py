@@ -26,7 +26,8 @@ DRIVERS = {
     "softgpu": ("softgpu", None, "softgpu", {"patch": ({}, ())}),
     "softgpu_wddm2": ("softgpu_wddm2", None, "softgpu", {
         "wddm2": ({}, ()), "gpuva1": ({"MemoryModel": 1}, ()), "gpuva2": ({"MemoryModel": 2}, ()), "gpuva3": ({"MemoryModel": 3}, ())}),
-    "softgpu_screen": ("softgpu_screen", None, "softgpu", {"screen": ({"ScreenSize": 320 | 200 << 16}, SCREEN)}),
+    "softgpu_screen": ("softgpu_screen", None, "softgpu", {
+        "screen": ({"ScreenSize": 320 | 200 << 16}, SCREEN), "planes": ({"ScreenSize": 320 | 200 << 16, "OverlayPlanes": 2}, SCREEN)}),
     "framebuffer": ("framebuffer", None, None, {"display": ({}, ("--device", "framebuffer"))}),
     "first": ("framebuffer", ("examples/miniport/first.c",), "first", {"first": ({}, ("--device", "none"))}),
     "gpu": ("framebuffer", ("examples/gpu/driver.c",), "first", {"gpu": ({}, ("--device", "{plugins}/mygpu.so"))}),

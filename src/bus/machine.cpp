@@ -508,8 +508,10 @@ PhysicalAddress Machine::physical_of(const void* pointer) const {
 
 MemoryWindow Machine::window_of(PhysicalAddress address, uint64_t size) const {
   if (size == 0) return {};
-  if (const auto offset = impl_->offset_of(address.value, size); offset.has_value())
+  if (const auto offset = impl_->offset_of(address.value, size); offset.has_value()) {
+    if (impl_->outside != nullptr) return {};
     return {impl_->fd, *offset, size};
+  }
   const runtime::MutexLock lock(impl_->mutex);
   const auto bar = impl_->find_bar(address.value, size);
   if (bar == impl_->bars.end()) return {};

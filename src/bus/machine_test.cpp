@@ -552,6 +552,7 @@ TEST(OutsideMemory, IsAllThatDevicesReach) {
   EXPECT_EQ(machine.system_pointer(mapped, 8), outside.bytes);
   EXPECT_EQ(machine.system_pointer(unmapped, 8), nullptr);
   EXPECT_EQ(machine.system_pointer(PhysicalAddress{Machine::kSystemMemoryBase}, 8), nullptr);
+  EXPECT_EQ(machine.window_of(PhysicalAddress{Machine::kSystemMemoryBase}, 8).fd, -1);
   const std::array<std::byte, 2> in{std::byte{1}, std::byte{2}};
   std::array<std::byte, 2> out{};
   for (const PhysicalAddress address : {mapped, unmapped}) {

@@ -254,6 +254,7 @@ TEST(DxCoreLibrary, EveryFunctionOfTheKernelIsThere) {
         "D3DKMTOpenAdapterFromGdiDisplayName", "DXCoreCreateAdapterFactory"})
     EXPECT_NE(dlsym(library(), name), nullptr) << name;
   EXPECT_EQ(dlsym(library(), "kernel_D3DKMTEnumAdapters2"), nullptr);
+  EXPECT_EQ(dlopen(DXCORE_SECOND_NAME, RTLD_NOW | RTLD_NOLOAD), library());
 }
 
 // --- DXCore ---

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/arithmetic.h"
@@ -102,6 +103,28 @@ bool MemoryExercise::scribble_backing(Process& process, Handle allocation, std::
       std::memset(floor().core.machine().system_pointer(
                       bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes),
                   static_cast<int>(value), kPageBytes);
+    }
+    written = true;
+  });
+  return written;
+}
+
+bool MemoryExercise::write_backing(Process& process, Handle allocation,
+                                   std::span<const std::byte> content) {
+  const Result<AllocationId> id = find(process, allocation);
+  if (!id.has_value()) return false;
+  bool written = false;
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const vidmm::MemoryManager& memory = floor().core.memory();
+    const std::span<const bus::PageFrame> pages = floor().allocations.at(*id).pages.frames();
+    if (memory.placement(*id).segment != kSystemMemory || memory.pending_operations(*id) != 0 ||
+        pages.size() * kPageBytes < content.size()) {
+      return;
+    }
+    for (size_t at = 0; at < content.size(); at += kPageBytes) {
+      std::memcpy(floor().core.machine().system_pointer(
+                      bus::PhysicalAddress{pages[at / kPageBytes].value * kPageBytes}, kPageBytes),
+                  &content[at], std::min<size_t>(kPageBytes, content.size() - at));
     }
     written = true;
   });

@@ -40,6 +40,9 @@ class MemoryExercise {
   /// Overwrites the backing pages of an allocation that is in a memory segment, so that a transfer
   /// that moves nothing shows. False if it is not in a memory segment: nothing written.
   bool scribble_backing(Process& process, Handle allocation, std::byte value);
+  /// Writes the first bytes of the content of an allocation that is in no segment. False if it is
+  /// in one, if paging has to do with it, or if it is smaller: nothing written.
+  bool write_backing(Process& process, Handle allocation, std::span<const std::byte> content);
   /// The driver fills an allocation that is in a memory segment with these four bytes, again and
   /// again (PAGE-51). kInvalidParameter: it is not in one.
   Status fill(Process& process, Handle allocation, uint32_t pattern);

@@ -1,6 +1,7 @@
 #include "runtime/descriptors.h"
 
 #include <poll.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -78,6 +79,29 @@ ssize_t send_message(Runtime& runtime, int socket, const msghdr& message, TimeNs
       errno = ETIMEDOUT;
       return -1;
     }
+  }
+}
+
+ssize_t receive_standing_still(int socket, std::span<std::byte> to, DurationNs timeout_ns) {
+  const auto real_now = [] {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * kSecond + now.tv_nsec;
+  };
+  const TimeNs deadline = real_now() + timeout_ns;
+  while (true) {
+    const ssize_t got = recv(socket, to.data(), to.size(), MSG_DONTWAIT | MSG_TRUNC);
+    if (got >= 0) return got;
+    if (errno == EINTR) continue;
+    if (!would_block(errno)) return -1;
+    const DurationNs left = deadline - real_now();
+    if (left <= 0) {
+      errno = ETIMEDOUT;
+      return -1;
+    }
+    const timespec sleep{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
+    pollfd entry{.fd = socket, .events = POLLIN, .revents = 0};
+    if (ppoll(&entry, 1, &sleep, nullptr) < 0 && errno != EINTR) return -1;
   }
 }
 

@@ -1,10 +1,11 @@
-// Waiting for descriptors: sockets and event descriptors of other processes. Real threads only: no
-// simulation knows what another process does.
+// Waiting for descriptors: sockets and event descriptors of other processes. All but
+// receive_standing_still are for real threads only: no simulation knows what another process does.
 #pragma once
 
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include <cstddef>
 #include <span>
 
 #include "runtime/runtime.h"
@@ -34,5 +35,12 @@ ssize_t receive_message(Runtime& runtime, int socket, msghdr& message, TimeNs de
 /// sendmsg that blocks until there is room: the number of bytes, which may be fewer than given; -1:
 /// errno, ETIMEDOUT if the deadline has passed. No SIGPIPE.
 ssize_t send_message(Runtime& runtime, int socket, const msghdr& message, TimeNs deadline);
+
+/// Receives one message of a socket of whole messages (SOCK_SEQPACKET) from a process that only
+/// does what it is asked to, so that its answer does not depend on time. Blocks for up to
+/// `timeout_ns` of real time, in simulation too: then all of the simulation stands still, and its
+/// time does not pass. The number of bytes of the message; 0: the other side has closed; -1:
+/// errno, ETIMEDOUT if nothing has come. Of a message that is longer than `to` the rest is lost.
+ssize_t receive_standing_still(int socket, std::span<std::byte> to, DurationNs timeout_ns);
 
 }  // namespace dxgkit::runtime

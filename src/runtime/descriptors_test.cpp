@@ -111,5 +111,27 @@ TEST(Descriptors, SendingEndsAtTheDeadlineAndAtTheEnd) {
   });
 }
 
+/// In simulation no virtual time passes while a question is out.
+TEST(Descriptors, AnAnswerIsAwaitedStandingStill) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const auto sim = make_sim_runtime(1);
+  sim->run_main([&] {
+    std::byte bytes[8];
+    const TimeNs before = sim->now();
+    EXPECT_EQ(receive_standing_still(ends[0], bytes, kMillisecond), -1);
+    EXPECT_EQ(errno, ETIMEDOUT);
+    ASSERT_EQ(write(ends[1], "answer", 6), 6);
+    EXPECT_EQ(receive_standing_still(ends[0], bytes, kForever / 2), 6);
+    EXPECT_EQ(std::memcmp(bytes, "answer", 6), 0);
+    ASSERT_EQ(write(ends[1], "longer than that", 16), 16);
+    EXPECT_EQ(receive_standing_still(ends[0], bytes, kForever / 2), 16);
+    close(ends[1]);
+    EXPECT_EQ(receive_standing_still(ends[0], bytes, kForever / 2), 0);
+    EXPECT_EQ(sim->now(), before);
+  });
+  close(ends[0]);
+}
+
 }  // namespace
 }  // namespace dxgkit::runtime

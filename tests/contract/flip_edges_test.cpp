@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <utility>
+#include <vector>
 
 #include "tests/contract/flip_fixture.h"
 #include "tests/contract/two_adapters.h"
@@ -496,6 +498,32 @@ TEST_F(FlipTest, AModeWhosePrimaryFindsNoPlaceIsNotSet) {
     }
     EXPECT_EQ(stack.rules(), std::vector<std::string>{"DOD-03"});
   });
+}
+
+// A primary is an allocation like any other: the driver may have no memory for it. Any other
+// failure is the driver's mistake. What was on the screen is still there.
+TEST_F(FlipTest, AModeWhosePrimaryCannotBeMadeIsNotSet) {
+  DXGKIT_COVERS("DOD-03");
+  const std::pair<NTSTATUS, std::vector<std::string>> rows[] = {
+      {STATUS_NO_MEMORY, {}}, {STATUS_INVALID_PARAMETER, {"DOD-03"}}};
+  for (const auto& [answer, rules] : rows) {
+    bare([&, answer = answer, &rules = rules](Stack& stack) {
+      FlipDriver driver(stack);
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      const uint64_t shown = driver.last_address();
+      driver.made = 32;
+      const auto make = std::exchange(stack.miniport.hooks.create_allocation,
+                                      [answer](DXGKARG_CREATEALLOCATION*) { return answer; });
+      dxgk::Displays displays(*stack.system);
+      EXPECT_EQ(nt_status(displays.set_mode(stack.luid, 0, {32, 32})), answer);
+      EXPECT_EQ(driver.last_address(), shown);
+      stack.miniport.hooks.create_allocation = make;
+      stack.blocking([&] {
+        EXPECT_EQ(displays.set_mode(stack.luid, 0, {32, 32}), Status::kSuccess);
+      });
+      EXPECT_EQ(stack.rules(), rules);
+    });
+  }
 }
 
 // The commit that takes a source off the screen names the primary that is still there.

@@ -354,7 +354,8 @@ TEST_F(VaPagingTest, EntriesAreCoherentForCachedContentInAnAperture) {
   }
 }
 
-// Pages of 64 KiB need a segment that says so. It takes aligned allocations only (see SEG tests).
+// Pages of 64 KiB need a segment that says so. Such a segment takes aligned
+// allocations only.
 TEST_F(VaPagingTest, PagesOf64KibAreOfTheSegmentAndTheAllocation) {
   DXGKIT_COVERS("VA-43");
   struct Row {

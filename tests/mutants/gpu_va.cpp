@@ -520,6 +520,32 @@ void refusal_hides_completion(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiSubmitCommandVirtual = submit_and_forget;
   table->DxgkDdiStartDevice = start_forgetting;
 }
+/// The fences of node 0 are lost where the adapter is reset before the node has new work.
+bool node_was_reset, fences_are_lost;
+NTSTATUS NTAPI reset_engine_noted(IN_CONST_HANDLE context, INOUT_PDXGKARG_RESETENGINE args) {
+  if (args->NodeOrdinal == 0) node_was_reset = true;
+  return original.DxgkDdiResetEngine(context, args);
+}
+NTSTATUS NTAPI submit_noted(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_SUBMITCOMMANDVIRTUAL args) {
+  if (args->NodeOrdinal == 0) node_was_reset = fences_are_lost = false;
+  return original.DxgkDdiSubmitCommandVirtual(context, args);
+}
+NTSTATUS NTAPI restart_noted(IN_CONST_HANDLE context) {
+  fences_are_lost = node_was_reset;
+  return original.DxgkDdiRestartFromTimeout(context);
+}
+NTSTATUS NTAPI lost_fence(IN_CONST_HANDLE context, INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
+  const NTSTATUS status = original.DxgkDdiQueryCurrentFence(context, args);
+  if (args->NodeOrdinal == 0 && fences_are_lost) args->CurrentFence = 0;
+  return status;
+}
+void fences_lost_in_two_resets(DRIVER_INITIALIZATION_DATA* table) {
+  node_was_reset = fences_are_lost = false;
+  table->DxgkDdiResetEngine = reset_engine_noted;
+  table->DxgkDdiSubmitCommandVirtual = submit_noted;
+  table->DxgkDdiRestartFromTimeout = restart_noted;
+  table->DxgkDdiQueryCurrentFence = lost_fence;
+}
 /// The device has left, and its register of completed fences holds all ones, like each other one.
 UINT last_told;
 DXGKRNL_INTERFACE left_by;
@@ -612,6 +638,7 @@ const Mutant kGpuVaMutants[] = {
     MUTANT(fault_never_writes),
     MUTANT(refusal_hides_completion),
     MUTANT(removal_completes_all),
+    MUTANT(fences_lost_in_two_resets),
     {nullptr, nullptr, nullptr},
 };
 #undef MUTANT

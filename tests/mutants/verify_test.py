@@ -112,6 +112,11 @@ class GpuVa(Verify):
                 self.assertIn(step, rules)
                 self.proves(rule)
 
+    def test_two_resets_in_a_row(self):
+        code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", "--step", "hangs", registry={"Mutant": "fences_lost_in_two_resets", "MemoryModel": 1})
+        self.assertEqual((code, {name: set(some) for name, some in rules.items()}), (1, {"hangs": {"INT-22"}}), steps)
+        self.proves("INT-22")
+
     def test_a_device_that_leaves(self):
         """Its registers hold all ones, a newer fence than those of the upper half."""
         code, steps, rules = self.verify("va_mutants.so", "--client", CLIENT, "--mode", "sim", "--step", "removal", registry={"Mutant": "removal_completes_all", "MemoryModel": 2})
@@ -224,6 +229,27 @@ class Screen(Verify):
                 self.assertEqual((code, rules), (1, {step: [rule]}), steps[step]["text"])
                 self.assertIn(text, steps[step]["findings"][0]["actual"])
                 self.proves(rule)
+
+    # fault, its rule, a part of the finding
+    PLANES = (
+        ("plane_is_not_clipped", "DISP-39", "Of several planes"),
+        ("plane_begins_at_corner", "DISP-39", "Of several planes"),
+        ("plane_covers_all", "DISP-39", "Of several planes"),
+        ("planes_always_supported", "DISP-27", "3 planes are called supported"),
+        ("planes_never_supported", "DISP-27", "cannot be shown as the only plane"),
+    )
+
+    def test_faults_of_planes(self):
+        for fault, rule, text in self.PLANES:
+            with self.subTest(fault=fault):
+                code, steps, rules = self.verify(*self.SCREEN, "--step", "planes", registry={"Mutant": fault, "ScreenSize": 320 | 200 << 16, "OverlayPlanes": 2})
+                self.assertEqual((code, rules), (1, {"planes": [rule]}), steps["planes"]["text"])
+                self.assertIn(text, steps["planes"]["findings"][0]["actual"])
+                self.proves(rule)
+        for planes in (1, 2):
+            code, steps, rules = self.verify(*self.SCREEN, "--step", "planes", registry={"ScreenSize": 320 | 200 << 16, "OverlayPlanes": planes})
+            self.assertEqual((code, rules, steps["planes"]["outcome"]), (0, {}, "ok"), steps)
+            self.assertRegex(steps["planes"]["text"], rf"^1\d pictures of {planes} planes? seen on the screen; 5 refused$")
 
     def test_a_whole_driver_behind_them(self):
         code, steps, rules = self.verify(*self.SCREEN, "--step", "vidpns", "--step", "visibility", "--step", "vsyncs", "--step", "flips", "--step", "blank", "--step", "power", registry={"ScreenSize": 320 | 200 << 16})

@@ -116,6 +116,7 @@ int run_program(const RunClientOptions& options, const RunFolder& run, const std
          before == nullptr || *before == '\0' ? folder.c_str()
                                               : fmt::format("{}:{}", folder, before).c_str(),
          1);
+  if (options.dev_dxg) setenv("LD_PRELOAD", (folder + "/libdxg-shim.so").c_str(), 1);
   setenv("DXGKIT_STACK", stack.c_str(), 1);
   std::fflush(nullptr);
   const pid_t child = fork();
@@ -154,6 +155,8 @@ void add_run_client(CLI::App& app, RunClientOptions& options) {
                          "where findings go; without it, standard error")
             ->type_name("FILE")})
     option->excludes(stack);
+  command->add_flag("--dev-dxg", options.dev_dxg,
+                    "the program may open /dev/dxg, the device of Linux' own driver");
   command->add_flag("--wsl-path", options.wsl_path,
                     "the library is also at /usr/lib/wsl/lib, for this program alone");
   command->footer("-- PROGRAM [ARGUMENT...] comes last");

@@ -14,6 +14,7 @@ struct RunClientOptions {
   std::vector<std::string> devices;
   std::string registry;
   std::string findings;
+  bool dev_dxg = false;              // /dev/dxg, too
   bool wsl_path = false;             // the library at /usr/lib/wsl/lib, too
   std::vector<std::string> program;  // with its arguments; the caller takes it off the command line
 };

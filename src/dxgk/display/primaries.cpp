@@ -77,8 +77,12 @@ Status Primaries::make(uint32_t source, const vidpn::SourceMode& mode, const cha
   *step = "DxgkDdiCreateAllocation";
   const size_t told = core_.findings().total();
   const Status status = device_->memory().create_allocations(std::span(&request, 1), options);
-  if (!is_success(status))
-    return core_.findings().total() != told ? status : display_.failed_call(*step, status);
+  if (!is_success(status)) {
+    // It is no display DDI: like any other allocation, a primary may find no memory (ALLOC-03).
+    const bool no_memory = status == Status::kNoMemory;
+    if (no_memory || core_.findings().total() != told) return status;
+    return display_.failed_call(*step, status);
+  }
   Primary& next = sources_[source].next;
   next.resource = options.resource;
   Result<Ref<OpenedAllocation>> opened = process_->handles().find<OpenedAllocation>(request.handle);

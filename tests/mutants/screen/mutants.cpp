@@ -182,6 +182,59 @@ void immediate_flip_forgotten(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiStartDevice = start_changed;
 }
 
+// --- overlay planes ---
+
+constexpr UINT kPlanes = 2;
+void (*change_plane)(DXGK_MULTIPLANE_OVERLAY_PLANE* plane);
+NTSTATUS NTAPI set_planes_changed(IN_CONST_HANDLE context,
+                                  const DXGKARG_SETVIDPNSOURCEADDRESSWITHMULTIPLANEOVERLAY* args) {
+  DXGK_MULTIPLANE_OVERLAY_PLANE planes[kPlanes];
+  DXGKARG_SETVIDPNSOURCEADDRESSWITHMULTIPLANEOVERLAY changed = *args;
+  changed.pPlanes = planes;
+  for (UINT i = 0; i < args->PlaneCount && i < kPlanes; ++i) {
+    planes[i] = args->pPlanes[i];
+    change_plane(&planes[i]);
+  }
+  return original.DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay(context, &changed);
+}
+void change_planes(DRIVER_INITIALIZATION_DATA* table,
+                   void (*change)(DXGK_MULTIPLANE_OVERLAY_PLANE*)) {
+  change_plane = change;
+  table->DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay = set_planes_changed;
+}
+void plane_is_not_clipped(DRIVER_INITIALIZATION_DATA* table) {
+  change_planes(table, [](DXGK_MULTIPLANE_OVERLAY_PLANE* plane) {
+    auto& how = plane->PlaneAttributes;
+    how.ClipRect = {0, 0, how.DstRect.right - how.DstRect.left,
+                    how.DstRect.bottom - how.DstRect.top};
+  });
+}
+void plane_begins_at_corner(DRIVER_INITIALIZATION_DATA* table) {
+  change_planes(table, [](DXGK_MULTIPLANE_OVERLAY_PLANE* plane) {
+    RECT& source = plane->PlaneAttributes.SrcRect;
+    source = {0, 0, source.right - source.left, source.bottom - source.top};
+  });
+}
+void plane_covers_all(DRIVER_INITIALIZATION_DATA* table) {
+  change_planes(table, [](DXGK_MULTIPLANE_OVERLAY_PLANE* plane) {
+    plane->PlaneAttributes.Blend.AlphaBlend = 0;
+  });
+}
+BOOL all_planes_supported;
+NTSTATUS NTAPI check_nothing(IN_CONST_HANDLE, DXGKARG_CHECKMULTIPLANEOVERLAYSUPPORT* args) {
+  args->Supported = all_planes_supported;
+  args->ReturnInfo.Value = 0;
+  return STATUS_SUCCESS;
+}
+void planes_always_supported(DRIVER_INITIALIZATION_DATA* table) {
+  all_planes_supported = TRUE;
+  table->DxgkDdiCheckMultiPlaneOverlaySupport = check_nothing;
+}
+void planes_never_supported(DRIVER_INITIALIZATION_DATA* table) {
+  all_planes_supported = FALSE;
+  table->DxgkDdiCheckMultiPlaneOverlaySupport = check_nothing;
+}
+
 // --- sleeps ---
 
 bool slept;
@@ -224,6 +277,11 @@ const Mutant kMutants[] = {
     {"primary_of_other_size", primary_of_other_size},
     {"primary_elsewhere", primary_elsewhere},
     {"immediate_flip_forgotten", immediate_flip_forgotten},
+    {"plane_is_not_clipped", plane_is_not_clipped},
+    {"plane_begins_at_corner", plane_begins_at_corner},
+    {"plane_covers_all", plane_covers_all},
+    {"planes_always_supported", planes_always_supported},
+    {"planes_never_supported", planes_never_supported},
     {"screen_lost_asleep", screen_lost_asleep},
     {"wake_refused", wake_refused},
 };

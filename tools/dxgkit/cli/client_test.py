@@ -14,6 +14,21 @@ status = ctypes.CDLL(sys.argv[1]).D3DKMTEnumAdapters2(count)
 print(f"{status & 0xFFFFFFFF:#x} {count[0]}")
 sys.exit(7)
 """
+# The same by the requests of Linux' own driver; then what is none of them.
+DXG = """
+import ctypes, fcntl, os, struct
+device = os.open("/dev/dxg", os.O_RDONLY | os.O_CLOEXEC)
+adapters = ctypes.create_string_buffer(20 * 40)
+count = bytearray(struct.pack("QQ", 40, ctypes.addressof(adapters)))
+print(fcntl.ioctl(device, 0xC0104714, count), struct.unpack("QQ", count)[0])
+for descriptor, request in ((device, 0xC0104700), (device, 0xC0184714), (os.open("/dev/null", os.O_RDWR), 0xC0104714)):
+    try:
+        fcntl.ioctl(descriptor, request, count)
+    except OSError as error:
+        print(error.strerror)
+os.close(device)
+print(os.path.exists("/dev/null"), open("made", "w").write("x"))
+"""
 WSL = "/usr/lib/wsl/lib/libdxcore.so"
 
 
@@ -69,6 +84,11 @@ class Client(Cli):
             self.assertEqual((done.stdout, done.stderr, done.returncode), ("0x0 1\n", "", 7))
         after = self.run_tool("run-client", "--", "ls", "-d", WSL)
         self.assertEqual((before.returncode, before.stdout), (after.returncode, after.stdout))
+
+    def test_dev_dxg_is_there_for_a_program_that_makes_its_requests(self):
+        done = self.run_client("--dev-dxg", "--device", "softgpu", "--device", "softgpu", program=(sys.executable, "-c", DXG))
+        wrong = "Inappropriate ioctl for device\n"
+        self.assertEqual((done.stdout, done.stderr, done.returncode), ("0 2\n" + 3 * wrong + "True 1\n", "", 0))
 
 
 if __name__ == "__main__":

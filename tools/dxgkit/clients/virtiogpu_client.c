@@ -4,18 +4,28 @@
  * device and to a screen. A job does that with several surfaces and rectangles of its seed. No
  * command may change what the CPU has drawn, so every byte is compared afterwards. Whether a
  * picture reaches a screen is what the tests of the miniport look at.
+ *
+ * With 3D, a job also has two resources: one goes to the renderer and comes back, and the other is
+ * cleared by a command of virgl, and comes from the renderer.
  */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "devices/virtiogpu/virtiogpu_hw.h"
 #include "miniports/virtiogpu/virtiogpu_umd.h"
 #include "tools/dxgkit/client_plugin.h"
 
-enum { kSurfaces = 3, kCommands = 24 };
+/* Allocations of a job: surfaces, and with 3D the two resources behind them. */
+enum { kSurfaces = 3, kCarried = 3, kCleared = 4, kAllocations = 5, kCommands = 24 };
 #define PIXEL_BYTES 4u
 #define PLAIN_WIDTH 1024u /* of a surface for bytes that are no picture: a page is a row */
-#define APERTURE_BYTES 0x40000000ull
+#define MEBIBYTE 0x100000ull
+#define APERTURE_MIB 1024u
+#define APERTURE_SETTING "ApertureSize"
+/* Numbers of virgl. */
+#define TEXTURE_2D 2u
+#define RENDER_TARGET 2u
 
 static uint64_t next_random(uint64_t* state) {
   *state += 0x9E3779B97F4A7C15ull;
@@ -35,6 +45,15 @@ static void shape_of(uint64_t seed, uint32_t index, uint32_t* width, uint32_t* h
   *height = 1 + below(&state, 200);
 }
 
+/* An instance: what the adapter says of itself. */
+static int has_3d(const void* client) {
+  const VgpuUmdAdapterInfo* const info = client;
+  for (uint32_t i = 0; i < info->capset_count && i < VGPU_UMD_CAPSETS_MAX; ++i) {
+    if ((info->flags & VGPU_UMD_3D) != 0 && info->capsets[i].id <= VGPU_CAPSET_VIRGL2) return 1;
+  }
+  return 0;
+}
+
 static const char* open_client(const DxgkitClientAdapter* adapter, void** client) {
   VgpuUmdAdapterInfo info;
   if (adapter->umd_private_bytes < sizeof(info)) return "the adapter information is too short";
@@ -42,18 +61,59 @@ static const char* open_client(const DxgkitClientAdapter* adapter, void** client
   if (info.magic != VGPU_UMD_ADAPTER_MAGIC)
     return "the driver is not the virtio GPU's: another magic number";
   if (info.version < VGPU_UMD_VERSION) return "the driver speaks an older version";
-  *client = malloc(1); /* an instance remembers nothing */
-  return *client == NULL ? "no memory" : NULL;
+  *client = malloc(sizeof(info));
+  if (*client == NULL) return "no memory";
+  memcpy(*client, &info, sizeof(info));
+  return NULL;
 }
 
 static void close_client(void* client) { free(client); }
 
+static VgpuUmdContext context_data(void) {
+  const VgpuUmdContext data = {
+      .magic = VGPU_UMD_CONTEXT_MAGIC, .version = VGPU_UMD_VERSION, .name = "verify"};
+  return data;
+}
+
+static const char* pack_context(void* client, uint32_t node, void* data, uint32_t capacity,
+                                uint32_t* bytes) {
+  const VgpuUmdContext request = context_data();
+  (void)node;
+  *bytes = 0; /* without 3D */
+  if (!has_3d(client)) return NULL;
+  if (capacity < sizeof(request)) return "too little room";
+  memcpy(data, &request, sizeof(request));
+  *bytes = sizeof(request);
+  return NULL;
+}
+
+/* A picture that the renderer can draw on. */
+static VgpuUmdResource resource_data(uint32_t width, uint32_t height) {
+  const VgpuUmdResource data = {.magic = VGPU_UMD_RESOURCE_MAGIC,
+                                .version = VGPU_UMD_VERSION,
+                                .target = TEXTURE_2D,
+                                .format = VGPU_B8G8R8A8,
+                                .bind = RENDER_TARGET,
+                                .width = width,
+                                .height = height,
+                                .depth = 1,
+                                .array_size = 1,
+                                .size_bytes = (uint64_t)width * height * PIXEL_BYTES};
+  return data;
+}
+
 static const char* pack_allocation(void* client, const DxgkitClientAllocation* wanted, void* data,
                                    uint32_t capacity, uint32_t* bytes) {
-  (void)client;
   VgpuUmdAllocation request = {.magic = VGPU_UMD_ALLOCATION_MAGIC, .version = VGPU_UMD_VERSION};
   const uint64_t row = PLAIN_WIDTH * PIXEL_BYTES;
   const int picture = wanted->height != 0;
+  if (picture && (wanted->usage & DXGKIT_CLIENT_GPU_WRITES) != 0 && has_3d(client)) {
+    const VgpuUmdResource resource = resource_data(wanted->width, wanted->height);
+    if (capacity < sizeof(resource)) return "too little room";
+    memcpy(data, &resource, sizeof(resource));
+    *bytes = sizeof(resource);
+    return NULL;
+  }
   request.width = picture ? wanted->width : PLAIN_WIDTH;
   request.height = picture ? wanted->height : (uint32_t)((wanted->size_bytes + row - 1) / row);
   if (capacity < sizeof(request)) return "too little room";
@@ -64,22 +124,29 @@ static const char* pack_allocation(void* client, const DxgkitClientAllocation* w
 
 static const char* plan(void* client, uint64_t seed, uint32_t node, DxgkitClientAllocation* wanted,
                         uint32_t capacity, uint32_t* count) {
-  (void)client;
+  const uint32_t all = has_3d(client) ? kAllocations : kSurfaces;
   (void)node;
-  if (capacity < kSurfaces) return "too little room";
-  memset(wanted, 0, kSurfaces * sizeof(*wanted));
-  for (uint32_t i = 0; i < kSurfaces; ++i) {
+  if (capacity < all) return "too little room";
+  memset(wanted, 0, all * sizeof(*wanted));
+  for (uint32_t i = 0; i < all; ++i) {
     shape_of(seed, i, &wanted[i].width, &wanted[i].height);
     wanted[i].size_bytes = (uint64_t)wanted[i].width * wanted[i].height * PIXEL_BYTES;
     wanted[i].usage = DXGKIT_CLIENT_CPU_WRITES | DXGKIT_CLIENT_CPU_READS;
+    if (i >= kSurfaces) wanted[i].usage |= DXGKIT_CLIENT_GPU_WRITES;
   }
-  *count = kSurfaces;
+  *count = all;
   return NULL;
 }
 
 static uint8_t byte_at(uint64_t seed, uint32_t index, uint64_t at) {
   uint64_t state = seed + index * 977 + at / 8;
   return (uint8_t)(next_random(&state) >> (8 * (at % 8)));
+}
+
+/* The colour that the resource is cleared to: red, green, blue. */
+static void colour_of(uint64_t seed, uint32_t colour[3]) {
+  uint64_t state = seed + 99;
+  for (uint32_t i = 0; i < 3; ++i) colour[i] = below(&state, 256);
 }
 
 static uint64_t bytes_of(const DxgkitClientJob* job, uint32_t index) {
@@ -99,9 +166,21 @@ static const char* check(void* client, const DxgkitClientJob* job, uint32_t inde
                          uint64_t view_bytes) {
   (void)client;
   if (view_bytes < bytes_of(job, index)) return "the view is too short";
+  if (index == kCleared) {
+    uint32_t colour[3];
+    colour_of(job->seed, colour);
+    const uint8_t pixel[PIXEL_BYTES] = {(uint8_t)colour[2], (uint8_t)colour[1], (uint8_t)colour[0],
+                                        255};
+    for (uint64_t at = 0; at < bytes_of(job, index); ++at) {
+      if (((const uint8_t*)view)[at] != pixel[at % PIXEL_BYTES])
+        return "a resource has another colour than it was cleared to";
+    }
+    return NULL;
+  }
   for (uint64_t at = 0; at < bytes_of(job, index); ++at) {
     if (((const uint8_t*)view)[at] != byte_at(job->seed, index, at))
-      return "a surface has other bytes than the CPU has drawn";
+      return index == kCarried ? "a resource comes back from the renderer with other bytes"
+                               : "a surface has other bytes than the CPU has drawn";
   }
   return NULL;
 }
@@ -115,9 +194,10 @@ static int add(DxgkitClientJob* job, const void* command, uint32_t bytes) {
 }
 
 static int add_uses(DxgkitClientJob* job) {
-  if (job->use_count_max < kSurfaces) return 0;
-  for (uint32_t i = 0; i < kSurfaces; ++i) job->uses[i] = (DxgkitClientUse){.allocation = i};
-  job->use_count = kSurfaces;
+  if (job->use_count_max < job->allocation_count) return 0;
+  for (uint32_t i = 0; i < job->allocation_count; ++i)
+    job->uses[i] = (DxgkitClientUse){.allocation = i, .write = i >= kSurfaces};
+  job->use_count = job->allocation_count;
   return 1;
 }
 
@@ -136,9 +216,78 @@ static VgpuUmdRectangle rectangle(uint64_t* state, uint64_t seed, uint32_t index
 
 static const char kNoRoom[] = "the command buffer is too short";
 
+/* Of a whole resource. */
+static VgpuUmdTransfer3d transfer(const DxgkitClientJob* job, uint32_t index, uint32_t type) {
+  VgpuUmdTransfer3d command = {
+      .header = {.type = type, .size_bytes = sizeof(command)}, .allocation = index, .depth = 1};
+  shape_of(job->seed, index, &command.width, &command.height);
+  return command;
+}
+
+/* A clear in the language of virgl: words with a head of command, object and length. */
+static int add_clear(DxgkitClientJob* job) {
+  enum { kCreate = 1, kDestroy = 3, kFramebuffer = 5, kClear = 7, kSurface = 8, kColour = 4 };
+  const uint32_t surface = 1;
+  VgpuUmdResource resource;
+  uint32_t colour[3], value[4];
+  memcpy(&resource, job->allocations[kCleared].private_data, sizeof(resource));
+  colour_of(job->seed, colour);
+  for (uint32_t i = 0; i < 4; ++i) {
+    const float share = i < 3 ? (float)colour[i] / 255 : 1;
+    memcpy(&value[i], &share, sizeof(share));
+  }
+  const uint32_t words[] = {kCreate | kSurface << 8 | 5u << 16,
+                            surface,
+                            resource.resource,
+                            VGPU_B8G8R8A8,
+                            0,
+                            0,
+                            kFramebuffer | 3u << 16,
+                            1,
+                            0,
+                            surface,
+                            kClear | 8u << 16,
+                            kColour,
+                            value[0],
+                            value[1],
+                            value[2],
+                            value[3],
+                            0,
+                            0x3FF00000,
+                            0,
+                            kFramebuffer | 2u << 16,
+                            0,
+                            0,
+                            kDestroy | kSurface << 8 | 1u << 16,
+                            surface};
+  const VgpuUmdHeader head = {.type = VGPU_UMD_SUBMIT, .size_bytes = sizeof(head) + sizeof(words)};
+  return add(job, &head, sizeof(head)) && add(job, words, sizeof(words));
+}
+
+static int add_discard(DxgkitClientJob* job, uint32_t allocation) {
+  const VgpuUmdDiscard command = {
+      .header = {.type = VGPU_UMD_DISCARD, .size_bytes = sizeof(command)},
+      .allocation = allocation};
+  return add(job, &command, sizeof(command));
+}
+
+/* To the renderer and back, and what the renderer has drawn. Nothing of it was there before, so a
+ * sleep costs nothing. */
+static int add_3d(DxgkitClientJob* job) {
+  if (!add_discard(job, VGPU_UMD_DISCARD_CONTEXT) || !add_discard(job, kCarried) ||
+      !add_discard(job, kCleared))
+    return 0;
+  VgpuUmdTransfer3d command = transfer(job, kCarried, VGPU_UMD_TRANSFER_TO_HOST_3D);
+  if (!add(job, &command, sizeof(command))) return 0;
+  command = transfer(job, kCarried, VGPU_UMD_TRANSFER_FROM_HOST_3D);
+  if (!add(job, &command, sizeof(command)) || !add_clear(job)) return 0;
+  command = transfer(job, kCleared, VGPU_UMD_TRANSFER_FROM_HOST_3D);
+  return add(job, &command, sizeof(command));
+}
+
 static const char* record(void* client, DxgkitClientJob* job) {
-  (void)client;
   if (!add_uses(job)) return "the allocation list is too short";
+  if (has_3d(client) && !add_3d(job)) return kNoRoom;
   uint64_t state = job->seed;
   for (uint32_t i = 0; i < kCommands; ++i) {
     const uint32_t type = below(&state, 3);
@@ -170,22 +319,56 @@ static const Row kRows[] = {
     {"it begins one row too far", offsetof(VgpuUmdRectangle, y), 1, 0},
     {"x is below 0", offsetof(VgpuUmdRectangle, x), -1, 0},
     {"y is below 0", offsetof(VgpuUmdRectangle, y), -1, 0},
-    {"an index behind the list", offsetof(VgpuUmdRectangle, allocation), kSurfaces, 0},
+    {"an index behind the list", offsetof(VgpuUmdRectangle, allocation), kAllocations, 0},
     {"an index far behind the list", offsetof(VgpuUmdRectangle, allocation), -1, 0},
     {"a reserved field", offsetof(VgpuUmdRectangle, reserved), 1, 0},
     {"a command that is too short", offsetof(VgpuUmdHeader, size_bytes), -4, 0},
     {"a command that is too long", offsetof(VgpuUmdHeader, size_bytes), 4, 0},
     {"a size that is no multiple of 4", offsetof(VgpuUmdHeader, size_bytes), 1, 0},
     {"a size of 0", offsetof(VgpuUmdHeader, size_bytes), -(int32_t)sizeof(VgpuUmdRectangle), 0},
-    {"no such command", offsetof(VgpuUmdHeader, type), 2, 0},
+    {"no such command", offsetof(VgpuUmdHeader, type), 100, 0},
 };
+
+/* The same for transfers of 3D resources. */
+static const Row kRows3d[] = {
+    {"a whole resource", offsetof(VgpuUmdTransfer3d, level), 0, 1},
+    {"a level that is not there", offsetof(VgpuUmdTransfer3d, level), 1, 0},
+    {"a level far behind", offsetof(VgpuUmdTransfer3d, level), -1, 0},
+    {"one column too many", offsetof(VgpuUmdTransfer3d, width), 1, 0},
+    {"one row too many", offsetof(VgpuUmdTransfer3d, height), 1, 0},
+    {"one layer too many", offsetof(VgpuUmdTransfer3d, depth), 1, 0},
+    {"no layer", offsetof(VgpuUmdTransfer3d, depth), -1, 0},
+    {"it begins one column too far", offsetof(VgpuUmdTransfer3d, x), 1, 0},
+    {"it begins one row too far", offsetof(VgpuUmdTransfer3d, y), 1, 0},
+    {"it begins one layer too far", offsetof(VgpuUmdTransfer3d, z), 1, 0},
+    {"x is below 0", offsetof(VgpuUmdTransfer3d, x), -1, 0},
+    {"an offset above 4 GiB", offsetof(VgpuUmdTransfer3d, offset) + 4, 1, 0},
+    {"an index behind the list", offsetof(VgpuUmdTransfer3d, allocation), kAllocations, 0},
+    {"a surface", offsetof(VgpuUmdTransfer3d, allocation), -kCarried, 0},
+    {"a command that is too short", offsetof(VgpuUmdHeader, size_bytes), -4, 0},
+};
+
+static const char* record_overreach_3d(DxgkitClientJob* job, uint32_t variant,
+                                       DxgkitClientOverreach* overreach) {
+  if (variant >= 2 * sizeof(kRows3d) / sizeof(kRows3d[0])) return NULL;
+  const Row* const row = &kRows3d[variant / 2];
+  VgpuUmdTransfer3d command = transfer(job, kCarried, VGPU_UMD_TRANSFER_TO_HOST_3D + variant % 2);
+  uint32_t value;
+  memcpy(&value, (uint8_t*)&command + row->field, sizeof(value));
+  value += (uint32_t)row->change;
+  memcpy((uint8_t*)&command + row->field, &value, sizeof(value));
+  overreach->what = row->what;
+  overreach->expected = row->right ? DXGKIT_CLIENT_RIGHT : DXGKIT_CLIENT_REFUSED;
+  return add(job, &command, sizeof(command)) ? NULL : kNoRoom;
+}
 
 static const char* record_overreach(void* client, DxgkitClientJob* job, uint32_t variant,
                                     DxgkitClientOverreach* overreach) {
-  (void)client;
   enum { kRowCount = sizeof(kRows) / sizeof(kRows[0]) };
-  if (variant >= 2 * kRowCount + 2) return NULL;
+  if (variant >= 2 * kRowCount + 2 && !has_3d(client)) return NULL;
   if (!add_uses(job)) return "the allocation list is too short";
+  if (variant >= 2 * kRowCount + 2)
+    return record_overreach_3d(job, variant - 2 * kRowCount - 2, overreach);
   uint64_t state = job->seed;
   /* Something right first, so that the mistake is not where the buffer begins. */
   VgpuUmdRectangle command = rectangle(&state, job->seed, 1, VGPU_UMD_FLUSH);
@@ -215,8 +398,45 @@ static const char* record_overreach(void* client, DxgkitClientJob* job, uint32_t
 
 /* --- what the driver's interface says */
 
-static const char* judge_allocation(const DxgkitClientAnswer* answer) {
+static const char* judge_facts_of(const DxgkitClientAllocationFacts* facts, uint64_t least) {
+  if (facts == NULL) return NULL;
+  if (facts->size_bytes < least) return "its size";
+  if (facts->read_segments != 1 || facts->write_segments != 1 || facts->eviction_segments != 0)
+    return "its segments";
+  return NULL;
+}
+
+static const char* judge_resource(const VgpuUmdAdapterInfo* info,
+                                  const DxgkitClientAnswer* answer) {
+  VgpuUmdResource sent, returned;
+  memcpy(&sent, answer->sent, sizeof(sent));
+  const int right =
+      (info->flags & VGPU_UMD_3D) != 0 && sent.version == VGPU_UMD_VERSION && sent.width != 0 &&
+      sent.height != 0 && sent.depth != 0 && sent.array_size != 0 && sent.size_bytes != 0 &&
+      sent.size_bytes <= info->resource_bytes_max && sent.resource == 0 && sent.reserved == 0;
+  if (answer->status < 0) {
+    /* The device refuses what it cannot draw on. Pictures like those of jobs it can. */
+    VgpuUmdResource usual = resource_data(sent.width, sent.height);
+    usual.size_bytes = sent.size_bytes;
+    const int is_usual =
+        sent.width <= 1024 && sent.height <= 1024 && memcmp(&usual, &sent, sizeof(sent)) == 0;
+    return right && is_usual && !answer->no_memory ? "a right resource is refused" : NULL;
+  }
+  if (!right) return "a wrong resource is accepted";
+  memcpy(&returned, answer->returned, sizeof(returned));
+  if (returned.resource == 0) return "no id of the resource";
+  sent.resource = returned.resource;
+  if (memcmp(&sent, &returned, sizeof(sent)) != 0) return "a field beside the resource's id";
+  return judge_facts_of(answer->allocation, sent.size_bytes);
+}
+
+static const char* judge_allocation(const VgpuUmdAdapterInfo* info,
+                                    const DxgkitClientAnswer* answer) {
   VgpuUmdAllocation sent, returned;
+  uint32_t magic = 0;
+  if (answer->bytes >= sizeof(magic)) memcpy(&magic, answer->sent, sizeof(magic));
+  if (magic == VGPU_UMD_RESOURCE_MAGIC && answer->bytes >= sizeof(VgpuUmdResource))
+    return judge_resource(info, answer);
   const int whole = answer->bytes >= sizeof(sent);
   if (whole) memcpy(&sent, answer->sent, sizeof(sent));
   const int right = whole && sent.magic == VGPU_UMD_ALLOCATION_MAGIC &&
@@ -231,20 +451,53 @@ static const char* judge_allocation(const DxgkitClientAnswer* answer) {
   memcpy(&returned, answer->returned, sizeof(returned));
   sent.pitch_bytes = sent.width * PIXEL_BYTES;
   if (memcmp(&sent, &returned, sizeof(sent)) != 0) return "the pitch, or a field beside it";
-  const DxgkitClientAllocationFacts* const facts = answer->allocation;
-  if (facts == NULL) return NULL;
-  if (facts->size_bytes < (uint64_t)sent.pitch_bytes * sent.height) return "its size";
-  if (facts->read_segments != 1 || facts->write_segments != 1 || facts->eviction_segments != 0)
-    return "its segments";
-  return NULL;
+  return judge_facts_of(answer->allocation, (uint64_t)sent.pitch_bytes * sent.height);
+}
+
+static const char* judge_context(const VgpuUmdAdapterInfo* info, const DxgkitClientAnswer* answer) {
+  VgpuUmdContext sent;
+  if (answer->bytes == 0) return answer->status < 0 && !answer->no_memory ? "it is refused" : NULL;
+  const int whole = answer->bytes >= sizeof(sent);
+  if (whole) memcpy(&sent, answer->sent, sizeof(sent));
+  int known = whole && sent.capset_id == 0;
+  for (uint32_t i = 0; whole && i < info->capset_count; ++i)
+    known = known || sent.capset_id == info->capsets[i].id;
+  const int right = known && (info->flags & VGPU_UMD_3D) != 0 &&
+                    sent.magic == VGPU_UMD_CONTEXT_MAGIC && sent.version == VGPU_UMD_VERSION &&
+                    sent.reserved == 0;
+  if (answer->status >= 0) return right ? NULL : "a wrong context is accepted";
+  return right && !answer->no_memory ? "a right context is refused" : NULL;
+}
+
+static const char* judge_escape(const VgpuUmdAdapterInfo* info, const DxgkitClientAnswer* answer) {
+  VgpuUmdEscapeCapset sent, returned;
+  uint32_t bytes = 0;
+  const int whole = answer->bytes >= sizeof(sent);
+  if (whole) memcpy(&sent, answer->sent, sizeof(sent));
+  for (uint32_t i = 0; whole && i < info->capset_count; ++i) {
+    if (sent.capset_id == info->capsets[i].id && sent.capset_version == info->capsets[i].version)
+      bytes = info->capsets[i].bytes;
+  }
+  const int right = bytes != 0 && sent.magic == VGPU_UMD_ESCAPE_MAGIC &&
+                    sent.version == VGPU_UMD_VERSION && sent.type == VGPU_UMD_ESCAPE_CAPSET &&
+                    sent.bytes == 0 && answer->bytes - sizeof(sent) >= bytes;
+  if (answer->status < 0) return right && !answer->no_memory ? "a set is not given" : NULL;
+  if (!right) return "a wrong escape is accepted";
+  memcpy(&returned, answer->returned, sizeof(returned));
+  sent.bytes = bytes;
+  return memcmp(&sent, &returned, sizeof(sent)) == 0 ? NULL : "the head of the answer";
 }
 
 static const char* judge_facts(const DxgkitClientFacts* facts) {
   if (facts->wddm_version != 0x1300) return "WDDMVersion";
   if (facts->node_count != 1 || facts->segment_count != 1) return "the nodes or the segments";
-  if (facts->segments[0].size_bytes != APERTURE_BYTES ||
-      facts->segments[0].commit_limit != APERTURE_BYTES ||
-      facts->aperture_commit_limit != APERTURE_BYTES)
+  uint64_t aperture = APERTURE_MIB * MEBIBYTE;
+  for (uint32_t i = 0; i < facts->setting_count; ++i) {
+    if (strcmp(facts->settings[i].name, APERTURE_SETTING) == 0)
+      aperture = facts->settings[i].value * MEBIBYTE;
+  }
+  if (facts->segments[0].size_bytes != aperture || facts->segments[0].commit_limit != aperture ||
+      facts->aperture_commit_limit != aperture)
     return "the size of the aperture";
   if (facts->segments[0].base_address != 0xC0000000ull) return "the address of the aperture";
   if (facts->highest_address != UINT64_MAX) return "HighestAcceptableAddress";
@@ -252,8 +505,9 @@ static const char* judge_facts(const DxgkitClientFacts* facts) {
 }
 
 static const char* judge(void* client, const DxgkitClientAnswer* answer) {
-  (void)client;
-  if (answer->kind == DXGKIT_CLIENT_DATA_ALLOCATION) return judge_allocation(answer);
+  if (answer->kind == DXGKIT_CLIENT_DATA_ALLOCATION) return judge_allocation(client, answer);
+  if (answer->kind == DXGKIT_CLIENT_DATA_CONTEXT) return judge_context(client, answer);
+  if (answer->kind == DXGKIT_CLIENT_DATA_ESCAPE) return judge_escape(client, answer);
   if (answer->kind == DXGKIT_CLIENT_DATA_FACTS) return judge_facts(answer->returned);
   if (answer->kind == DXGKIT_CLIENT_DATA_ADAPTER && answer->status >= 0) {
     VgpuUmdAdapterInfo info;
@@ -261,25 +515,69 @@ static const char* judge(void* client, const DxgkitClientAnswer* answer) {
     memcpy(&info, answer->returned, sizeof(info));
     if (info.side_max != VGPU_UMD_SIDE_MAX || info.reserved != 0) return "side_max or reserved";
     if (info.preferred_width == 0 || info.preferred_height == 0) return "the size of the screen";
+    const int is_3d = (info.flags & VGPU_UMD_3D) != 0;
+    if (is_3d != (info.submit_bytes_max != 0) || is_3d != (info.resource_bytes_max != 0) ||
+        (!is_3d && info.capset_count != 0) || info.capset_count > VGPU_UMD_CAPSETS_MAX)
+      return "limits of 3D";
   }
+  return NULL;
+}
+
+static const char* put(const void* request, uint32_t request_bytes, void* data, uint32_t capacity,
+                       uint32_t* bytes) {
+  if (capacity < request_bytes) return "too little room";
+  memcpy(data, request, request_bytes);
+  *bytes = request_bytes;
+  return NULL;
+}
+
+/* The data of the first capability set have to fit behind the question. */
+static const char* example_escape(const VgpuUmdAdapterInfo* info, void* data, uint32_t capacity,
+                                  uint32_t* bytes) {
+  const VgpuUmdEscapeCapset request = {.magic = VGPU_UMD_ESCAPE_MAGIC,
+                                       .version = VGPU_UMD_VERSION,
+                                       .type = VGPU_UMD_ESCAPE_CAPSET,
+                                       .capset_id = info->capsets[0].id,
+                                       .capset_version = info->capsets[0].version};
+  const uint32_t all = sizeof(request) + info->capsets[0].bytes;
+  if (info->capset_count == 0 || capacity < all) return NULL;
+  memset(data, 0, all);
+  memcpy(data, &request, sizeof(request));
+  *bytes = all;
   return NULL;
 }
 
 static const char* example(void* client, uint32_t kind, uint32_t index, void* data,
                            uint32_t capacity, uint32_t* bytes) {
   static const uint32_t kSides[][2] = {{1, 1}, {VGPU_UMD_SIDE_MAX, 1}, {1, VGPU_UMD_SIDE_MAX}};
-  (void)client;
+  enum { kSideCount = sizeof(kSides) / sizeof(kSides[0]) };
   *bytes = 0;
-  if (kind != DXGKIT_CLIENT_DATA_ALLOCATION || index >= sizeof(kSides) / sizeof(kSides[0]))
-    return NULL;
+  if (kind == DXGKIT_CLIENT_DATA_ESCAPE && index == 0)
+    return example_escape(client, data, capacity, bytes);
+  if (kind == DXGKIT_CLIENT_DATA_CONTEXT && index == 0 && has_3d(client)) {
+    const VgpuUmdContext request = context_data();
+    return put(&request, sizeof(request), data, capacity, bytes);
+  }
+  if (kind != DXGKIT_CLIENT_DATA_ALLOCATION) return NULL;
+  if (index == kSideCount && has_3d(client)) {
+    const VgpuUmdResource request = resource_data(33, 17);
+    return put(&request, sizeof(request), data, capacity, bytes);
+  }
+  if (index >= kSideCount) return NULL;
   const VgpuUmdAllocation request = {.magic = VGPU_UMD_ALLOCATION_MAGIC,
                                      .version = VGPU_UMD_VERSION,
                                      .width = kSides[index][0],
                                      .height = kSides[index][1]};
-  if (capacity < sizeof(request)) return "too little room";
-  memcpy(data, &request, sizeof(request));
-  *bytes = sizeof(request);
-  return NULL;
+  return put(&request, sizeof(request), data, capacity, bytes);
+}
+
+/* In mebibytes. */
+static int setting(uint32_t index, DxgkitClientSetting* setting) {
+  static const DxgkitClientSetting kSettings[] = {
+      {APERTURE_SETTING, 64, 0}, {APERTURE_SETTING, 0, 1}, {APERTURE_SETTING, APERTURE_MIB + 1, 1}};
+  if (index >= sizeof(kSettings) / sizeof(kSettings[0])) return 0;
+  *setting = kSettings[index];
+  return 1;
 }
 
 const DxgkitClient* dxgkit_client(uint32_t version) {
@@ -289,6 +587,7 @@ const DxgkitClient* dxgkit_client(uint32_t version) {
                                        .umd_private_bytes = sizeof(VgpuUmdAdapterInfo),
                                        .open = open_client,
                                        .close = close_client,
+                                       .pack_context = pack_context,
                                        .pack_allocation = pack_allocation,
                                        .plan = plan,
                                        .fill = fill,
@@ -296,7 +595,8 @@ const DxgkitClient* dxgkit_client(uint32_t version) {
                                        .check = check,
                                        .record_overreach = record_overreach,
                                        .example = example,
-                                       .judge = judge};
+                                       .judge = judge,
+                                       .setting = setting};
   (void)version;
   return &kClient;
 }

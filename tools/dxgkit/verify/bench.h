@@ -355,6 +355,8 @@ class Client {
   NTSTATUS try_escape(D3DKMT_HANDLE device, std::span<std::byte> data, bool hardware_access);
 
   dxgk::Process& process() { return process_; }
+  /// 0: not open.
+  D3DKMT_HANDLE adapter() const { return adapter_; }
 
  private:
   struct PagingQueue {

@@ -30,6 +30,8 @@ Outcome fences(Bench& bench) {
 Outcome shared_line(Bench& bench) {
   if (!bench.has_entry("DxgkDdiInterruptRoutine"))
     return Outcome::skipped("the driver has no DxgkDdiInterruptRoutine");
+  if (bench.mutated())
+    return Outcome::skipped("an interrupt of the device may be pending that a mutation has lost");
   constexpr int kTimes = 4;
   // Each engine has interrupted before, and what it interrupted for is over.
   if (bench.plugin() != nullptr && !bench.display_only()) {
@@ -319,8 +321,9 @@ std::vector<Step> all_steps() {
        {begin_steps(),   object_steps(),     memory_steps(),       failure_steps(),
         work_steps(),    timeout_steps(),    private_data_steps(), overreach_steps(),
         address_steps(), page_table_steps(), render_pass_steps(),  transfer_steps(),
-        world_steps(),   display_steps(),    flip_steps(),         vidpn_steps(),
-        start_steps(),   end_steps(),        device_steps(),       removal_steps()})
+        world_steps(),   display_steps(),    flip_steps(),         plane_steps(),
+        vidpn_steps(),   start_steps(),      end_steps(),          device_steps(),
+        removal_steps()})
     all.insert(all.end(), group.begin(), group.end());
   const auto last = std::ranges::find_if(
       all, [](const Step& step) { return std::string_view("bug-check-screen") == step.name; });

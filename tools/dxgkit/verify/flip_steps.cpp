@@ -7,9 +7,8 @@
 #include <cstring>
 
 #include "base/spelling.h"
-#include "thunks/client.h"
 #include "tools/dxgkit/verify/canvas.h"
-#include "tools/dxgkit/verify/worker.h"
+#include "tools/dxgkit/verify/screen_owner.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -51,92 +50,6 @@ std::string compare(const bus::ScreenImage& image, const dxgk::DisplayMode& mode
     }
   }
   return {};
-}
-
-/// A process with a device and contexts that can own a source of the screen.
-class ScreenOwner {
- public:
-  ScreenOwner(Bench& bench, const dxgk::DisplaySource& source)
-      : bench_(bench), source_(source), worker_(bench, "owner of the screen") {}
-
-  Answer<void> open() { return worker_.open(); }
-  /// An allocation of the mode's size in one color, in video memory. 0: the client's user mode
-  /// makes none, or the driver refuses it.
-  Answer<D3DKMT_HANDLE> make(uint32_t color, bool primary);
-  /// Owns the source and shows `primary` on it.
-  Answer<void> show(D3DKMT_HANDLE primary);
-  NTSTATUS present(D3DKMT_PRESENT arguments);
-  Answer<void> settle() { return worker_.client.wait_idle(worker_.device); }
-  Answer<void> close() { return worker_.client.destroy_device(worker_.device); }
-
- private:
-  Bench& bench_;
-  const dxgk::DisplaySource& source_;
-  Worker worker_;
-};
-
-Answer<D3DKMT_HANDLE> ScreenOwner::make(uint32_t color, bool primary) {
-  const Answer<Plugin::Instance*> code = bench_.client_code();
-  if (!code) return std::unexpected(code.error());
-  const dxgk::DisplayMode& mode = *source_.mode;
-  const DxgkitClientAllocation wanted{
-      .size_bytes = uint64_t{mode.width} * mode.height * kPixelBytes,
-      .width = mode.width,
-      .height = mode.height,
-      .usage = DXGKIT_CLIENT_GPU_WRITES,
-      .reserved = 0};
-  Answer<std::vector<std::byte>> data = (*code)->pack_allocation(wanted);
-  if (!data) return D3DKMT_HANDLE{0};
-  D3DDDI_ALLOCATIONINFO2 info{};
-  info.pPrivateDriverData = data->data();
-  info.PrivateDriverDataSize = static_cast<UINT>(data->size());
-  info.Flags.Primary = primary ? 1 : 0;
-  info.VidPnSourceId = primary ? source_.id : 0;
-  {
-    bench_.came_back();
-    const thunks::ClientScope scope(bench_.system(), worker_.client.process());
-    D3DKMT_CREATEALLOCATION create{};
-    create.hDevice = worker_.device;
-    create.NumAllocations = 1;
-    create.pAllocationInfo2 = &info;
-    if (!is_success(from_ntstatus(D3DKMTCreateAllocation2(&create)))) return D3DKMT_HANDLE{0};
-  }
-  if (bench_.explicit_residency())
-    DXGKIT_VERIFY_TRY(worker_.client.make_resident(worker_.device, {&info.hAllocation, 1}));
-  dxgk::Process& process = worker_.client.process();
-  dxgk::MemoryExercise memory = bench_.exercise().memory();
-  const Result<vidmm::Placement> place = memory.page_in(process, info.hAllocation);
-  if (!place.has_value())
-    return std::unexpected("a surface could not be brought in: " + status_text(place.error()));
-  const Status filled = memory.fill(process, info.hAllocation, color);
-  if (filled == Status::kInvalidParameter) return D3DKMT_HANDLE{0};
-  if (!is_success(filled)) return std::unexpected("a surface is filled: " + status_text(filled));
-  return info.hAllocation;
-}
-
-Answer<void> ScreenOwner::show(D3DKMT_HANDLE primary) {
-  bench_.came_back();
-  const thunks::ClientScope scope(bench_.system(), worker_.client.process());
-  const D3DKMT_VIDPNSOURCEOWNER_TYPE type = D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE;
-  const D3DDDI_VIDEO_PRESENT_SOURCE_ID source = source_.id;
-  D3DKMT_SETVIDPNSOURCEOWNER own{};
-  own.hDevice = worker_.device;
-  own.pType = &type;
-  own.pVidPnSourceId = &source;
-  own.VidPnSourceCount = 1;
-  DXGKIT_VERIFY_TRY(check_answer("D3DKMTSetVidPnSourceOwner", D3DKMTSetVidPnSourceOwner(&own)));
-  D3DKMT_SETDISPLAYMODE set{};
-  set.hDevice = worker_.device;
-  set.hPrimaryAllocation = primary;
-  return check_answer("D3DKMTSetDisplayMode", D3DKMTSetDisplayMode(&set));
-}
-
-NTSTATUS ScreenOwner::present(D3DKMT_PRESENT arguments) {
-  bench_.came_back();
-  const thunks::ClientScope scope(bench_.system(), worker_.client.process());
-  arguments.hContext = worker_.contexts.front().handle;
-  arguments.VidPnSourceId = source_.id;
-  return D3DKMTPresent(&arguments);
 }
 
 /// Compares, and reports under `rule`. False: it is wrong.
@@ -240,14 +153,15 @@ Answer<std::string> run_owner(Bench& bench, const dxgk::DisplaySource& source, S
   ScreenOwner owner(bench, source);
   DXGKIT_VERIFY_TRY(owner.open());
   for (size_t i = 0; i < kShown.size(); ++i) {
-    const Answer<D3DKMT_HANDLE> made = owner.make(kShown[i], /*primary=*/true);
+    const Answer<ScreenOwner::Surface> made = owner.make({.color = kShown[i], .primary = true});
     if (!made) return std::unexpected(made.error());
-    if (*made == 0) return std::string("the client's user mode makes no primaries of this mode");
-    shows->primaries[i] = *made;
+    if (made->allocation == 0)
+      return std::string("the client's user mode makes no primaries of this mode");
+    shows->primaries[i] = made->allocation;
   }
-  const Answer<D3DKMT_HANDLE> surface = owner.make(kCopied, /*primary=*/false);
+  const Answer<ScreenOwner::Surface> surface = owner.make({.color = kCopied, .primary = false});
   if (!surface) return std::unexpected(surface.error());
-  shows->surface = *surface;
+  shows->surface = surface->allocation;
   DXGKIT_VERIFY_TRY(owner.show(shows->primaries.front()));
   DXGKIT_VERIFY_TRY(owner.settle());
   if (!is_shown(bench, *source.mode, {.around = kShown.front()}, "DISP-26", "DxgkDdiCommitVidPn",

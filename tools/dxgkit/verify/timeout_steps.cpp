@@ -132,7 +132,8 @@ struct Hang {
   bool whole_device = false;  // it takes `entry` steps of its own and stands still until its reset
   bool late = false;  // the engine has done the work of the entry, and completes it in the reset
   uint64_t reset_ns = 0;
-  std::byte fill{0};  // of outputs before calls
+  std::byte fill{0};          // of outputs before calls
+  bool reset_behind = false;  // the adapter is reset before the engines have new work
 };
 
 /// Compares what became of a hang with what the device was told. Empty: it went well.
@@ -229,6 +230,8 @@ Answer<std::string> hang_once(Bench& bench, const Hang& hang, Tally& tally) {
   // What hangs now was not provoked, and the usual limits end it.
   bench.exercise().provoke_timeouts(Provoked::kNone);
   const size_t recovered = reports(bench).size();
+  if (hang.reset_behind && is_success(bench.exercise().reset()))
+    static_cast<void>(bench.exercise().query_fences());
   wrong = works(bench);
   const bool lost = wrong && wrong->ends_with("its device");
   if (!told.empty() && (!bench.running() || lost || reports(bench).size() != recovered)) {
@@ -297,6 +300,9 @@ Outcome hangs(Bench& bench) {
   std::vector<Hang> all;
   const int64_t delay_ns = std::max<int64_t>(bench.exercise().timeout_policy().delay_ns, 0);
   for (uint32_t node = 0; node < bench.node_count(); ++node) {
+    // Behind the last packet nothing is submitted again, so that one reset follows the other. A
+    // fence that is forgotten is an older one there (see kFencesBefore).
+    all.push_back({.node = node, .entry = 6, .wishes = {.busy_ns = kBusyNs}, .reset_behind = true});
     for (const uint32_t entry : {1U, 2U, 4U})
       all.push_back({.node = node, .entry = entry, .wishes = {.busy_ns = kBusyNs}});
     all.push_back({.node = node, .entry = 3, .wishes = {.urgent = true, .busy_ns = kBusyNs}});

@@ -36,7 +36,7 @@ struct NodeJobs {
   uint32_t node = 0;
 };
 /// Work that takes no time to speak of has taken so long that the kernel asked for its fence. Never
-/// in real time.
+/// in real time, nor in a mutation, which may lose the interrupt.
 bool is_late(Bench& bench, runtime::TimeNs since);
 /// Runs them one after the other, with a client of its own. An error: a call was refused.
 Answer<NodeJobs> run_on_each_node(Bench& bench, const std::string& name);
