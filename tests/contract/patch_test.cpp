@@ -562,6 +562,44 @@ TEST_F(PatchTest, WhereTheProcessorSeesAnAllocationIsToldFromAnyWrongAddress) {
   }
 }
 
+// The same wherever the segment begins: at a multiple of 4 GiB the offset is the low half of the
+// address, too.
+TEST_F(PatchTest, AnOffsetWithoutItsBaseIsAWrongAddress) {
+  DXGKIT_COVERS("PATCH-27");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers context = client.make_context();
+        const D3DKMT_HANDLE before = client.make_allocation(64 * kKibibyte, kHidden);
+        const D3DKMT_HANDLE allocation = client.make_allocation(64 * kKibibyte, kHidden);
+        ASSERT_EQ(client.render(context, work_on({before})), 0);
+        stack.drive();
+        const uint64_t base = stack.miniport.config.segments[1].base_address;
+        ASSERT_NE(base & UINT32_MAX, 0U);
+        stack.miniport.hooks.patch = [&](const DXGKARG_PATCH* args) {
+          if (args->Flags.Paging != 0) return stack.miniport.default_patch(args);
+          const D3DDDI_PATCHLOCATIONLIST& patch =
+              args->pPatchLocationList[args->PatchLocationListSubmissionStart];
+          const uint64_t wrong =
+              static_cast<uint64_t>(
+                  args->pAllocationList[patch.AllocationIndex].PhysicalAddress.QuadPart) -
+              base + patch.AllocationOffset;
+          std::memcpy(static_cast<std::byte*>(args->pDmaBuffer) + patch.PatchOffset, &wrong, 8);
+          return NTSTATUS{0};
+        };
+        Work work = work_on({allocation});
+        work.patches[0].AllocationOffset = 0x80;
+        ASSERT_EQ(client.render(context, work), 0);
+        stack.drive();
+        const verifier::Finding finding = stack.only_finding();
+        EXPECT_EQ(finding.rule, "PATCH-27");
+        EXPECT_EQ(finding.severity, verifier::Severity::kViolation) << "no word of its own";
+        stack.miniport.hooks.patch = nullptr;
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.segments[1].base_address += 256 * kMebibyte;
+      });
+}
+
 TEST_F(PatchTest, ADriverThatAddsToThePlaceholderIsFoundWhenTheBufferIsPatchedAgain) {
   DXGKIT_COVERS("PATCH-32", "PATCH-27");
   with_client([](Stack& stack, Client& client) {

@@ -512,6 +512,115 @@ TEST_F(SwizzlingTest, ALockShowsTheSegmentWhenTheRangeDoesNotComeBack) {
       Swizzler::prepare);
 }
 
+// The same where the driver gave a CPU address that is in no BAR: nothing can show the content, so
+// the address leads to where it led during the sleep.
+TEST_F(SwizzlingTest, ALockKeepsItsPagesWhereNeitherRangeNorBarShowsTheContent) {
+  DXGKIT_COVERS("ALLOC-40", "SEG-19");
+  with_client(
+      [](Stack& stack, Client& client) {
+        Swizzler driver(stack);
+        const D3DKMT_HANDLE handle = placed(stack, client, 1)[0];
+        void* data = nullptr;
+        ASSERT_EQ(lock_with(client, handle, 8, kAcquireAperture, &data), 0);
+        stack.blocking([&] {
+          EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+          std::memcpy(data, "asleep", 7);
+          driver.answer = kUnsupported;
+          EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+        });
+        ASSERT_EQ(driver.acquired.size(), 2U);
+        EXPECT_STREQ(static_cast<const char*>(data), "asleep");
+        EXPECT_EQ(unlock(client, {handle}), 0);
+        const verifier::Finding finding = stack.only_finding();
+        EXPECT_EQ(finding.rule, "SEG-19");
+      },
+      [](ScriptedMiniport& miniport) {
+        Swizzler::prepare(miniport);
+        miniport.config.segments[0].cpu_translated_address = 0x7'0000'0000;
+      });
+}
+
+// Of two devices that have an allocation open one has it locked; the other looked at it before.
+// After a sleep the driver is asked for a range for the one that looks, and for nobody else.
+TEST_F(SwizzlingTest, OnlyWhoLooksGetsARangeAgain) {
+  DXGKIT_COVERS("ALLOC-40", "ALLOC-52");
+  with_client(
+      [](Stack& stack, Client& client) {
+        Swizzler driver(stack);
+        ScriptedAllocation data = described(kVisible | kAperture);
+        D3DDDI_ALLOCATIONINFO info{};
+        info.pPrivateDriverData = &data;
+        info.PrivateDriverDataSize = sizeof data;
+        D3DKMT_CREATEALLOCATION create{};
+        create.hDevice = client.device;
+        create.NumAllocations = 1;
+        create.pAllocationInfo = &info;
+        create.Flags.CreateResource = create.Flags.CreateShared = 1;
+        ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }), 0);
+        const D3DKMT_HANDLE first = client.device, second = client.make_device();
+        D3DDDI_OPENALLOCATIONINFO opened{};
+        ScriptedAllocation total;
+        char nothing = 0;
+        D3DKMT_OPENRESOURCE open{};
+        open.hDevice = second;
+        open.hGlobalShare = create.hGlobalShare;
+        open.NumAllocations = 1;
+        open.pOpenAllocationInfo = &opened;
+        open.pPrivateRuntimeData = open.pResourcePrivateDriverData = &nothing;
+        open.pTotalPrivateDriverDataBuffer = &total;
+        open.TotalPrivateDriverDataBufferSize = sizeof total;
+        ASSERT_EQ(client.call([&] { return D3DKMTOpenResource(&open); }), 0);
+        ContextBuffers context = client.make_context();
+        ASSERT_EQ(client.render(context, work_on({info.hAllocation})), 0);
+        stack.drive();
+        client.device = second;
+        look(client, opened.hAllocation, 3);
+        client.device = first;
+        void* seen = nullptr;
+        ASSERT_EQ(lock_with(client, info.hAllocation, 8, kAcquireAperture, &seen), 0);
+        ASSERT_EQ(driver.acquired.size(), 2U);
+        stack.blocking([&] {
+          for (const auto target : {dxgk::PowerTarget::kStandby, dxgk::PowerTarget::kD0})
+            EXPECT_TRUE(stack.system->set_power(stack.luid, target).has_value());
+        });
+        ASSERT_EQ(driver.acquired.size(), 3U);
+        EXPECT_EQ(driver.acquired[2].PrivateDriverData, 8U);
+        EXPECT_EQ(unlock(client, {info.hAllocation}), 0);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      Swizzler::prepare);
+}
+
+// Of a list of instances the driver knows one object: it is named for each of them.
+TEST_F(SwizzlingTest, ARangeOfAnInstanceIsOfTheDriversObject) {
+  DXGKIT_COVERS("ALLOC-39", "SEG-21");
+  with_client(
+      [](Stack& stack, Client& client) {
+        Swizzler driver(stack);
+        const D3DKMT_HANDLE first = client.make_allocation(described(kVisible | kAperture));
+        ContextBuffers context = client.make_context();
+        ASSERT_EQ(client.render(context, work_on({first})), 0);
+        stack.drive();
+        look(client, first, 1);
+        use(stack, client, context, first);
+        D3DKMT_LOCK args = lock_args(first, kDiscard);
+        ASSERT_EQ(lock_now(client, args), 0);
+        const D3DKMT_HANDLE second = args.hAllocation;
+        ASSERT_NE(second, first);
+        EXPECT_EQ(unlock(client, {second}), 0);
+        ASSERT_EQ(client.render(context, work_on({second})), 0);
+        stack.drive();
+        look(client, second, 2);
+        ASSERT_EQ(driver.acquired.size(), 2U);
+        EXPECT_NE(driver.acquired[0].hAllocation, nullptr);
+        EXPECT_EQ(driver.acquired[1].hAllocation, driver.acquired[0].hAllocation);
+        EXPECT_NE(driver.acquired[1].CPUTranslatedAddress.QuadPart,
+                  driver.acquired[0].CPUTranslatedAddress.QuadPart);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      Swizzler::prepare);
+}
+
 // The driver has chosen another size: the address leads as far as there is content, or a range.
 TEST_F(SwizzlingTest, AnAddressOfAnotherSizeFollowsItsContent) {
   DXGKIT_COVERS("ALLOC-50", "ALLOC-40");

@@ -424,5 +424,29 @@ TEST_F(VaMemoryTest, AMapWithoutMemoryForItsTablesChangesNothing) {
   }
 }
 
+// What a failed map had taken over is its reservation's again, without a hole.
+TEST_F(VaMemoryTest, AMapThatFailedLeavesItsReservationWhole) {
+  DXGKIT_COVERS("VA-12", "VA-30");
+  everywhere([&](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE a = client.make_allocation(1024 * kPage, kMemorySet);
+    client.list({a});
+    stack.drive();
+    const uint64_t base = client.make_reservation(4 * kLeaf, 32 * kLeaf);
+    auto args = client.map_args(a, 1024, base + 8 * kPage);
+    {
+      Shortage shortage(stack, 0);
+      EXPECT_EQ(client.map(args), nt_status(Status::kNoMemory));
+      ASSERT_TRUE(shortage.hit());
+    }
+    // Nobody else gets an address in it.
+    args = client.map_args(a, 4);
+    args.MinimumAddress = base;
+    EXPECT_EQ(client.make_mapping(args), base + 4 * kLeaf);
+    EXPECT_EQ(client.free_va(base, 4 * kLeaf), 0);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

@@ -320,6 +320,86 @@ TEST_F(VaPagingTest, ProtectionBitsAreSetOnlyWhereTheyExist) {
   }
 }
 
+// The bit is for content that caches of the processor may have: cached allocations, where the
+// processor's own memory lies behind the segment, and an MMU that has such a bit.
+TEST_F(VaPagingTest, EntriesAreCoherentForCachedContentInAnAperture) {
+  DXGKIT_COVERS("VA-22");
+  constexpr uint32_t kCpuVisible = 1, kCached = 4, kAperture = 1U << 2;
+  struct Row {
+    const char* sentence;
+    uint32_t segments, flags;
+    bool supported, coherent;
+  };
+  for (const Row& row :
+       {Row{"cached, in the aperture", kAperture, kCpuVisible | kCached, true, true},
+        Row{"not cached", kAperture, kCpuVisible, true, false},
+        Row{"without such a bit", kAperture, kCpuVisible | kCached, false, false},
+        Row{"in local memory", kMemorySet, kCpuVisible | kCached, true, false}}) {
+    SCOPED_TRACE(row.sentence);
+    GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
+    config.cache_coherent = row.supported;
+    running(config, [&](GpuVaStack& stack) {
+      VaClient client(stack);
+      ScriptedAllocation description;
+      description.size = 4 * kPage;
+      description.supported_read = description.supported_write = row.segments;
+      description.flags = row.flags;
+      const D3DKMT_HANDLE allocation = client.make_allocation(description);
+      client.list({allocation});
+      stack.drive();
+      const auto walk = client.walk(client.make_mapping(allocation, 4));
+      ASSERT_TRUE(walk.valid) << walk.why;
+      EXPECT_EQ(walk.cache_coherent, row.coherent);
+    });
+  }
+}
+
+// Pages of 64 KiB need a segment that says so. Such a segment takes aligned
+// allocations only.
+TEST_F(VaPagingTest, PagesOf64KibAreOfTheSegmentAndTheAllocation) {
+  DXGKIT_COVERS("VA-43");
+  struct Row {
+    const char* sentence;
+    bool segment;
+    uint32_t alignment;
+    bool large;
+  };
+  for (const Row& row : {Row{"a segment of such pages", true, 64 * 1024, true},
+                         Row{"aligned to more", true, 256 * 1024, true},
+                         Row{"the alignment alone", false, 64 * 1024, false}}) {
+    SCOPED_TRACE(row.sentence);
+    GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
+    config.caps = [](DXGK_GPUMMUCAPS& caps) { caps.LeafPageTableSizeFor64KPagesInBytes = kPage; };
+    running(
+        config,
+        [&](GpuVaStack& stack) {
+          VaClient client(stack);
+          ScriptedAllocation description;
+          description.size = 256 * kKibibyte;
+          description.supported_read = description.supported_write = kMemorySet;
+          description.alignment = row.alignment;
+          const D3DKMT_HANDLE allocation = client.make_allocation(description);
+          client.list({allocation});
+          stack.drive();
+          stack.gpu.clear_calls();
+          client.make_mapping(allocation, 64);
+          uint64_t small = 0, large = 0;
+          for (const auto& update : stack.gpu.calls().updates) {
+            if (update.args.Flags.Repeat != 0 || update.args.PageTableLevel != 0) continue;
+            for (const auto& entry : update.entries) {
+              if ((entry.flags & gpuva::kPteValid) == 0) continue;
+              ++(update.args.Flags.Use64KBPages != 0 ? large : small);
+            }
+          }
+          EXPECT_EQ(large != 0, row.large);
+          EXPECT_EQ(small != 0, !row.large);
+        },
+        [&](GpuVaStack& stack) {
+          stack.miniport.config.segments[0].flags.Use64KBPages = row.segment ? 1 : 0;
+        });
+  }
+}
+
 TEST_F(VaPagingTest, AllContextsAreAwayWhileTablesThatNeedItChange) {
   DXGKIT_COVERS("PAGE-38");
   const auto needs_idle = [](GpuVaStack& stack) { stack.gpu.config.update_needs_idle = true; };

@@ -49,6 +49,20 @@ TEST_F(VaSubmitTest, TheDriverGetsTheClientsValuesAndACopyOfItsPrivateData) {
   });
 }
 
+TEST_F(VaSubmitTest, TheStatisticsCountTheBytesOfEachSubmission) {
+  DXGKIT_COVERS("SUB-31");
+  running([](GpuVaStack& stack) {
+    Submitter one(stack);
+    one.write({GpuCommand::write(one.va + kPage, 5)});
+    const uint64_t before = stack.statistics().dma_bytes;
+    for (const uint32_t bytes : {24U, 48U}) {
+      ASSERT_EQ(one.client.submit(one.client.context, one.va, bytes), 0);
+    }
+    stack.drive();
+    EXPECT_EQ(stack.statistics().dma_bytes, before + 24 + 48);
+  });
+}
+
 TEST_F(VaSubmitTest, TwoProcessesUseTheSameAddresses) {
   DXGKIT_COVERS("SUB-30", "VA-07");
   running([](GpuVaStack& stack) {
