@@ -434,9 +434,12 @@ Status Exercise::reset_device(DisplayFloor& floor, bool losing_content) {
          .bugcheck_parameter = static_cast<uint32_t>(status)});
     return Status::kDeviceRemoved;
   };
-  if (const Status status = floor.core.port().timeouts().reset_from_timeout();
-      status != Status::kSuccess)
-    return refuse("DxgkDdiResetFromTimeout", status);
+  // A client that ends may still be inside the driver, and wait there for the device.
+  port::SyncLevels& levels = floor.core.port().levels();
+  levels.enter_level_two();
+  const Status reset = floor.core.port().timeouts().reset_from_timeout();
+  levels.leave_level_two();
+  if (reset != Status::kSuccess) return refuse("DxgkDdiResetFromTimeout", reset);
   const bool tables = floor.gpu_va != nullptr;
   if (tables) {
     make_tables_again(floor, losing_content);
@@ -457,7 +460,9 @@ Status Exercise::reset_device(DisplayFloor& floor, bool losing_content) {
       floor.power->show_locked();
     });
   }
+  levels.enter_level_two();
   const Status restarted = floor.core.port().timeouts().restart_from_timeout();
+  levels.leave_level_two();
   if (tables || losing_content) {
     floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (floor.core.failed()) return;

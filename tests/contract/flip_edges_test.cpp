@@ -506,14 +506,16 @@ TEST_F(FlipTest, AModeWhosePrimaryCannotBeMadeIsNotSet) {
   DXGKIT_COVERS("DOD-03");
   const std::pair<NTSTATUS, std::vector<std::string>> rows[] = {
       {STATUS_NO_MEMORY, {}}, {STATUS_INVALID_PARAMETER, {"DOD-03"}}};
-  for (const auto& [answer, rules] : rows) {
-    bare([&, answer = answer, &rules = rules](Stack& stack) {
+  for (const auto& row : rows) {
+    bare([&row](Stack& stack) {
+      const auto& [answer, rules] = row;
       FlipDriver driver(stack);
       ASSERT_EQ(stack.start(), Status::kSuccess);
       const uint64_t shown = driver.last_address();
       driver.made = 32;
-      const auto make = std::exchange(stack.miniport.hooks.create_allocation,
-                                      [answer](DXGKARG_CREATEALLOCATION*) { return answer; });
+      const auto make =
+          std::exchange(stack.miniport.hooks.create_allocation,
+                        [status = answer](DXGKARG_CREATEALLOCATION*) { return status; });
       dxgk::Displays displays(*stack.system);
       EXPECT_EQ(nt_status(displays.set_mode(stack.luid, 0, {32, 32})), answer);
       EXPECT_EQ(driver.last_address(), shown);

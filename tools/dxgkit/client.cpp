@@ -483,28 +483,7 @@ ClientResult<void> ClientDevice::wait_idle() {
   return check("D3DKMTWaitForIdle", D3DKMTWaitForIdle(&wait));
 }
 
-std::string ClientDevice::why_lost() const {
-  D3DKMT_GETDEVICESTATE state{};
-  state.hDevice = device_;
-  state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
-  if (D3DKMTGetDeviceState(&state) != 0) return {};
-  switch (state.ExecutionState) {
-    case D3DKMT_DEVICEEXECUTION_RESET:
-      return "an adapter reset took its device";
-    case D3DKMT_DEVICEEXECUTION_HUNG:
-      return "its work hung, and its device was reset";
-    case D3DKMT_DEVICEEXECUTION_STOPPED:
-      return "its adapter was stopped";
-    case D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY:
-      return "its device ran out of memory: what its work uses did not fit";
-    case D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT:
-      return "its device is in error after an invalid command";
-    case D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT:
-      return "its device is in error after a page fault of the GPU";
-    default:
-      return {};
-  }
-}
+std::string ClientDevice::why_lost() const { return tool::why_lost(device_); }
 
 ClientResult<void> ClientDevice::close() {
   for (const D3DKMT_HANDLE context : contexts_) {

@@ -174,6 +174,29 @@ CallAnswer answer_of(const char* function, NTSTATUS status) {
                                    : std::string(name))};
 }
 
+std::string why_lost(D3DKMT_HANDLE device) {
+  D3DKMT_GETDEVICESTATE state{};
+  state.hDevice = device;
+  state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
+  if (D3DKMTGetDeviceState(&state) != 0) return {};
+  switch (state.ExecutionState) {
+    case D3DKMT_DEVICEEXECUTION_RESET:
+      return "an adapter reset took its device";
+    case D3DKMT_DEVICEEXECUTION_HUNG:
+      return "its work hung, and its device was reset";
+    case D3DKMT_DEVICEEXECUTION_STOPPED:
+      return "its adapter was stopped";
+    case D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY:
+      return "its device ran out of memory: what its work uses did not fit";
+    case D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT:
+      return "its device is in error after an invalid command";
+    case D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT:
+      return "its device is in error after a page fault of the GPU";
+    default:
+      return {};
+  }
+}
+
 std::unique_ptr<ClientCalls> ClientCalls::make(ClientApi api, D3DKMT_HANDLE adapter) {
   switch (api) {
     case ClientApi::kD3dkmt:

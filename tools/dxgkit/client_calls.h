@@ -74,6 +74,10 @@ CallAnswer answer_of(const char* function, NTSTATUS status);
 /// is gone.
 CallAnswer with_removal(CallAnswer answer, D3DKMT_HANDLE device);
 
+/// Why a device takes no more work, as a clause: "an adapter reset took its device". Empty if it
+/// works.
+std::string why_lost(D3DKMT_HANDLE device);
+
 /// The callbacks of src/umd.
 std::unique_ptr<ClientCalls> make_umd_calls(D3DKMT_HANDLE adapter);
 

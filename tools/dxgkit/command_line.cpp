@@ -51,7 +51,6 @@ std::vector<std::string> prepared(std::vector<std::string> arguments) {
       arguments.insert(arguments.begin() + (arguments.empty() ? 0 : 1), "--help");
   }
   for (std::string& argument : arguments) {
-    if (argument == "--") break;  // the rest is another program's
     if (std::ranges::find(kReports, argument) != kReports.end())
       argument += fmt::format("={}", kToStdout);
   }

@@ -9,29 +9,40 @@
 #include "tools/dxgkit/files.h"
 
 namespace dxgkit::tool {
+namespace {
+
+struct BuiltIn {
+  const char* name;
+  const char* file;
+  const char* path;  // where the build left it
+};
+constexpr BuiltIn kBuiltIn[] = {
+    {kBuiltInDriver, DXGKIT_SOFTGPU_FILE, DXGKIT_SOFTGPU_PATH},
+    {kBuiltInDriverWddm2, DXGKIT_SOFTGPU_WDDM2_FILE, DXGKIT_SOFTGPU_WDDM2_PATH},
+    {kBuiltInDriverScreen, DXGKIT_SOFTGPU_SCREEN_FILE, DXGKIT_SOFTGPU_SCREEN_PATH},
+    {kBuiltInDriverScreenWddm2, DXGKIT_SOFTGPU_SCREEN_WDDM2_FILE, DXGKIT_SOFTGPU_SCREEN_WDDM2_PATH},
+    {kBuiltInDriverVirtioGpu, DXGKIT_VIRTIOGPU_FILE, DXGKIT_VIRTIOGPU_PATH},
+};
+
+const BuiltIn* built_in_driver(const std::string& name) {
+  for (const BuiltIn& one : kBuiltIn) {
+    if (name == one.name) return &one;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 std::expected<std::string, std::string> find_driver(const std::string& driver) {
   std::error_code error;
   std::string path = driver;
-  if (is_built_in(driver)) {
+  if (const BuiltIn* const built_in = built_in_driver(driver)) {
     const std::filesystem::path executable = std::filesystem::read_symlink("/proc/self/exe", error);
-    const char* file = DXGKIT_SOFTGPU_FILE;
-    const char* built = DXGKIT_SOFTGPU_PATH;
-    if (driver == kBuiltInDriverWddm2) {
-      file = DXGKIT_SOFTGPU_WDDM2_FILE;
-      built = DXGKIT_SOFTGPU_WDDM2_PATH;
-    } else if (driver == kBuiltInDriverScreen) {
-      file = DXGKIT_SOFTGPU_SCREEN_FILE;
-      built = DXGKIT_SOFTGPU_SCREEN_PATH;
-    } else if (driver == kBuiltInDriverScreenWddm2) {
-      file = DXGKIT_SOFTGPU_SCREEN_WDDM2_FILE;
-      built = DXGKIT_SOFTGPU_SCREEN_WDDM2_PATH;
-    }
     // Beside the executable, where an installed one keeps them, or where the build left it.
     const std::filesystem::path folder = executable.parent_path();
-    path = built;
+    path = built_in->path;
     for (const std::filesystem::path& candidate :
-         {folder / file, folder / DXGKIT_DRIVERS_FROM_TOOL / file}) {
+         {folder / built_in->file, folder / DXGKIT_DRIVERS_FROM_TOOL / built_in->file}) {
       if (!folder.empty() && std::filesystem::exists(candidate, error)) {
         path = candidate.string();
         break;

@@ -16,6 +16,7 @@
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
+#include "tools/dxgkit/gl/gl_options.h"
 #include "tools/dxgkit/run_client.h"
 #include "tools/dxgkit/sim/arguments.h"
 
@@ -323,6 +324,9 @@ int run_command_line(std::vector<std::string> arguments) {
   dxgkit::tool::FuzzOptions fuzz_options;
   dxgkit::tool::add_fuzz(app, fuzz_options);
 
+  dxgkit::tool::GlOptions gl_options;
+  dxgkit::tool::add_gl(app, gl_options);
+
   std::string doctor_driver;
   Reports doctor_reports;
   CLI::App* doctor =
@@ -398,6 +402,7 @@ int run_command_line(std::vector<std::string> arguments) {
   }
   if (arguments.front() == "run-client")
     run_client_options.program = dxgkit::tool::take_program(arguments);
+  if (arguments.front() == "gl") gl_options.command = dxgkit::tool::take_program(arguments);
   arguments = dxgkit::tool::prepared(std::move(arguments));
   if (const auto unknown = dxgkit::tool::unknown_command(app, arguments))
     return dxgkit::tool::bad_input(*unknown);
@@ -413,6 +418,7 @@ int run_command_line(std::vector<std::string> arguments) {
   if (app.got_subcommand("evict-bench")) return dxgkit::tool::evict_bench_command(evict_options);
   if (app.got_subcommand("verify")) return dxgkit::tool::verify_command(verify_options);
   if (app.got_subcommand("fuzz")) return dxgkit::tool::fuzz_command(fuzz_options);
+  if (app.got_subcommand("gl")) return dxgkit::tool::gl_command(gl_options);
   if (app.got_subcommand("va")) return dxgkit::tool::va_command(va_options);
   if (doctor->parsed())
     return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_reports);

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""OpenGL programs whose commands go through the virtio GPU's driver. Arguments: support.py.
+
+The peer is virgl_test_server of Debian, which draws with the same renderer without a driver. It needs packages that scripts/bootstrap installs.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import unittest
+
+from support import TOOL, Cli, read_png
+
+FRAME = str(pathlib.Path(__file__).resolve().parent / "gl_frame.py")
+SOCKET = "/tmp/.virgl_test"  # the only path that this Mesa knows
+WIDTH, HEIGHT, TEXTURES = 320, 240, 64
+PROGRAMS = ("virgl_test_server", "Xvfb", "es2_info", "es2gears_x11", "glxgears")
+
+
+def missing():
+    return [program for program in PROGRAMS if shutil.which(program) is None]
+
+
+@unittest.skipIf(missing(), f"not installed: {', '.join(missing())}; scripts/bootstrap installs them")
+class Gl(Cli):
+    def setUp(self):
+        super().setUp()
+        self.environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "GALLIUM_DRIVER", "EGL_PLATFORM")}
+
+    def gl(self, *arguments, code=0, **environment):
+        """Runs the tool: its end, and its report."""
+        done = subprocess.run([TOOL, "gl", "--json=gl.json", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=300,
+                              env={**self.environment, **environment})
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        path = self.folder / "gl.json"
+        return done, json.loads(path.read_text()) if path.exists() else None
+
+    def frame_command(self, path, textures=TEXTURES):
+        return [sys.executable, FRAME, str(WIDTH), str(HEIGHT), str(textures), path]
+
+    def reference(self):
+        """The picture without a driver."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(SOCKET)
+        server = subprocess.Popen(["virgl_test_server", "--use-egl-surfaceless", "--use-gles"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT)
+        try:
+            while True:  # until it listens; it says nothing of that
+                with socket.socket(socket.AF_UNIX) as probe:
+                    if probe.connect_ex(SOCKET) == 0:
+                        break
+                self.assertIsNone(server.poll())
+            done = subprocess.run(self.frame_command("reference.ppm"), cwd=self.folder, capture_output=True, text=True, timeout=300,
+                                  env={**self.environment, "GALLIUM_DRIVER": "virpipe", "LIBGL_ALWAYS_SOFTWARE": "1", "EGL_PLATFORM": "surfaceless"})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("virgl", done.stdout)
+        finally:
+            server.kill()
+            server.wait()
+            server.stdout.close()
+            os.unlink(SOCKET)
+        return (self.folder / "reference.ppm").read_bytes()
+
+    def drawn(self, path):
+        return (self.folder / path).read_bytes()
+
+    def test_a_picture_is_the_same_to_the_pixel_also_with_little_aperture(self):
+        wanted = self.reference()
+        self.assertGreater(len(set(wanted)), 100)  # it is no empty picture
+        done, report = self.gl("--", *self.frame_command("own.ppm"))
+        self.assertIn("virgl", done.stdout)
+        self.assertEqual(self.drawn("own.ppm"), wanted)
+        statistics = report["statistics"]
+        self.assertEqual((statistics["evictions"], statistics["packets_faulted"]), (0, 0))
+        self.assertEqual([program["wrong"] for program in report["programs"]], [""])
+        # The textures alone have 16 MiB.
+        _, report = self.gl("--aperture", "4M", "--", *self.frame_command("little.ppm"))
+        self.assertEqual(self.drawn("little.ppm"), wanted)
+        self.assertGreater(report["statistics"]["evictions"], TEXTURES / 2)
+        # Each texture comes into the aperture for its first content, and again for its change.
+        self.assertGreater(report["statistics"]["aperture_maps"], statistics["aperture_maps"] + TEXTURES / 2)
+
+    def test_a_hostile_program_loses_its_connection_and_others_go_on(self):
+        hostile = f"""
+import socket, struct, subprocess, sys
+bad = socket.socket(socket.AF_UNIX)
+bad.connect({SOCKET!r})
+bad.sendall(struct.pack("<II", 4, 8) + b"bad\\0" + struct.pack("<III", 1, 11, 2) + struct.pack("<III", 1, 3, 77))
+half = socket.socket(socket.AF_UNIX)
+half.connect({SOCKET!r})
+half.sendall(struct.pack("<II", 5, 8) + b"half\\0" + struct.pack("<III", 100, 6, 0))
+done = subprocess.run({self.frame_command("beside.ppm", 4)!r}).returncode
+while bad.recv(4096):
+    pass
+sys.exit(done + 7)
+"""
+        done, report = self.gl("--", sys.executable, "-c", hostile, code=7)
+        self.assertIn("dxgkit gl: bad lost its connection: it named resource 77, which it does not have", done.stderr)
+        self.assertIn("dxgkit gl: half lost its connection: it closed the connection in the middle of a message", done.stderr)
+        self.assertEqual(len([one for one in report["programs"] if one["wrong"] == ""]), 1)
+        self.gl("--", *self.frame_command("alone.ppm", 4))
+        self.assertEqual(self.drawn("beside.ppm"), self.drawn("alone.ppm"))
+
+    def test_a_renderer_that_ends_or_hangs_costs_its_own_program_only(self):
+        self.gl("--", *self.frame_command("alone.ppm", 4))
+        for signal in ("SIGKILL", "SIGSTOP"):
+            director = f"""
+import os, signal, subprocess, sys
+def renderers():
+    parents = dict()
+    names = dict()
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            name, rest = open("/proc/" + entry + "/stat").read().split("(", 1)[1].rsplit(")", 1)
+        except (OSError, IndexError):
+            continue
+        parents[int(entry)], names[int(entry)] = int(rest.split()[1]), name
+    def below(process):
+        while process in parents and process != os.getppid():
+            process = parents[process]
+        return process == os.getppid()
+    return {{one for one, name in names.items() if name == "dxgkit-renderer" and below(one)}}
+def start(path):
+    program = subprocess.Popen({self.frame_command("?", 4)!r}[:-1] + [path, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    while program.stdout.readline() != "half\\n":
+        pass
+    return program
+healthy = start("beside.ppm")
+before = renderers()
+sick = start("sick.ppm")
+for one in renderers() - before:
+    os.kill(one, signal.{signal})
+sick.communicate("go\\n")
+healthy.communicate("go\\n")
+sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
+"""
+            done, report = self.gl("--", sys.executable, "-c", director, code=10)
+            self.assertEqual(self.drawn("beside.ppm"), self.drawn("alone.ppm"), signal)
+            self.assertFalse((self.folder / "sick.ppm").exists())
+            self.assertEqual(sorted(bool(one["wrong"]) for one in report["programs"]), [False, True], signal)
+            self.assertIn("lost its connection: ", done.stderr)
+            (self.folder / "beside.ppm").unlink()
+
+    def test_a_device_that_stops_dead_is_reset_and_works_again(self):
+        # All objects are there by then: it is one of the command streams that change the textures.
+        script = " ".join(self.frame_command("first.ppm")) + "; " + " ".join(self.frame_command("second.ppm", 4))
+        done, report = self.gl("--hang", "375", "--report", "report.html", "--", "sh", "-c", script)
+        self.assertFalse((self.folder / "first.ppm").exists())
+        self.assertEqual(report["statistics"]["adapter_resets"] + report["statistics"]["engine_resets"], 1)
+        first, second = report["programs"]
+        self.assertIn("reset", first["wrong"])
+        self.assertEqual(second["wrong"], "")
+        self.assertIn("Recovered.", done.stderr)
+        self.assertIn("Recovered.", self.drawn("report.html").decode())
+        self.gl("--", *self.frame_command("alone.ppm", 4))
+        self.assertEqual(self.drawn("second.ppm"), self.drawn("alone.ppm"))
+
+    def test_programs_of_debian_run_and_show_frames(self):
+        display = subprocess.Popen(["Xvfb", "-displayfd", "1", "-screen", "0", "640x480x24"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            name = ":" + display.stdout.readline().strip()
+            done, report = self.gl("--", "es2_info", DISPLAY=name)
+            self.assertIn("GL_RENDERER: virgl", done.stdout)
+            self.assertEqual(report["exit_code"], 0)
+            for program in ("es2gears_x11", "glxgears"):
+                # They run until somebody ends them: the exit code is that of `timeout`.
+                _, report = self.gl("--frame", "frame.png", "--report", "report.html", "--", "timeout", "2", program, code=124, DISPLAY=name)
+                shown = max(report["programs"], key=lambda one: one["frames"])
+                self.assertEqual(shown["name"], program)
+                self.assertGreater(shown["frames"], 3)
+                width, height, pixels = read_png(self.folder / "frame.png")
+                self.assertEqual((width, height), (300, 300))
+                # A red, a green and a blue gear before black.
+                for channel in range(3):
+                    others = [c for c in range(3) if c != channel]
+                    strong = sum(1 for i in range(0, len(pixels), 4) if pixels[i + channel] > 90 + max(pixels[i + c] for c in others))
+                    self.assertGreater(strong, 1000, (program, channel))
+                self.assertIn(program, self.drawn("report.html").decode())
+        finally:
+            display.kill()
+            display.wait()
+            display.stdout.close()
+
+    def test_ends_as_the_program_does_or_says_why_not(self):
+        self.gl("--", "sh", "-c", "exit 42", code=42)
+        self.gl("--", "sh", "-c", "kill -9 $$", code=137)
+        for arguments, line in (((), "dxgkit: gl: which program? `dxgkit gl [OPTIONS] -- PROGRAM ARGUMENTS...`\n"),
+                                (("--", "no-such-program"), "dxgkit: no-such-program cannot be started: No such file or directory\n"),
+                                (("--device", "virtio-gpu", "--", "true"), "dxgkit: virtiogpu: the device has no 3D, or the driver does not use it\n"),
+                                (("--driver", "softgpu", "--device", "softgpu", "--", "true"),
+                                 "dxgkit: softgpu: the driver does not speak the user-mode interface of the virtio GPU's driver\n"),
+                                (("--aperture", "1000000", "--", "true"), "dxgkit: --aperture 1000000: 1M to 1G, whole MiB\n")):
+            done, _ = self.gl(*arguments, code=2)
+            self.assertEqual(done.stderr, line)
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(SOCKET)
+            other.listen()
+            done, _ = self.gl("--", "true", code=2)
+            self.assertEqual(done.stderr, f"dxgkit: another server listens at {SOCKET} already\n")
+        os.unlink(SOCKET)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
