@@ -230,8 +230,11 @@ Answer<std::string> hang_once(Bench& bench, const Hang& hang, Tally& tally) {
   // What hangs now was not provoked, and the usual limits end it.
   bench.exercise().provoke_timeouts(Provoked::kNone);
   const size_t recovered = reports(bench).size();
-  if (hang.reset_behind && is_success(bench.exercise().reset()))
+  if (hang.reset_behind) {
+    // A driver that refuses has been told so; what comes after that is no new mistake.
+    if (!is_success(bench.exercise().reset())) return std::string("the adapter failed");
     static_cast<void>(bench.exercise().query_fences());
+  }
   wrong = works(bench);
   const bool lost = wrong && wrong->ends_with("its device");
   if (!told.empty() && (!bench.running() || lost || reports(bench).size() != recovered)) {
