@@ -79,7 +79,7 @@ class Client(Cli):
         before = self.run_tool("run-client", "--", "ls", "-d", WSL)
         done = self.run_client("--wsl-path", program=(sys.executable, "-c", COUNT, WSL))
         if done.returncode == 2:  # a system without user namespaces for everybody
-            self.assertRegex(done.stderr, r"^dxgkit: --wsl-path: the system refuses .*: Operation not permitted\n$")
+            self.assertRegex(done.stderr, r"^dxgkit: --wsl-path: the system refuses .+: .+\n$")
         else:
             self.assertEqual((done.stdout, done.stderr, done.returncode), ("0x0 1\n", "", 7))
         after = self.run_tool("run-client", "--", "ls", "-d", WSL)
