@@ -297,7 +297,7 @@ class Verify(Cli):
     def test_a_bug_check_does_not_end_the_verification(self):
         steps, rules = self.mutant("reset_fails", code=3)
         self.assertEqual(rules, {"hangs": ["TDR-23"], "adapter-hangs": ["TDR-23"]})
-        for step in ("power", "restart", "stop", "unload"):
+        for step in ("transfers", "worlds", "fences", "stop", "unload"):
             self.assertEqual(steps[step]["outcome"], "ok", steps[step]["text"])
 
     def test_a_driver_that_does_not_come_back(self):
