@@ -76,7 +76,9 @@ class Host {
 
   std::atomic<bool> closing_{false};
   std::atomic<ThreadRecord*> records_{nullptr};
-  runtime::HostFlag ready_, stop_;
+  runtime::HostFlag ready_;  // the kernel's thread has started it, or given up
+  runtime::HostFlag begun_;  // start() has ended
+  runtime::HostFlag stop_;
   std::optional<runtime::HostThread> thread_;
   std::unique_ptr<ClientProcess> client_;
   std::string why_not_;
@@ -96,7 +98,7 @@ Host& Host::of_this_process() {
     }
     delete mine;
   }
-  host->ready_.wait();
+  host->begun_.wait();
   return *host;
 }
 
@@ -125,7 +127,7 @@ void Host::start() {
   }
   if (!running())
     write_all(STDERR_FILENO, fmt::format("dxgkit: this process has no kernel: {}\n", why_not_));
-  ready_.set();
+  begun_.set();
 }
 
 void Host::run(const StackFile& file) {
@@ -161,6 +163,7 @@ void Host::run(const StackFile& file) {
 }
 
 void Host::close() {
+  begun_.wait();  // another thread may be at the process's first call
   if (!thread_.has_value()) return;
   closing_.store(true);
   stop_.set();
