@@ -25,8 +25,9 @@ test: bootstrap
 
 bench: bootstrap
 	@mkdir -p build
-	@$(call build,release) --target dxgkit_bench
+	@$(call build,release) --target dxgkit_bench dxgkit_tool
 	build/release/bench/dxgkit_bench --out build/bench.json
+	@bench/gl_frames.py build/release/tools/dxgkit/dxgkit build/bench.json
 
 asan asan-clang tsan clang: bootstrap
 	@mkdir -p build
