@@ -284,6 +284,23 @@ TEST_F(SegmentsTest, OverlappingBadRangesAreReportedAndTheirUnionIsBad) {
       });
 }
 
+TEST_F(SegmentsTest, ABadRangeIsJoinedWithTheOneBeforeItOnly) {
+  DXGKIT_COVERS("SEG-45");
+  running(
+      [](Stack& stack) {
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        const vidmm::SegmentDesc segment = stack.adapter().core().memory().segments()[1];
+        const std::vector<vidmm::ByteRange> joined = {{0, 4096}, {17 * 4096, 5 * 4096}};
+        EXPECT_EQ(segment.invalid_ranges, joined);
+      },
+      [](ScriptedMiniport& miniport) {
+        wddm20(miniport);
+        miniport.config.segments[1].bad_ranges = {
+            {19 * 4096, 3 * 4096}, {17 * 4096, 2 * 4096}, {0, 4096}};
+        miniport.config.segments[1].invalid_ranges = 3;
+      });
+}
+
 // --- what is ignored, and strides ---
 
 TEST_F(SegmentsTest, PopulatedFromSystemMemoryMeansNothingOnAnAperture) {

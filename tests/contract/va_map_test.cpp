@@ -382,8 +382,15 @@ TEST_F(VaMapTest, ReserveTakesMultiplesOf64KiB) {
     EXPECT_EQ(client.reserve(args), 0);
     EXPECT_NE(args.VirtualAddress, 0U);
     EXPECT_FALSE(client.walk(args.VirtualAddress).valid);
-    args.Reserved0 = 1;
-    EXPECT_EQ(client.reserve(args), nt_status(Status::kInvalidParameter));
+    for (void (*const change)(Args&) :
+         {+[](Args& a) { a.Reserved0 = 1; }, +[](Args& a) { a.Reserved1 = 1; },
+          +[](Args& a) { a.Reserved2 = 1; }}) {
+      Args wrong = args;
+      wrong.VirtualAddress = 0x5C5C;
+      change(wrong);
+      EXPECT_EQ(client.reserve(wrong), nt_status(Status::kInvalidParameter));
+      EXPECT_EQ(wrong.VirtualAddress, 0x5C5CU);
+    }
     // There are addresses as long as the process has a device there.
     {
       VaClient other(stack, "other");
