@@ -100,22 +100,24 @@ D3DKMT_CREATESYNCHRONIZATIONOBJECT2 make_fence(D3DKMT_HANDLE device) {
   return fence;
 }
 
+/// A call about one value of one fence, which both structures say alike.
+template <typename Arguments>
+NTSTATUS with_fence(NTSTATUS (*function)(const Arguments*), D3DKMT_HANDLE device,
+                    D3DKMT_HANDLE fence, UINT64 value) {
+  Arguments arguments = {};
+  arguments.hDevice = device;
+  arguments.ObjectCount = 1;
+  arguments.ObjectHandleArray = &fence;
+  arguments.FenceValueArray = &value;
+  return function(&arguments);
+}
+
 NTSTATUS wait_for(D3DKMT_HANDLE device, D3DKMT_HANDLE fence, UINT64 value) {
-  D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait = {};
-  wait.hDevice = device;
-  wait.ObjectCount = 1;
-  wait.ObjectHandleArray = &fence;
-  wait.FenceValueArray = &value;
-  return CALL(D3DKMTWaitForSynchronizationObjectFromCpu)(&wait);
+  return with_fence(CALL(D3DKMTWaitForSynchronizationObjectFromCpu), device, fence, value);
 }
 
 NTSTATUS signal(D3DKMT_HANDLE device, D3DKMT_HANDLE fence, UINT64 value) {
-  D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU signal = {};
-  signal.hDevice = device;
-  signal.ObjectCount = 1;
-  signal.ObjectHandleArray = &fence;
-  signal.FenceValueArray = &value;
-  return CALL(D3DKMTSignalSynchronizationObjectFromCpu)(&signal);
+  return with_fence(CALL(D3DKMTSignalSynchronizationObjectFromCpu), device, fence, value);
 }
 
 TEST(DxCoreLibrary, ThreadsOfTheProgramJustCall) {

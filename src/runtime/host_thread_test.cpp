@@ -59,5 +59,27 @@ TEST(HostThread, AForkedChildBelongsToNoRuntime) {
   });
 }
 
+TEST(HostThread, EveryForkOfAHostLeavesTheRuntimeAndIsTold) {
+  static bool told = false;
+  const auto end_of = [](pid_t child) {
+    int status = -1;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  // In a process of its own, whose forks no other test makes.
+  const pid_t host = fork();
+  if (host == 0) {
+    when_forked([] { told = Runtime::current_or_null() == nullptr; });
+    const auto parent = make_os_runtime();
+    int code = -1;
+    parent->run_main([&] {
+      const pid_t child = fork();
+      if (child == 0) _exit(told && Runtime::current_or_null() == nullptr ? 0 : 1);
+      code = end_of(child);
+    });
+    _exit(code == 0 && !told ? 0 : 1);
+  }
+  EXPECT_EQ(end_of(host), 0);
+}
+
 }  // namespace
 }  // namespace dxgkit::runtime
