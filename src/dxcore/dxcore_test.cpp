@@ -188,6 +188,7 @@ TEST(DxCoreLibrary, AForkedChildHasAKernelOfItsOwn) {
 TEST(DxCoreLibrary, WithoutAKernelEveryCallIsRefused) {
   const Folder folder;
   for (const char* stack : {"driver = \"no_such_driver\"", "driver = 7", "nonsense = 1", "[{",
+                            "driver = \"softgpu\"\nfindings = \"no/folder\"",
                             "driver = \"softgpu\"\ndevices = [\"no_such_device\"]"}) {
     EXPECT_EQ(in_program(folder, stack,
                          [] {

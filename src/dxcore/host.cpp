@@ -63,6 +63,8 @@ class Host {
 
  private:
   void start();
+  /// Where findings go; empty: standard error. False: the file cannot be written.
+  bool open_findings(const std::string& path);
   void run(const StackFile& file);
   void close();
   void report(const std::string& text) const { write_all(findings_, text); }
@@ -116,18 +118,21 @@ void Host::start() {
                                     : read_stack_file(path);
   if (!file.has_value()) {
     why_not_ = file.error();
+  } else if (!open_findings(file->findings)) {
+    why_not_ = fmt::format("findings: {} cannot be written", file->findings);
   } else {
-    if (!file->findings.empty()) {
-      const int opened =
-          open(file->findings.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-      if (opened >= 0) findings_ = opened;
-    }
     thread_.emplace("dxgkit kernel", [this, file = *file] { run(file); });
     ready_.wait();
   }
   if (!running())
     write_all(STDERR_FILENO, fmt::format("dxgkit: this process has no kernel: {}\n", why_not_));
   begun_.set();
+}
+
+bool Host::open_findings(const std::string& path) {
+  if (!path.empty())
+    findings_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  return findings_ >= 0;
 }
 
 void Host::run(const StackFile& file) {
