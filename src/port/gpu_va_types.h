@@ -91,7 +91,9 @@ struct PageTableUpdate {
   bool initial_update = false;  // the first update of this table (PAGE-33)
   // The entries become invalid because their allocation is evicted.
   bool notify_eviction = false;
-  bool use_64kb_pages = false;           // `count` and `start_index` count 64 KiB pages
+  // The table has 64 KiB pages. `start_index` and `count` count entries of 4 KiB all the same, 16
+  // to a page, as PageTableIndexBitCount does (our choice: no page of the documentation says).
+  bool use_64kb_pages = false;
   uint64_t driver_protection = 0;        // level 0 only (PAGE-35)
   uint64_t allocation_offset_bytes = 0;  // of the first entry's page, with an hAllocation
   void* process = nullptr;               // the driver's handle (create_process)

@@ -1,6 +1,7 @@
 // What D3DKMTSetDisplayMode says beside the primary: the order of scan lines, the orientation, the
 // private format. The driver offers a screen that it can rotate and drive interlaced.
 #include <functional>
+#include <ranges>
 #include <vector>
 
 #include "dxgk/core/process.h"
@@ -67,11 +68,13 @@ class OpenVidPn {
     EXPECT_EQ(functions_->pfnReleaseTargetModeSet(vidpn_, set), 0);
     return is;
   }
-  void offer_sources(const std::vector<Size>& sizes) const {
+  /// Each size in the first format, and the first size in the others too.
+  void offer_sources(const std::vector<Size>& sizes,
+                     const std::vector<D3DDDIFORMAT>& pixel_formats) const {
     D3DKMDT_HVIDPNSOURCEMODESET set = nullptr;
     const DXGK_VIDPNSOURCEMODESET_INTERFACE* modes = nullptr;
     ASSERT_EQ(functions_->pfnCreateNewSourceModeSet(vidpn_, 0, &set, &modes), 0);
-    for (const Size& size : sizes) {
+    const auto offer = [&](const Size& size, D3DDDIFORMAT pixel_format) {
       D3DKMDT_VIDPN_SOURCE_MODE* mode = nullptr;
       ASSERT_EQ(modes->pfnCreateNewModeInfo(set, &mode), 0);
       mode->Type = D3DKMDT_RMT_GRAPHICS;
@@ -79,11 +82,14 @@ class OpenVidPn {
       format.PrimSurfSize.cx = format.VisibleRegionSize.cx = size.width;
       format.PrimSurfSize.cy = format.VisibleRegionSize.cy = size.height;
       format.Stride = size.width * 4;
-      format.PixelFormat = D3DDDIFMT_A8R8G8B8;
+      format.PixelFormat = pixel_format;
       format.ColorBasis = D3DKMDT_CB_SCRGB;
       format.PixelValueAccessMode = D3DKMDT_PVAM_DIRECT;
       ASSERT_EQ(modes->pfnAddMode(set, mode), 0);
-    }
+    };
+    for (const Size& size : sizes) offer(size, pixel_formats.front());
+    for (const D3DDDIFORMAT other : pixel_formats | std::views::drop(1))
+      offer(sizes.front(), other);
     ASSERT_EQ(functions_->pfnAssignSourceModeSet(vidpn_, 0, set), 0);
   }
   void offer_target(const std::vector<Size>& sizes,
@@ -123,9 +129,10 @@ class OpenVidPn {
 class DisplayModeTest : public FlipTest {
  protected:
   static inline ScriptedMiniport* driver_side = nullptr;
-  static inline Size surface = kSquare;           // of all primaries that the driver is asked about
-  static inline UINT format = 0;                  // the private one of the client's primary
-  static inline void* clients_primary = nullptr;  // as the driver knows it
+  static inline Size surface = kSquare;  // of all primaries that the driver is asked about
+  static inline UINT format = 0;         // the private one of the client's primary
+  static inline D3DDDIFORMAT pixels = D3DDDIFMT_A8R8G8B8;  // of all primaries
+  static inline void* clients_primary = nullptr;           // as the driver knows it
 
   static NTSTATUS NTAPI enumerate(const HANDLE, const DXGKARG_ENUMVIDPNCOFUNCMODALITY* const args) {
     const OpenVidPn on(driver_side->callbacks(), args->hConstrainingVidPn);
@@ -134,7 +141,8 @@ class DisplayModeTest : public FlipTest {
     const bool is_turned = how.Rotation == D3DKMDT_VPPR_ROTATE90;
     const Size source = on.source();
     if (source == Size{} && args->EnumPivotType != D3DKMDT_EPT_VIDPNSOURCE)
-      on.offer_sources({kSquare, is_turned ? turned(kWide) : kWide});
+      on.offer_sources({kSquare, is_turned ? turned(kWide) : kWide},
+                       {D3DDDIFMT_A8R8G8B8, D3DDDIFMT_A8B8G8R8});
     if (!on.target_is_pinned() && args->EnumPivotType != D3DKMDT_EPT_VIDPNTARGET) {
       on.offer_target({kSquare, kWide},
                       {D3DDDI_VSSLO_PROGRESSIVE, D3DDDI_VSSLO_INTERLACED_UPPERFIELDFIRST});
@@ -154,7 +162,7 @@ class DisplayModeTest : public FlipTest {
   static NTSTATUS NTAPI describe(const HANDLE, DXGKARG_DESCRIBEALLOCATION* args) {
     args->Width = surface.width;
     args->Height = surface.height;
-    args->Format = D3DDDIFMT_A8R8G8B8;
+    args->Format = pixels;
     args->MultisampleMethod = {};
     args->RefreshRate = {};
     args->PrivateDriverFormatAttribute = args->hAllocation == clients_primary ? format : 5;
@@ -168,6 +176,7 @@ class DisplayModeTest : public FlipTest {
   static void with_modes(const std::function<void(Stack&, FlipDriver&, FlipClient&)>& body) {
     surface = kSquare;
     format = 5;
+    pixels = D3DDDIFMT_A8R8G8B8;
     bare([&](Stack& stack) {
       driver_side = &stack.miniport;
       FlipDriver driver(stack);
@@ -207,6 +216,7 @@ class DisplayModeTest : public FlipTest {
   struct Shown {
     Size source, target;
     uint32_t order = 0, rotation = 0;
+    uint32_t pixels = D3DDDIFMT_A8R8G8B8;
     bool operator==(const Shown&) const = default;
   };
   static Shown shown(Stack& stack) {
@@ -216,7 +226,8 @@ class DisplayModeTest : public FlipTest {
     return {.source = {source.surface.width, source.surface.height},
             .target = {signal.active.width, signal.active.height},
             .order = signal.scanline_ordering,
-            .rotation = network.paths.front().rotation};
+            .rotation = network.paths.front().rotation,
+            .pixels = source.pixel_format};
   }
 };
 
@@ -294,6 +305,44 @@ TEST_F(DisplayModeTest, WhatTheDriverDoesNotOfferIsRefused) {
           [&](auto& args) { args.DisplayOrientation = static_cast<D3DDDI_ROTATION>(rotation); });
     }
     refused([](auto& args) { args.Flags.Reserved = 1; });
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+TEST_F(DisplayModeTest, TheModeHasThePixelFormatOfThePrimary) {
+  DXGKIT_COVERS("THUNK-63", "THUNK-05");
+  with_modes([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    D3DKMT_SETDISPLAYMODE args = mode_of(client);
+    EXPECT_EQ(set(client, args), 0);
+    const Shown first = shown(stack);
+    const auto commits = [&] { return driver.display.calls().commits.size(); };
+    const size_t before = commits();
+    pixels = D3DDDIFMT_X8R8G8B8;
+    EXPECT_EQ(set(client, args), 0);
+    EXPECT_EQ(commits(), before) << "the screen ignores alpha";
+
+    const auto refused = [&](D3DDDIFORMAT asked, const Size& size) {
+      pixels = asked;
+      surface = size;
+      const size_t addresses = driver.addresses().size();
+      EXPECT_EQ(set(client, args), kInvalid);
+      EXPECT_EQ(shown(stack), first) << "the screen shows what it showed";
+      EXPECT_EQ(commits(), before);
+      EXPECT_EQ(driver.addresses().size(), addresses);
+    };
+    refused(D3DDDIFMT_R5G6B5, kSquare);
+    refused(D3DDDIFMT_A8B8G8R8, kWide);  // offered for the other size only
+    args.Flags.PreserveVidPn = 1;
+    refused(D3DDDIFMT_A8B8G8R8, kSquare);
+    args.Flags.PreserveVidPn = 0;
+
+    pixels = D3DDDIFMT_A8B8G8R8;
+    surface = kSquare;
+    EXPECT_EQ(set(client, args), 0);
+    Shown other = first;
+    other.pixels = D3DDDIFMT_A8B8G8R8;
+    EXPECT_EQ(shown(stack), other) << "the driver offers this size in this format too";
+    EXPECT_EQ(commits(), before + 1);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }

@@ -14,6 +14,16 @@ uint32_t content_rotation(const vidpn::Path& path) {
 
 }  // namespace
 
+bool same_pixels(uint32_t one, uint32_t other) {
+  // D3DDDIFORMAT: with and without alpha, four bytes per pixel.
+  constexpr uint32_t kA8R8G8B8 = 21, kX8R8G8B8 = 22, kA8B8G8R8 = 32, kX8B8G8R8 = 33;
+  const auto plain = [](uint32_t format) {
+    if (format == kA8R8G8B8) return kX8R8G8B8;
+    return format == kA8B8G8R8 ? kX8B8G8R8 : format;
+  };
+  return plain(one) == plain(other);
+}
+
 void ActiveVidPn::commit(const vidpn::Network& network) {
   network_ = network;
   post_target_.store(network_.paths.empty() ? vidpn::kNoId : network_.paths.front().target,
@@ -49,6 +59,12 @@ std::optional<DisplayMode> ActiveVidPn::mode_of(uint32_t source) const {
   return DisplayMode{mode->surface.width, mode->surface.height};
 }
 
+uint32_t ActiveVidPn::pixel_format_of(uint32_t source) const {
+  const vidpn::SourceMode* const mode =
+      network_.has_source(source) ? network_.pinned_source_mode(source) : nullptr;
+  return mode == nullptr ? 0 : mode->pixel_format;
+}
+
 uint32_t ActiveVidPn::rotation_of(uint32_t source) const {
   const auto found = std::ranges::find(network_.paths, source, &vidpn::Path::source);
   return found == network_.paths.end() ? 0 : content_rotation(*found);
@@ -56,6 +72,8 @@ uint32_t ActiveVidPn::rotation_of(uint32_t source) const {
 
 bool ActiveVidPn::shows(uint32_t source, const ModeWish& wish) const {
   if (mode_of(source) != wish.size) return false;
+  if (wish.pixel_format != 0 && !same_pixels(wish.pixel_format, pixel_format_of(source)))
+    return false;
   return std::ranges::all_of(
       network_.paths, [&](const vidpn::Path& path) DXGKIT_REQUIRES(display_mutex) {
         if (path.source != source) return true;

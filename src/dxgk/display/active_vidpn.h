@@ -26,6 +26,8 @@ class ActiveVidPn {
   std::optional<uint32_t> target_of(uint32_t source) const DXGKIT_REQUIRES(display_mutex);
   std::vector<uint32_t> targets_of(uint32_t source) const DXGKIT_REQUIRES(display_mutex);
   std::optional<DisplayMode> mode_of(uint32_t source) const DXGKIT_REQUIRES(display_mutex);
+  /// D3DDDIFORMAT of the source's mode. 0: it has none.
+  uint32_t pixel_format_of(uint32_t source) const DXGKIT_REQUIRES(display_mutex);
   /// How the first path of the source is rotated, as in ModeWish. 0: not, or there is no path.
   uint32_t rotation_of(uint32_t source) const DXGKIT_REQUIRES(display_mutex);
   /// The source is shown as wished, on all its targets.

@@ -6,20 +6,6 @@
 #include "dxgk/display/display_worker.h"
 
 namespace dxgkit::dxgk {
-namespace {
-
-// D3DDDIFORMAT: with and without alpha, four bytes per pixel.
-constexpr uint32_t kA8R8G8B8 = 21, kX8R8G8B8 = 22, kA8B8G8R8 = 32, kX8B8G8R8 = 33;
-
-bool same_or_twin(uint32_t a, uint32_t b) {
-  const auto plain = [](uint32_t format) {
-    if (format == kA8R8G8B8) return kX8R8G8B8;
-    return format == kA8B8G8R8 ? kX8B8G8R8 : format;
-  };
-  return plain(a) == plain(b);
-}
-
-}  // namespace
 
 ClientPrimaries::ClientPrimaries(DisplayCore& display, const Parts& parts)
     : display_(display),
@@ -92,7 +78,8 @@ Status ClientPrimaries::set_display_mode(Device& device, const Ref<OpenedAllocat
     return said.error() == Status::kDeviceRemoved ? said.error() : Status::kInvalidParameter;
   const ModeWish wish{.size = {said->width, said->height},
                       .scanline_ordering = options.scanline_ordering,
-                      .rotation = options.rotation};
+                      .rotation = options.rotation,
+                      .pixel_format = said->format};
   const bool is_shown = active_.shows(source, wish);
   if (!is_shown && options.preserve_vidpn) return Status::kInvalidParameter;
   if (const uint32_t current = kernels_.private_format(source); said->private_format != current) {
@@ -103,13 +90,11 @@ Status ClientPrimaries::set_display_mode(Device& device, const Ref<OpenedAllocat
   }
   if (!is_shown) {
     const Status status = modes_.set(source, wish);
-    const bool is_offered =
-        status != vidpn::kInvalidTransformation && status != vidpn::kInvalidTargetMode;
+    const bool is_offered = status != vidpn::kInvalidTransformation &&
+                            status != vidpn::kInvalidSourceMode &&
+                            status != vidpn::kInvalidTargetMode;
     if (!is_success(status)) return is_offered ? status : Status::kInvalidParameter;
   }
-  const vidpn::SourceMode* set = active_.network().pinned_source_mode(source);
-  if (set == nullptr || !same_or_twin(set->pixel_format, said->format))
-    return Status::kInvalidParameter;
   const char* step = "";
   DXGKIT_RETURN_IF_FAILED(place(source, primary, /*again=*/false, &step));
   kernels_.unpin(source);
@@ -158,7 +143,7 @@ Status ClientPrimaries::check_flip(Device& device, uint32_t source,
   const auto said = core_.port().allocations().describe_allocation(surface->driver_allocation);
   if (!said.has_value()) return Status::kGraphicsAllocationInvalid;
   const bool fits = said->width == set->surface.width && said->height == set->surface.height &&
-                    same_or_twin(said->format, set->pixel_format);
+                    same_pixels(said->format, set->pixel_format);
   return fits ? Status::kSuccess : Status::kGraphicsAllocationInvalid;  // DISP-03
 }
 

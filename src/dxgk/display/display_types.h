@@ -21,9 +21,14 @@ struct DisplayMode {
 struct ModeWish {
   DisplayMode size;                // of the surface, before it is rotated
   uint32_t scanline_ordering = 0;  // D3DDDI_VSSLO_* of the signal; 0: any
-  uint32_t rotation = 0;  // D3DKMDT_VPPR_*, 1 (none) to 4 (270 degrees); 0: none is asked for
+  uint32_t rotation = 0;      // D3DKMDT_VPPR_*, 1 (none) to 4 (270 degrees); 0: none is asked for
+  uint32_t pixel_format = 0;  // D3DDDIFORMAT of the surface; 0: any
   bool operator==(const ModeWish&) const = default;
 };
+
+/// A surface of one D3DDDIFORMAT can be shown in a mode of the other: they are the same, but for
+/// alpha, which screens ignore.
+bool same_pixels(uint32_t one, uint32_t other);
 
 /// A signal that the driver offered for the output of a source.
 struct DisplayTiming {

@@ -236,8 +236,10 @@ Result<vidpn::Network> ModeSetting::build(const std::vector<vidpn::SourceTarget>
       return Error(vidpn::kInvalidSourceModeSet);  // VIDPN-19 has been reported
     const auto* source_mode =
         find_mode(network.source_sets[path.source].modes, [&](const vidpn::SourceMode& one) {
-          return DisplayMode{one.surface.width, one.surface.height} == *mode;
+          return DisplayMode{one.surface.width, one.surface.height} == *mode &&
+                 (wish.pixel_format == 0 || same_pixels(wish.pixel_format, one.pixel_format));
         });
+    if (source_mode == nullptr) return Error(vidpn::kInvalidSourceMode);
     DXGKIT_RETURN_ERROR_IF_FAILED(vidpn::pin_source_mode(network, path.source, source_mode->id));
     enumerated = enumerate(std::move(network),
                            {vidpn::Pivot::Kind::kSource, path.source, vidpn::kNoId}, step);
@@ -557,7 +559,9 @@ Status ModeSetting::set(uint32_t source, const ModeWish& wish) {
   // The other sources keep their modes, whatever the driver offers now.
   for (const auto& [id, modes] : offered_) {
     if (const std::optional<DisplayMode> shown = active_.mode_of(id); shown.has_value())
-      wanted[id] = {.size = *shown, .rotation = active_.rotation_of(id)};
+      wanted[id] = {.size = *shown,
+                    .rotation = active_.rotation_of(id),
+                    .pixel_format = active_.pixel_format_of(id)};
   }
   wanted[source] = wish;
   const char* step = "";

@@ -60,7 +60,8 @@ class ModeSetting {
   Status take_recommendation(std::span<const std::byte> wish, const char** step)
       DXGKIT_REQUIRES(display_mutex);
   /// Sets a client's mode. The other sources keep theirs. See Displays::set_mode.
-  /// kInvalidTargetMode: the driver offers no signal with that order of scan lines.
+  /// kInvalidSourceMode: the driver offers no surface of that size and format.
+  /// kInvalidTargetMode: it offers no signal with that order of scan lines.
   /// kInvalidTransformation: it does not rotate so.
   Status set(uint32_t source, const ModeWish& wish) DXGKIT_REQUIRES(display_mutex);
   Status make_visible(uint32_t source, bool visible, const char** step)
