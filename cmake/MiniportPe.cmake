@@ -12,8 +12,10 @@ if(NOT DXGKIT_KERNEL_IMPORT_LIB)  # an installed dxgkit brings both
   set(DXGKIT_KERNEL_LIBS dxgkit_kernel_libs)
 endif()
 # The stack is protected as /GS does it. The image has DWARF and a symbol table, so that findings name functions, files and lines; both lie in
-# sections that Windows discards. A load inside __try may raise, as MSVC takes it.
-set(DXGKIT_MINIPORT_PE_FLAGS -target x86_64-pc-windows-msvc -gdwarf -fstack-protector-strong -fasync-exceptions)
+# sections that Windows discards. A load inside __try may raise, as MSVC takes it; clang 19 ends with a fault of its own on a few sources then,
+# which are built with -fno-async-exceptions in their OPTIONS.
+set(DXGKIT_MINIPORT_PE_FIRST_FLAGS -fasync-exceptions)
+set(DXGKIT_MINIPORT_PE_FLAGS -target x86_64-pc-windows-msvc -gdwarf -fstack-protector-strong)
 
 # Once, by miniports/kmlib: the two libraries above, from a host program that prints a module definition.
 function(dxgkit_kernel_libraries lister)
@@ -34,8 +36,8 @@ function(dxgkit_kernel_libraries lister)
     VERBATIM)
   # Without DWARF: where an image has some, nobody looks into the PDB of the driver that links this.
   dxgkit_miniport_objects(objects kmlib obj SOURCES ${ARG_SOURCES}
-    FLAGS ${DXGKIT_MINIPORT_PE_FLAGS} -g0 -fno-stack-protector -O2 -ffreestanding -fms-extensions -fasynchronous-unwind-tables
-          -Wall -Wextra -Werror -isystem ${DXGKIT_MINIPORT_INCLUDE})
+    FLAGS ${DXGKIT_MINIPORT_PE_FIRST_FLAGS} ${DXGKIT_MINIPORT_PE_FLAGS} -g0 -fno-stack-protector -O2 -ffreestanding -fms-extensions
+          -fasynchronous-unwind-tables -Wall -Wextra -Werror -isystem ${DXGKIT_MINIPORT_INCLUDE})
   add_custom_command(OUTPUT ${DXGKIT_KERNEL_STATIC_LIB}
     COMMAND ${DXGKIT_MINIPORT_LIB} /nologo /out:${DXGKIT_KERNEL_STATIC_LIB} ${objects}
     DEPENDS ${objects}
@@ -46,7 +48,8 @@ endfunction()
 
 function(dxgkit_miniport_pe out name)
   cmake_parse_arguments(ARG "" "" "SOURCES;FLAGS;IMPORTS" ${ARGN})
-  dxgkit_miniport_objects(objects ${name} obj SOURCES ${ARG_SOURCES} FLAGS ${ARG_FLAGS} ${DXGKIT_MINIPORT_PE_FLAGS})
+  dxgkit_miniport_objects(objects ${name} obj SOURCES ${ARG_SOURCES}
+    FLAGS ${DXGKIT_MINIPORT_PE_FIRST_FLAGS} ${ARG_FLAGS} ${DXGKIT_MINIPORT_PE_FLAGS})
   set(image ${DXGKIT_MINIPORT_DIR}/${name}.sys)
   set(more)
   if(ARG_IMPORTS)

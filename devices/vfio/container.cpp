@@ -180,6 +180,7 @@ std::expected<void, std::string> Container::map(bus::Machine& machine) {
     wanted.push_back({.address = address, .bytes = bytes, .memory = memory});
     all += bytes;
   };
+  want(bus::Machine::kPoolMemoryBase, bus::Machine::kPoolMemoryBytes);
   want(bus::Machine::kLowMemoryBase, machine.low_memory_bytes());
   want(bus::Machine::kSystemMemoryBase,
        machine.highest_system_address().value + 1 - bus::Machine::kSystemMemoryBase);

@@ -82,7 +82,8 @@ TEST(VfioRefusal, OfAHostThatIsNotReady) {
       {"the IOMMU cannot be used: Operation not permitted (1); without interrupt remapping Linux "
        "refuses it",
        [](FakeLinux& fake) { fake.control_errors[VFIO_SET_IOMMU] = EPERM; }},
-      {"DMA needs 9216 KiB of locked memory and the limit is 64 KiB: raise it (ulimit -l 9216), or "
+      {"DMA needs 41984 KiB of locked memory and the limit is 64 KiB: raise it (ulimit -l 41984), "
+       "or "
        "give the machine less memory",
        [](FakeLinux& fake) {
          fake.control_errors[VFIO_IOMMU_MAP_DMA] = ENOMEM;

@@ -52,10 +52,11 @@ TEST(Vfio, TakesTheDeviceOverAndGivesItBack) {
     EXPECT_EQ(function_of(device).identity().base_class, 0x00);
     EXPECT_EQ(function_of(device).identity().sub_class, 0xFF);
   });
-  EXPECT_THAT(fake.steps(), ElementsAre("map 40000000 100000", "map 100000000 800000", "reset",
-                                        "command 7", "trigger 1 on", "trigger 4 on", "trigger 3 on",
-                                        "trigger 1 off", "command 0", "reset", "close device",
-                                        "unmap 100000000", "unmap 40000000"));
+  EXPECT_THAT(fake.steps(),
+              ElementsAre("map 10000000 2000000", "map 40000000 100000", "map 100000000 800000",
+                          "reset", "command 7", "trigger 1 on", "trigger 4 on", "trigger 3 on",
+                          "trigger 1 off", "command 0", "reset", "close device", "unmap 100000000",
+                          "unmap 40000000", "unmap 10000000"));
 }
 
 TEST(Vfio, MapsABar) {

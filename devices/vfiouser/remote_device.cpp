@@ -186,7 +186,8 @@ class RemoteDevice final : public bus::Device, private bus::ConfigHandler {
     using bus::Machine;
     const uint64_t size = machine_.highest_system_address().value - Machine::kSystemMemoryBase + 1;
     const Area ranges[] = {{Machine::kSystemMemoryBase, size},
-                           {Machine::kLowMemoryBase, machine_.low_memory_bytes()}};
+                           {Machine::kLowMemoryBase, machine_.low_memory_bytes()},
+                           {Machine::kPoolMemoryBase, Machine::kPoolMemoryBytes}};
     for (const Area& range : ranges) {
       if (range.size == 0) continue;
       const bus::MemoryWindow window =

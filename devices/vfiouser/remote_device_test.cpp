@@ -279,12 +279,16 @@ TEST(VfioUserDevice, SetsAForeignServerUp) {
     Scripted scripted(os);
     ASSERT_EQ(scripted.rig->error, "");
     SmallDevice& small = scripted.small;
-    ASSERT_EQ(small.maps.size(), 2U);
+    ASSERT_EQ(small.maps.size(), 3U);
     EXPECT_EQ(small.maps[0],
               (DmaMap{.flags = 3, .offset = 0, .address = 0x1'0000'0000, .size = 4 << 20}));
     EXPECT_EQ(small.maps[1],
               (DmaMap{.flags = 3, .offset = 4 << 20, .address = 0x4000'0000, .size = 1 << 20}));
-    EXPECT_EQ(small.map_descriptors, (std::vector<size_t>{1, 1}));
+    EXPECT_EQ(small.maps[2], (DmaMap{.flags = 3,
+                                     .offset = 5 << 20,
+                                     .address = bus::Machine::kPoolMemoryBase,
+                                     .size = bus::Machine::kPoolMemoryBytes}));
+    EXPECT_EQ(small.map_descriptors, (std::vector<size_t>{1, 1, 1}));
     EXPECT_THAT(small.seen, Contains(Command::kDeviceReset));
     EXPECT_EQ(small.config[4], std::byte{7}) << "ports, memory, bus mastering";
     ASSERT_EQ(small.sets.size(), 1U);
@@ -311,7 +315,7 @@ TEST(VfioUserDevice, SetsAForeignServerUp) {
 TEST(VfioUserDevice, DmaByMessageNeedsNoDescriptor) {
   in_os([](runtime::Runtime& os) {
     Scripted scripted(os, {}, {.dma_by_message = true});
-    EXPECT_EQ(scripted.small.map_descriptors, (std::vector<size_t>{0, 0}));
+    EXPECT_EQ(scripted.small.map_descriptors, (std::vector<size_t>{0, 0, 0}));
     EXPECT_EQ(scripted.small.maps[1].offset, 0U);
   });
 }

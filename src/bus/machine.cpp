@@ -28,8 +28,10 @@ constexpr uint64_t kRegisterPages =
 static_assert(Machine::kSystemMemoryLimit <= Machine::kMemoryBarBase);
 static_assert(Machine::kRegisterBarLimit <= Machine::kSystemMemoryBase);
 static_assert(Machine::kLowMemoryLimit <= Machine::kAgpApertureBase);
-static_assert(Machine::kPortLimit <= Machine::kLowMemoryBase);
+static_assert(Machine::kPortLimit <= Machine::kPoolMemoryBase);
+static_assert(Machine::kPoolMemoryBase + Machine::kPoolMemoryBytes <= Machine::kLowMemoryBase);
 constexpr uint64_t kFirstLowFrame = Machine::kLowMemoryBase / kPageBytes;
+constexpr uint64_t kFirstPoolFrame = Machine::kPoolMemoryBase / kPageBytes;
 constexpr uint64_t kPortBytesLeast = 4, kPortBytesMost = 256;
 
 /// One plugged-in register BAR. Kept until the machine ends, so that a late access never meets
@@ -160,6 +162,7 @@ struct Machine::Impl {
         low_size(low_bytes),
         pages(bytes / kPageBytes),
         low_pages(low_bytes / kPageBytes),
+        pool_pages(kPoolMemoryBytes / kPageBytes),
         dirty((bytes + low_bytes) / kPageBytes) {}
 
   uint64_t size;
@@ -168,6 +171,7 @@ struct Machine::Impl {
   OutsideMemory* outside = nullptr;  // null: `memory` is system memory
   int fd = -1;
   std::byte* memory = nullptr;
+  std::byte* pool_memory = nullptr;  // the pool window, behind the low one in the memory object
   // Address space that mirrors [kRegisterBarBase, kRegisterBarLimit): a pointer into it names a
   // register by arithmetic. Never accessible.
   std::byte* register_arena = nullptr;
@@ -178,6 +182,7 @@ struct Machine::Impl {
   mutable runtime::Mutex mutex;
   PageAllocator pages DXGKIT_GUARDED_BY(mutex);
   PageAllocator low_pages DXGKIT_GUARDED_BY(mutex);
+  PageAllocator pool_pages DXGKIT_GUARDED_BY(mutex);
   // By page of the memory object, the low window behind the rest. A page never handed out yet still
   // has the zeroes the system gave us.
   std::vector<bool> dirty DXGKIT_GUARDED_BY(mutex);
@@ -227,8 +232,18 @@ struct Machine::Impl {
       return offset;
     }
     const uint64_t low = address - kLowMemoryBase;
-    if (low >= low_size || bytes > low_size - low) return std::nullopt;
-    return size + low;
+    if (low < low_size) {
+      if (bytes > low_size - low) return std::nullopt;
+      return size + low;
+    }
+    const uint64_t pool = address - kPoolMemoryBase;
+    if (pool >= kPoolMemoryBytes || bytes > kPoolMemoryBytes - pool) return std::nullopt;
+    return size + low_size + pool;
+  }
+  /// Where that offset is mapped.
+  std::byte* at(uint64_t offset) const {
+    const uint64_t all = size + low_size;
+    return offset < all ? memory + offset : pool_memory + (offset - all);
   }
   void release(uint64_t first, uint64_t count) DXGKIT_REQUIRES(mutex) {
     if (first >= kFirstFrame) return pages.release(first - kFirstFrame, count);
@@ -318,12 +333,17 @@ Machine::Machine(uint64_t system_memory_bytes, uint64_t low_memory_bytes) {
   impl_ = std::make_unique<Impl>(align_up(system_memory_bytes, kPageBytes),
                                  align_up(low_memory_bytes, kPageBytes));
   const uint64_t bytes = impl_->size + impl_->low_size;
-  impl_->fd = create_sealed_memory("dxgkit-system-memory", bytes);
+  impl_->fd = create_sealed_memory("dxgkit-system-memory", bytes + kPoolMemoryBytes);
   DXGKIT_CHECK(impl_->fd >= 0);
   void* memory =
       map_fixed(FixedRange::kMemory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, impl_->fd);
   DXGKIT_CHECK(memory != MAP_FAILED);
   impl_->memory = static_cast<std::byte*>(memory);
+  // Drivers see pool at other addresses, where it has a mapping of its own.
+  void* pool = mmap(nullptr, kPoolMemoryBytes, PROT_READ | PROT_WRITE, MAP_SHARED, impl_->fd,
+                    static_cast<off_t>(bytes));
+  DXGKIT_CHECK(pool != MAP_FAILED);
+  impl_->pool_memory = static_cast<std::byte*>(pool);
   void* arena = map_fixed(FixedRange::kMemory, kRegisterPages * kPageBytes, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   DXGKIT_CHECK(arena != MAP_FAILED);
@@ -342,6 +362,7 @@ Machine::~Machine() {
   for (PciFunction* function : impl_->functions) function->impl_->machine = nullptr;
   munmap(impl_->register_pages, kRegisterPages * sizeof(std::atomic<RegisterBar*>));
   unmap_fixed(impl_->register_arena, kRegisterPages * kPageBytes);
+  munmap(impl_->pool_memory, kPoolMemoryBytes);
   unmap_fixed(impl_->memory, impl_->size + impl_->low_size);
   close(impl_->fd);
 }
@@ -447,6 +468,20 @@ Result<PageFrame> Machine::allocate_contiguous(uint64_t count, uint64_t alignmen
   return PageFrame{*first};
 }
 
+Result<PageFrame> Machine::allocate_pool_pages(uint64_t count) {
+  if (count == 0) return Error(Status::kInvalidParameter);
+  const runtime::MutexLock lock(impl_->mutex);
+  const auto first = impl_->pool_pages.allocate_contiguous(count);
+  if (!first.has_value()) return Error(Status::kNoMemory);
+  return PageFrame{kFirstPoolFrame + *first};
+}
+
+void Machine::free_pool_pages(PageFrame first, uint64_t count) {
+  DXGKIT_CHECK(first.value >= kFirstPoolFrame);
+  const runtime::MutexLock lock(impl_->mutex);
+  impl_->pool_pages.release(first.value - kFirstPoolFrame, count);
+}
+
 void Machine::free_contiguous(PageFrame first, uint64_t count) {
   const runtime::MutexLock lock(impl_->mutex);
   impl_->release(first.value, count);
@@ -495,7 +530,7 @@ uint64_t Machine::free_page_count() const {
 std::byte* Machine::system_pointer(PhysicalAddress address, uint64_t size) {
   if (impl_->outside != nullptr) return impl_->outside->pointer(address, size);
   const std::optional<uint64_t> offset = impl_->offset_of(address.value, size);
-  return offset.has_value() ? impl_->memory + *offset : nullptr;
+  return offset.has_value() ? impl_->at(*offset) : nullptr;
 }
 
 PhysicalAddress Machine::physical_of(const void* pointer) const {

@@ -60,6 +60,9 @@ class Machine {
   /// The low window starts here, if there is one.
   static constexpr uint64_t kLowMemoryBase = 0x4000'0000;  // 1 GiB
   static constexpr uint64_t kLowMemoryLimit = 0x8000'0000;
+  /// The pool window: memory for pool of the operating system, beside all other.
+  static constexpr uint64_t kPoolMemoryBase = 0x1000'0000;  // 256 MiB
+  static constexpr uint64_t kPoolMemoryBytes = 0x200'0000;  // 32 MiB
   /// I/O port BARs are assigned here.
   static constexpr uint64_t kPortBase = 0xC000;
   static constexpr uint64_t kPortLimit = 0x1'0000;
@@ -129,11 +132,17 @@ class Machine {
   /// All, or kNoMemory.
   Result<std::vector<PageFrame>> allocate_pages(uint64_t count);
   void free_pages(std::span<const PageFrame> pages);
+  /// `count` contiguous pages of the pool window, with any content. kInvalidParameter if count is
+  /// 0, kNoMemory if there are none. Pool that is no page long comes from here, so that it takes
+  /// nothing from the memory that a test or a simulation has made small.
+  Result<PageFrame> allocate_pool_pages(uint64_t count);
+  /// Pages that are not allocated are our bug and abort.
+  void free_pool_pages(PageFrame first, uint64_t count);
   /// Sets a function that is asked before pages of either kind are given out. If it returns true,
   /// there are no pages (kNoMemory). An empty function, the default, is never asked. For
   /// simulations: set it while no thread allocates; it must not block.
   void set_page_fault(std::function<bool(uint64_t count)> fails);
-  /// Pages of the low window are not counted, because allocate_pages never gives them.
+  /// Pages of the two windows are not counted, because allocate_pages never gives them.
   uint64_t free_page_count() const;
   /// Bytes of the low window; 0 if there is none.
   uint64_t low_memory_bytes() const;
@@ -144,6 +153,7 @@ class Machine {
   // --- access
   /// A CPU pointer to system memory [address, address + size); null unless all of it is system
   /// memory. Lock-free. The pointer is valid for the machine's life: system memory is mapped once.
+  /// The pool window is system memory, too.
   std::byte* system_pointer(PhysicalAddress address, uint64_t size);
   /// The physical address of such a pointer, or 0.
   PhysicalAddress physical_of(const void* pointer) const;

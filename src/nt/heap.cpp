@@ -1,10 +1,6 @@
 #include "nt/heap.h"
 
-#include <sys/mman.h>
-
 #include <cstring>
-
-#include "base/fixed_memory.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -15,7 +11,7 @@ constexpr uint64_t kChunkBytes = 256 * 1024;
 }  // namespace
 
 PoolHeap::~PoolHeap() {
-  for (std::byte* const chunk : chunks_) unmap_fixed(chunk, kChunkBytes);
+  for (std::byte* const chunk : chunks_) pages_.unmap(chunk, kChunkBytes);
 }
 
 std::byte* PoolHeap::take(uint64_t bytes) {
@@ -32,12 +28,9 @@ std::byte* PoolHeap::take(uint64_t bytes) {
     left_ -= skip;
   }
   if (alone || left_ < bytes) {
-    void* const memory =
-        map_fixed(FixedRange::kMemory, alone ? align_up(bytes, kPageBytes) : kChunkBytes,
-                  PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
-    if (memory == MAP_FAILED) return nullptr;
-    if (alone) return static_cast<std::byte*>(memory);
-    next_ = static_cast<std::byte*>(memory);
+    std::byte* const memory = pages_.map(alone ? align_up(bytes, kPageBytes) : kChunkBytes);
+    if (memory == nullptr || alone) return memory;
+    next_ = memory;
     left_ = kChunkBytes;
     chunks_.push_back(next_);
   }
@@ -48,7 +41,7 @@ std::byte* PoolHeap::take(uint64_t bytes) {
 }
 
 void PoolHeap::give_back(std::byte* block, uint64_t bytes) {
-  if (bytes > kChunkBytes / 4) return unmap_fixed(block, align_up(bytes, kPageBytes));
+  if (bytes > kChunkBytes / 4) return pages_.unmap(block, align_up(bytes, kPageBytes));
   SpinGuard guard(lock_);
   free_[bytes].push_back(block);
 }

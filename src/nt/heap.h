@@ -11,6 +11,7 @@
 
 #include "base/arithmetic.h"
 #include "base/spin_lock.h"
+#include "nt/pool_pages.h"
 
 namespace dxgkit::nt {
 
@@ -19,7 +20,8 @@ namespace dxgkit::nt {
 /// point.
 class PoolHeap {
  public:
-  PoolHeap() = default;
+  /// `pages` outlives it.
+  explicit PoolHeap(PoolPages& pages) : pages_(pages) {}
   ~PoolHeap();
   PoolHeap(const PoolHeap&) = delete;
   PoolHeap& operator=(const PoolHeap&) = delete;
@@ -30,6 +32,7 @@ class PoolHeap {
   void give_back(std::byte* block, uint64_t bytes);
 
  private:
+  PoolPages& pages_;
   SpinLock lock_;
   std::byte* next_ = nullptr;  // the rest of the last chunk
   uint64_t left_ = 0;

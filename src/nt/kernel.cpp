@@ -207,14 +207,14 @@ Kernel::Kernel(runtime::Runtime& runtime, bus::Machine& machine, verifier::Findi
       machine_(machine),
       findings_(findings),
       config_(std::move(config)),
-      impl_(std::make_unique<Impl>()) {
+      impl_(std::make_unique<Impl>(machine)) {
   config_.processors = std::clamp<uint32_t>(config_.processors, 1, 64);
   impl_->number_of_processors = static_cast<uint8_t>(config_.processors);
   findings.begin_machine(&CallLog::lines_of_this_thread);
   impl_->executive = make_executive(impl_->heap, config_);
   sort_free_driver_stacks();
   set_hang_limit(config_.hang_limit);
-  if (config_.special_pool) impl_->arena = make_special_arena();
+  if (config_.special_pool) impl_->arena = make_special_arena(impl_->pool_pages);
   if (config_.catch_faults) install_fault_handler();
   make_paged_memory(*this);
   impl_->deadlock_note.emplace([this] {

@@ -181,6 +181,9 @@ struct Executive;  // executive.h
 std::shared_ptr<Executive> make_executive(PoolHeap& heap, const KernelConfig& config);
 
 struct Kernel::Impl {
+  explicit Impl(bus::Machine& machine) : pool_pages(machine), heap(pool_pages) {}
+
+  PoolPages pool_pages;
   PoolHeap heap;  // the objects below lie in it, so it goes last
   std::shared_ptr<Executive> executive;
   Doors doors;

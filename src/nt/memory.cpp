@@ -140,13 +140,12 @@ DXGKIT_NT_ABI void mm_free_contiguous_memory_specify_cache(void* memory, uint64_
 
 DXGKIT_NT_ABI int64_t mm_get_physical_address(void* address) {
   Kernel& kernel = CallFrame::current().kernel();
-  const uint64_t physical = kernel.machine().physical_of(address).value;
+  const uint64_t physical = physical_of(kernel, address);
   if (physical == 0) {
     kernel.violation("LIFE-14", "MmGetPhysicalAddress",
                      fmt::format("{} has no physical address here.", address),
-                     "Physical addresses are asked of contiguous memory, of non-paged pool of a "
-                     "page or more, or of mapped "
-                     "system pages.",
+                     "Physical addresses are asked of contiguous memory, of non-paged pool, or of "
+                     "mapped system pages.",
                      "Allocate memory a device reads with MmAllocateContiguousMemory.");
   }
   return static_cast<int64_t>(physical);
@@ -267,7 +266,7 @@ bool fill_pages(Kernel& kernel, Mdl& mdl) {
   auto* at = static_cast<std::byte*>(mdl.start_va);
   const uint64_t count = pages_spanned(mdl.byte_offset, mdl.byte_count);
   for (uint64_t i = 0; i < count; ++i, at += kPageBytes) {
-    const uint64_t physical = kernel.machine().physical_of(at).value;
+    const uint64_t physical = physical_of(kernel, at);
     if (physical == 0) return false;
     mdl.pages()[i] = physical / kPageBytes;
   }
@@ -281,8 +280,8 @@ DXGKIT_NT_ABI void mm_build_mdl_for_non_paged_pool(Mdl* mdl) {
   if (!fill_pages(kernel, *mdl)) {
     kernel.violation("LIFE-14", "MmBuildMdlForNonPagedPool",
                      "The buffer has no physical pages here.",
-                     "The buffer is non-paged pool of a page or more, or contiguous memory.",
-                     "Allocate at least 4096 bytes of non-paged pool for memory a device reads.");
+                     "The buffer is non-paged pool, or contiguous memory.",
+                     "Allocate non-paged pool for memory that a device reads.");
     std::fill_n(mdl->pages(), pages_spanned(mdl->byte_offset, mdl->byte_count), 0);
   }
 }

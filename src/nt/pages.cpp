@@ -164,10 +164,12 @@ DXGKIT_NT_ABI MemoryRange* mm_get_physical_memory_ranges() {
   require_irql(CallFrame::current(), "MmGetPhysicalMemoryRanges", kPassiveLevel);
   auto* ranges =
       static_cast<MemoryRange*>(export_function<void * DXGKIT_NT_ABI(uint32_t, uint64_t, uint32_t)>(
-          "ExAllocatePoolWithTag")(512, 3 * sizeof(MemoryRange), kMdlTag));
+          "ExAllocatePoolWithTag")(512, 4 * sizeof(MemoryRange), kMdlTag));
   if (ranges == nullptr) return nullptr;
   const bus::Machine& machine = CallFrame::current().kernel().machine();
   MemoryRange* range = ranges;
+  *range++ = {static_cast<int64_t>(bus::Machine::kPoolMemoryBase),
+              static_cast<int64_t>(bus::Machine::kPoolMemoryBytes)};
   if (machine.low_memory_bytes() != 0)
     *range++ = {static_cast<int64_t>(bus::Machine::kLowMemoryBase),
                 static_cast<int64_t>(machine.low_memory_bytes())};
@@ -204,8 +206,11 @@ DXGKIT_NT_ABI int32_t mm_copy_memory(void* target, uint64_t source, uint64_t byt
   return kSuccess;
 }
 DXGKIT_NT_ABI void* mm_get_virtual_for_physical(int64_t physical) {
-  bus::Machine& machine = CallFrame::current().kernel().machine();
-  return machine.system_pointer(bus::PhysicalAddress(static_cast<uint64_t>(physical)), 1);
+  Kernel& kernel = CallFrame::current().kernel();
+  const auto address = static_cast<uint64_t>(physical);
+  if (void* const in_pool = kernel.impl().pool_pages.address_of(address); in_pool != nullptr)
+    return in_pool;
+  return kernel.machine().system_pointer(bus::PhysicalAddress(address), 1);
 }
 DXGKIT_NT_ABI void* mm_allocate_non_cached(uint64_t bytes) {
   return export_function<void * DXGKIT_NT_ABI(uint64_t, int64_t)>("MmAllocateContiguousMemory")(

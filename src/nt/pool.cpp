@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
@@ -45,8 +46,8 @@ uint64_t pages_of(uint64_t bytes) { return align_up(bytes, kPageBytes) / kPageBy
 std::byte* place(Kernel& kernel, PoolKind kind, PoolBlock& block) {
   Kernel::Impl& state = kernel.impl();
   const uint64_t rounded = align_up(block.bytes, kPageBytes);
-  // Non-paged pool of a page or more comes from system pages, so that it has a physical address as
-  // on Windows.
+  // Non-paged pool of a page or more comes from system pages, so that it is contiguous as on
+  // Windows.
   if (kind != PoolKind::kPaged && block.bytes >= kPageBytes) {
     if (const auto first = kernel.machine().allocate_contiguous(rounded / kPageBytes);
         first.has_value()) {
@@ -402,9 +403,21 @@ std::string to_text(const Kernel& kernel, const Origin& origin) {
   return fmt::format("{}+{:#x} in {}", place.image, place.rva, origin.ddi);
 }
 
+uint64_t physical_of(const Kernel& kernel, const void* pointer) {
+  if (const uint64_t physical = kernel.machine().physical_of(pointer).value; physical != 0)
+    return physical;
+  const Kernel::Impl& state = kernel.impl();
+  const uint64_t physical = state.pool_pages.physical_of(pointer);
+  if (physical == 0) return 0;
+  // Special pool has paged blocks too.
+  runtime::MutexLock lock(state.memory_lock);
+  const auto behind = state.pool.upper_bound(pointer);
+  return behind != state.pool.begin() && std::prev(behind)->second.paged ? 0 : physical;
+}
+
 // --- special pool
 
-SpecialArena::SpecialArena(uint64_t bytes) : bytes_(bytes) {
+SpecialArena::SpecialArena(PoolPages& pages, uint64_t bytes) : pages_(pages), bytes_(bytes) {
   void* const memory =
       map_fixed(FixedRange::kMemory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   DXGKIT_CHECK(memory != MAP_FAILED);
@@ -424,22 +437,19 @@ std::byte* SpecialArena::take(uint64_t page_count) {
     first = reinterpret_cast<std::byte*>(start_ + used_);
     used_ += (page_count + 1) * kPageBytes;
   }
-  if (mprotect(first, page_count * kPageBytes, PROT_READ | PROT_WRITE) == 0) return first;
+  if (pages_.show(first, page_count)) return first;
   give_back(first, page_count);  // the system has no more mappings to give
   return nullptr;
 }
 
-void SpecialArena::close(std::byte* first, uint64_t page_count) {
-  DXGKIT_CHECK(mprotect(first, page_count * kPageBytes, PROT_NONE) == 0);
-  (void)madvise(first, page_count * kPageBytes, MADV_DONTNEED);
-}
+void SpecialArena::close(std::byte* first, uint64_t page_count) { pages_.hide(first, page_count); }
 
 void SpecialArena::give_back(std::byte* first, uint64_t page_count) {
   free_[page_count].push_back(first);
 }
 
-std::unique_ptr<SpecialArena> make_special_arena() {
-  return std::make_unique<SpecialArena>(kArenaBytes);
+std::unique_ptr<SpecialArena> make_special_arena(PoolPages& pages) {
+  return std::make_unique<SpecialArena>(pages, kArenaBytes);
 }
 
 bool Kernel::is_special_pool(const void* address) const {

@@ -51,7 +51,8 @@ struct PoolBlock {
 /// stay inaccessible for a while.
 class SpecialArena {
  public:
-  explicit SpecialArena(uint64_t bytes);
+  /// `pages` outlives it.
+  SpecialArena(PoolPages& pages, uint64_t bytes);
   ~SpecialArena();
   SpecialArena(const SpecialArena&) = delete;
   SpecialArena& operator=(const SpecialArena&) = delete;
@@ -66,6 +67,7 @@ class SpecialArena {
   void give_back(std::byte* first, uint64_t page_count);
 
  private:
+  PoolPages& pages_;
   uint64_t start_ = 0, bytes_ = 0, used_ = 0;
   std::map<uint64_t, std::vector<std::byte*>> free_;  // by number of pages, last in first out
 };
@@ -98,9 +100,12 @@ std::optional<PoolFault> describe_pool_fault(const Kernel& kernel, const CallFra
 std::string block_text_at(const Kernel& kernel, uint64_t address);
 /// Reports NT-10 for every live block whose surroundings were overwritten. Returns their number.
 size_t report_pool_overruns(Kernel& kernel, const char* when);
-std::unique_ptr<SpecialArena> make_special_arena();
+std::unique_ptr<SpecialArena> make_special_arena(PoolPages& pages);
 /// Frees the blocks that the driver left.
 void free_leaked_pool(Kernel& kernel);
+/// The physical address of memory of the driver: contiguous memory, system pages, non-paged pool.
+/// 0: it has none.
+uint64_t physical_of(const Kernel& kernel, const void* pointer);
 /// "Abcd", with dots for characters that are not letters.
 std::string tag_text(uint32_t tag);
 

@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <vector>
+
 #include "nt/image_world_test.h"
 #include "nt/leaks.h"
+#include "nt/test_world.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -213,6 +217,123 @@ TEST(Leaks, ShowOverruns) {
     EXPECT_EQ(world.kernel.report_leaks("after DxgkDdiUnload"), 2U);
     EXPECT_EQ(world.findings.count("NT-10"), 1U);
     EXPECT_EQ(world.findings.count("LIFE-20"), 1U);
+  });
+}
+
+/// What drivers ask about the addresses of their memory. Inside a frame only.
+void* take(uint32_t type, uint64_t bytes) {
+  return ExportCall<void*(uint32_t, uint64_t, uint32_t)>("ExAllocatePoolWithTag")(type, bytes,
+                                                                                  0x6C6F6F50);
+}
+void give_back(void* block) { ExportCall<void(void*)>("ExFreePool")(block); }
+int64_t address_of(void* block) {
+  return ExportCall<int64_t(void*)>("MmGetPhysicalAddress")(block);
+}
+void* pointer_to(int64_t address) {
+  return ExportCall<void*(int64_t)>("MmGetVirtualForPhysical")(address);
+}
+constexpr uint32_t kNonPaged = 512, kPaged = 1;
+
+template <typename Body>
+void with_pool(const Body& body) {
+  for (const bool special : {false, true}) {
+    in_both_modes([&] {
+      SCOPED_TRACE(special ? "special" : "plain");
+      KernelConfig config;
+      config.special_pool = special;
+      World world(config);
+      EXPECT_TRUE(run_as_driver(world.kernel, kPassiveLevel, [&] { body(world); }));
+    });
+  }
+}
+
+TEST(PoolAddresses, DevicesReachSmallBlocks) {
+  with_pool([](World& world) {
+    const uint64_t before = world.machine.free_page_count();
+    std::vector<std::byte*> blocks;
+    for (const uint64_t bytes : {24U, 208U, 1056U, 4000U}) {
+      auto* const block = static_cast<std::byte*>(take(kNonPaged, bytes));
+      ASSERT_NE(block, nullptr);
+      blocks.push_back(block);
+      for (const uint64_t offset : {uint64_t{0}, bytes - 1}) {
+        const auto physical =
+            bus::PhysicalAddress{static_cast<uint64_t>(address_of(block + offset))};
+        ASSERT_NE(physical.value, 0U);
+        EXPECT_EQ(physical.value % kPageBytes,
+                  reinterpret_cast<uintptr_t>(block + offset) % kPageBytes);
+        EXPECT_EQ(pointer_to(static_cast<int64_t>(physical.value)), block + offset)
+            << "the address that the driver knows";
+        block[offset] = std::byte{0x5C};
+        std::byte seen{};
+        EXPECT_TRUE(world.machine.dma_read(physical, {&seen, 1}));
+        EXPECT_EQ(seen, std::byte{0x5C});
+        const std::byte written{0xC5};
+        EXPECT_TRUE(world.machine.dma_write(physical, {&written, 1}));
+        EXPECT_EQ(block[offset], std::byte{0xC5});
+      }
+    }
+    EXPECT_EQ(world.machine.free_page_count(), before) << "it takes no system pages";
+    EXPECT_NE(address_of(blocks[0]), address_of(blocks[1]));
+    for (std::byte* const block : blocks) give_back(block);
+    EXPECT_EQ(world.findings.total(), 0U) << world.findings_text();
+  });
+}
+
+TEST(PoolAddresses, FreedSpecialPoolHasNone) {
+  in_both_modes([] {
+    KernelConfig config;
+    config.special_pool = true;
+    World world(config);
+    EXPECT_TRUE(run_as_driver(world.kernel, kPassiveLevel, [&] {
+      void* const first = take(kNonPaged, 100);
+      const int64_t physical = address_of(first);
+      EXPECT_EQ(pointer_to(physical), first);
+      give_back(first);
+      EXPECT_NE(pointer_to(physical), first) << "the machine still has the page, the driver not";
+      EXPECT_EQ(world.findings.total(), 0U) << world.findings_text();
+      EXPECT_EQ(address_of(first), 0);
+      EXPECT_EQ(world.findings.total(), 1U);
+      EXPECT_EQ(world.findings.all()[0].rule, "LIFE-14");
+      // The page is free for the next block.
+      void* const second = take(kNonPaged, 200);
+      EXPECT_EQ(address_of(second) / static_cast<int64_t>(kPageBytes),
+                physical / static_cast<int64_t>(kPageBytes));
+      give_back(second);
+    }));
+  });
+}
+
+TEST(PoolAddresses, PagedPoolHasNone) {
+  DXGKIT_COVERS("LIFE-14");
+  with_pool([](World& world) {
+    void* const block = take(kPaged, 100);
+    EXPECT_EQ(world.findings.total(), 0U);
+    EXPECT_EQ(address_of(block), 0);
+    EXPECT_EQ(world.findings.total(), 1U);
+    EXPECT_EQ(world.findings.all()[0].rule, "LIFE-14");
+    give_back(block);
+  });
+}
+
+/// There is more pool than the window holds: what comes then has no physical address.
+TEST(PoolAddresses, PoolGoesOnBehindTheWindow) {
+  with_pool([](World& world) {
+    std::vector<void*> blocks;
+    const uint64_t most = bus::Machine::kPoolMemoryBytes / 2048 + 1024;
+    while (blocks.size() < most) {
+      blocks.push_back(take(kNonPaged, 2048));
+      ASSERT_NE(blocks.back(), nullptr);
+      std::memset(blocks.back(), static_cast<int>(blocks.size()), 2048);
+    }
+    EXPECT_EQ(world.findings.total(), 0U);
+    EXPECT_NE(address_of(blocks.front()), 0);
+    EXPECT_EQ(address_of(blocks.back()), 0);
+    EXPECT_EQ(world.findings.total(), 1U);
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      ASSERT_EQ(*static_cast<uint8_t*>(blocks[i]), static_cast<uint8_t>(i + 1));
+      give_back(blocks[i]);
+    }
+    EXPECT_EQ(world.findings.total(), 1U) << world.findings_text();
   });
 }
 

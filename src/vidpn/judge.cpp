@@ -189,7 +189,14 @@ void judge_signal(const Profile& profile, const Signal& signal, Status invalid_m
                           .expected = "VideoStandard is a value of D3DKMDT_VIDEO_SIGNAL_STANDARD.",
                           .fix = "Set D3DKMDT_VSS_OTHER when no standard fits."});
   }
-  if (!sensible(signal.active)) {
+  if (signal.active == Size{} && sensible(signal.total)) {
+    judge->remark({.rule = "VIDPN-03",
+                   .actual = fmt::format("has ActiveSize {}.", to_text(signal.active)),
+                   .expected = "Both sides of ActiveSize are 1 to 65535 pixels.",
+                   .fix = "Set ActiveSize to the visible resolution of the mode.",
+                   .windows = "The mode is taken: drivers in use leave ActiveSize out. The kernel "
+                              "takes TotalSize for it."});
+  } else if (!sensible(signal.active)) {
     return judge->refuse({.status = kInvalidActiveRegion,
                           .rule = "VIDPN-03",
                           .actual = fmt::format("has ActiveSize {}.", to_text(signal.active)),

@@ -102,6 +102,7 @@ TEST(Judge, SignalsOfFullDrivers) {
        kInvalidFrequency, "VIDPN-02"},
       {"active size zero", [](auto& m) { m.signal.active.height = 0; }, kInvalidActiveRegion,
        "VIDPN-03"},
+      {"active size left out", [](auto& m) { m.signal.active = {}; }, Status::kSuccess, "VIDPN-03"},
       {"active size open",
        [](auto& m) {
          m.signal.active = {kNotSpecified, kNotSpecified};

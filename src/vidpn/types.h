@@ -45,6 +45,11 @@ struct Signal {
   bool operator==(const Signal&) const = default;
 };
 
+/// The pixels that are lit: ActiveSize, or TotalSize where a driver leaves that out (VIDPN-03).
+inline Size lit_size(const Signal& signal) {
+  return signal.active == Size{} ? signal.total : signal.active;
+}
+
 struct SourceMode {
   uint32_t id = 0;
   uint32_t type = 1;  // D3DKMDT_RMT_*; the rest is meaningful for graphics types

@@ -57,9 +57,9 @@ verify_command="dxgkit verify /drivers/edu.so --memory 64M --device vfio:$edu"
 check "no-permission" 1 "no permission for /dev/vfio/[0-9]*: run as root" as_other "$verify_command,faults=off"
 chown other /dev/vfio/*
 check "no-log" 1 "the log of Linux (/dev/kmsg) cannot be read" as_other "$verify_command"
-check "memlock" 1 "DMA needs 81920 KiB of locked memory and the limit is 64 KiB: raise it (ulimit -l 81920)" \
+check "memlock" 1 "DMA needs 114688 KiB of locked memory and the limit is 64 KiB: raise it (ulimit -l 114688)" \
   as_other "ulimit -l 64; $verify_command,faults=off"
-with_locked_memory() { (ulimit -l 81920; as_other "$*"); } # only root can raise the limit
+with_locked_memory() { (ulimit -l 114688; as_other "$*"); } # only root can raise the limit
 check "as-other" 0 "^clean: " with_locked_memory "$verify_command,faults=off --step restart"
 
 # --- edu: every step that needs no client; both forms; registers trapped; both kinds of interrupts

@@ -40,7 +40,8 @@ std::vector<DisplayTiming> timings_of(const vidpn::Network& network, uint32_t ta
   if (set == network.target_sets.end()) return timings;
   for (const vidpn::TargetMode& mode : set->second.modes) {
     if (!mode.signal.vsync.specified()) continue;
-    const DisplayTiming timing{.size = {mode.signal.active.width, mode.signal.active.height},
+    const vidpn::Size lit = vidpn::lit_size(mode.signal);
+    const DisplayTiming timing{.size = {lit.width, lit.height},
                                .refresh_numerator = mode.signal.vsync.numerator,
                                .refresh_denominator = mode.signal.vsync.denominator,
                                .scanline_ordering = mode.signal.scanline_ordering};
@@ -87,7 +88,8 @@ const vidpn::TargetMode* signal_for(const std::vector<vidpn::TargetMode>& signal
     return wish.scanline_ordering == 0 || one.signal.scanline_ordering == wish.scanline_ordering;
   };
   const auto* const same = find_mode(signals, [&](const vidpn::TargetMode& one) {
-    return is_ordered(one) && DisplayMode{one.signal.active.width, one.signal.active.height} == lit;
+    const vidpn::Size size_of_one = vidpn::lit_size(one.signal);
+    return is_ordered(one) && DisplayMode{size_of_one.width, size_of_one.height} == lit;
   });
   return same != nullptr ? same : find_mode(signals, is_ordered);
 }
@@ -199,7 +201,8 @@ std::optional<DisplayMode> ModeSetting::favourite(const std::vector<DisplayMode>
   }
   if (const vidpn::Monitor* monitor = monitors_.manager().monitor(target); monitor != nullptr) {
     for (const vidpn::MonitorMode& mode : monitor->modes) {
-      const DisplayMode size{mode.signal.active.width, mode.signal.active.height};
+      const vidpn::Size lit = vidpn::lit_size(mode.signal);
+      const DisplayMode size{lit.width, lit.height};
       if (has(size)) return size;
     }
   }
