@@ -79,11 +79,25 @@ class Gl(Cli):
         self.assertEqual((statistics["evictions"], statistics["packets_faulted"]), (0, 0))
         self.assertEqual([program["wrong"] for program in report["programs"]], [""])
         # The textures alone have 16 MiB.
-        _, report = self.gl("--aperture", "4M", "--", *self.frame_command("little.ppm"))
+        done, report = self.gl("--aperture", "4M", "--", *self.frame_command("little.ppm"))
         self.assertEqual(self.drawn("little.ppm"), wanted)
         self.assertGreater(report["statistics"]["evictions"], TEXTURES / 2)
+        # An aperture moves no content, so nothing is transferred when a texture comes back.
+        self.assertGreater(report["statistics"]["returns"], TEXTURES / 2)
+        self.assertEqual((report["statistics"]["page_ins"], report["statistics"]["page_outs"]), (0, 0))
+        self.assertIn(f"evictions, {report['statistics']['returns']} back, 0 page-ins", done.stderr)
         # Each texture comes into the aperture for its first content, and again for its change.
         self.assertGreater(report["statistics"]["aperture_maps"], statistics["aperture_maps"] + TEXTURES / 2)
+
+    def test_a_driver_of_wddm_2_draws_the_same_also_with_little_aperture(self):
+        wanted = self.reference()
+        _, report = self.gl("--driver", "virtiogpu_wddm2", "--", *self.frame_command("own.ppm"))
+        self.assertEqual(self.drawn("own.ppm"), wanted)
+        self.assertEqual((report["statistics"]["evictions"], report["statistics"]["packets_faulted"]), (0, 0))
+        _, report = self.gl("--driver", "virtiogpu_wddm2", "--aperture", "4M", "--", *self.frame_command("little.ppm"))
+        self.assertEqual(self.drawn("little.ppm"), wanted)
+        self.assertGreater(report["statistics"]["returns"], TEXTURES / 2)
+        self.assertEqual([program["wrong"] for program in report["programs"]], [""])
 
     def test_a_hostile_program_loses_its_connection_and_others_go_on(self):
         hostile = f"""

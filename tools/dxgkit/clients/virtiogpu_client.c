@@ -115,7 +115,9 @@ static const char* pack_allocation(void* client, const DxgkitClientAllocation* w
   VgpuUmdAllocation request = {.magic = VGPU_UMD_ALLOCATION_MAGIC, .version = VGPU_UMD_VERSION};
   const uint64_t row = PLAIN_WIDTH * PIXEL_BYTES;
   const int picture = wanted->height != 0;
-  if (picture && (wanted->usage & DXGKIT_CLIENT_GPU_WRITES) != 0 && has_3d(client)) {
+  /* Of a job's pictures those that the renderer draws on. What only a screen shows is a surface. */
+  const uint32_t drawn = DXGKIT_CLIENT_GPU_WRITES | DXGKIT_CLIENT_CPU_READS;
+  if (picture && (wanted->usage & drawn) == drawn && has_3d(client)) {
     const VgpuUmdResource resource = resource_data(wanted->width, wanted->height);
     if (capacity < sizeof(resource)) return "too little room";
     memcpy(data, &resource, sizeof(resource));
