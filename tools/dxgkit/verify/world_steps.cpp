@@ -11,6 +11,7 @@
 #include "base/spelling.h"
 #include "dxgk/core/verifier_switches.h"
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/canvas.h"
 #include "tools/dxgkit/verify/late_report.h"
 #include "tools/dxgkit/verify/scarcity.h"
 #include "tools/dxgkit/verify/turmoil.h"
@@ -62,6 +63,20 @@ uint64_t bytes_of(const std::vector<DxgkitClientAllocation>& wanted) {
   return bytes;
 }
 
+/// Of all primaries, which stay where they are.
+Answer<uint64_t> shown_bytes(Bench& bench) {
+  if (bench.screen() == nullptr) return 0;
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!sources) return std::unexpected(sources.error());
+  uint64_t bytes = 0;
+  for (const dxgk::DisplaySource& source : *sources) {
+    if (!source.visible || !source.mode) continue;
+    const uint64_t pixels = uint64_t{source.mode->width} * source.mode->height;
+    bytes += align_up(pixels * dxgk::kPixelBytes, kPageBytes);
+  }
+  return bytes;
+}
+
 Answer<Plan> draw(Bench& bench, size_t world) {
   const Answer<Plugin::Instance*> code = bench.client_code();
   if (!code) return std::unexpected(code.error());
@@ -104,6 +119,11 @@ Answer<Plan> draw(Bench& bench, size_t world) {
   plan.chunk_bytes = (1 + bench.random() % 16) * kPageBytes;
   const uint64_t beside = bench.gpu_addresses() ? kTableBytes + kDriverBytes : kDriverBytes;
   if (world != 0) plan.segment_bytes = align_up(largest + beside, kPageBytes);
+  if (world != 0 && !has_memory_segment(bench.exercise().segments())) {
+    const Answer<uint64_t> shown = shown_bytes(bench);
+    if (!shown) return std::unexpected(shown.error());
+    plan.segment_bytes += *shown;
+  }
   plan.scarcity_seed = bench.random();
   return plan;
 }
