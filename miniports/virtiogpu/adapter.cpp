@@ -116,7 +116,7 @@ NTSTATUS driver_caps(void* out, UINT bytes) {
   if (bytes < sizeof(DXGK_DRIVERCAPS)) return STATUS_BUFFER_TOO_SMALL;
   auto* caps = static_cast<DXGK_DRIVERCAPS*>(out);
   RtlZeroMemory(caps, sizeof(*caps));
-  caps->WDDMVersion = DXGKDDI_WDDMv1_3;
+  caps->WDDMVersion = kWddmVersion;
   caps->HighestAcceptableAddress.QuadPart = -1;
   caps->ApertureSegmentCommitLimit = aperture_bytes();
   caps->SchedulingCaps.MultiEngineAware = 1;
@@ -127,10 +127,28 @@ NTSTATUS driver_caps(void* out, UINT bytes) {
   caps->PreemptionCaps.ComputePreemptionGranularity =
       D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
   caps->SupportSurpriseRemovalInHibernation = TRUE;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+  caps->SupportSurpriseRemoval = TRUE;
+#endif
   display_caps(caps);
   return STATUS_SUCCESS;
 }
 
+/// What all kinds of segment query have in common.
+template <typename Query, typename Descriptor>
+void describe_segment(Query* query, Descriptor* aperture) {
+  RtlZeroMemory(aperture, sizeof(*aperture));
+  aperture->Flags.Aperture = 1;
+  aperture->Flags.CacheCoherent = 1;
+  aperture->BaseAddress.QuadPart = static_cast<LONGLONG>(kApertureBase);
+  aperture->Size = aperture->CommitLimit = aperture_bytes();
+  query->NbSegment = 1;
+  query->PagingBufferSegmentId = 0;  // contiguous system memory
+  query->PagingBufferSize = kPagingBufferBytes;
+  query->PagingBufferPrivateDataSize = kPagingPrivateBytes;
+}
+
+/// The kinds below 2.0.
 template <typename Query>
 NTSTATUS query_segments(void* out, UINT bytes) {
   if (bytes < sizeof(Query)) return STATUS_BUFFER_TOO_SMALL;
@@ -140,18 +158,29 @@ NTSTATUS query_segments(void* out, UINT bytes) {
     return STATUS_SUCCESS;
   }
   if (query->NbSegment < 1) return STATUS_BUFFER_TOO_SMALL;
-  auto& aperture = query->pSegmentDescriptor[0];
-  RtlZeroMemory(&aperture, sizeof(aperture));
-  aperture.Flags.Aperture = 1;
-  aperture.Flags.CacheCoherent = 1;
-  aperture.BaseAddress.QuadPart = static_cast<LONGLONG>(kApertureBase);
-  aperture.Size = aperture.CommitLimit = aperture_bytes();
-  query->NbSegment = 1;
-  query->PagingBufferSegmentId = 0;  // contiguous system memory
-  query->PagingBufferSize = kPagingBufferBytes;
-  query->PagingBufferPrivateDataSize = kPagingPrivateBytes;
+  describe_segment(query, query->pSegmentDescriptor);
   return STATUS_SUCCESS;
 }
+
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+/// The array's element may be wider than ours.
+NTSTATUS query_segments4(void* out, UINT bytes) {
+  if (bytes < sizeof(DXGK_QUERYSEGMENTOUT4)) return STATUS_BUFFER_TOO_SMALL;
+  auto* query = static_cast<DXGK_QUERYSEGMENTOUT4*>(out);
+  if (query->NbSegment == 0) {  // first pass, as above
+    query->NbSegment = 1;
+    return STATUS_SUCCESS;
+  }
+  const SIZE_T stride = query->SegmentDescriptorStride;
+  if (stride < sizeof(DXGK_SEGMENTDESCRIPTOR4)) return STATUS_BUFFER_TOO_SMALL;
+  RtlZeroMemory(query->pSegmentDescriptor, stride);
+  auto* aperture = reinterpret_cast<DXGK_SEGMENTDESCRIPTOR4*>(query->pSegmentDescriptor);
+  describe_segment(query, aperture);
+  aperture->Flags.ApplicationTarget = 1;  // budgets are shares of this
+  aperture->Flags.NonLocalBudgetGroup = 1;
+  return STATUS_SUCCESS;
+}
+#endif
 
 NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
   VgpuUmdAdapterInfo info;
@@ -163,8 +192,9 @@ NTSTATUS umd_info(const Adapter& adapter, void* out, UINT bytes) {
   info.preferred_width = adapter.sizes[0].width;
   info.preferred_height = adapter.sizes[0].height;
   info.list_max = kListMost;
+  if (kExplicitResidency) info.flags = VGPU_UMD_EXPLICIT_RESIDENCY;
   if (adapter.has_3d) {
-    info.flags = VGPU_UMD_3D;
+    info.flags |= VGPU_UMD_3D;
     if (adapter.has_context_init) info.flags |= VGPU_UMD_CONTEXT_INIT;
     info.submit_bytes_max = kSubmitBytesMost;
     info.list_max = kList3dMost;
@@ -191,6 +221,10 @@ NTSTATUS NTAPI DdiQueryAdapterInfo(IN_CONST_HANDLE context,
       return query_segments<DXGK_QUERYSEGMENTOUT>(out, bytes);
     case DXGKQAITYPE_QUERYSEGMENT3:
       return query_segments<DXGK_QUERYSEGMENTOUT3>(out, bytes);
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+    case DXGKQAITYPE_QUERYSEGMENT4:
+      return query_segments4(out, bytes);
+#endif
     default:
       return STATUS_NOT_SUPPORTED;
   }

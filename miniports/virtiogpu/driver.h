@@ -24,6 +24,16 @@ Object* make() {
 }
 inline void unmake(void* object) { ExFreePoolWithTag(object, kPoolTag); }
 
+// One driver, two faces: built for an interface version of 2.0, devices list the allocations that
+// must be resident. Both patch.
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+inline constexpr DXGK_WDDMVERSION kWddmVersion = DXGKDDI_WDDMv2;
+inline constexpr bool kExplicitResidency = true;
+#else
+inline constexpr DXGK_WDDMVERSION kWddmVersion = DXGKDDI_WDDMv1_3;
+inline constexpr bool kExplicitResidency = false;
+#endif
+
 inline constexpr UINT kPixelBytes = 4;
 inline constexpr UINT kSegment = 1;  // the aperture, the only one
 inline constexpr ULONG64 kApertureBase = 0xC0000000;
@@ -116,7 +126,7 @@ struct DmaCommand {
   ULONG request_bytes;  // of what follows
   ULONG64 data;         // physical address of more; 0: no more
   ULONG data_bytes;
-  ULONG reserved;
+  ULONG generation;  // of the device, which must not have been reset since; 0: any
 };
 
 /// In the private data of a DMA buffer, one for what Render built, or for each paging operation:
@@ -146,6 +156,8 @@ struct Submission {
 struct Call {
   Call* next;  // answered, not taken
   KEVENT event;
+  ULONG64 data;  // behind the request, a physical address; 0: nothing
+  ULONG data_bytes;
   ULONG answer;  // its type
   bool is_sent, is_answered, is_taken;
 };
@@ -223,7 +235,7 @@ struct Adapter {
   Cursor cursor;
   ULONG generation;  // counts resets of the device: what was mapped before is not any more
   LONG next_resource, next_context;
-  FAST_MUTEX mutex;  // of the lists of 3D contexts and resources
+  FAST_MUTEX mutex;  // of the lists of 3D contexts and resources, and of mappings of the latter
   UINT capset_count;
   Capset capsets[VGPU_UMD_CAPSETS_MAX];
   UINT size_count;
@@ -308,7 +320,9 @@ NTSTATUS ask(Adapter* adapter, const void* request, ULONG bytes, void* answer, U
 /// Sends a command and waits for its answer, beside whatever else is under way. Up to APC_LEVEL.
 /// STATUS_INVALID_PARAMETER: the device refuses it. STATUS_NO_MEMORY: it has none.
 /// STATUS_IO_TIMEOUT: no answer within four seconds. STATUS_DEVICE_NOT_READY: it is off.
-NTSTATUS call_device(Adapter* adapter, const void* request, ULONG bytes);
+/// `data` is the physical address of what follows the request; 0: nothing.
+NTSTATUS call_device(Adapter* adapter, const void* request, ULONG bytes, ULONG64 data = 0,
+                     ULONG data_bytes = 0);
 /// The same without the answer: what is submitted later comes behind the command.
 NTSTATUS tell_device(Adapter* adapter, const void* request, ULONG bytes);
 void wake_callers(Adapter* adapter);  // in the DPC
@@ -339,7 +353,8 @@ void end_context_3d(Context* context);
 /// Makes a 3D resource of the device, or ends it.
 NTSTATUS begin_resource_3d(Allocation* allocation, const VgpuUmdResource& request);
 void end_resource_3d(Allocation* allocation);
-/// After a reset of the device: it is there again, empty. Nothing if it is there still.
+/// After a reset of the device: it is there again, empty, with the memory that the aperture shows.
+/// Nothing if it is there still.
 NTSTATUS revive_context_3d(Context* context);
 NTSTATUS revive_resource_3d(Allocation* allocation);
 /// The device's contexts reach the resource from now on, or no longer.
@@ -364,6 +379,19 @@ Request request_of_type(ULONG type) {
   RtlZeroMemory(&request, sizeof(request));
   request.header.type = type;
   return request;
+}
+
+/// ATTACH_BACKING with all pages of the allocation: its list of pages is whole.
+inline VgpuAttach attach_request(const Allocation& allocation) {
+  auto request = request_of_type<VgpuAttach>(VGPU_RESOURCE_ATTACH_BACKING);
+  request.resource = allocation.resource;
+  request.entries = allocation.pages;
+  return request;
+}
+/// The aperture shows all of it, since the device's last reset.
+inline bool is_mapped(const Allocation& allocation) {
+  return allocation.mapped == allocation.pages &&
+         allocation.generation == allocation.adapter->generation;
 }
 
 NTSTATUS read_user(void* to, const void* from, SIZE_T bytes);  // user_memory.cpp

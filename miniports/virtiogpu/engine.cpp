@@ -6,6 +6,8 @@ namespace virtiogpu {
 namespace {
 
 constexpr UCHAR kIsrGone = 0xFF;
+// DXGK_FAULT_ERROR_CODE of a general fault: an invalid instruction.
+[[maybe_unused]] constexpr UINT kInvalidInstructionCode = 1U << 1;
 
 Submission& slot(Engine& engine, UINT number) {
   return engine.submissions[number % kSubmissionsMost];
@@ -15,6 +17,25 @@ DXGKARGCB_NOTIFY_INTERRUPT_DATA report_of(DXGK_INTERRUPT_TYPE type) {
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
   RtlZeroMemory(&data, sizeof(data));  // = {} need not clear more than the union's first member
   data.InterruptType = type;
+  return data;
+}
+
+/// A submission costs its D3DKMT device; the device under us goes on.
+DXGKARGCB_NOTIFY_INTERRUPT_DATA fault_report(UINT fence) {
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+  // From 2.0 on DMA_FAULTED is the system's: whatever it was, it is said with a code. No address is
+  // to blame, and nothing is left to the kernel to reset.
+  auto data = report_of(DXGK_INTERRUPT_DMA_PAGE_FAULTED);
+  data.DmaPageFaulted.FaultedFenceId = fence;
+  data.DmaPageFaulted.FaultedPipelineStage = DXGK_RENDER_PIPELINE_STAGE_UNKNOWN;
+  const UINT code = kInvalidInstructionCode;
+  static_assert(sizeof(data.DmaPageFaulted.FaultErrorCode) == sizeof(code), "bit for bit");
+  RtlCopyMemory(&data.DmaPageFaulted.FaultErrorCode, &code, sizeof(code));
+#else
+  auto data = report_of(DXGK_INTERRUPT_DMA_FAULTED);
+  data.DmaFaulted.FaultedFenceId = fence;
+  data.DmaFaulted.Status = STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE;
+#endif
   return data;
 }
 
@@ -37,13 +58,25 @@ DmaCommand* next_command(Submission* submission) {
   return nullptr;
 }
 
-/// Puts commands on the queue while there is room.
-void feed_submission(Adapter* adapter, UINT number) {
+/// A reset of the device has taken what the command needs, and nothing is done in its place: it
+/// might meet something of the same number that is there again, empty.
+bool is_too_late(const Adapter& adapter, const DmaCommand& command) {
+  return command.generation != 0 && command.generation != adapter.generation;
+}
+
+/// Puts commands on the queue while there is room. True: the rest will never be there, because of a
+/// command that came too late.
+bool feed_submission(Adapter* adapter, UINT number) {
   Engine& engine = adapter->engine;
   Submission& submission = slot(engine, number);
   while (DmaCommand* command = next_command(&submission)) {
+    if (is_too_late(*adapter, *command)) {
+      submission.record = submission.end;
+      submission.begun = submission.has_failed = true;
+      return true;
+    }
     const int place = find_slot(adapter->control);
-    if (place < 0) return;
+    if (place < 0) return false;
     submission.begun = true;
     submission.position += command->bytes;
     auto* header = reinterpret_cast<VgpuHeader*>(command + 1);
@@ -58,6 +91,7 @@ void feed_submission(Adapter* adapter, UINT number) {
           {static_cast<ULONG64>(address.QuadPart), command->request_bytes, command->data,
            command->data_bytes, false});
   }
+  return false;
 }
 
 void take_answers(Adapter* adapter) {
@@ -107,10 +141,7 @@ void complete(Adapter* adapter) {
     ++engine.first;
     engine.completed_fence = submission.fence;
     if (submission.has_failed) {
-      auto data = report_of(DXGK_INTERRUPT_DMA_FAULTED);
-      data.DmaFaulted.FaultedFenceId = submission.fence;
-      data.DmaFaulted.Status = STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE;
-      notify_kernel(adapter, data);
+      notify_kernel(adapter, fault_report(submission.fence));
     } else {
       auto data = report_of(DXGK_INTERRUPT_DMA_COMPLETED);
       data.DmaCompleted.SubmissionFenceId = submission.fence;
@@ -144,7 +175,7 @@ bool feed(Adapter* adapter) {
       if (!submission.begun) went_on = submission.begun = true;
       continue;
     }
-    feed_submission(adapter, number);
+    went_on = feed_submission(adapter, number) || went_on;
     if (next_command(&submission) != nullptr) break;  // the queue is full
   }
   return went_on;
@@ -179,7 +210,9 @@ bool send_own(Adapter* adapter, const void* request, ULONG bytes, UINT owner, Ca
   RtlCopyMemory(request_of(adapter->control, place), request, bytes);
   adapter->engine.owner[place] = owner;
   adapter->engine.calls[place] = call;
-  offer(adapter, &adapter->control, place, {0, bytes, 0, 0, owner == kAwaited});
+  const ULONG64 data = call != nullptr ? call->data : 0;
+  const ULONG data_bytes = call != nullptr ? call->data_bytes : 0;
+  offer(adapter, &adapter->control, place, {0, bytes, data, data_bytes, owner == kAwaited});
   return true;
 }
 
@@ -279,9 +312,12 @@ NTSTATUS converse(Adapter* adapter, const void* request, ULONG bytes, Call* call
 
 }  // namespace
 
-NTSTATUS call_device(Adapter* adapter, const void* request, ULONG bytes) {
+NTSTATUS call_device(Adapter* adapter, const void* request, ULONG bytes, ULONG64 data,
+                     ULONG data_bytes) {
   Call call;
   RtlZeroMemory(&call, sizeof(call));
+  call.data = data;
+  call.data_bytes = data_bytes;
   KeInitializeEvent(&call.event, NotificationEvent, FALSE);
   const NTSTATUS status = converse(adapter, request, bytes, &call, true);
   if (!NT_SUCCESS(status)) return status;

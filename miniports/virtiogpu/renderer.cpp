@@ -98,6 +98,18 @@ NTSTATUS make_context(Context* context) {
   return NT_SUCCESS(status) ? status : STATUS_NO_MEMORY;
 }
 
+/// The aperture may show the memory of a resource that was not there: no operation follows then.
+NTSTATUS attach_memory(Allocation* allocation) {
+  if (!is_mapped(*allocation)) return STATUS_SUCCESS;
+  const VgpuAttach request = attach_request(*allocation);
+  const NTSTATUS status =
+      call_device(allocation->adapter, &request, sizeof(request),
+                  static_cast<ULONG64>(allocation->entries_address.QuadPart),
+                  allocation->pages * sizeof(VgpuEntry));
+  if (!NT_SUCCESS(status)) allocation->mapped = 0;
+  return status;
+}
+
 }  // namespace
 
 NTSTATUS read_capsets(Adapter* adapter) {
@@ -189,7 +201,10 @@ NTSTATUS revive_resource_3d(Allocation* allocation) {
   if (!is_alive(*allocation)) {
     status = call_device(adapter, &allocation->request, sizeof(allocation->request));
     if (status == STATUS_IO_TIMEOUT) end_resource(*allocation);
-    if (NT_SUCCESS(status)) allocation->born = adapter->generation;
+    if (NT_SUCCESS(status)) {
+      allocation->born = adapter->generation;
+      status = attach_memory(allocation);
+    }
     const LIST_ENTRY* head = &allocation->opened;
     for (LIST_ENTRY* at = head->Flink; NT_SUCCESS(status) && at != head; at = at->Flink) {
       status =

@@ -8,8 +8,9 @@
  *
  * A reset of the device loses what all 3D contexts know and the content of all 3D resources. With a
  * timeout the D3DKMT devices are lost, too. After a sleep they are not: D3DKMTRender that uses such
- * a context or resource then costs its device, unless DISCARD comes first. Surfaces stay: their
- * content is in the guest.
+ * a context or resource then costs its device, unless DISCARD comes first. 3D commands that were
+ * rendered before a sleep and had not run by then cost their device, too, DISCARD or not. Surfaces
+ * stay: their content is in the guest.
  */
 #pragma once
 
@@ -21,6 +22,8 @@
 #define VGPU_UMD_ADAPTER_MAGIC 0x41504756u /* "VGPA" */
 #define VGPU_UMD_3D 0x1u                   /* flags: contexts, resources and commands of 3D */
 #define VGPU_UMD_CONTEXT_INIT 0x2u         /* flags: a context may name its capability set */
+/* flags: WDDM 2.0. What a submission names must be resident: D3DKMTMakeResident. */
+#define VGPU_UMD_EXPLICIT_RESIDENCY 0x4u
 #define VGPU_UMD_CAPSETS_MAX 4u
 typedef struct VgpuUmdCapsetInfo {
   uint32_t id;      /* of virtio: 1 is virgl, 2 is virgl2 */

@@ -36,10 +36,7 @@ void keep(Builder* builder) {
 
 /// Appends a command; false if it does not fit, and nothing is written.
 template <typename Request>
-bool append(Builder* builder, const Request& request, ULONG64 data = 0, ULONG data_bytes = 0) {
-  DmaCommand command = {};
-  command.data = data;
-  command.data_bytes = data_bytes;
+bool append(Builder* builder, const Request& request, const DmaCommand& command = {}) {
   UCHAR* to = nullptr;
   if (!reserve(builder, sizeof(Request), command, &to)) return false;
   RtlCopyMemory(to, &request, sizeof(request));
@@ -85,6 +82,13 @@ Allocation* find_allocation(const Source& source, UINT index) {
   return opened == nullptr ? nullptr : opened->allocation;
 }
 
+/// Of a command that needs what the device's renderer has now.
+DmaCommand needs_renderer(const Source& source) {
+  DmaCommand command = {};
+  command.generation = source.context->device->adapter->generation;
+  return command;
+}
+
 /// `count` from `first` on lie below `limit`, and are not none.
 bool lies_below(ULONG first, ULONG count, ULONG limit) {
   return count != 0 && first <= limit && count <= limit - first;
@@ -110,7 +114,7 @@ NTSTATUS translate_rectangle(const Source& source, Builder* builder) {
     auto request = request_of_type<VgpuFlush>(VGPU_RESOURCE_FLUSH);
     request.rect = rect;
     request.resource = allocation->resource;
-    fits = append(builder, request);
+    fits = append(builder, request, allocation->is_3d ? needs_renderer(source) : DmaCommand{});
   } else {
     if (allocation->is_3d) return STATUS_INVALID_PARAMETER;  // its layout is user mode's
     place = FIELD_OFFSET(VgpuTransfer, resource);
@@ -158,7 +162,8 @@ NTSTATUS translate_transfer(const Source& source, Builder* builder) {
   request.stride = command.stride;
   request.layer_stride = command.layer_stride;
   const UINT begin = builder->used;
-  if (!append(builder, request)) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+  if (!append(builder, request, needs_renderer(source)))
+    return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
   add_patch(builder, command.allocation, begin, FIELD_OFFSET(VgpuTransfer3D, resource));
   return STATUS_SUCCESS;
 }
@@ -181,7 +186,7 @@ NTSTATUS translate_submit(const Source& source, Builder* builder) {
   request.header.context_id = source.context->id;
   request.bytes = bytes;
   UCHAR* to = nullptr;
-  if (!reserve(builder, sizeof(request) + bytes, DmaCommand{}, &to))
+  if (!reserve(builder, sizeof(request) + bytes, needs_renderer(source), &to))
     return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
   RtlCopyMemory(to, &request, sizeof(request));
   const NTSTATUS status =
@@ -266,9 +271,10 @@ NTSTATUS map_aperture(const DXGKARG_BUILDPAGINGBUFFER& args, UINT* multipass, Bu
     allocation->mapped = begin + count;
     return STATUS_SUCCESS;
   }
-  // A 3D resource is there already. If a reset of the device has taken it, nobody uses the memory.
+  // A 3D resource is there already. If a reset of the device has taken it, the memory is attached
+  // when it comes back.
   if (allocation->is_3d && !is_alive(*allocation)) {
-    allocation->mapped = 0;
+    allocation->mapped = allocation->pages;
     return STATUS_SUCCESS;
   }
   // MultipassOffset is ours: 1 when the first of the two commands is in an earlier buffer.
@@ -281,11 +287,10 @@ NTSTATUS map_aperture(const DXGKARG_BUILDPAGINGBUFFER& args, UINT* multipass, Bu
     if (!append(builder, create)) return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
     *multipass = 1;
   }
-  auto attach = request_of_type<VgpuAttach>(VGPU_RESOURCE_ATTACH_BACKING);
-  attach.resource = allocation->resource;
-  attach.entries = allocation->pages;
-  if (!append(builder, attach, static_cast<ULONG64>(allocation->entries_address.QuadPart),
-              allocation->pages * sizeof(VgpuEntry)))
+  DmaCommand pages = {};
+  pages.data = static_cast<ULONG64>(allocation->entries_address.QuadPart);
+  pages.data_bytes = allocation->pages * sizeof(VgpuEntry);
+  if (!append(builder, attach_request(*allocation), pages))
     return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
   allocation->mapped = allocation->pages;
   return STATUS_SUCCESS;
@@ -294,9 +299,7 @@ NTSTATUS map_aperture(const DXGKARG_BUILDPAGINGBUFFER& args, UINT* multipass, Bu
 NTSTATUS unmap_aperture(const DXGKARG_BUILDPAGINGBUFFER& args, Builder* builder) {
   auto* allocation = static_cast<Allocation*>(args.UnmapApertureSegment.hAllocation);
   if (allocation == nullptr) return STATUS_SUCCESS;
-  const bool has_resource = allocation->mapped == allocation->pages &&
-                            allocation->generation == allocation->adapter->generation;
-  if (has_resource && (!allocation->is_3d || is_alive(*allocation))) {
+  if (is_mapped(*allocation) && (!allocation->is_3d || is_alive(*allocation))) {
     // The pages of a surface leave with the resource. Of a 3D resource the content stays.
     auto request = request_of_type<VgpuResource>(allocation->is_3d ? VGPU_RESOURCE_DETACH_BACKING
                                                                    : VGPU_RESOURCE_UNREF);
@@ -307,12 +310,26 @@ NTSTATUS unmap_aperture(const DXGKARG_BUILDPAGINGBUFFER& args, Builder* builder)
   return STATUS_SUCCESS;
 }
 
+/// With a 3D resource held where it is: a client may be bringing it back.
+template <typename Build>
+NTSTATUS hold_while(const void* handle, Build build) {
+  const auto* allocation = static_cast<const Allocation*>(handle);
+  const bool holds = allocation != nullptr && allocation->is_3d;
+  if (holds) ExAcquireFastMutex(&allocation->adapter->mutex);
+  const NTSTATUS status = build();
+  if (holds) ExReleaseFastMutex(&allocation->adapter->mutex);
+  return status;
+}
+
 NTSTATUS build_operation(DXGKARG_BUILDPAGINGBUFFER* args, Builder* builder) {
   switch (args->Operation) {
     case DXGK_OPERATION_MAP_APERTURE_SEGMENT:
-      return map_aperture(*args, &args->MultipassOffset, builder);
+      return hold_while(args->MapApertureSegment.hAllocation, [&] {
+        return map_aperture(*args, &args->MultipassOffset, builder);
+      });
     case DXGK_OPERATION_UNMAP_APERTURE_SEGMENT:
-      return unmap_aperture(*args, builder);
+      return hold_while(args->UnmapApertureSegment.hAllocation,
+                        [&] { return unmap_aperture(*args, builder); });
     case DXGK_OPERATION_DISCARD_CONTENT:
       return STATUS_SUCCESS;  // the driver keeps nothing about contents
     case DXGK_OPERATION_READ_PHYSICAL:

@@ -131,6 +131,28 @@ bool MemoryExercise::write_backing(Process& process, Handle allocation,
   return written;
 }
 
+bool MemoryExercise::fill_backing(Process& process, Handle allocation, uint32_t pattern) {
+  const Result<AllocationId> id = find(process, allocation);
+  if (!id.has_value()) return false;
+  bool written = false;
+  floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const vidmm::MemoryManager& memory = floor().core.memory();
+    const vidmm::Placement place = memory.placement(*id);
+    const bool in_memory =
+        place.segment != kSystemMemory &&
+        memory.segments()[place.segment.value - 1].kind == vidmm::SegmentKind::kMemory;
+    if (in_memory || memory.pending_operations(*id) != 0) return;
+    for (const bus::PageFrame page : floor().allocations.at(*id).pages) {
+      std::byte* const bytes = floor().core.machine().system_pointer(
+          bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes);
+      for (uint64_t at = 0; at < kPageBytes; at += sizeof(pattern))
+        std::memcpy(bytes + at, &pattern, sizeof(pattern));
+    }
+    written = true;
+  });
+  return written;
+}
+
 Status MemoryExercise::fill(Process& process, Handle allocation, uint32_t pattern) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const AllocationId id, find(process, allocation));
   return fill(id, pattern);

@@ -59,9 +59,12 @@ struct LostContent {
                                      // segment, not for what was on its way out (PAGE-22)
 };
 
-/// Counted when planned. An eviction moves an allocation that no use has named.
+/// Counted when planned. An eviction moves an allocation that no use has named. A return brings
+/// such an allocation back into a segment, by whatever operation. Page-ins and page-outs are
+/// transfers of content: an aperture has none, because its content stays in system memory.
 struct Statistics {
-  uint64_t evictions = 0, page_ins = 0, page_outs = 0, bytes_in = 0, bytes_out = 0;
+  uint64_t evictions = 0, returns = 0;
+  uint64_t page_ins = 0, page_outs = 0, bytes_in = 0, bytes_out = 0;
   uint64_t clean_drops = 0, aperture_maps = 0, fills = 0;
   uint64_t moves = 0;             // inside a segment, to join free ranges (no evictions)
   uint64_t offers_discarded = 0;  // offered content discarded under pressure

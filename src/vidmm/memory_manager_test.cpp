@@ -124,6 +124,7 @@ TEST_F(MemoryManagerTest, FirstUseFillsAndContentComesBackAfterEviction) {
   EXPECT_EQ(s.bytes_out, 4 * kPageBytes);
   EXPECT_EQ(s.clean_drops, 2U);
   EXPECT_EQ(s.evictions, 4U);
+  EXPECT_EQ(s.returns, 3U) << "the last eviction was for good";
 }
 
 TEST_F(MemoryManagerTest, CpuWritesCountAsContent) {

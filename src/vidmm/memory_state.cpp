@@ -276,13 +276,20 @@ std::vector<PagingOp> MemoryManager::Impl::commit() {
       expect_from(record, first);
       const bool moved = touched.old.segment == record.segment();
       if (moved) ++statistics.moves;
-      if (record.plan != plan && !moved) ++statistics.evictions;
+      if (record.plan != plan && !moved) {
+        ++statistics.evictions;
+        record.evicted = true;
+      }
       trace::emit(trace::EventKind::kEvicted, record.id.value, touched.old.segment.value,
                   touched.old.offset_bytes, ops.back().size_bytes);
     }
   }
   for (const Touched& touched : journal) {
     Record& record = *touched.record;
+    if (record.evicted && record.resident() && !record.parked) {
+      record.evicted = false;
+      ++statistics.returns;
+    }
     const size_t first = ops.size();
     if (touched.old == place_of(record)) {
       // Used where it was parked: nothing moves, but it is resident again.

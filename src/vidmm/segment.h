@@ -37,6 +37,7 @@ struct Record {
   bool discarded : 1 = false;  // while it was offered
   bool parked : 1 =
       false;  // evicted into an aperture (ALLOC-09): its next use looks for a better place
+  bool evicted : 1 = false;     // and it has not come back since
   bool journaled : 1 = false;   // the journal has its old place
   bool used_again : 1 = false;  // used while it was pinned: the last release tells the policy
 

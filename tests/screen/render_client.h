@@ -14,6 +14,7 @@
 #include "devices/virtiogpu/virtiogpu_hw.h"
 #include "dxgk/system.h"
 #include "miniports/virtiogpu/virtiogpu_umd.h"
+#include "tests/screen/resident_list.h"
 
 namespace dxgkit {
 
@@ -107,9 +108,12 @@ class RenderClient {
     device_ = device.hDevice;
     VgpuUmdContext data = context_data();
     EXPECT_EQ(create_context(&data, sizeof data, &context_), 0);
+    has_list_ = (info().flags & VGPU_UMD_EXPLICIT_RESIDENCY) != 0;
+    if (has_list_) resident_.open(device_);
   }
   ~RenderClient() {
     for (const Picture& picture : pictures_) destroy(picture);
+    resident_.close();
     destroy_context(context_.hContext);
     D3DKMT_DESTROYDEVICE device{};
     device.hDevice = device_;
@@ -170,11 +174,15 @@ class RenderClient {
       context->pAllocationList[i].hAllocation = list[i].handle;
       context->pAllocationList[i].WriteOperation = write ? 1 : 0;
     }
+    std::vector<D3DKMT_HANDLE> named;
+    for (const Picture& picture : list) named.push_back(picture.handle);
+    if (const NTSTATUS listed = resident_.add(named); listed != 0) return listed;
     D3DKMT_RENDER render{};
     render.hContext = context->hContext;
     render.CommandLength = static_cast<UINT>(commands.bytes().size());
     render.AllocationCount = static_cast<UINT>(list.size());
     const NTSTATUS status = D3DKMTRender(&render);
+    if (status == 0) resident_.let_go(named);
     if (status != 0) return status;
     context->pCommandBuffer = render.pNewCommandBuffer;
     context->CommandBufferSize = render.NewCommandBufferSize;
@@ -219,6 +227,11 @@ class RenderClient {
     EXPECT_EQ(D3DKMTGetDeviceState(&get), 0);
     return get.ExecutionState;
   }
+  /// The state of a device whose work the hardware did not like.
+  D3DKMT_DEVICEEXECUTION_STATE fault_state() const {
+    return has_list_ ? D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT
+                     : D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT;
+  }
   /// Waits until all work of the device is over.
   NTSTATUS wait() const {
     D3DKMT_WAITFORIDLE wait{};
@@ -244,10 +257,13 @@ class RenderClient {
     return info;
   }
   D3DKMT_CREATECONTEXT& context() { return context_; }
+  D3DKMT_HANDLE device() const { return device_; }
 
  private:
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;
   D3DKMT_CREATECONTEXT context_{};
+  ResidentList resident_;
+  bool has_list_ = false;
   std::vector<Picture> pictures_;
 };
 

@@ -147,7 +147,7 @@ TEST_P(VirtioGpuRender, TheAdapterSaysWhatTheRendererCan) {
     scene.as_process([&] {
       const RenderClient client(scene.adapter);
       const VgpuUmdAdapterInfo info = client.info();
-      EXPECT_EQ(info.flags, VGPU_UMD_3D | VGPU_UMD_CONTEXT_INIT);
+      EXPECT_EQ(info.flags & ~VGPU_UMD_EXPLICIT_RESIDENCY, VGPU_UMD_3D | VGPU_UMD_CONTEXT_INIT);
       EXPECT_EQ(info.submit_bytes_max, 256U * 1024);
       ASSERT_EQ(info.capset_count, 1U);
       EXPECT_EQ(info.capsets[0].id, kScriptedCapset);
@@ -214,6 +214,7 @@ TEST_P(VirtioGpuRender, AnApertureThatIsTooSmallLosesNothing) {
       const auto statistics = scene.system.statistics(scene.adapter);
       ASSERT_TRUE(statistics.has_value());
       EXPECT_GT(statistics->evictions, uint64_t{kCount});
+      EXPECT_GT(statistics->returns, uint64_t{kCount});
       EXPECT_GT(statistics->aperture_maps, uint64_t{2 * kCount});
       EXPECT_GT(scene.counts().backings, 2 * kCount);
       // No more than the aperture has room for.
@@ -240,7 +241,7 @@ TEST_P(VirtioGpuRender, AWrongClientCostsNoOther) {
       const Picture own = thief.make();
       EXPECT_EQ(thief.render(Commands().submit({kFill, picture.resource, 8}), {own}), 0);
       (void)thief.wait();
-      EXPECT_EQ(thief.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+      EXPECT_EQ(thief.state(), thief.fault_state());
       EXPECT_NE(thief.render(Commands().submit({kFill, own.resource, 8}), {own}), 0);
     });
     {
@@ -480,6 +481,87 @@ TEST_P(VirtioGpuRender, SleepCostsWhatTheRendererHas) {
   });
 }
 
+/// A fence for which a context waits before it does more.
+class Barrier {
+ public:
+  explicit Barrier(const RenderClient& client) : device_(client.device()) {
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create{};
+    create.hDevice = device_;
+    create.Info.Type = D3DDDI_MONITORED_FENCE;
+    EXPECT_EQ(D3DKMTCreateSynchronizationObject2(&create), 0);
+    fence_ = create.hSyncObject;
+  }
+  ~Barrier() {
+    const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy{.hSyncObject = fence_};
+    EXPECT_EQ(D3DKMTDestroySynchronizationObject(&destroy), 0);
+  }
+  void hold(D3DKMT_HANDLE context) const {
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU wait{};
+    wait.hContext = context;
+    wait.ObjectCount = 1;
+    wait.ObjectHandleArray = &fence_;
+    wait.MonitoredFenceValueArray = &kOpen;
+    EXPECT_EQ(D3DKMTWaitForSynchronizationObjectFromGpu(&wait), 0);
+  }
+  void open() const {
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU signal{};
+    signal.hDevice = device_;
+    signal.ObjectCount = 1;
+    signal.ObjectHandleArray = &fence_;
+    signal.FenceValueArray = &kOpen;
+    EXPECT_EQ(D3DKMTSignalSynchronizationObjectFromCpu(&signal), 0);
+  }
+
+ private:
+  static constexpr UINT64 kOpen = 1;
+  D3DKMT_HANDLE device_ = 0, fence_ = 0;
+};
+
+/// What was rendered before a sleep and runs behind it must not meet what is there again under the
+/// same number: its device ends, and the renderer hears nothing of it.
+TEST_P(VirtioGpuRender, WorkThatASleepHasOutlivedCostsItsDevice) {
+  run({}, [](Scene& scene) {
+    scene.as_process([&] {
+      RenderClient late(scene.adapter), other(scene.adapter), memory(scene.adapter);
+      const Picture picture = late.make(), others = other.make();
+      const Barrier barrier(late), second(memory);
+      EXPECT_EQ(late.fetch(picture)[0], 0U);
+      const Commands anew = Commands()
+                                .discard(VGPU_UMD_DISCARD_CONTEXT)
+                                .discard(0)
+                                .submit({kAdd, picture.resource, 5})
+                                .from_host(0);
+      barrier.hold(late.context().hContext);
+      ASSERT_EQ(late.render(anew, {picture}), 0);
+      // Nothing of the renderer: it runs behind the sleep as before it.
+      second.hold(memory.context().hContext);
+      const VgpuUmdHeader nop{VGPU_UMD_NOP, sizeof nop};
+      ASSERT_EQ(memory.render(Commands().add(nop), {}), 0);
+      const uint32_t submissions = scene.counts().submissions;
+      sleep_and_wake(scene);
+      // Context and resource are there again before the old work runs.
+      ASSERT_EQ(late.render(Commands().discard(VGPU_UMD_DISCARD_CONTEXT).discard(0), {picture}), 0);
+      scene.expect(&Scene::Counts::contexts, 1);
+      scene.expect(&Scene::Counts::resources, 1);
+      barrier.open();
+      second.open();
+      (void)late.wait();
+      EXPECT_EQ(late.state(), late.fault_state());
+      EXPECT_EQ(scene.counts().submissions, submissions);
+      EXPECT_EQ(memory.wait(), 0);
+      EXPECT_EQ(memory.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      ASSERT_EQ(other.render(Commands()
+                                 .discard(VGPU_UMD_DISCARD_CONTEXT)
+                                 .discard(0)
+                                 .submit({kAdd, others.resource, 6})
+                                 .from_host(0),
+                             {others}),
+                0);
+      EXPECT_EQ(other.look(others), Pixels(kWidth * kHeight, 6));
+    });
+  });
+}
+
 /// A client that needs nothing of what was there says so, and goes on with the same objects.
 TEST_P(VirtioGpuRender, SleepCostsNothingThatIsNotNeeded) {
   run({}, [](Scene& scene) {
@@ -568,6 +650,10 @@ INSTANTIATE_TEST_SUITE_P(Elf, VirtioGpuRender,
 INSTANTIATE_TEST_SUITE_P(Sys, VirtioGpuRender,
                          ::testing::Combine(::testing::Values(VIRTIOGPU_SYS),
                                             ::testing::Values(1, 2)));
+INSTANTIATE_TEST_SUITE_P(Wddm2, VirtioGpuRender,
+                         ::testing::Combine(::testing::Values(VIRTIOGPU_WDDM2_ELF,
+                                                              VIRTIOGPU_WDDM2_SYS),
+                                            ::testing::Values(0, 1, 2)));
 
 }  // namespace
 }  // namespace dxgkit

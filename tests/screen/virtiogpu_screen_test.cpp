@@ -21,6 +21,7 @@
 #include "port/driver.h"
 #include "runtime/runtime.h"
 #include "runtime/sync.h"
+#include "tests/screen/resident_list.h"
 #include "thunks/client.h"
 #include "verifier/findings.h"
 
@@ -72,10 +73,19 @@ class Client {
     context.hDevice = device_;
     EXPECT_EQ(D3DKMTCreateContext(&context), 0);
     context_ = context;
+    VgpuUmdAdapterInfo info{};
+    D3DKMT_QUERYADAPTERINFO query{};
+    query.hAdapter = adapter_;
+    query.Type = KMTQAITYPE_UMDRIVERPRIVATE;
+    query.pPrivateDriverData = &info;
+    query.PrivateDriverDataSize = sizeof info;
+    EXPECT_EQ(D3DKMTQueryAdapterInfo(&query), 0);
+    if ((info.flags & VGPU_UMD_EXPLICIT_RESIDENCY) != 0) resident_.open(device_);
     screen_.on_flip([this](const bus::ScreenImage&) { shown_.set(); });
   }
   ~Client() {
     screen_.on_flip({});
+    resident_.close();
     D3DKMT_DESTROYCONTEXT context{};
     context.hContext = context_.hContext;
     EXPECT_EQ(D3DKMTDestroyContext(&context), 0);
@@ -159,11 +169,13 @@ class Client {
     std::memcpy(context_.pCommandBuffer, commands, sizeof commands);
     context_.pAllocationList[0] = {};
     context_.pAllocationList[0].hAllocation = surface;
+    ASSERT_EQ(resident_.add({surface}), 0);
     D3DKMT_RENDER render{};
     render.hContext = context_.hContext;
     render.CommandLength = sizeof commands;
     render.AllocationCount = 1;
     ASSERT_EQ(D3DKMTRender(&render), 0);
+    resident_.let_go({surface});
     context_.pCommandBuffer = render.pNewCommandBuffer;
     context_.CommandBufferSize = render.NewCommandBufferSize;
     context_.pAllocationList = render.pNewAllocationList;
@@ -195,6 +207,7 @@ class Client {
   runtime::Event shown_;
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;
   D3DKMT_CREATECONTEXT context_{};
+  ResidentList resident_;
 };
 
 void copy(const Picture& from, const Rectangle& where, Picture* to) {
@@ -290,6 +303,10 @@ TEST_P(VirtioGpuScreen, ShowsWhatTheProcessorDraws) {
 INSTANTIATE_TEST_SUITE_P(Drivers, VirtioGpuScreen,
                          ::testing::Combine(::testing::Values(VIRTIOGPU_ELF, VIRTIOGPU_SYS),
                                             ::testing::Values(0, 1, 2, 3, 4, 5, 6, 7)));
+INSTANTIATE_TEST_SUITE_P(DriversWddm2, VirtioGpuScreen,
+                         ::testing::Combine(::testing::Values(VIRTIOGPU_WDDM2_ELF,
+                                                              VIRTIOGPU_WDDM2_SYS),
+                                            ::testing::Values(0, 1, 2, 3)));
 
 }  // namespace
 }  // namespace dxgkit

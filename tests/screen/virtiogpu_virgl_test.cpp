@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bus/device.h"
@@ -40,11 +41,12 @@ struct Plan {
   bool renderers_each = false;  // a renderer for each context, which is given up after 3 s
 };
 
-class VirtioGpuVirgl : public ::testing::TestWithParam<uint64_t> {
+class VirtioGpuVirgl
+    : public ::testing::TestWithParam<std::tuple<const char*, uint64_t>> {
  protected:
   static void run(const Plan& plan, const std::function<void(dxgk::System&, dxgk::Luid)>& body) {
-    const auto runtime =
-        GetParam() != 0 ? runtime::make_sim_runtime(GetParam()) : runtime::make_os_runtime(5);
+    const auto& [path, seed] = GetParam();
+    const auto runtime = seed != 0 ? runtime::make_sim_runtime(seed) : runtime::make_os_runtime(5);
     runtime->run_main([&] {
       verifier::Findings findings;
       bus::Machine machine(uint64_t{64} << 20);
@@ -70,7 +72,7 @@ class VirtioGpuVirgl : public ::testing::TestWithParam<uint64_t> {
       {
         std::string message;
         auto driver = port::Driver::load(
-            kernel, findings, {.name = "virtiogpu", .path = VIRTIOGPU_SYS, .entry = nullptr},
+            kernel, findings, {.name = "virtiogpu", .path = path, .entry = nullptr},
             &message);
         ASSERT_TRUE(driver.has_value()) << message;
         dxgk::System system(*runtime, machine, kernel, findings);
@@ -121,7 +123,7 @@ TEST_P(VirtioGpuVirgl, ClearsComeBackAndNonsenseCostsOneClient) {
                                    {pictures[1]}),
                 0);
       (void)clients[1]->wait();
-      EXPECT_EQ(clients[1]->state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+      EXPECT_EQ(clients[1]->state(), clients[1]->fault_state());
     }
     {
       const thunks::ClientScope scope(system, *processes[0]);
@@ -165,6 +167,7 @@ TEST_P(VirtioGpuVirgl, AnApertureThatIsTooSmallLosesNothing) {
       const auto statistics = system.statistics(adapter);
       ASSERT_TRUE(statistics.has_value());
       EXPECT_GT(statistics->evictions, uint64_t{kCount});
+      EXPECT_GE(statistics->returns, uint64_t{kCount});
       EXPECT_GT(statistics->aperture_maps, uint64_t{2 * kCount - 4});
     }
     system.end_process(process);
@@ -202,7 +205,7 @@ TEST_P(VirtioGpuVirglInRealTime, WorkThatNeverEndsCostsItsClientOnly) {
         EXPECT_EQ(client->look(fresh), Pixels(kWidth * kHeight, 0xFF00FFFF));
       }
       (void)wrong.wait();
-      EXPECT_EQ(wrong.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+      EXPECT_EQ(wrong.state(), wrong.fault_state());
     }
     {
       const thunks::ClientScope scope(system, good);
@@ -216,8 +219,12 @@ TEST_P(VirtioGpuVirglInRealTime, WorkThatNeverEndsCostsItsClientOnly) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Runtimes, VirtioGpuVirgl, ::testing::Values(0, 1));
-INSTANTIATE_TEST_SUITE_P(Runtimes, VirtioGpuVirglInRealTime, ::testing::Values(0));
+INSTANTIATE_TEST_SUITE_P(Drivers, VirtioGpuVirgl,
+                         ::testing::Combine(::testing::Values(VIRTIOGPU_SYS, VIRTIOGPU_WDDM2_SYS),
+                                            ::testing::Values(0, 1)));
+INSTANTIATE_TEST_SUITE_P(Drivers, VirtioGpuVirglInRealTime,
+                         ::testing::Combine(::testing::Values(VIRTIOGPU_SYS, VIRTIOGPU_WDDM2_SYS),
+                                            ::testing::Values(0)));
 
 }  // namespace
 }  // namespace dxgkit

@@ -275,6 +275,11 @@ typedef struct DxgkitClient {
    * one of them at a time. Called without an instance. Optional; size_bytes may end before this
    * member. */
   int (*setting)(uint32_t index, DxgkitClientSetting* setting);
+  /* Since version 2. Nonzero: when the device sleeps, it loses what no driver can save, and the
+   * driver ends the D3DKMT device whose work needs that (ERROR_DMAFAULT, or ERROR_DMAPAGEFAULT from
+   * WDDM 2.0 on). The host then does the jobs that a sleep has met once more, on a new device.
+   * Without it no sleep may be noticed. Optional; size_bytes may end before this member. */
+  int (*sleep_costs_devices)(void* client);
 } DxgkitClient;
 
 /* The shared object exports this function. `version` is the host's DXGKIT_CLIENT_VERSION. The

@@ -22,6 +22,7 @@ constexpr BuiltIn kBuiltIn[] = {
     {kBuiltInDriverScreen, DXGKIT_SOFTGPU_SCREEN_FILE, DXGKIT_SOFTGPU_SCREEN_PATH},
     {kBuiltInDriverScreenWddm2, DXGKIT_SOFTGPU_SCREEN_WDDM2_FILE, DXGKIT_SOFTGPU_SCREEN_WDDM2_PATH},
     {kBuiltInDriverVirtioGpu, DXGKIT_VIRTIOGPU_FILE, DXGKIT_VIRTIOGPU_PATH},
+    {kBuiltInDriverVirtioGpuWddm2, DXGKIT_VIRTIOGPU_WDDM2_FILE, DXGKIT_VIRTIOGPU_WDDM2_PATH},
 };
 
 const BuiltIn* built_in_driver(const std::string& name) {

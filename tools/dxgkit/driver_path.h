@@ -12,8 +12,9 @@ inline constexpr const char* kBuiltInDriverWddm2 = "softgpu_wddm2";
 /// The same drivers with a screen, if the registry gives it a size.
 inline constexpr const char* kBuiltInDriverScreen = "softgpu_screen";
 inline constexpr const char* kBuiltInDriverScreenWddm2 = "softgpu_screen_wddm2";
-/// Our driver for the virtio GPU.
+/// Our driver for the virtio GPU: WDDM 1.3, and the same sources for 2.0.
 inline constexpr const char* kBuiltInDriverVirtioGpu = "virtiogpu";
+inline constexpr const char* kBuiltInDriverVirtioGpuWddm2 = "virtiogpu_wddm2";
 /// One of softgpu's.
 inline bool is_built_in(const std::string& driver) {
   return driver == kBuiltInDriver || driver == kBuiltInDriverWddm2 ||

@@ -100,6 +100,7 @@ AdapterStatistics Adapter::statistics() {
     sums.bytes_in = memory.bytes_in;
     sums.bytes_out = memory.bytes_out;
     sums.evictions = memory.evictions;
+    sums.returns = memory.returns;
     sums.fills = memory.fills;
     sums.aperture_maps = memory.aperture_maps;
     const auto strikes = [&](VerifierSwitch which) -> uint64_t& {

@@ -79,11 +79,25 @@ class Gl(Cli):
         self.assertEqual((statistics["evictions"], statistics["packets_faulted"]), (0, 0))
         self.assertEqual([program["wrong"] for program in report["programs"]], [""])
         # The textures alone have 16 MiB.
-        _, report = self.gl("--aperture", "4M", "--", *self.frame_command("little.ppm"))
+        done, report = self.gl("--aperture", "4M", "--", *self.frame_command("little.ppm"))
         self.assertEqual(self.drawn("little.ppm"), wanted)
         self.assertGreater(report["statistics"]["evictions"], TEXTURES / 2)
+        # An aperture moves no content, so nothing is transferred when a texture comes back.
+        self.assertGreater(report["statistics"]["returns"], TEXTURES / 2)
+        self.assertEqual((report["statistics"]["page_ins"], report["statistics"]["page_outs"]), (0, 0))
+        self.assertIn(f"evictions, {report['statistics']['returns']} back, 0 page-ins", done.stderr)
         # Each texture comes into the aperture for its first content, and again for its change.
         self.assertGreater(report["statistics"]["aperture_maps"], statistics["aperture_maps"] + TEXTURES / 2)
+
+    def test_a_driver_of_wddm_2_draws_the_same_also_with_little_aperture(self):
+        wanted = self.reference()
+        _, report = self.gl("--driver", "virtiogpu_wddm2", "--", *self.frame_command("own.ppm"))
+        self.assertEqual(self.drawn("own.ppm"), wanted)
+        self.assertEqual((report["statistics"]["evictions"], report["statistics"]["packets_faulted"]), (0, 0))
+        _, report = self.gl("--driver", "virtiogpu_wddm2", "--aperture", "4M", "--", *self.frame_command("little.ppm"))
+        self.assertEqual(self.drawn("little.ppm"), wanted)
+        self.assertGreater(report["statistics"]["returns"], TEXTURES / 2)
+        self.assertEqual({program["wrong"] for program in report["programs"]}, {""})
 
     def test_a_hostile_program_loses_its_connection_and_others_go_on(self):
         hostile = f"""
@@ -147,13 +161,13 @@ sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
             (self.folder / "beside.ppm").unlink()
 
     def test_a_device_that_stops_dead_is_reset_and_works_again(self):
-        # All objects are there by then: it is one of the command streams that change the textures.
+        # About the time when the last objects are made and command streams change the textures. What the program hears of it depends on its call.
         script = " ".join(self.frame_command("first.ppm")) + "; " + " ".join(self.frame_command("second.ppm", 4))
-        done, report = self.gl("--hang", "375", "--report", "report.html", "--", "sh", "-c", script)
+        done, report = self.gl("--hang", "400", "--report", "report.html", "--", "sh", "-c", script)
         self.assertFalse((self.folder / "first.ppm").exists())
         self.assertEqual(report["statistics"]["adapter_resets"] + report["statistics"]["engine_resets"], 1)
         first, second = report["programs"]
-        self.assertIn("reset", first["wrong"])
+        self.assertNotEqual(first["wrong"], "")
         self.assertEqual(second["wrong"], "")
         self.assertIn("Recovered.", done.stderr)
         self.assertIn("Recovered.", self.drawn("report.html").decode())

@@ -23,6 +23,7 @@ enum { kSurfaces = 3, kCarried = 3, kCleared = 4, kAllocations = 5, kCommands = 
 #define MEBIBYTE 0x100000ull
 #define APERTURE_MIB 1024u
 #define APERTURE_SETTING "ApertureSize"
+#define VERSION_WDDM2_0 0x5023u
 /* Numbers of virgl. */
 #define TEXTURE_2D 2u
 #define RENDER_TARGET 2u
@@ -46,8 +47,13 @@ static void shape_of(uint64_t seed, uint32_t index, uint32_t* width, uint32_t* h
 }
 
 /* An instance: what the adapter says of itself. */
+typedef struct Client {
+  VgpuUmdAdapterInfo info;
+  uint32_t interface_version;
+} Client;
+
 static int has_3d(const void* client) {
-  const VgpuUmdAdapterInfo* const info = client;
+  const VgpuUmdAdapterInfo* const info = &((const Client*)client)->info;
   for (uint32_t i = 0; i < info->capset_count && i < VGPU_UMD_CAPSETS_MAX; ++i) {
     if ((info->flags & VGPU_UMD_3D) != 0 && info->capsets[i].id <= VGPU_CAPSET_VIRGL2) return 1;
   }
@@ -61,9 +67,11 @@ static const char* open_client(const DxgkitClientAdapter* adapter, void** client
   if (info.magic != VGPU_UMD_ADAPTER_MAGIC)
     return "the driver is not the virtio GPU's: another magic number";
   if (info.version < VGPU_UMD_VERSION) return "the driver speaks an older version";
-  *client = malloc(sizeof(info));
-  if (*client == NULL) return "no memory";
-  memcpy(*client, &info, sizeof(info));
+  Client* const made = malloc(sizeof(*made));
+  if (made == NULL) return "no memory";
+  made->info = info;
+  made->interface_version = adapter->interface_version;
+  *client = made;
   return NULL;
 }
 
@@ -107,7 +115,9 @@ static const char* pack_allocation(void* client, const DxgkitClientAllocation* w
   VgpuUmdAllocation request = {.magic = VGPU_UMD_ALLOCATION_MAGIC, .version = VGPU_UMD_VERSION};
   const uint64_t row = PLAIN_WIDTH * PIXEL_BYTES;
   const int picture = wanted->height != 0;
-  if (picture && (wanted->usage & DXGKIT_CLIENT_GPU_WRITES) != 0 && has_3d(client)) {
+  /* Of a job's pictures those that the renderer draws on. What only a screen shows is a surface. */
+  const uint32_t drawn = DXGKIT_CLIENT_GPU_WRITES | DXGKIT_CLIENT_CPU_READS;
+  if (picture && (wanted->usage & drawn) == drawn && has_3d(client)) {
     const VgpuUmdResource resource = resource_data(wanted->width, wanted->height);
     if (capacity < sizeof(resource)) return "too little room";
     memcpy(data, &resource, sizeof(resource));
@@ -488,8 +498,8 @@ static const char* judge_escape(const VgpuUmdAdapterInfo* info, const DxgkitClie
   return memcmp(&sent, &returned, sizeof(sent)) == 0 ? NULL : "the head of the answer";
 }
 
-static const char* judge_facts(const DxgkitClientFacts* facts) {
-  if (facts->wddm_version != 0x1300) return "WDDMVersion";
+static const char* judge_facts(int version2, const DxgkitClientFacts* facts) {
+  if (facts->wddm_version != (version2 ? 0x2000u : 0x1300u)) return "WDDMVersion";
   if (facts->node_count != 1 || facts->segment_count != 1) return "the nodes or the segments";
   uint64_t aperture = APERTURE_MIB * MEBIBYTE;
   for (uint32_t i = 0; i < facts->setting_count; ++i) {
@@ -505,16 +515,19 @@ static const char* judge_facts(const DxgkitClientFacts* facts) {
 }
 
 static const char* judge(void* client, const DxgkitClientAnswer* answer) {
-  if (answer->kind == DXGKIT_CLIENT_DATA_ALLOCATION) return judge_allocation(client, answer);
-  if (answer->kind == DXGKIT_CLIENT_DATA_CONTEXT) return judge_context(client, answer);
-  if (answer->kind == DXGKIT_CLIENT_DATA_ESCAPE) return judge_escape(client, answer);
-  if (answer->kind == DXGKIT_CLIENT_DATA_FACTS) return judge_facts(answer->returned);
+  const VgpuUmdAdapterInfo* const known = &((const Client*)client)->info;
+  const int version2 = ((const Client*)client)->interface_version >= VERSION_WDDM2_0;
+  if (answer->kind == DXGKIT_CLIENT_DATA_ALLOCATION) return judge_allocation(known, answer);
+  if (answer->kind == DXGKIT_CLIENT_DATA_CONTEXT) return judge_context(known, answer);
+  if (answer->kind == DXGKIT_CLIENT_DATA_ESCAPE) return judge_escape(known, answer);
+  if (answer->kind == DXGKIT_CLIENT_DATA_FACTS) return judge_facts(version2, answer->returned);
   if (answer->kind == DXGKIT_CLIENT_DATA_ADAPTER && answer->status >= 0) {
     VgpuUmdAdapterInfo info;
     if (answer->bytes < sizeof(info)) return "an answer fits where there is no room for it";
     memcpy(&info, answer->returned, sizeof(info));
     if (info.side_max != VGPU_UMD_SIDE_MAX || info.reserved != 0) return "side_max or reserved";
     if (info.preferred_width == 0 || info.preferred_height == 0) return "the size of the screen";
+    if (((info.flags & VGPU_UMD_EXPLICIT_RESIDENCY) != 0) != version2) return "the residency flag";
     const int is_3d = (info.flags & VGPU_UMD_3D) != 0;
     if (is_3d != (info.submit_bytes_max != 0) || is_3d != (info.resource_bytes_max != 0) ||
         (!is_3d && info.capset_count != 0) || info.capset_count > VGPU_UMD_CAPSETS_MAX)
@@ -553,7 +566,7 @@ static const char* example(void* client, uint32_t kind, uint32_t index, void* da
   enum { kSideCount = sizeof(kSides) / sizeof(kSides[0]) };
   *bytes = 0;
   if (kind == DXGKIT_CLIENT_DATA_ESCAPE && index == 0)
-    return example_escape(client, data, capacity, bytes);
+    return example_escape(&((const Client*)client)->info, data, capacity, bytes);
   if (kind == DXGKIT_CLIENT_DATA_CONTEXT && index == 0 && has_3d(client)) {
     const VgpuUmdContext request = context_data();
     return put(&request, sizeof(request), data, capacity, bytes);
@@ -580,6 +593,10 @@ static int setting(uint32_t index, DxgkitClientSetting* setting) {
   return 1;
 }
 
+/* What the renderer has does not survive, and what was rendered before a sleep cannot run behind
+ * it. Surfaces stay. */
+static int sleep_costs_devices(void* client) { return has_3d(client); }
+
 const DxgkitClient* dxgkit_client(uint32_t version) {
   static const DxgkitClient kClient = {.version = DXGKIT_CLIENT_VERSION,
                                        .size_bytes = sizeof(DxgkitClient),
@@ -596,7 +613,11 @@ const DxgkitClient* dxgkit_client(uint32_t version) {
                                        .record_overreach = record_overreach,
                                        .example = example,
                                        .judge = judge,
-                                       .setting = setting};
+                                       .setting = setting,
+#ifndef SLEEP_COSTS_NOTHING /* for a test: verify does not overlook it by itself */
+                                       .sleep_costs_devices = sleep_costs_devices
+#endif
+  };
   (void)version;
   return &kClient;
 }

@@ -106,6 +106,11 @@ Answer<void> D3dkmtBackend::open(dxgk::Luid adapter, const std::string& program_
   if (const auto answer = calls_->create_context(context_); answer.refused())
     return refused(answer);
 
+  if ((info->flags & VGPU_UMD_EXPLICIT_RESIDENCY) != 0) {
+    if (const auto answer = calls_->create_paging_queue(paging_); answer.refused())
+      return refused(answer);
+  }
+
   D3DKMT_CREATESYNCHRONIZATIONOBJECT2 fence{};
   fence.Info.Type = D3DDDI_MONITORED_FENCE;
   if (const auto answer = calls_->create_fence(fence); answer.refused()) return refused(answer);
@@ -217,6 +222,11 @@ Answer<void> D3dkmtBackend::render(uint32_t bytes) {
   render.hContext = context_.hContext;
   render.CommandLength = bytes;
   render.AllocationCount = listed_;
+  std::vector<D3DKMT_HANDLE> named;
+  if (paging_.hPagingQueue != 0) {
+    for (uint32_t i = 0; i < listed_; ++i) named.push_back(context_.pAllocationList[i].hAllocation);
+  }
+  if (auto done = make_resident(named); !done) return done;
   const CallAnswer answer = calls_->render(render);
   listed_ = 0;
   // The next buffers come with every answer, failures included (THUNK-15).
@@ -227,8 +237,35 @@ Answer<void> D3dkmtBackend::render(uint32_t bytes) {
     context_.AllocationListSize = render.NewAllocationListSize;
   }
   if (answer.refused()) return refused(answer);
+  if (auto done = let_go(named); !done) return done;
   const auto signalled = calls_->signal_from_gpu(context_.hContext, fence_, ++submissions_);
   if (signalled.refused()) return refused(signalled);
+  return {};
+}
+
+Answer<void> D3dkmtBackend::make_resident(const std::vector<D3DKMT_HANDLE>& list) {
+  if (list.empty()) return {};
+  D3DDDI_MAKERESIDENT resident{};
+  resident.hPagingQueue = paging_.hPagingQueue;
+  resident.NumAllocations = static_cast<UINT>(list.size());
+  resident.AllocationList = list.data();
+  resident.Flags.CantTrimFurther = 1;  // what is not needed was let go already
+  const CallAnswer answer = calls_->make_resident(resident);
+  if (answer.refused()) return refused(answer);
+  if (answer.kind != CallAnswer::Kind::kPending || resident.PagingFenceValue <= paged_) return {};
+  paged_ = resident.PagingFenceValue;
+  const auto waits = calls_->wait_from_gpu(context_.hContext, paging_.hSyncObject, paged_);
+  if (waits.refused()) return refused(waits);
+  return {};
+}
+
+Answer<void> D3dkmtBackend::let_go(const std::vector<D3DKMT_HANDLE>& list) {
+  if (list.empty()) return {};
+  D3DKMT_EVICT evict{};
+  evict.NumAllocations = static_cast<UINT>(list.size());
+  evict.AllocationList = list.data();
+  evict.Flags.EvictOnlyIfNecessary = 1;
+  if (const auto answer = calls_->evict(evict); answer.refused()) return refused(answer);
   return {};
 }
 

@@ -63,6 +63,10 @@ class D3dkmtBackend final : public Backend {
   std::optional<uint32_t> list(Allocation& allocation, bool written);
   /// Sends what is in the command buffer and on the list.
   Answer<void> render(uint32_t bytes);
+  /// WDDM 2.0: what is on the list is resident when the context comes to what is sent next. It may
+  /// leave behind that.
+  Answer<void> make_resident(const std::vector<D3DKMT_HANDLE>& list);
+  Answer<void> let_go(const std::vector<D3DKMT_HANDLE>& list);
   Answer<void> wait_for(uint64_t submission);
   /// The call's refusal, with what became of the device.
   std::unexpected<std::string> refused(const tool::CallAnswer& answer) const;
@@ -77,6 +81,8 @@ class D3dkmtBackend final : public Backend {
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;
   D3DKMT_CREATECONTEXT context_{};  // with the buffers of the next submission
   uint32_t listed_ = 0;             // allocations on its list
+  D3DKMT_CREATEPAGINGQUEUE paging_{};  // without explicit residency no handle
+  uint64_t paged_ = 0;                 // the value of its fence that the context waits for
   D3DKMT_HANDLE fence_ = 0;
   const volatile uint64_t* completed_ = nullptr;  // the fence's value
   uint64_t submissions_ = 0;

@@ -235,8 +235,8 @@ Rows adapter_rows(const dxgk::AdapterStatistics& statistics) {
   return {{"packets",
            fmt::format("{} submitted, {} completed, {} faulted", statistics.packets_submitted,
                        statistics.packets_completed, statistics.packets_faulted)},
-          {"memory", fmt::format("{}, {}, {}, {}", counted(statistics.evictions, "eviction"),
-                                 counted(statistics.page_ins, "page-in"),
+          {"memory", fmt::format("{}, {} back, {}, {}, {}", counted(statistics.evictions, "eviction"),
+                                 statistics.returns, counted(statistics.page_ins, "page-in"),
                                  counted(statistics.page_outs, "page-out"),
                                  counted(statistics.aperture_maps, "aperture map"))},
           {"resets", fmt::format("{} of an engine, {} of the adapter", statistics.engine_resets,
@@ -271,6 +271,7 @@ nlohmann::ordered_json json_of(const Setting& setting, const Outcome& outcome) {
                         {"packets_completed", statistics.packets_completed},
                         {"packets_faulted", statistics.packets_faulted},
                         {"evictions", statistics.evictions},
+                        {"returns", statistics.returns},
                         {"page_ins", statistics.page_ins},
                         {"page_outs", statistics.page_outs},
                         {"aperture_maps", statistics.aperture_maps},
@@ -381,8 +382,8 @@ void add_gl(CLI::App& app, GlOptions& options) {
       "[OPTIONS] -- PROGRAM ARGUMENTS...");
   options.driver = kBuiltInDriverVirtioGpu;
   gl->add_option("--driver", options.driver,
-                 "virtiogpu, or the path of a driver with its user-mode interface (.sys, or .so: "
-                 "its ELF form)")
+                 "virtiogpu, virtiogpu_wddm2, or the path of a driver with their user-mode interface "
+                 "(.sys, or .so: its ELF form)")
       ->capture_default_str();
   gl->add_option(
         "--device", CLI::callback_t([&options](const CLI::results_t& texts) {

@@ -339,6 +339,8 @@ class Client {
   void ask_umd_private();
   /// False if the device has been lost.
   bool active(D3DKMT_HANDLE device);
+  /// True if the device was lost because its own work faulted.
+  bool faulted(D3DKMT_HANDLE device);
 
   // --- the same as above, with the answer of the call; outputs as they were unless it succeeds ---
   NTSTATUS try_create_device(D3DKMT_HANDLE* device);
@@ -364,6 +366,8 @@ class Client {
     uint64_t value = 0;  // the last value that was given out
   };
   Answer<PagingQueue*> paging_queue(D3DKMT_HANDLE device);
+  /// nullopt: there is no such device.
+  std::optional<D3DKMT_DEVICEEXECUTION_STATE> execution_state(D3DKMT_HANDLE device);
   void begin_call() {
     bench_.came_back();
     bench_.wait_while_frozen();

@@ -321,24 +321,28 @@ void Client::ask_umd_private() {
   if (!data.empty()) static_cast<void>(query_umd_private(data));
 }
 
-bool Client::active(D3DKMT_HANDLE device) {
+std::optional<D3DKMT_DEVICEEXECUTION_STATE> Client::execution_state(D3DKMT_HANDLE device) {
   begin_call();
   const thunks::ClientScope scope(bench_.system(), process_);
   D3DKMT_GETDEVICESTATE state{};
   state.hDevice = device;
   state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
-  return is_success(from_ntstatus(D3DKMTGetDeviceState(&state))) &&
-         state.ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE;
+  if (!is_success(from_ntstatus(D3DKMTGetDeviceState(&state)))) return std::nullopt;
+  return state.ExecutionState;
+}
+
+bool Client::active(D3DKMT_HANDLE device) {
+  return execution_state(device) == D3DKMT_DEVICEEXECUTION_ACTIVE;
 }
 
 bool Client::page_faulted(D3DKMT_HANDLE device) {
-  begin_call();
-  const thunks::ClientScope scope(bench_.system(), process_);
-  D3DKMT_GETDEVICESTATE state{};
-  state.hDevice = device;
-  state.StateType = D3DKMT_DEVICESTATE_EXECUTION;
-  return is_success(from_ntstatus(D3DKMTGetDeviceState(&state))) &&
-         state.ExecutionState == D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT;
+  return execution_state(device) == D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT;
+}
+
+bool Client::faulted(D3DKMT_HANDLE device) {
+  const auto state = execution_state(device);
+  return state == D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT ||
+         state == D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT;
 }
 
 }  // namespace dxgkit::tool::verify

@@ -100,7 +100,8 @@ bool Plugin::judges() const {
 
 std::vector<DxgkitClientSetting> Plugin::settings() const {
   std::vector<DxgkitClientSetting> all;
-  if (functions_->version < 2 || functions_->size_bytes < sizeof(DxgkitClient) ||
+  if (functions_->version < 2 ||
+      functions_->size_bytes < offsetof(DxgkitClient, sleep_costs_devices) ||
       functions_->setting == nullptr)
     return all;
   DxgkitClientSetting one{};
@@ -147,6 +148,12 @@ Answer<std::vector<std::byte>> Plugin::Instance::example(uint32_t kind, uint32_t
   uint32_t bytes = 0;
   const char* error = functions.example(client_, kind, index, data.data(), kPackedBytesMax, &bytes);
   return packed(plugin_, "example", error, std::move(data), bytes);
+}
+
+bool Plugin::Instance::sleep_costs_devices() const {
+  const DxgkitClient& functions = plugin_.functions();
+  return functions.version >= 2 && functions.size_bytes >= sizeof(DxgkitClient) &&
+         functions.sleep_costs_devices != nullptr && functions.sleep_costs_devices(client_) != 0;
 }
 
 std::string Plugin::Instance::judge(const DxgkitClientAnswer& answer) const {

@@ -52,6 +52,8 @@ class Plugin {
     Answer<std::vector<std::byte>> example(uint32_t kind, uint32_t index) const;
     /// What is wrong with the driver's answer, as a sentence without a full stop; empty: nothing.
     std::string judge(const DxgkitClientAnswer& answer) const;
+    /// What a sleep takes from the device may end the D3DKMT devices that need it.
+    bool sleep_costs_devices() const;
     Answer<void> fill(const DxgkitClientJob& job, uint32_t index, std::span<std::byte> view) const;
     /// Checks the counts in `job` against its limits. With `addresses` set it calls record_virtual:
     /// see knows_addresses().

@@ -18,6 +18,12 @@ void raise(std::atomic<uint32_t>& most, uint32_t bytes) {
 
 }  // namespace
 
+bool has_memory_segment(std::span<const port::SegmentInfo> segments) {
+  return std::ranges::any_of(segments, [](const port::SegmentInfo& segment) {
+    return (segment.flags & dxgk::kSegmentAperture) == 0;
+  });
+}
+
 uint64_t Scarcity::random() {
   // One step for each number, whoever asks.
   return mixed(numbers_.fetch_add(kMixStep, std::memory_order_relaxed));
@@ -46,8 +52,12 @@ uint32_t Scarcity::room(std::string_view ddi, uint32_t bytes) {
 
 void Scarcity::shape(port::SegmentsInfo* segments) {
   if (segment_bytes_ == 0) return;
+  // Apertures are large, and what leaves memory may need them. If there is nothing else, they are
+  // what is scarce.
+  const bool has_memory = has_memory_segment(segments->segments);
   for (port::SegmentInfo& segment : segments->segments) {
-    if ((segment.flags & dxgk::kSegmentAperture) != 0 || segment.size <= segment_bytes_) continue;
+    const bool aperture = (segment.flags & dxgk::kSegmentAperture) != 0;
+    if ((aperture && has_memory) || segment.size <= segment_bytes_) continue;
     // What has a structure of its own inside is left alone.
     if (segment.bank_count != 0 || !segment.invalid_ranges.empty() || segment.reserved != 0)
       continue;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "base/status.h"
@@ -11,13 +12,16 @@
 
 namespace dxgkit::tool::verify {
 
+/// Not all of them are apertures.
+bool has_memory_segment(std::span<const port::SegmentInfo> segments);
+
 /// Makes memory segments smaller, and tells the driver of less room where Windows may as well have
 /// less: the rest of a paging buffer, and of its private data, that other operations have begun to
 /// fill. The driver's answers stay its own. Any thread.
 class Scarcity final : public port::FaultInjector {
  public:
-  /// @param segment_bytes  what remains of each memory segment that has more, in whole pages; 0:
-  ///        all of it
+  /// @param segment_bytes  what remains of each memory segment that has more, or of each aperture
+  ///        if there are no others, in whole pages; 0: all of it
   Scarcity(uint64_t segment_bytes, uint64_t seed) : segment_bytes_(segment_bytes), numbers_(seed) {}
 
   /// Paging buffers that were made to look fuller than they were.

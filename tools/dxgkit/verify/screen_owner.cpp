@@ -44,8 +44,12 @@ Answer<ScreenOwner::Surface> ScreenOwner::make(const Wish& wish) {
     return std::unexpected("a surface could not be brought in: " + status_text(place.error()));
   };
   DXGKIT_VERIFY_TRY(bring_in());
-  const Status filled = memory.fill(process, surface.allocation, wish.color);
-  if (filled == Status::kInvalidParameter) return Surface{};
+  Status filled = memory.fill(process, surface.allocation, wish.color);
+  if (filled == Status::kInvalidParameter) {
+    // An aperture shows system memory, which no driver is asked to fill.
+    if (!memory.fill_backing(process, surface.allocation, wish.color)) return Surface{};
+    filled = Status::kSuccess;
+  }
   if (!is_success(filled)) return std::unexpected("a surface is filled: " + status_text(filled));
   if (wish.content.empty()) return surface;
   if (const Status out = memory.page_out(process, surface.allocation); !is_success(out))

@@ -11,6 +11,7 @@
 #include "base/spelling.h"
 #include "dxgk/core/verifier_switches.h"
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/canvas.h"
 #include "tools/dxgkit/verify/late_report.h"
 #include "tools/dxgkit/verify/scarcity.h"
 #include "tools/dxgkit/verify/turmoil.h"
@@ -62,6 +63,20 @@ uint64_t bytes_of(const std::vector<DxgkitClientAllocation>& wanted) {
   return bytes;
 }
 
+/// Of all primaries, which stay where they are.
+Answer<uint64_t> shown_bytes(Bench& bench) {
+  if (bench.screen() == nullptr) return 0;
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!sources) return std::unexpected(sources.error());
+  uint64_t bytes = 0;
+  for (const dxgk::DisplaySource& source : *sources) {
+    if (!source.visible || !source.mode) continue;
+    const uint64_t pixels = uint64_t{source.mode->width} * source.mode->height;
+    bytes += align_up(pixels * dxgk::kPixelBytes, kPageBytes);
+  }
+  return bytes;
+}
+
 Answer<Plan> draw(Bench& bench, size_t world) {
   const Answer<Plugin::Instance*> code = bench.client_code();
   if (!code) return std::unexpected(code.error());
@@ -104,45 +119,13 @@ Answer<Plan> draw(Bench& bench, size_t world) {
   plan.chunk_bytes = (1 + bench.random() % 16) * kPageBytes;
   const uint64_t beside = bench.gpu_addresses() ? kTableBytes + kDriverBytes : kDriverBytes;
   if (world != 0) plan.segment_bytes = align_up(largest + beside, kPageBytes);
+  if (world != 0 && !has_memory_segment(bench.exercise().segments())) {
+    const Answer<uint64_t> shown = shown_bytes(bench);
+    if (!shown) return std::unexpected(shown.error());
+    plan.segment_bytes += *shown;
+  }
   plan.scarcity_seed = bench.random();
   return plan;
-}
-
-/// Runs one process; the first wrong result goes to `wrong`.
-Answer<void> live(Bench& bench, const Life& life, const std::string& name, std::string* wrong) {
-  Worker worker(bench, name);
-  DXGKIT_VERIFY_TRY(worker.open());
-  Client& client = worker.client;
-  for (const ClientContext& context : worker.contexts)
-    DXGKIT_VERIFY_TRY(client.set_priority(context.handle, life.priority));
-  for (size_t round = 0; round < life.rounds.size(); ++round) {
-    std::vector<std::unique_ptr<Job>> jobs;
-    for (const Errand& one : life.rounds[round]) {
-      Answer<std::unique_ptr<Job>> job =
-          Job::create(bench, client, worker.device, one.seed, one.node);
-      if (!job) return std::unexpected(job.error());
-      jobs.push_back(std::move(*job));
-    }
-    for (size_t i = 0; i < jobs.size(); ++i) {
-      const Errand& one = life.rounds[round][i];
-      DXGKIT_VERIFY_TRY(jobs[i]->submit(worker.contexts[one.node], one.busy ? kBusyNs : 0));
-      const bool last = i + 1 == jobs.size();
-      if (last && life.ends_at_work && round + 1 == life.rounds.size()) return {};
-      // A residency list has to fit, and there is room for one job.
-      if (!last && !bench.explicit_residency()) continue;
-      const Answer<bool> kept = worker.idle(wrong);
-      if (!kept) return std::unexpected(kept.error());
-      if (!*kept) return {};
-    }
-    for (const std::unique_ptr<Job>& job : jobs) {
-      if (const Answer<void> right = job->check(); !right) {
-        *wrong = right.error();
-        return {};
-      }
-      DXGKIT_VERIFY_TRY(job->destroy());
-    }
-  }
-  return client.destroy_device(worker.device);
 }
 
 /// What was special in the world, for a message about it.
@@ -161,6 +144,7 @@ std::string describe(const Plan& plan) {
 struct Tally {
   size_t jobs = 0;
   uint64_t cuts = 0, evictions = 0, troubles = 0, naps = 0;
+  uint64_t lost = 0;           // devices, to sleeps
   bool adapter_ended = false;  // by itself: its machine has to go
 };
 
@@ -174,6 +158,8 @@ class Naps {
   void run();
   void end() { over_ = true; }
   uint64_t count() const { return count_; }
+  /// Any thread: how often it began so far.
+  uint64_t begun() const { return begun_; }
   const std::string& wrong() const { return wrong_; }
 
  private:
@@ -187,6 +173,7 @@ class Naps {
   const Plan& plan_;
   uint64_t random_;
   std::atomic<bool> over_{false};
+  std::atomic<uint64_t> begun_{0};
   uint64_t count_ = 0;
   std::string wrong_;
 };
@@ -196,6 +183,7 @@ void Naps::run() {
     bench_.runtime().sleep_for(time(2 * runtime::kMillisecond));
     if (over_ || !bench_.running()) return;
     bench_.freeze(true);
+    ++begun_;
     const Status status = sleep_once();
     bench_.freeze(false);
     if (is_success(status)) {
@@ -218,6 +206,103 @@ Status Naps::sleep_once() {
   return up.has_value() ? Status::kSuccess : up.error();
 }
 
+/// A process of a world, on a device that it replaces if a sleep costs it.
+class Resident {
+ public:
+  /// @param naps  null: the adapter does not sleep.
+  Resident(Bench& bench, const Life& life, const std::string& name, const Naps* naps)
+      : life_(life), naps_(naps), worker_(bench, name) {}
+
+  /// Lives; the first wrong result goes to `wrong`. An error: a call was refused.
+  Answer<void> live(std::string* wrong);
+  /// Devices that sleeps have cost.
+  uint64_t lost() const { return lost_; }
+
+ private:
+  /// kOver: the process ends, with its last round in flight if its life says so, or with a result
+  /// that is wrong.
+  enum class End { kDone, kOver };
+  Answer<End> live_round(size_t round, std::string* wrong);
+  Answer<void> open_device();
+  bool sleep_costs_devices() const;
+  uint64_t naps_begun() const { return naps_ == nullptr ? 0 : naps_->begun(); }
+
+  const Life& life_;
+  const Naps* const naps_;
+  Worker worker_;
+  uint64_t lost_ = 0;
+};
+
+Answer<void> Resident::open_device() {
+  DXGKIT_VERIFY_TRY(worker_.open_device());
+  for (const ClientContext& context : worker_.contexts)
+    DXGKIT_VERIFY_TRY(worker_.client.set_priority(context.handle, life_.priority));
+  return {};
+}
+
+bool Resident::sleep_costs_devices() const {
+  const Answer<Plugin::Instance*> code = worker_.bench.client_code();
+  return code.has_value() && (*code)->sleep_costs_devices();
+}
+
+Answer<void> Resident::live(std::string* wrong) {
+  Client& client = worker_.client;
+  DXGKIT_VERIFY_TRY(client.open_adapter());
+  DXGKIT_VERIFY_TRY(open_device());
+  for (size_t round = 0; round < life_.rounds.size();) {
+    const uint64_t naps = naps_begun();
+    const Answer<End> end = live_round(round, wrong);
+    const bool well = end && wrong->empty();
+    if (well && *end == End::kOver) return {};
+    if (well) {
+      ++round;
+      continue;
+    }
+    // Each repetition takes a nap of its own, and there are a few of them.
+    const bool asleep = naps_begun() != naps && client.faulted(worker_.device);
+    if (!asleep || !sleep_costs_devices()) {
+      if (!end) return std::unexpected(end.error());
+      return {};
+    }
+    wrong->clear();
+    ++lost_;
+    DXGKIT_VERIFY_TRY(client.destroy_device(worker_.device));
+    DXGKIT_VERIFY_TRY(open_device());
+  }
+  return client.destroy_device(worker_.device);
+}
+
+Answer<Resident::End> Resident::live_round(size_t round, std::string* wrong) {
+  Bench& bench = worker_.bench;
+  const std::vector<Errand>& errands = life_.rounds[round];
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (const Errand& one : errands) {
+    Answer<std::unique_ptr<Job>> job =
+        Job::create(bench, worker_.client, worker_.device, one.seed, one.node);
+    if (!job) return std::unexpected(job.error());
+    jobs.push_back(std::move(*job));
+  }
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Errand& one = errands[i];
+    DXGKIT_VERIFY_TRY(jobs[i]->submit(worker_.contexts[one.node], one.busy ? kBusyNs : 0));
+    const bool last = i + 1 == jobs.size();
+    if (last && life_.ends_at_work && round + 1 == life_.rounds.size()) return End::kOver;
+    // A residency list has to fit, and there is room for one job.
+    if (!last && !bench.explicit_residency()) continue;
+    const Answer<bool> kept = worker_.idle(wrong);
+    if (!kept) return std::unexpected(kept.error());
+    if (!*kept) return End::kOver;
+  }
+  for (const std::unique_ptr<Job>& job : jobs) {
+    if (const Answer<void> right = job->check(); !right) {
+      *wrong = right.error();
+      return End::kOver;
+    }
+    DXGKIT_VERIFY_TRY(job->destroy());
+  }
+  return End::kDone;
+}
+
 /// At most, of each interrupt of a device without faults.
 constexpr uint64_t kLateInterruptNs = 20 * 1000;
 
@@ -230,13 +315,19 @@ std::vector<bus::EngineFaults> device_faults(Bench& bench, const Troubles& troub
 }
 
 /// Lets the world's processes live. The error says why not, and the first wrong result.
-Answer<void> live_together(Bench& bench, const Plan& plan) {
+/// @param naps  null: the adapter does not sleep.
+Answer<void> live_together(Bench& bench, const Plan& plan, const Naps* naps, Tally* tally) {
   std::vector<std::string> wrong(plan.lives.size());
   if (const Answer<Plugin::Instance*> code = bench.client_code(); !code)
     return std::unexpected(code.error());
+  std::vector<uint64_t> lost(plan.lives.size());
   const Answer<void> done = bench.in_parallel(plan.lives.size(), [&](size_t i) {
-    return live(bench, plan.lives[i], fmt::format("world {}", i), &wrong[i]);
+    Resident resident(bench, plan.lives[i], fmt::format("world {}", i), naps);
+    Answer<void> lived = resident.live(&wrong[i]);
+    lost[i] = resident.lost();
+    return lived;
   });
+  for (const uint64_t devices : lost) tally->lost += devices;
   if (!bench.running()) return std::unexpected("the adapter stopped");
   const auto first =
       std::ranges::find_if(wrong, [](const std::string& text) { return !text.empty(); });
@@ -259,7 +350,7 @@ Answer<void> live_in_storm(Bench& bench, const Plan& plan, Turmoil& turmoil, Tal
     clock->delay_interrupts(kLateInterruptNs);
   turmoil.set_active(true);
   const auto sleeper = bench.runtime().spawn("sleep at work", [&naps] { naps.run(); });
-  Answer<void> lived = live_together(bench, plan);
+  Answer<void> lived = live_together(bench, plan, &naps, tally);
   naps.end();
   sleeper->join();
   turmoil.set_active(false);
@@ -293,7 +384,8 @@ Answer<void> run_world(Bench& bench, const Plan& plan, Tally* tally) {
   if (const Outcome started = bench.start(changes); started.kind != Outcome::Kind::kOk)
     return std::unexpected(started.text);
   const Answer<void> lived =
-      turmoil ? live_in_storm(bench, plan, *turmoil, tally) : live_together(bench, plan);
+      turmoil ? live_in_storm(bench, plan, *turmoil, tally)
+              : live_together(bench, plan, nullptr, tally);
   for (const Life& life : plan.lives) {
     for (const std::vector<Errand>& round : life.rounds) tally->jobs += round.size();
   }
@@ -350,10 +442,13 @@ Outcome storms(Bench& bench) {
   Tally tally;
   Outcome outcome = run_worlds(bench, kStorms, /*storms=*/true, &tally);
   if (outcome.kind != Outcome::Kind::kOk) return outcome;
-  return Outcome::ok(fmt::format("{} in {} of {}, {}, asleep {}", counted(tally.jobs, "job"),
-                                 counted(kStorms, "world"),
-                                 counted(kProcesses, "process", "processes"),
-                                 counted(tally.troubles, "trouble"), counted(tally.naps, "time")));
+  std::string text =
+      fmt::format("{} in {} of {}, {}, asleep {}", counted(tally.jobs, "job"),
+                  counted(kStorms, "world"), counted(kProcesses, "process", "processes"),
+                  counted(tally.troubles, "trouble"), counted(tally.naps, "time"));
+  if (tally.lost != 0)
+    text += fmt::format(", which cost {}, as the client says", counted(tally.lost, "device"));
+  return Outcome::ok(std::move(text));
 }
 
 constexpr Step kSteps[] = {
