@@ -219,6 +219,7 @@ Answer<void> Session::transfer(Direction direction, std::span<const uint32_t> pa
   if (is_frame(resource.description, *decoded)) {
     ++counts_.frames;
     frame_ = Frame{.resource = resource.description, .memory = resource.memory};
+    if (shown_) shown_(*frame_, counts_.frames);
   }
   return {};
 }
