@@ -17,7 +17,7 @@ function fact(name, value, class_name) {
   box.append(`${name} `, element('b', value));
   facts.append(box);
 }
-if (model.run && model.run.result) fact('result', model.run.result, model.run.result.startsWith('identical') ? 'good' : 'bad');
+if (model.run && model.run.result) fact('result', model.run.result, /^(identical|exit code 0$)/.test(model.run.result) ? 'good' : 'bad');
 if (model.run && model.run.driver) fact('driver', model.run.driver);
 fact('time', formatTime(model.duration));
 fact('packets', formatCount(model.packets.count));
