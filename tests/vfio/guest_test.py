@@ -16,13 +16,13 @@ import sys
 import tempfile
 import threading
 
-from screen import Screen
+from screen import FLUSH_EVENT, Screen
 
 HERE = pathlib.Path(__file__).resolve().parent
 QEMU = "qemu-system-x86_64"
 KERNEL_META = "linux-image-cloud-amd64"  # depends on the package with the kernel itself
 MODULES = ("irqbypass", "vfio", "vfio_virqfd", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci")
-GUEST_SECONDS = 300  # a guest that takes longer hangs: without KVM the checks take half a minute
+GUEST_SECONDS = 600  # a guest that takes longer hangs: without KVM the checks take a minute, on a machine that has nothing else to do
 MEMORY_MIB = 1024
 PICTURES = 4  # of picture_client.c
 
@@ -133,11 +133,12 @@ def make_initramfs(folder, kernel, busybox, build):
     return folder / "initramfs"
 
 
-def command_of(kernel, initramfs, qmp):
+def command_of(kernel, initramfs, qmp, log):
     image = next(kernel.glob("boot/vmlinuz-*"))
     # smap: QEMU before 9.1 takes an iretq of a user program, which dxgkit's exceptions end with, for an access of the kernel.
     return (QEMU, "-machine", "q35", "-accel", "tcg", "-cpu", "max,smap=off", "-smp", "2", "-m", str(MEMORY_MIB), "-nodefaults", "-no-user-config",
             "-display", "none", "-serial", "stdio", "-no-reboot", "-qmp", f"unix:{qmp},server=on,wait=off",
+            "-trace", FLUSH_EVENT, "-D", str(log),
             "-device", "intel-iommu,intremap=on",
             # edu sends 28 bits of an address unless it is told otherwise; the low window of a machine is above that.
             "-device", "edu,addr=05.0,dma_mask=0xffffffff",
@@ -166,7 +167,9 @@ def boot(kernel, initramfs, folder):
     lines, looks = [], []
     with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
         qmp = pathlib.Path(place) / "qmp"  # paths of sockets are short
-        qemu = stack.enter_context(subprocess.Popen(command_of(kernel, initramfs, qmp), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        log = folder / "qemu.log"
+        log.unlink(missing_ok=True)
+        qemu = stack.enter_context(subprocess.Popen(command_of(kernel, initramfs, qmp, log), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                                     stderr=subprocess.STDOUT, text=True, errors="replace", bufsize=1))
         timer = threading.Timer(GUEST_SECONDS, qemu.kill)
         timer.start()
@@ -174,7 +177,7 @@ def boot(kernel, initramfs, folder):
         for line in map(str.rstrip, qemu.stdout):
             lines.append(line)
             if screen is None and qmp.exists():
-                screen = stack.enter_context(contextlib.closing(Screen(qmp, "gpu", folder)))
+                screen = stack.enter_context(contextlib.closing(Screen(qmp, "gpu", folder, log)))
             found = look(screen, line)
             if found is not None:
                 looks.append(found)
