@@ -1,6 +1,6 @@
 /* Draws on the virtio GPU by D3DKMT, as a program that loads libdxcore.so, and holds each picture
- * until it is told to go on: it prints "picture NUMBER WIDTHxHEIGHT", and waits for a line. What the
- * pictures are is in screen.py, too. */
+ * until it is told to go on: it prints "picture NUMBER WIDTHxHEIGHT", and waits for a line. What
+ * the pictures are is in screen.py, too. */
 #include <d3dkmthk.h>
 #include <dlfcn.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@ static void* library;
 
 #define CALL(name, arguments)                                                         \
   do {                                                                                \
-    NTSTATUS (*call)(void*) = (NTSTATUS (*)(void*))dlsym(library, #name);             \
+    NTSTATUS (*call)(void*) = (NTSTATUS(*)(void*))dlsym(library, #name);              \
     const NTSTATUS status = call != NULL ? call(arguments) : -1;                      \
     if (status < 0) return printf("%s answers 0x%08X\n", #name, (unsigned)status), 1; \
   } while (0)

@@ -29,8 +29,8 @@ std::optional<tool::Picture> picture_of(const Frame& frame, uint32_t side_most) 
   picture.pixels.reserve(picture.size_bytes());
   for (uint32_t y = 0; y < picture.height; ++y) {
     for (uint32_t x = 0; x < picture.width; ++x) {
-      const auto pixel = bytes.subspan(y * step * row_bytes + uint64_t{x} * step * tool::kPixelBytes,
-                                       tool::kPixelBytes);
+      const auto pixel = bytes.subspan(
+          y * step * row_bytes + uint64_t{x} * step * tool::kPixelBytes, tool::kPixelBytes);
       for (const size_t colour : {bgr ? 2U : 0U, 1U, bgr ? 0U : 2U})
         picture.pixels.push_back(static_cast<uint8_t>(pixel[colour]));
       picture.pixels.push_back(0xFF);
