@@ -79,8 +79,8 @@ afl:
 vfio-test: bootstrap
 	@scripts/bootstrap qemu-system-x86
 	@mkdir -p build
-	@$(call build,dev) --target dxgkit_tool miniport_edu miniport_edu_astray edu_client
-	@tests/vfio/guest_test.py build/dev/tools/dxgkit/dxgkit build/dev/miniports build/dev/vfio
+	@$(call build,dev) --target dxgkit_tool miniport_edu miniport_edu_astray edu_client picture_client
+	@tests/vfio/guest_test.py build/dev build/dev/vfio
 
 coverage: bootstrap
 	@scripts/coverage --jobs $(JOBS)

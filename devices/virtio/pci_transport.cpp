@@ -93,7 +93,8 @@ struct PciTransport::Impl final : bus::MmioHandler,
   static uint64_t offered(const Model& model, const PciOptions& options) {
     return model.features() | uint64_t{1} << VIRTIO_F_VERSION_1 |
            uint64_t{options.indirect} << VIRTIO_F_INDIRECT_DESC |
-           uint64_t{options.event_index} << VIRTIO_F_EVENT_IDX;
+           uint64_t{options.event_index} << VIRTIO_F_EVENT_IDX |
+           uint64_t{options.access_platform} << VIRTIO_F_ACCESS_PLATFORM;
   }
   static bus::PciIdentity identity(const PciOptions& options) {
     bus::PciIdentity result = options.identity;

@@ -20,6 +20,7 @@ struct PciOptions {
   /// Messages of MSI-X, 1 to 64; 0: the function has INTx only.
   uint16_t messages = 3;
   bool indirect = true, event_index = true;  // are offered
+  bool access_platform = false;  // is offered, and a driver that does not take it is refused
 };
 
 /// BAR 0 (64 bits) has all registers, BAR 2 the table of MSI-X and its pending bits. As PCI wants

@@ -126,7 +126,10 @@ Effect Registers::write_status(uint8_t value) {
   uint8_t added =
       value & (VIRTIO_STATUS_ACKNOWLEDGE | VIRTIO_STATUS_DRIVER | VIRTIO_STATUS_DRIVER_OK |
                VIRTIO_STATUS_FEATURES_OK | VIRTIO_STATUS_FAILED);
-  if ((negotiated_ & ~offered_) != 0 || !has(VIRTIO_F_VERSION_1))
+  constexpr uint64_t kVersion = uint64_t{1} << VIRTIO_F_VERSION_1,
+                     kPlatform = uint64_t{1} << VIRTIO_F_ACCESS_PLATFORM;
+  const uint64_t needed = offered_ & (kVersion | kPlatform);
+  if ((negotiated_ & ~offered_) != 0 || (needed & ~negotiated_) != 0)
     added &= static_cast<uint8_t>(~VIRTIO_STATUS_FEATURES_OK);
   if (((status_ | added) & VIRTIO_STATUS_FEATURES_OK) == 0)
     added &= static_cast<uint8_t>(~VIRTIO_STATUS_DRIVER_OK);

@@ -28,7 +28,8 @@ enum class Effect {
 /// its field, or of half of one of 64 bits; reads may be narrower. Other writes are ignored.
 class Registers {
  public:
-  /// @param features  offered; VERSION_1 is among them
+  /// @param features  offered; VERSION_1 is among them. It and ACCESS_PLATFORM are needed: a driver
+  /// that leaves an offered one away is refused.
   /// @param queue_sizes  by queue, the largest size: a power of two
   /// @param vectors  of MSI-X
   Registers(uint64_t features, std::vector<uint16_t> queue_sizes, uint16_t vectors);

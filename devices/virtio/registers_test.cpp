@@ -60,6 +60,19 @@ TEST(Registers, WhatWasNotOfferedIsRefused) {
   }
 }
 
+TEST(Registers, ADriverThatDoesNotTakeThePlatformsAddressesIsRefused) {
+  constexpr uint64_t kVersion = uint64_t{1} << VIRTIO_F_VERSION_1,
+                     kPlatform = uint64_t{1} << VIRTIO_F_ACCESS_PLATFORM;
+  for (const bool takes : {false, true}) {
+    Rig rig{.registers = Registers(kOffered | kPlatform, {64, 16}, 3)};
+    rig.accept(takes ? kVersion | kPlatform : kVersion);
+    const uint8_t agreed = takes ? VIRTIO_STATUS_FEATURES_OK : 0;
+    EXPECT_EQ(rig.status() & VIRTIO_STATUS_FEATURES_OK, agreed);
+    EXPECT_EQ(rig.write(VIRTIO_COMMON_STATUS, 1, kReady | VIRTIO_STATUS_DRIVER_OK),
+              takes ? Effect::kRun : Effect::kNone);
+  }
+}
+
 TEST(Registers, QueuesAreSetUp) {
   Rig rig;
   EXPECT_EQ(rig.read(VIRTIO_COMMON_QUEUE_COUNT, 2), 2U);

@@ -58,6 +58,7 @@
 #define VIRTIO_F_INDIRECT_DESC 28
 #define VIRTIO_F_EVENT_IDX 29
 #define VIRTIO_F_VERSION_1 32
+#define VIRTIO_F_ACCESS_PLATFORM 33 /* addresses are those of the bus */
 
 /* A descriptor: {u64 address; u32 bytes; u16 flags; u16 next}. */
 #define VIRTQ_DESC_BYTES 16

@@ -23,6 +23,7 @@ constexpr uint64_t kFormatFactor = 4;  // a texel has 16 bytes at most, and coun
 struct Config {
   GpuConfig gpu;
   uint16_t messages = 3;
+  bool access_platform = false;
   bool has_3d = false;
   Renderers renderers = Renderers::kOne;
   RendererOptions renderer;
@@ -65,7 +66,8 @@ class VirtioGpuDevice final : public bus::Device,
                                  .subsystem_id = 0x1100,
                                  .sub_class = 0x80},
                     .type = VGPU_VIRTIO_TYPE,
-                    .messages = config.messages}) {
+                    .messages = config.messages,
+                    .access_platform = config.access_platform}) {
     functions_ = {&transport_.function()};
   }
 
@@ -147,6 +149,9 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   const auto messages = options.number("messages", config.messages, 0, kMessagesMost);
   if (!messages.has_value()) return std::unexpected(messages.error());
   config.messages = static_cast<uint16_t>(*messages);
+  const auto access_platform = options.on_off("access-platform", false);
+  if (!access_platform.has_value()) return std::unexpected(access_platform.error());
+  config.access_platform = *access_platform;
   const auto has_3d = options.on_off("3d", false);
   if (!has_3d.has_value()) return std::unexpected(has_3d.error());
   config.has_3d = *has_3d;
@@ -176,6 +181,8 @@ bus::DeviceType device_type() {
       {"resources", "COUNT", "limit for the number of resources (4096)"},
       {"edid", "on|off", "it tells the EDID of its screens (on)"},
       {"messages", "COUNT", "MSI-X messages, up to 64; 0: it has INTx only (3)"},
+      {"access-platform", "on|off",
+       "it offers ACCESS_PLATFORM, as behind an IOMMU, and refuses drivers without it (off)"},
       {"3d", "on|off", "it draws 3D, in a process of its own with libvirglrenderer (off)"},
       {"renderer", "PATH", "the program of that process (the one that comes with dxgkit)"},
       {"renderers", "one|each",
@@ -184,7 +191,7 @@ bus::DeviceType device_type() {
        "how long an answer of such a process may take (10000; 1500 with renderers=each)"}};
   type.ids = {{VIRTIO_PCI_VENDOR_ID, VIRTIO_PCI_DEVICE_ID(VGPU_VIRTIO_TYPE)}};
   type.others = {{{"modes", "640x480+800x600"}},
-                 {{"scanouts", "2"}, {"messages", "0"}},
+                 {{"scanouts", "2"}, {"messages", "0"}, {"access-platform", "on"}},
                  {{"edid", "off"}, {"memory", "64M"}}};
   type.configure =
       [](const bus::DeviceOptions& options) -> std::expected<bus::DeviceMaker, std::string> {

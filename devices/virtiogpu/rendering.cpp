@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/arithmetic.h"
+#include "trace/trace.h"
 
 namespace dxgkit::virtiogpu {
 namespace {
@@ -37,6 +38,14 @@ bool is_in(uint32_t value, uint32_t least, uint32_t most) {
   return value >= least && value <= most;
 }
 
+/// A driver's name for something, up to the first 0, without what a terminal would take for more
+/// than text.
+std::string printable(std::string_view name) {
+  std::string text(name.substr(0, name.find('\0')));
+  std::erase_if(text, [](char c) { return c < ' ' || c > '~'; });
+  return text;
+}
+
 bool box_lies_in(const VgpuBox& box, const Shape& shape, uint32_t level) {
   if (level > shape.last_level) return false;
   if (box.width == 0 || box.height == 0 || box.depth == 0) return false;
@@ -65,9 +74,24 @@ Rendering::Context* Rendering::find(uint32_t id) {
 
 // --- renderers
 
+void Rendering::mark_loss(HomeId home, const std::string& why) const {
+  trace::Recorder* const recorder = trace::current();
+  if (recorder == nullptr) return;
+  std::string text = "virtio-gpu";
+  const char* before = ": context ";
+  for (const auto& [id, context] : contexts_) {
+    if (context.home != home) continue;
+    text += before + std::to_string(id);
+    if (!context.name.empty()) text += " (" + context.name + ")";
+    before = ", ";
+  }
+  recorder->record(trace::EventKind::kMarker, recorder->name_id(text + ": " + why));
+}
+
 void Rendering::lose(HomeId home, const std::string& why) {
   Home& lost = homes_.at(home);
   lost.is_lost = true;
+  mark_loss(home, why);
   if (home != kCommonHome) return lost.renderer->restart();  // which ends it; nobody asks again
   if (why_lost_.empty()) why_lost_ = why;
 }
@@ -216,6 +240,7 @@ uint32_t Rendering::create_context(uint32_t id, virtio::Request& request) {
   const uint32_t type = ask(*home, question);
   if (type == VGPU_OK_NODATA) {
     contexts_[id].home = *home;
+    contexts_[id].name = printable({command.name, command.name_bytes});
   } else {
     homes_.at(*home).has_context = false;
     leave(*home);

@@ -80,6 +80,7 @@ class Rendering {
   static constexpr HomeId kCommonHome = 0;
   struct Context {
     HomeId home = kCommonHome;
+    std::string name;  // as the driver calls it, for people
     std::set<uint32_t> resources;
   };
   struct Item {
@@ -95,7 +96,9 @@ class Rendering {
                uint32_t done = VGPU_OK_NODATA);
   /// The same for the end of something: with a lost renderer it has ended already.
   uint32_t ask_to_end(HomeId home, const Question& question);
+  /// The trace gets a marker that names the contexts.
   void lose(HomeId home, const std::string& why);
+  void mark_loss(HomeId home, const std::string& why) const;
   /// Where a context will live; nullopt: no memory.
   std::optional<HomeId> move_in();
   /// Ends a home that nothing lives in.

@@ -14,6 +14,7 @@
 
 #include "devices/virtiogpu/renderer_process.h"
 #include "devices/virtiogpu/test_commands.h"
+#include "trace/trace.h"
 
 namespace dxgkit::virtiogpu {
 namespace {
@@ -200,11 +201,19 @@ TEST(Rendering, AResetBringsAnotherRenderer) {
   rig.draw(0, 1, 0, 0x00FF00);
 }
 
+/// The trace says which contexts lost their renderer, and why.
 TEST(Rendering, ASilentRendererIsGivenUp) {
+  trace::Recorder recorder({.now_ns = [] { return 0; }, .thread = [] { return 0U; }});
   Rig rig(/*timeout=*/runtime::kSecond);
   rig.set_up();
   ASSERT_EQ(kill(rig.renderer->process(), SIGSTOP), 0);
+  trace::set_current(&recorder);
   EXPECT_EQ(rig.commands->create_context(3), 0U);
+  trace::set_current(nullptr);
+  ASSERT_EQ(recorder.events().size(), 1U);
+  EXPECT_EQ(recorder.events()[0].kind, static_cast<uint16_t>(trace::EventKind::kMarker));
+  EXPECT_EQ(recorder.names().at(recorder.events()[0].a),
+            "virtio-gpu: context 1 (test): the renderer is lost: no answer in 1000 ms");
   EXPECT_EQ(rig.commands->failure, "the renderer is lost: no answer in 1000 ms");
   rig.gpu->reset();
   EXPECT_LT(rig.renderer->process(), 0);

@@ -244,6 +244,9 @@ NTSTATUS start_device(Adapter* adapter) {
   write32(*adapter, VIRTIO_COMMON_DEVICE_FEATURE_SELECT, 0);
   const ULONG low = read32(*adapter, VIRTIO_COMMON_DEVICE_FEATURE);
   constexpr ULONG kVersion1 = 1U << (VIRTIO_F_VERSION_1 - 32);
+  // A device that offers it may refuse a driver that does not take it. The addresses of this driver
+  // are those of the bus in any case.
+  constexpr ULONG kAccessPlatform = 1U << (VIRTIO_F_ACCESS_PLATFORM - 32);
   if ((high & kVersion1) == 0) return STATUS_DEVICE_CONFIGURATION_ERROR;
   // Without the event index: every answer is wanted at once.
   constexpr ULONG kWanted = 1U << VGPU_F_VIRGL | 1U << VGPU_F_EDID | 1U << VGPU_F_CONTEXT_INIT |
@@ -256,7 +259,7 @@ NTSTATUS start_device(Adapter* adapter) {
   write32(*adapter, VIRTIO_COMMON_DRIVER_FEATURE_SELECT, 0);
   write32(*adapter, VIRTIO_COMMON_DRIVER_FEATURE, wanted);
   write32(*adapter, VIRTIO_COMMON_DRIVER_FEATURE_SELECT, 1);
-  write32(*adapter, VIRTIO_COMMON_DRIVER_FEATURE, kVersion1);
+  write32(*adapter, VIRTIO_COMMON_DRIVER_FEATURE, high & (kVersion1 | kAccessPlatform));
   constexpr UCHAR kAgreed =
       VIRTIO_STATUS_ACKNOWLEDGE | VIRTIO_STATUS_DRIVER | VIRTIO_STATUS_FEATURES_OK;
   write8(*adapter, VIRTIO_COMMON_STATUS, kAgreed);

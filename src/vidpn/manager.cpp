@@ -23,7 +23,8 @@ struct Directory {
 };
 
 Directory& directory() {
-  static Directory instance;
+  // Never destroyed: a kernel in a program that exits stops after the statics of functions ended.
+  static Directory& instance = *new Directory;
   return instance;
 }
 

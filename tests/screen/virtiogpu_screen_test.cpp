@@ -270,6 +270,7 @@ TEST_P(VirtioGpuScreen, ShowsWhatTheProcessorDraws) {
     bus::Machine machine(uint64_t{32} << 20);
     bus::DeviceOptions options;
     ASSERT_TRUE(options.add("modes", "130x70+640x480"));
+    ASSERT_TRUE(options.add("access-platform", seed % 2 == 0 ? "on" : "off"));
     const auto maker = virtiogpu::device_type().configure(options);
     ASSERT_TRUE(maker.has_value());
     const auto made = (*maker)({*runtime, machine});

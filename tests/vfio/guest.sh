@@ -12,6 +12,7 @@ cd /tmp || exit
 
 edu=0000:01:00.0
 fixed=0000:00:05.0 # an edu that cannot be reset
+gpu=0000:02:00.0
 passed=0
 failed=0
 
@@ -47,6 +48,7 @@ check "no-device" 1 "there is no such PCI device" verify /drivers/edu.so --devic
 check "not-bound" 1 "it has no driver: bind it to vfio-pci" verify /drivers/edu.so --device vfio:$edu
 bind $edu
 bind $fixed
+bind $gpu
 check "no-reset" 1 "it cannot be reset" verify /drivers/edu.so --device vfio:$fixed
 check "simulation" 2 "cannot be simulated" verify /drivers/edu.so --device vfio:$edu --mode sim
 
@@ -89,6 +91,21 @@ take_back() {
 }
 check "edu-taken-back" 0 "Linux wants the device back" take_back
 check "edu-unbound" 0 "^unbound: 0" cat last
+
+# --- QEMU's virtio GPU: every step of its driver with the 2D client, and pictures that QEMU compares while the program holds them
+check "virtio-gpu" 0 "^clean: " verify /drivers/virtiogpu.sys --device vfio:$gpu --client /drivers/virtiogpu_client.so
+cat > stack.toml << END
+driver = "/drivers/virtiogpu.sys"
+devices = ["vfio:$gpu"]
+memory = "64M"
+tdr_delay_ms = 20000
+findings = "/tmp/findings"
+END
+DXGKIT_STACK=stack.toml LD_LIBRARY_PATH=/drivers picture_client < /dev/console > /dev/console 2> last
+echo "end: $?" >> last
+cat findings >> last
+check "virtio-gpu-pictures" 0 "^end: 0" cat last
+check "virtio-gpu-findings" 1 "^0$" grep -c -e ": violation" -e ": bug-check" -e ": start failure" last
 
 echo "guest: $passed passed, $failed failed"
 poweroff -f

@@ -119,7 +119,7 @@ std::expected<Picture, std::string> read_png(const std::string& path) {
   return picture;
 }
 
-std::expected<void, std::string> write_png(const std::string& path, const Picture& picture) {
+std::expected<std::string, std::string> encode_png(const Picture& picture) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   image.width = picture.width;
@@ -130,12 +130,19 @@ std::expected<void, std::string> write_png(const std::string& path, const Pictur
   std::string bytes(size, '\0');
   if (png_image_write_to_memory(&image, bytes.data(), &size, 0, picture.pixels.data(), 0,
                                 nullptr) == 0) {
-    std::string text = fmt::format("{}: cannot encode the picture: {}", path, image.message);
+    std::string text = image.message;
     png_image_free(&image);
     return std::unexpected(std::move(text));
   }
   bytes.resize(size);
-  return write_file(path, bytes);
+  return bytes;
+}
+
+std::expected<void, std::string> write_png(const std::string& path, const Picture& picture) {
+  const auto bytes = encode_png(picture);
+  if (!bytes.has_value())
+    return std::unexpected(fmt::format("{}: cannot encode the picture: {}", path, bytes.error()));
+  return write_file(path, *bytes);
 }
 
 Picture draw_picture(uint32_t width, uint32_t height, uint64_t seed) {

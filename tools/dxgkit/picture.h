@@ -29,6 +29,9 @@ struct Picture {
 /// a PNG, truncated or damaged, too large.
 std::expected<Picture, std::string> read_png(const std::string& path);
 
+/// The bytes of a PNG file. The error is libpng's.
+std::expected<std::string, std::string> encode_png(const Picture& picture);
+
 /// Writes through a temporary file beside `path`, so that a failure leaves no file under that name.
 std::expected<void, std::string> write_png(const std::string& path, const Picture& picture);
 

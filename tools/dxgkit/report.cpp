@@ -18,7 +18,22 @@ std::string without_tags(const std::string& json) {
   return out;
 }
 
+constexpr std::string_view kBase64 =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 }  // namespace
+
+std::string data_url(std::string_view type, std::string_view bytes) {
+  std::string url = "data:" + std::string(type) + ";base64,";
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t word = 0;
+    for (size_t j = i; j < i + 3; ++j)
+      word = word << 8 | (j < bytes.size() ? static_cast<uint8_t>(bytes[j]) : 0U);
+    for (size_t j = 0; j < 4; ++j)
+      url += i + j > bytes.size() ? '=' : kBase64[word >> (18 - 6 * j) & 63];
+  }
+  return url;
+}
 
 std::string trace_file(const std::string& path, const trace::Recording& recording) {
   return path.ends_with(".txt") ? trace::to_text(recording) : trace::to_perfetto(recording);

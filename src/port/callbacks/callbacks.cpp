@@ -692,7 +692,8 @@ constexpr size_t kEntries = std::size(abi::kDxgkrnlInterface);
 /// non-canonical one and faults at once.)
 template <size_t kIndex>
 NTSTATUS NTAPI refuse() {
-  static const std::string name(abi::kDxgkrnlInterface[kIndex].name);
+  // Never destroyed: a driver may call while a program exits.
+  static const std::string& name = *new std::string(abi::kDxgkrnlInterface[kIndex].name);
   CallbackTrace done(name.c_str());
   return done(Status::kNotSupported);
 }

@@ -3,10 +3,12 @@
 
 The peer is virgl_test_server of Debian, which draws with the same renderer without a driver. It needs packages that scripts/bootstrap installs.
 """
+import base64
 import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import struct
@@ -42,6 +44,11 @@ class Gl(Cli):
 
     def frame_command(self, path, textures=TEXTURES):
         return [sys.executable, FRAME, str(WIDTH), str(HEIGHT), str(textures), path]
+
+    def report_data(self, name, path="report.html"):
+        """One of the two pieces of JSON in a report page: report-data or run-data."""
+        page = self.drawn(path).decode()
+        return json.loads(re.search(f'id="{name}">(.*?)</script>', page, re.DOTALL).group(1))
 
     def reference(self):
         """The picture without a driver."""
@@ -153,11 +160,21 @@ sick.communicate("go\\n")
 healthy.communicate("go\\n")
 sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
 """
-            done, report = self.gl("--", sys.executable, "-c", director, code=10)
+            done, report = self.gl("--report", "report.html", "--", sys.executable, "-c", director, code=10)
             self.assertEqual(self.drawn("beside.ppm"), self.drawn("alone.ppm"), signal)
             self.assertFalse((self.folder / "sick.ppm").exists())
             self.assertEqual(sorted(bool(one["wrong"]) for one in report["programs"]), [False, True], signal)
             self.assertIn("lost its connection: ", done.stderr)
+            # The report says which program lost its renderer, when, and why: one context, and then its program.
+            events = [row[1] for row in self.report_data("report-data")["markers"]["rows"]]
+            lost = [text for text in events if text.startswith("virtio-gpu: ")]
+            why = {"SIGKILL": "it has ended", "SIGSTOP": "no answer in 1500 ms"}[signal]
+            self.assertEqual(len(lost), 1, events)
+            self.assertRegex(lost[0], rf"^virtio-gpu: context \d+ \(.+\): the renderer is lost: {why}$")
+            ended = [text for text in events if " lost its connection: " in text]
+            self.assertEqual(len(ended), 1, events)
+            self.assertLess(events.index(lost[0]), events.index(ended[0]))
+            self.assertIn(lost[0].split("(")[1].split(")")[0], ended[0])
             (self.folder / "beside.ppm").unlink()
 
     def test_a_device_that_stops_dead_is_reset_and_works_again(self):
@@ -182,9 +199,13 @@ sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
             self.assertIn("GL_RENDERER: virgl", done.stdout)
             self.assertEqual(report["exit_code"], 0)
             for program in ("es2gears_x11", "glxgears"):
-                # They run until somebody ends them: the exit code is that of `timeout`.
-                _, report = self.gl("--frame", "frame.png", "--report", "report.html", "--", "timeout", "2", program, code=124, DISPLAY=name)
-                shown = max(report["programs"], key=lambda one: one["frames"])
+                # They run until somebody ends them: the exit code is that of `timeout`. A busy machine draws few frames in two seconds.
+                for seconds in (2, 10, 60):
+                    _, report = self.gl("--frame", "frame.png", "--report", "report.html", "--", "timeout", str(seconds), program, code=124,
+                                        DISPLAY=name)
+                    shown = max(report["programs"], key=lambda one: one["frames"])
+                    if shown["frames"] > 3:
+                        break
                 self.assertEqual(shown["name"], program)
                 self.assertGreater(shown["frames"], 3)
                 width, height, pixels = read_png(self.folder / "frame.png")
@@ -194,7 +215,19 @@ sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
                     others = [c for c in range(3) if c != channel]
                     strong = sum(1 for i in range(0, len(pixels), 4) if pixels[i + channel] > 90 + max(pixels[i + c] for c in others))
                     self.assertGreater(strong, 1000, (program, channel))
-                self.assertIn(program, self.drawn("report.html").decode())
+                # The report shows the last frames, the same picture among them.
+                frames = [frame for frame in self.report_data("run-data")["frames"] if frame["program"] == program]
+                self.assertEqual([frame["number"] for frame in frames], list(range(shown["frames"] - 3, shown["frames"] + 1)))
+                times = [frame["time_ns"] for frame in frames]
+                self.assertEqual(times, sorted(times))
+                data = self.report_data("report-data")
+                self.assertLess(data["start_ns"], times[0])
+                self.assertLess(times[-1], data["start_ns"] + data["duration_ns"])
+                kind, content = frames[-1]["picture"].split(",")
+                self.assertEqual(kind, "data:image/png;base64")
+                (self.folder / "last.png").write_bytes(base64.b64decode(content, validate=True))
+                self.assertEqual(read_png(self.folder / "last.png"), (width, height, pixels))
+                self.assertEqual(len([row for row in data["markers"]["rows"] if row[1] == f"{program} has a frame"]), shown["frames"])
         finally:
             display.kill()
             display.wait()

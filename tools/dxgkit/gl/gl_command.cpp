@@ -40,8 +40,8 @@ constexpr const char* kDefaultDevice3d = "virtio-gpu,3d=on,renderers=each,memory
 constexpr uint64_t kDefaultMemoryBytes = uint64_t{4} << 30;  // only what is touched costs memory
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kApertureMost = uint64_t{1} << 30;
-/// Of the formats that windows have.
-constexpr uint32_t kFormatsBgr[] = {1, 2}, kFormatsRgb[] = {67, 134};
+/// Pictures in a report.
+constexpr size_t kFramesMost = 24;
 
 struct Setting {
   const GlOptions& options;
@@ -91,7 +91,8 @@ void run_program(runtime::Runtime& runtime, const Setting& setting, dxgk::System
   gl::Server server(
       runtime, std::move(*listener),
       [&](const std::string& name) { return gl::D3dkmtBackend::create(system, adapter, name); },
-      [](const std::string& line) { say(stderr, "dxgkit gl: {}\n", line); });
+      [](const std::string& line) { say(stderr, "dxgkit gl: {}\n", line); },
+      setting.options.report.has_value() ? gl::KeepFrames::kYes : gl::KeepFrames::kNo);
   const char* const display = std::getenv("DISPLAY");
   auto program = gl::Program::start(setting.options.command,
                                     gl::gl_environment(path, display != nullptr && *display != 0));
@@ -196,24 +197,6 @@ Outcome run(const Setting& setting) {
   return outcome;
 }
 
-/// The frame as a picture; nullopt: in a format that windows do not have.
-std::optional<Picture> picture_of(const gl::Frame& frame) {
-  const uint32_t format = frame.resource.format;
-  const bool bgr = std::ranges::find(kFormatsBgr, format) != std::end(kFormatsBgr);
-  const bool rgb = std::ranges::find(kFormatsRgb, format) != std::end(kFormatsRgb);
-  Picture picture{.width = frame.resource.width, .height = frame.resource.height, .pixels = {}};
-  const auto bytes = frame.memory->bytes();
-  if ((!bgr && !rgb) || bytes.size() < picture.size_bytes()) return std::nullopt;
-  picture.pixels.resize(picture.size_bytes());
-  for (size_t i = 0; i < picture.pixels.size(); i += kPixelBytes) {
-    picture.pixels[i] = static_cast<uint8_t>(bytes[i + (bgr ? 2 : 0)]);
-    picture.pixels[i + 1] = static_cast<uint8_t>(bytes[i + 1]);
-    picture.pixels[i + 2] = static_cast<uint8_t>(bytes[i + (bgr ? 0 : 2)]);
-    picture.pixels[i + 3] = 0xFF;
-  }
-  return picture;
-}
-
 /// Name and value, as in the report.
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
@@ -285,6 +268,29 @@ nlohmann::ordered_json json_of(const Setting& setting, const Outcome& outcome) {
   return json;
 }
 
+/// The last frames, in the order of their times, as the report page reads them.
+nlohmann::ordered_json frames_json(const Outcome& outcome) {
+  std::vector<std::pair<const gl::ProgramRecord*, const gl::KeptFrame*>> frames;
+  for (const gl::ProgramRecord& program : outcome.programs) {
+    for (const gl::KeptFrame& frame : program.last_frames) frames.emplace_back(&program, &frame);
+  }
+  std::ranges::stable_sort(frames, {}, [](const auto& one) { return one.second->time; });
+  if (frames.size() > kFramesMost)
+    frames.erase(frames.begin(), frames.end() - static_cast<ptrdiff_t>(kFramesMost));
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [program, frame] : frames) {
+    const auto png = encode_png(frame->picture);
+    if (!png.has_value()) continue;
+    list.push_back({{"program", program->name},
+                    {"number", frame->number},
+                    {"time_ns", frame->time},
+                    {"width", frame->width},
+                    {"height", frame->height},
+                    {"picture", data_url("image/png", *png)}});
+  }
+  return list;
+}
+
 /// What the report page shows beside the recording.
 nlohmann::ordered_json report_head(const Setting& setting, const Outcome& outcome) {
   nlohmann::ordered_json head;
@@ -302,6 +308,7 @@ nlohmann::ordered_json report_head(const Setting& setting, const Outcome& outcom
   head["findings"] = nlohmann::ordered_json::array();
   for (const verifier::Finding& finding : outcome.findings)
     head["findings"].push_back(verifier::to_text(finding));
+  head["frames"] = frames_json(outcome);
   return head;
 }
 
@@ -315,7 +322,7 @@ int write_frame(const std::string& path, const Outcome& outcome) {
       outcome.programs, {}, [](const gl::ProgramRecord& one) { return one.counts.frames; });
   std::optional<Picture> picture;
   if (shown != outcome.programs.end() && shown->frame.has_value())
-    picture = picture_of(*shown->frame);
+    picture = gl::picture_of(*shown->frame, kPictureSideMax);
   if (!picture.has_value()) {
     say(stderr, "dxgkit: --frame: no program has shown a picture in a window\n");
     return kExitFailed;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "runtime/descriptors.h"
+#include "trace/trace.h"
 
 namespace dxgkit::gl {
 namespace {
@@ -17,15 +18,24 @@ constexpr runtime::DurationNs kMessageTimeoutNs = 60 * runtime::kSecond;
 /// For the work of a program that is gone: longer than the recovery of a device that hangs.
 constexpr runtime::DurationNs kWorkPatienceNs = 20 * runtime::kSecond;
 
+void mark(const std::string& text) {
+  if (trace::Recorder* const recorder = trace::current())
+    recorder->record(trace::EventKind::kMarker, recorder->name_id(text));
+}
+
+std::string name_of(const std::string& program) { return program.empty() ? "a program" : program; }
+
 }  // namespace
 
 Server::Server(runtime::Runtime& runtime, vfiouser::Descriptor listener,
-               Session::MakeBackend make_backend, std::function<void(const std::string&)> log)
+               Session::MakeBackend make_backend, std::function<void(const std::string&)> log,
+               KeepFrames keep)
     : runtime_(runtime),
       listener_(std::move(listener)),
       bell_(eventfd(0, EFD_CLOEXEC)),
       make_backend_(std::move(make_backend)),
-      log_(std::move(log)) {
+      log_(std::move(log)),
+      keep_(keep) {
   DXGKIT_CHECK(bell_.get() >= 0);
   thread_ = runtime_.spawn("gl listener", [this] { listen(); });
 }
@@ -73,6 +83,12 @@ void Server::serve(Connection& connection) {
   ProgramRecord record;
   {
     Session session(connection.channel, make_backend_);
+    FrameLog frames;
+    if (keep_ == KeepFrames::kYes)
+      session.on_frame([&](const Frame& frame, uint64_t number) {
+        frames.add(frame, number, runtime_.now());
+        mark(name_of(session.program_name()) + " has a frame");
+      });
     {
       const runtime::MutexLock lock(connection.mutex);
       connection.session = &session;
@@ -83,12 +99,15 @@ void Server::serve(Connection& connection) {
     record.name = session.program_name();
     record.counts = session.counts();
     record.frame = session.frame();
+    record.last_frames = frames.take();
     const runtime::MutexLock lock(connection.mutex);
     connection.session = nullptr;
   }
-  if (!record.wrong.empty())
-    log_((record.name.empty() ? "a program" : record.name) +
-         " lost its connection: " + record.wrong);
+  if (!record.wrong.empty()) {
+    const std::string line = name_of(record.name) + " lost its connection: " + record.wrong;
+    mark(line);
+    log_(line);
+  }
   {
     const runtime::MutexLock lock(mutex_);
     records_.push_back(std::move(record));

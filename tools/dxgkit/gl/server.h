@@ -10,6 +10,7 @@
 #include "devices/vfiouser/connection.h"
 #include "runtime/runtime.h"
 #include "runtime/sync.h"
+#include "tools/dxgkit/gl/frame.h"
 #include "tools/dxgkit/gl/session.h"
 
 namespace dxgkit::gl {
@@ -20,7 +21,10 @@ struct ProgramRecord {
   std::string wrong;  // why its connection was ended, one sentence; empty: it closed it
   SessionCounts counts;
   std::optional<Frame> frame;
+  std::vector<KeptFrame> last_frames;  // if the server keeps them
 };
+
+enum class KeepFrames { kNo, kYes };
 
 /// Real threads only.
 class Server {
@@ -28,10 +32,13 @@ class Server {
   /// Connections at a time; another one is closed with a line.
   static constexpr size_t kConnectionsMost = 64;
 
-  /// Listens from here on.
+  /// Listens from here on. The trace gets a marker for each connection that is ended, and with
+  /// `keep` for each frame.
+  /// @param keep  whether records have the last frames of their programs
   /// @param log  gets a line without its end for each connection that is ended. Any thread.
   Server(runtime::Runtime& runtime, vfiouser::Descriptor listener,
-         Session::MakeBackend make_backend, std::function<void(const std::string&)> log);
+         Session::MakeBackend make_backend, std::function<void(const std::string&)> log,
+         KeepFrames keep = KeepFrames::kNo);
   ~Server();  // as stop()
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -62,6 +69,7 @@ class Server {
   const vfiouser::Descriptor bell_;  // an eventfd that ends listen()
   const Session::MakeBackend make_backend_;
   const std::function<void(const std::string&)> log_;
+  const KeepFrames keep_;
   std::vector<std::unique_ptr<Connection>> connections_;  // of the listening thread
   runtime::Mutex mutex_;                                  // leaf
   std::vector<ProgramRecord> records_ DXGKIT_GUARDED_BY(mutex_);

@@ -161,7 +161,8 @@ Answer<void> Session::create_resource(std::span<const uint32_t> payload) {
   const uint32_t handle = description->handle;
   if (resources_.contains(handle)) return wrong("it made " + numbered(handle) + " twice");
   if (resources_.size() >= limits_.resources)
-    return wrong("it has more than " + std::to_string(limits_.resources) + (limits_.resources == 1 ? " resource" : " resources"));
+    return wrong("it has more than " + std::to_string(limits_.resources) +
+                 (limits_.resources == 1 ? " resource" : " resources"));
   if (description->data_bytes > limits_.shared_bytes - shared_bytes_)
     return wrong("its resources have more than " + std::to_string(limits_.shared_bytes) +
                  " bytes of shared memory");
@@ -219,6 +220,7 @@ Answer<void> Session::transfer(Direction direction, std::span<const uint32_t> pa
   if (is_frame(resource.description, *decoded)) {
     ++counts_.frames;
     frame_ = Frame{.resource = resource.description, .memory = resource.memory};
+    if (shown_) shown_(*frame_, counts_.frames);
   }
   return {};
 }

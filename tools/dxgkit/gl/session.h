@@ -72,6 +72,11 @@ class Session {
   /// wrong, as one sentence without a full stop: the program broke the protocol, or the backend
   /// refused.
   std::optional<std::string> run();
+  /// Calls `shown` for each frame that the program fetches to show it, with its number from 1, on
+  /// the thread of run(). Before run().
+  void on_frame(std::function<void(const Frame& frame, uint64_t number)> shown) {
+    shown_ = std::move(shown);
+  }
   /// Any thread: run() returns soon, also from a call of the backend that waits.
   void cancel();
   /// As the program calls itself; empty before it did.
@@ -117,6 +122,7 @@ class Session {
   uint64_t shared_bytes_ = 0;
   SessionCounts counts_;
   std::optional<Frame> frame_;
+  std::function<void(const Frame&, uint64_t)> shown_;
 };
 
 }  // namespace dxgkit::gl

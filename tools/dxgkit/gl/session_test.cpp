@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/runtime.h"
+#include "tools/dxgkit/gl/frame.h"
 #include "tools/dxgkit/gl/session_rig.h"
 
 namespace dxgkit::gl {
@@ -129,11 +130,66 @@ TEST(GlSession, KeepsTheLastFrameThatAProgramShows) {
   for (const uint32_t handle : {7U, 7U, 8U})
     rig.channel.send(Command::kTransferGet2, Words{handle, 0, 0, 0, 0, 8, 4, 1, 256, 0});
   rig.channel.send(Command::kResourceUnref, Words{7});
+  FrameLog log;
+  rig.session.on_frame([&](const Frame& frame, uint64_t number) {
+    log.add(frame, number, static_cast<runtime::TimeNs>(number) * 10);
+  });
   EXPECT_EQ(ending(rig), "");
+  const std::vector<KeptFrame> kept = log.take();
+  ASSERT_EQ(kept.size(), 2U);
+  for (uint64_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(kept[i].number, i + 1);
+    EXPECT_EQ(kept[i].time, static_cast<runtime::TimeNs>(i + 1) * 10);
+    EXPECT_EQ(kept[i].picture.width, 8U);
+    EXPECT_EQ(kept[i].picture.height, 4U);
+    EXPECT_THAT(std::span(kept[i].picture.pixels).last(4), ElementsAre(0xA0, 0xA0, 0xA0, 0xFF));
+  }
+  EXPECT_TRUE(log.take().empty());
   EXPECT_EQ(rig.session.counts().frames, 2U);
   ASSERT_TRUE(rig.session.frame().has_value());
   EXPECT_EQ(rig.session.frame()->resource, window);
   EXPECT_EQ(rig.session.frame()->memory->bytes()[127], std::byte{0xA0});
+}
+
+/// Red, green, blue in both orders; a large window shrinks; the oldest frame goes first.
+TEST(GlFrame, IsAPictureOfBoundedSize) {
+  constexpr uint32_t kWidth = FrameLog::kSideMost * 2 + 1, kHeight = 3;
+  std::shared_ptr<SharedMemory> memory = SharedMemory::create(kWidth * kHeight * 4);
+  ASSERT_NE(memory, nullptr);
+  for (uint32_t i = 0; i < kWidth * kHeight; ++i) {
+    memory->bytes()[i * 4] = static_cast<std::byte>(i);
+    memory->bytes()[i * 4 + 1] = static_cast<std::byte>(i >> 8);
+    memory->bytes()[i * 4 + 2] = std::byte{0x77};
+  }
+  Frame frame{.resource = picture(7, kWidth, kHeight), .memory = memory};
+  const auto whole = picture_of(frame, tool::kPictureSideMax);
+  ASSERT_TRUE(whole.has_value());
+  EXPECT_EQ(whole->width, kWidth);
+  EXPECT_THAT(std::span(whole->pixels).subspan(4 * 300, 4), ElementsAre(0x77, 1, 44, 0xFF));
+  frame.resource.format = 67;
+  const auto other = picture_of(frame, tool::kPictureSideMax);
+  ASSERT_TRUE(other.has_value());
+  EXPECT_THAT(std::span(other->pixels).subspan(4 * 300, 4), ElementsAre(44, 1, 0x77, 0xFF));
+  // Each third pixel of each third row.
+  const auto small = picture_of(frame, FrameLog::kSideMost);
+  ASSERT_TRUE(small.has_value());
+  EXPECT_EQ(small->width, 427U);
+  EXPECT_EQ(small->height, 1U);
+  EXPECT_THAT(std::span(small->pixels).subspan(4 * 100, 4), ElementsAre(44, 1, 0x77, 0xFF));
+
+  FrameLog log;
+  for (uint64_t number = 1; number <= FrameLog::kKept + 2; ++number) log.add(frame, number, 0);
+  const auto kept = log.take();
+  ASSERT_EQ(kept.size(), FrameLog::kKept);
+  EXPECT_EQ(kept.front().number, 3U);
+  EXPECT_EQ(kept.back().number, FrameLog::kKept + 2);
+  EXPECT_EQ(kept.back().width, kWidth);
+
+  ++frame.resource.height;  // more than there is
+  EXPECT_EQ(picture_of(frame, 10), std::nullopt);
+  frame.resource.height = kHeight;
+  frame.resource.format = 64;
+  EXPECT_EQ(picture_of(frame, 10), std::nullopt);
 }
 
 TEST(GlSession, KeepsThePixelsBetweenTheRowsOfATransfer) {

@@ -133,4 +133,5 @@ class Browser:
         return [event for event in self.events if event.get("method") in kinds]
 
     def requests(self):
-        return [event["params"]["request"]["url"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
+        urls = [event["params"]["request"]["url"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
+        return [url for url in urls if not url.startswith("data:")]  # a picture of the page itself

@@ -161,6 +161,23 @@ function buildLanes(model) {
   const describePacket = (row) => row < 0 ? 'no packet of ours' :
     `packet ${row + 1} · ${KINDS[packets.columns.kind[row]] || 'kind ' + packets.columns.kind[row]}\n${contextName(model, packets.columns.context[row])}`;
 
+  if (model.frames.length > 0) {
+    lanes.push({
+      group: 'programs', title: 'last frames', row_height: 11, hidden: 0,
+      rows: [new TickRow(model.frames.map((frame) => frame.time), rowNumbers(model.frames.length))],
+      colour: () => '#7c3aed', packet: () => -1,
+      describe: (item) => `${describeFrame(model.frames[item])}\n${formatTime(model.frames[item].time)}`,
+    });
+  }
+  if (model.markers.count > 0) {
+    lanes.push({
+      group: 'programs', title: 'events', row_height: 11, hidden: 0,
+      rows: [new TickRow(model.markers.columns.time, rowNumbers(model.markers.count))],
+      colour: () => '#475569', packet: () => -1,
+      describe: (item) => model.markers.columns.text[item],
+    });
+  }
+
   for (const node of model.nodes.columns.node || []) {
     const name = nodeName(model, node);
     const busy = selectSorted(hardware.count, (i) => hardware.columns.node[i] === node, (i) => hardware.columns.start[i]);

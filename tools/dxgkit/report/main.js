@@ -8,6 +8,7 @@ const memory_map = new MemoryMap(model, view);
 const residency = new ResidencyLanes(model, view);
 const budgets = new BudgetCharts(model, view);
 tables = new Tables(model, timeline);
+const frames = new Frames(model, (time) => tables.centre(time));
 showDetails(model, -1);
 
 const facts = document.getElementById('facts');
@@ -16,7 +17,7 @@ function fact(name, value, class_name) {
   box.append(`${name} `, element('b', value));
   facts.append(box);
 }
-if (model.run && model.run.result) fact('result', model.run.result, model.run.result.startsWith('identical') ? 'good' : 'bad');
+if (model.run && model.run.result) fact('result', model.run.result, /^(identical|exit code 0$)/.test(model.run.result) ? 'good' : 'bad');
 if (model.run && model.run.driver) fact('driver', model.run.driver);
 fact('time', formatTime(model.duration));
 fact('packets', formatCount(model.packets.count));
@@ -24,4 +25,4 @@ fact('findings', formatCount(model.findings.count), model.findings.count > 0 ? '
 if (model.dropped > 0) fact('events lost', formatCount(Number(model.dropped)), 'bad');
 
 // What tests and the curious may look at.
-window.dxgkit = { model, view, timeline, memory_map, residency, budgets, tables };
+window.dxgkit = { model, view, timeline, memory_map, residency, budgets, frames, tables };

@@ -45,6 +45,7 @@ function readModel(data, run) {
     model.contextRole.set(context[row], role);
   }
   readOwners(model);
+  model.frames = readFrames(run, Number(data.start_ns));
   return model;
 }
 

@@ -4,12 +4,15 @@
 A made-up recording shows that each gesture does what it says; 200,000 packets show that the page stays responsive. Pages named on the
 command line (made by `dxgkit run`) must open without an error and answer to the same gestures.
 """
+import base64
 import os
 import pathlib
 import shutil
+import struct
 import sys
 import tempfile
 import unittest
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import browser  # noqa: E402
@@ -168,6 +171,38 @@ class Report(unittest.TestCase):
             self.browser.key("+")
             self.assertNotEqual(self.value(pixels.format(f"dxgkit.{canvas}")), before, canvas)
             self.browser.key("0")
+
+    def test_frames_are_pictures_at_their_time(self):
+        def picture(width, height):
+            def chunk(kind, data):
+                return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+            rows = b"".join(b"\0" + bytes((200, 30, 60)) * width for _ in range(height))
+            png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+            return "data:image/png;base64," + base64.b64encode(png).decode()
+        data = synthetic.recording(3000)
+        data["start_ns"] = 500
+        data["markers"]["rows"] = [[1_000_000, "virtio-gpu: context 2 (gears): the renderer is lost: it has ended", 2], [1_000_050, "gears lost its connection", 3]]
+        times = (2_000_000, 9_000_000)
+        frames = [{"program": name, "number": 5, "time_ns": 500 + time, "width": 20, "height": 10, "picture": picture(20, 10)} for name, time in zip(("<i>gears", ""), times)]
+        path = os.path.join(self.folder.name, "frames.html")
+        with open(path, "w", encoding="utf-8") as output:
+            output.write(synthetic.page(data, {"frames": frames}))
+        self.open(path)
+        self.assertEqual(self.value("[...document.querySelectorAll('#frames img')].map((image) => [image.naturalWidth, image.naturalHeight, image.clientHeight > 100])"), [[20, 10, True]] * 2)
+        captions = self.value("[...document.querySelectorAll('#frames figcaption')].map((caption) => caption.innerText)")
+        self.assertEqual(captions, ["<i>gears, frame 5, 2.000 ms", "a program, frame 5, 9.000 ms"])
+        lanes = self.value("dxgkit.timeline.lanes.filter((lane) => lane.group === 'programs').map((lane) => [lane.title, [...lane.rows[0].times], lane.describe(0)])")
+        self.assertEqual(lanes, [["last frames", list(times), "<i>gears, frame 5\n2.000 ms"], ["events", [1_000_000, 1_000_050], data["markers"]["rows"][0][1]]])
+        centre = "(() => {{ {0}.scrollIntoView({{ block: 'center' }}); const b = {0}.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
+        self.browser.key("+")
+        self.browser.click(*self.value(centre.format("document.querySelectorAll('#frames figure')[1]")))
+        shown = self.shown()
+        self.assertAlmostEqual((shown[0] + shown[1]) / 2, times[1], delta=1)
+        self.browser.click(*self.value(centre.format("document.querySelector('[data-tab=Events]')")))
+        self.assertIn("context 2 (gears): the renderer is lost: it has ended", self.value("document.getElementById('table').innerText"))
+        # Without frames there is no panel.
+        self.open(write_page(self.folder.name, 3000))
+        self.assertTrue(self.value("document.getElementById('frames-panel').hidden && document.getElementById('frames-panel').clientHeight === 0"))
 
     def test_two_hundred_thousand_packets_stay_responsive(self):
         self.open(write_page(self.folder.name, 200000))

@@ -117,6 +117,7 @@ class Tables {
       Calls: () => this.showCalls(),
       Paging: () => this.showPaging(),
       Fences: () => this.showFences(),
+      Events: () => this.showEvents(),
       Findings: () => this.showFindings(),
     };
     const nav = document.getElementById('tabs');
@@ -214,6 +215,17 @@ class Tables {
       { title: 'value', number: true, value: (row) => c.value[row] },
       { title: 'by', value: (row) => c.context[row] ? contextName(this.model, c.context[row]) : 'CPU' },
     ], rowNumbers(this.model.sync.count), { on_click: (row) => this.centre(c.time[row]) });
+  }
+
+  showEvents() {
+    const { markers } = this.model;
+    const c = markers.columns;
+    this.note.textContent = markers.count === 0 ? 'Nothing was marked.' : 'What devices and programs said of themselves: frames, lost renderers and connections, traced registers.';
+    this.grid = new Grid(this.parent, [
+      { title: 'time', number: true, width: '140px', value: (row) => c.time[row], text: (row) => formatTime(c.time[row]) },
+      { title: 'event', width: '4fr', value: (row) => c.text[row] },
+      { title: 'thread', value: (row) => this.model.threads[c.thread[row]] || String(c.thread[row]) },
+    ], rowNumbers(markers.count), { on_click: (row) => this.centre(c.time[row]) });
   }
 
   showFindings() {
