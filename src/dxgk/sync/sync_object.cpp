@@ -1,5 +1,6 @@
 #include "dxgk/sync/sync_object.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,7 +68,7 @@ Result<Ref<SharedSync>> SharedSync::create(SyncFloor& floor, const SyncRequest& 
     }
   }
   if (request.kind == vidsch::SyncKind::kCpuNotification) {
-    const int fd = request.event_fd < 0 ? -1 : dup(request.event_fd);
+    const int fd = request.event_fd < 0 ? -1 : fcntl(request.event_fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) return Error(Status::kInvalidHandle);
     shared->event_fd_ = fd;
     if (request.signal_by_kmd) {

@@ -80,8 +80,8 @@ void AdapterHost::begin(ControlReceived& received) {
   }
   talk->conversation = conversations_.begin(std::move(received.descriptor), received.message.user,
                                             received.message.process);
-  talk->thread = runtime_.spawn(
-      fmt::format("client {}", received.message.process), [this, mine = talk.get()] {
+  talk->thread =
+      runtime_.spawn(fmt::format("client {}", received.message.process), [this, mine = talk.get()] {
         mine->why = mine->conversation->talk();
         mine->is_over.store(true);
         const uint64_t one = 1;

@@ -19,7 +19,8 @@ namespace {
 /// kernel may.
 class Echo final : public Conversation {
  public:
-  Echo(runtime::Runtime& runtime, Descriptor socket) : runtime_(runtime), socket_(std::move(socket)) {}
+  Echo(runtime::Runtime& runtime, Descriptor socket)
+      : runtime_(runtime), socket_(std::move(socket)) {}
   std::string talk() override {
     while (true) {
       char bytes[64];

@@ -26,6 +26,7 @@
 #include "tools/dxgkit/serve/jail.h"
 #include "tools/dxgkit/serve/jail_trial.h"
 #include "tools/dxgkit/serve/process_world.h"
+#include "tools/dxgkit/serve/supply.h"
 
 namespace dxgkit::serve {
 namespace {
@@ -51,16 +52,16 @@ void on_crash(int signal, siginfo_t* info, void* context) {
   if (!writing.exchange(true)) {
     const nt::StoppedCall stopped = nt::stopped_call(context);
     char text[768];
-    const int bytes = std::snprintf(
-        text, sizeof text, "signal %d in %s%s%s, at %s+0x%llx%s%s\n", signal,
-        stopped.ddi[0] == 0 ? "no DDI" : stopped.ddi,
-        stopped.import[0] == 0 ? "" : ", which had called ", stopped.import,
-        stopped.image[0] == 0 ? "unknown" : stopped.image,
-        static_cast<unsigned long long>(stopped.rva), signal == SIGABRT ? ": " : "",
-        signal == SIGABRT ? failed_check() : "");
+    const int bytes =
+        std::snprintf(text, sizeof text, "signal %d in %s%s%s, at %s+0x%llx%s%s\n", signal,
+                      stopped.ddi[0] == 0 ? "no DDI" : stopped.ddi,
+                      stopped.import[0] == 0 ? "" : ", which had called ", stopped.import,
+                      stopped.image[0] == 0 ? "unknown" : stopped.image,
+                      static_cast<unsigned long long>(stopped.rva), signal == SIGABRT ? ": " : "",
+                      signal == SIGABRT ? failed_check() : "");
     if (bytes > 0)
-      static_cast<void>(!write(STDERR_FILENO, text, std::min<size_t>(static_cast<size_t>(bytes),
-                                                                    sizeof text - 1)));
+      static_cast<void>(!write(STDERR_FILENO, text,
+                               std::min<size_t>(static_cast<size_t>(bytes), sizeof text - 1)));
     if ((previous.sa_flags & SA_SIGINFO) != 0) previous.sa_sigaction(signal, info, context);
   }
   struct sigaction action {};
@@ -120,8 +121,8 @@ std::expected<Wanted, std::string> read_stack(const AdapterProcessOptions& optio
   if (!kernel.has_value()) return std::unexpected(kernel.error());
   wanted.world.kernel = std::move(*kernel);
   wanted.adapter.tdr_delay_ns = file->adapter.tdr_delay_ns;
-  wanted.adapter.check_level = file->adapter.reference_checks ? dxgk::CheckLevel::kReference
-                                                              : dxgk::CheckLevel::kOff;
+  wanted.adapter.check_level =
+      file->adapter.reference_checks ? dxgk::CheckLevel::kReference : dxgk::CheckLevel::kOff;
   return wanted;
 }
 
@@ -156,6 +157,7 @@ std::expected<void, std::string> serve(runtime::Runtime& runtime,
   if (!adapter.has_value())
     return std::unexpected(
         fmt::format("the adapter did not start: {}", status_text(adapter.error())));
+  use_supply(runtime, kAdapterSupply);
   // A device that leaves the machine takes its adapter along.
   (*world)->on_loss([](size_t, const std::string& why) {
     tell(Control::kFailed, "the device left the machine: " + why);
@@ -165,15 +167,13 @@ std::expected<void, std::string> serve(runtime::Runtime& runtime,
       make_conversations(runtime, system, *adapter, {.handles_most = options.handles_most});
   if (conversations == nullptr && !options.tries_the_jail)
     return std::unexpected("this build has no protocol for clients");
-  if (auto closed =
-          close_jail({.data_bytes = options.data_bytes, .descriptors = kDescriptorsMost});
+  if (auto closed = close_jail({.data_bytes = options.data_bytes, .descriptors = kDescriptorsMost});
       !closed.has_value())
     return closed;
   if (options.tries_the_jail) {
     // On a thread that is older than the jail, and on one that is younger.
     std::string text = trial_text(try_forbidden());
-    const auto thread =
-        runtime.spawn("trial", [&text] { text += trial_text(try_forbidden()); });
+    const auto thread = runtime.spawn("trial", [&text] { text += trial_text(try_forbidden()); });
     thread->join();
     static_cast<void>(!write(STDERR_FILENO, text.data(), text.size()));
   } else {

@@ -7,11 +7,11 @@
 namespace dxgkit::serve {
 
 struct AdapterProcessOptions {
-  std::string stack;     // the stack file
-  size_t device = 0;     // which of its devices
-  uint32_t luid = 1;     // of the adapter
-  uint64_t data_bytes = 0;    // limit of private memory; 0: none
-  uint64_t handles_most = 0;  // quota of one user here; 0: none
+  std::string stack;            // the stack file
+  size_t device = 0;            // which of its devices
+  uint32_t luid = 1;            // of the adapter
+  uint64_t data_bytes = 0;      // limit of private memory; 0: none
+  uint64_t handles_most = 0;    // quota of one user here; 0: none
   bool tries_the_jail = false;  // for tests: tries what is forbidden, and says what happened
 };
 

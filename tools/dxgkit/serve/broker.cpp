@@ -1,5 +1,6 @@
 #include "tools/dxgkit/serve/broker.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <ntstatus.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 
 #include "base/check.h"
 #include "runtime/descriptors.h"
+#include "tools/dxgkit/serve/supply.h"
 
 namespace dxgkit::serve {
 namespace {
@@ -20,8 +22,18 @@ using runtime::TimeNs;
 /// How soon the broker looks again at a connection that has sent a part of its first bytes, and at
 /// a listener for which it has no descriptor left.
 constexpr runtime::DurationNs kPause = 50 * runtime::kMillisecond;
+/// How long an adapter process waits for a client that takes no answer.
+constexpr time_t kReaderSeconds = 10;
 /// Messages of one adapter process that are read before others have their turn.
 constexpr int kMessagesInTurn = 64;
+
+/// The threads of an adapter process wait inside their reads and writes. They cannot set options of
+/// a socket themselves.
+void prepare_for_adapter(int socket) {
+  const timeval patience{.tv_sec = kReaderSeconds, .tv_usec = 0};
+  setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) & ~O_NONBLOCK);
+}
 
 }  // namespace
 
@@ -74,6 +86,7 @@ void Broker::start(Adapter& adapter) {
   adapter.state = State::kStarting;
   adapter.process = adapter.report.process = started->process;
   adapter.control = std::move(started->control);
+  adapter.supply = std::move(started->supply);
   adapter.ended = std::move(started->ended);
   adapter.errors = std::move(started->errors);
   adapter.started_at = runtime_.now();
@@ -141,6 +154,22 @@ void Broker::take(Adapter& adapter, const ControlReceived& received) {
   kill(adapter, "it sent nonsense");
 }
 
+void Broker::supply(Adapter& adapter) {
+  for (int i = 0; i < kMessagesInTurn; ++i) {
+    switch (answer_supply(adapter.supply.get(), options_.object_bytes_most)) {
+      case SupplyState::kAnswered:
+        break;
+      case SupplyState::kNothing:
+        return;
+      case SupplyState::kEnded:
+        adapter.supply = Descriptor();
+        return;
+      case SupplyState::kNonsense:
+        return kill(adapter, "it sent nonsense");
+    }
+  }
+}
+
 void Broker::read_errors(Adapter& adapter) {
   char bytes[4096];
   const ssize_t got = ::read(adapter.errors.get(), bytes, sizeof bytes);
@@ -159,6 +188,7 @@ void Broker::kill(Adapter& adapter, const std::string& why) {
   adapter.report.how = why;
   adapter.state = State::kKilled;
   adapter.control = Descriptor();
+  adapter.supply = Descriptor();
   world_.kill(adapter.process);
   drop_connections_of(index_of(adapter));
 }
@@ -177,6 +207,7 @@ void Broker::bury(Adapter& adapter) {
   report.lived_ns = runtime_.now() - adapter.started_at;
   drop_connections_of(index_of(adapter));
   adapter.control = Descriptor();
+  adapter.supply = Descriptor();
   adapter.ended = Descriptor();
   adapter.errors = Descriptor();
   adapter.state = State::kDown;
@@ -190,8 +221,7 @@ void Broker::bury(Adapter& adapter) {
     adapter.ends.pop_front();
   if (adapter.ends.size() > options_.restarts_most) {
     world_.say(fmt::format("{}: it is not started again: it ended {} times in {} s", adapter.name,
-                           adapter.ends.size(),
-                           options_.restarts_within_ns / runtime::kSecond));
+                           adapter.ends.size(), options_.restarts_within_ns / runtime::kSecond));
     return;
   }
   ++adapter.restarts;
@@ -237,8 +267,8 @@ void Broker::accept_all() {
     }
     std::optional<Peer> peer = world_.peer_of(socket.get());
     const auto of_user = [&] {
-      return std::ranges::count_if(guests_,
-                                   [&](const auto& guest) { return guest->peer.user == peer->user; });
+      return std::ranges::count_if(
+          guests_, [&](const auto& guest) { return guest->peer.user == peer->user; });
     };
     if (!peer.has_value() || !may_enter(*peer) ||
         of_user() >= static_cast<ptrdiff_t>(kGuestsOfUserMost)) {
@@ -373,6 +403,7 @@ void Broker::hand_over(Guest& guest) {
     return;
   }
   guest.is_over = true;  // from here on the adapter's, or nobody's
+  prepare_for_adapter(guest.socket.get());
   const Welcome welcome;
   bool is_sent = !guest.knows_adapter ||
                  send(guest.socket.get(), &welcome, sizeof welcome, MSG_DONTWAIT | MSG_NOSIGNAL) ==
@@ -430,6 +461,7 @@ void Broker::step(int stop, TimeNs deadline) {
     wait_for(adapter.control.get());
     wait_for(adapter.ended.get());
     wait_for(adapter.errors.get());
+    wait_for(adapter.supply.get());
     if (adapter.state == State::kStarting)
       deadline = std::min(deadline, adapter.started_at + options_.start_ns);
   }
@@ -456,8 +488,9 @@ void Broker::step(int stop, TimeNs deadline) {
   if (waits[1].ready) accept_all();
   for (size_t i = 0; i < adapters_.size(); ++i) {
     Adapter& adapter = adapters_[i];
-    const size_t at = 2 + 3 * i;
+    const size_t at = 2 + 4 * i;
     if (waits[at].ready && adapter.control) listen(adapter);
+    if (waits[at + 3].ready && adapter.supply) supply(adapter);
     if (waits[at + 2].ready && adapter.errors) read_errors(adapter);
     if (waits[at + 1].ready) bury(adapter);
     if (adapter.state == State::kStarting &&

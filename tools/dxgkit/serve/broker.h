@@ -35,6 +35,7 @@ class BrokerWorld {
 
   struct Started {
     Descriptor control;  // SOCK_SEQPACKET
+    Descriptor supply;   // SOCK_SEQPACKET, for new descriptors; may be none
     Descriptor ended;    // readable once the process has ended
     Descriptor errors;   // what it writes to standard error; may be none
     int32_t process = 0;
@@ -58,6 +59,7 @@ struct BrokerOptions {
   // Quotas of one user.
   uint32_t connections_most = 256;
   uint32_t processes_most = 32;
+  uint64_t object_bytes_most = uint64_t{1} << 30;  // one memory object of an adapter process
   // An adapter that ended is started again so often within this time, and then no more.
   uint32_t restarts_most = 5;
   runtime::DurationNs restarts_within_ns = 60 * runtime::kSecond;
@@ -118,7 +120,7 @@ class Broker {
     State state = State::kDown;
     uint32_t luid = 0;
     int32_t process = 0;
-    Descriptor control, ended, errors;
+    Descriptor control, supply, ended, errors;
     runtime::TimeNs started_at = 0;
     std::string why_not;  // it says why it does not start
     std::deque<runtime::TimeNs> ends;
@@ -137,8 +139,8 @@ class Broker {
     runtime::TimeNs not_before = 0;  // part of a Hello is there: when to look again
     bool knows_adapter = false;      // kAdapter: it asked for `luid`
     uint32_t luid = 0;
-    uint64_t asked = 0;   // kFigures
-    std::string answer;   // kAnswer: what is left
+    uint64_t asked = 0;  // kFigures
+    std::string answer;  // kAnswer: what is left
     bool is_over = false;
   };
   struct Connection {
@@ -155,6 +157,7 @@ class Broker {
   void start(Adapter& adapter);
   void listen(Adapter& adapter);
   void take(Adapter& adapter, const ControlReceived& received);
+  void supply(Adapter& adapter);
   void read_errors(Adapter& adapter);
   void kill(Adapter& adapter, const std::string& why);
   void bury(Adapter& adapter);
@@ -185,7 +188,7 @@ class Broker {
   std::map<uint32_t, User> users_;
   uint64_t last_connection_ = 0, last_query_ = 0;
   uint32_t last_luid_ = 0;
-  uint64_t refused_ = 0;                // connections of users who may not come
+  uint64_t refused_ = 0;                   // connections of users who may not come
   runtime::TimeNs accept_not_before_ = 0;  // the system had no descriptor left
   bool is_ending_ = false;
 };

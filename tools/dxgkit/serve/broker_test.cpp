@@ -38,7 +38,7 @@ struct Life {
   size_t adapter = 0;
   uint32_t luid = 0;
   int32_t process = 0;
-  Descriptor control, ended, errors;
+  Descriptor control, supply, ended, errors;
   bool is_killed = false;
   std::string how = "it ended by signal 11";
 
@@ -74,8 +74,11 @@ class FakeWorld final : public BrokerWorld {
     life->process = 1000 + static_cast<int32_t>(lives.size());
     life->control = std::move(theirs);
     life->errors = std::move(their_errors);
+    auto [supply, their_supply] = socket_pair(SOCK_SEQPACKET);
+    life->supply = std::move(their_supply);
     life->ended = Descriptor(event);
     Started started{.control = std::move(ours),
+                    .supply = std::move(supply),
                     .ended = life->ended.duplicate(),
                     .errors = std::move(errors),
                     .process = life->process};
@@ -149,7 +152,7 @@ class BrokerTest : public testing::Test {
     std::string all;
     char bytes[4096];
     ssize_t got = 0;
-    while ((got = recv(client.get(), bytes, sizeof bytes, 0)) > 0)
+    while ((got = recv(client.get(), bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
       all.append(bytes, static_cast<size_t>(got));
     return got == 0 || errno == ECONNRESET ? all + "END" : all;
   }
@@ -703,6 +706,28 @@ TEST_F(BrokerTest, TheEndAsksFirstAndKillsThen) {
     EXPECT_EQ(broker.reports(0).front().how, "it ended with exit code 0");
     EXPECT_TRUE(life(1).is_killed);
     EXPECT_THAT(world_.lives, SizeIs(2)) << "nothing is started again";
+  });
+}
+
+TEST_F(BrokerTest, AnAdapterGetsNewDescriptors) {
+  options_.object_bytes_most = 8192;
+  with_broker(2, [&](Broker& broker) {
+    const auto ask = [&](uint64_t bytes) {
+      const uint64_t request[] = {1, bytes};  // memory
+      EXPECT_EQ(send(life(0).supply.get(), request, sizeof request, 0), ssize_t{sizeof request});
+      turn(broker);
+      int32_t error = -1;
+      EXPECT_EQ(recv(life(0).supply.get(), &error, sizeof error, 0), ssize_t{sizeof error});
+      return error;
+    };
+    const size_t before = open_descriptors();
+    EXPECT_EQ(ask(8192), 0);
+    EXPECT_EQ(ask(8193), ENOMEM);
+    EXPECT_EQ(open_descriptors(), before) << "the broker keeps what it gives away";
+    EXPECT_EQ(send(life(0).supply.get(), "x", 1, 0), 1);
+    turn(broker);
+    EXPECT_TRUE(life(0).is_killed);
+    EXPECT_FALSE(life(1).is_killed);
   });
 }
 

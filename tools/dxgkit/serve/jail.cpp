@@ -21,7 +21,8 @@
 namespace dxgkit::serve {
 namespace {
 
-#define DXGKIT_CALL(name, only, why) {#name, SYS_##name, Only::only, why}
+#define DXGKIT_CALL(name, only, why) \
+  { #name, SYS_##name, Only::only, why }
 
 // Those that come most often are first: the filter looks at them in this order.
 constexpr SystemCall kCalls[] = {
@@ -29,19 +30,21 @@ constexpr SystemCall kCalls[] = {
     DXGKIT_CALL(recvmsg, kAny, "requests of clients, and connections from the broker"),
     DXGKIT_CALL(sendmsg, kAny, "answers to clients, and findings for the broker"),
     DXGKIT_CALL(poll, kAny, "waiting for a socket"),
+    DXGKIT_CALL(epoll_wait, kAny, "waiting for events of clients"),
+    DXGKIT_CALL(epoll_ctl, kAny, "which events these are"),
+    DXGKIT_CALL(shutdown, kAny, "the end of a connection, and of a fence in a file"),
     DXGKIT_CALL(read, kAny, "event descriptors"),
     DXGKIT_CALL(write, kAny, "event descriptors, and last words on standard error"),
     DXGKIT_CALL(mmap, kAny, "memory: of allocations, threads, and objects with a descriptor"),
     DXGKIT_CALL(munmap, kAny, "the end of such memory"),
     DXGKIT_CALL(mprotect, kAny, "guard pages, and pool pages that a driver has freed"),
     DXGKIT_CALL(madvise, kAny, "pages that are not needed for now"),
-    DXGKIT_CALL(mremap, kAny, "heap blocks that grow"),
     DXGKIT_CALL(mincore, kAny, "whether an address of a driver is mapped"),
     DXGKIT_CALL(brk, kAny, "the heap of the C library"),
     DXGKIT_CALL(clone, kOwnThread, "threads, and nothing but threads"),
     DXGKIT_CALL(clone3, kAbsent, "its flags lie in memory, where no filter sees them"),
-    DXGKIT_CALL(set_robust_list, kAny, "the start of a thread"),
     DXGKIT_CALL(rseq, kAny, "the start of a thread"),
+    DXGKIT_CALL(set_robust_list, kAny, "the start of a thread"),
     DXGKIT_CALL(exit, kAny, "the end of a thread"),
     DXGKIT_CALL(exit_group, kAny, "the end of the process"),
     DXGKIT_CALL(rt_sigprocmask, kAny, "the start of a thread"),
@@ -59,10 +62,8 @@ constexpr SystemCall kCalls[] = {
     DXGKIT_CALL(timer_create, kAny, "drivers that loop for ever (NT-20)"),
     DXGKIT_CALL(timer_settime, kAny, "drivers that loop for ever (NT-20)"),
     DXGKIT_CALL(timer_delete, kAny, "drivers that loop for ever (NT-20)"),
-    DXGKIT_CALL(getrandom, kAny, "keys of the heap of the C library"),
     DXGKIT_CALL(fstat, kAny, "what kind of object an open descriptor is"),
     DXGKIT_CALL(fcntl, kFlags, "flags, seals and a second number of an open descriptor"),
-    DXGKIT_CALL(dup, kAny, "a second number of an open descriptor"),
     DXGKIT_CALL(prlimit64, kReading, "the size of a thread's stack"),
     DXGKIT_CALL(close, kAny, "descriptors that are not needed any more"),
 };
@@ -183,8 +184,7 @@ std::string system_call_table() {
 std::expected<void, std::string> renounce_privileges() {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return refused("to renounce privileges");
   if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return refused("to keep debuggers away");
-  if (!limit(RLIMIT_CORE, 0) || !limit(RLIMIT_MSGQUEUE, 0))
-    return refused("lower limits");
+  if (!limit(RLIMIT_CORE, 0) || !limit(RLIMIT_MSGQUEUE, 0)) return refused("lower limits");
   return {};
 }
 
@@ -198,8 +198,8 @@ std::expected<void, std::string> close_jail(const JailLimits& limits) {
   Filter filter;
   const sock_fprog program = filter.program();
   // The number of a thread that cannot be joined to the filter, if there is one.
-  const long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
-                              &program);
+  const long result =
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
   if (result < 0) return refused("a filter of system calls");
   if (result > 0) return std::unexpected("a thread has a filter of its own already");
   return {};

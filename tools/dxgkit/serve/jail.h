@@ -2,7 +2,7 @@
 //
 // One table says which system calls remain, and why. Everything else fails with EPERM. Nothing in
 // the table opens a file, a socket or any other new descriptor, starts a process, or reaches
-// another one. Descriptors come by messages of the broker alone.
+// another one. New descriptors come by messages, from the broker and from clients.
 #pragma once
 
 #include <cstdint>

@@ -104,9 +104,9 @@ std::vector<Trial> try_forbidden() {
 std::string trial_text(const std::vector<Trial>& trials) {
   std::string text;
   for (const Trial& trial : trials)
-    text += fmt::format("{}: {}\n", trial.name,
-                        trial.result >= 0 ? "it works"
-                                          : std::generic_category().message(trial.error));
+    text +=
+        fmt::format("{}: {}\n", trial.name,
+                    trial.result >= 0 ? "it works" : std::generic_category().message(trial.error));
   return text;
 }
 

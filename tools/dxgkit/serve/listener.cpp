@@ -54,8 +54,8 @@ std::expected<Listener, std::string> Listener::at(const std::string& path) {
 
   Listener listener;
   listener.path_ = path;
-  listener.lock_ = Descriptor(open((path + ".lock").c_str(),
-                                   O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+  listener.lock_ = Descriptor(
+      open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
   if (!listener.lock_) return failed(path, text_of(errno));
   if (flock(listener.lock_.get(), LOCK_EX | LOCK_NB) != 0)
     return failed(path, errno == EWOULDBLOCK ? "another server listens there" : text_of(errno));
@@ -108,8 +108,7 @@ std::expected<std::optional<Listener>, std::string> Listener::passed() {
   size = sizeof address;
   if (getsockname(kFirst, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
       address.sun_family == AF_UNIX && size > offsetof(sockaddr_un, sun_path))
-    listener.path_.assign(address.sun_path,
-                          strnlen(address.sun_path, sizeof address.sun_path));
+    listener.path_.assign(address.sun_path, strnlen(address.sun_path, sizeof address.sun_path));
   return listener;
 }
 

@@ -87,9 +87,7 @@ TEST_F(ListenerTest, DoesNotTakeAwayWhatOthersPutThere) {
   ASSERT_TRUE(listener.has_value());
   std::filesystem::remove(path_);
   std::ofstream(path_) << "another";
-  {
-    const Listener ends = std::move(*listener);
-  }
+  { const Listener ends = std::move(*listener); }
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 

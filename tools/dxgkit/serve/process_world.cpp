@@ -69,13 +69,25 @@ class Spawn {
   int error_ = 0;
 };
 
+/// Makes a connection of whole messages. `theirs` has a number that none of the process's own
+/// descriptors has.
+bool connect(Descriptor* ours, Descriptor* theirs) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
+  *ours = Descriptor(ends[0]);
+  const Descriptor other(ends[1]);
+  *theirs = Descriptor(fcntl(other.get(), F_DUPFD_CLOEXEC, kAdapterDescriptorsEnd));
+  return static_cast<bool>(*theirs);
+}
+
 }  // namespace
 
 std::optional<Peer> peer_of_socket(int socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return std::nullopt;
-  Peer peer{.user = credentials.uid, .group = credentials.gid, .process = credentials.pid, .groups = {}};
+  Peer peer{
+      .user = credentials.uid, .group = credentials.gid, .process = credentials.pid, .groups = {}};
   size = 0;
   // The first call says how many there are.
   if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, nullptr, &size) != 0 && errno == ERANGE) {
@@ -90,28 +102,25 @@ std::optional<Peer> ProcessWorld::peer_of(int socket) { return peer_of_socket(so
 
 std::expected<BrokerWorld::Started, std::string> ProcessWorld::start(size_t adapter,
                                                                      uint32_t luid) {
-  int ends[2], errors[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return there_is_no("a socket", errno);
+  int errors[2];
   Started started;
-  started.control = Descriptor(ends[0]);
-  const Descriptor theirs(ends[1]);
+  Descriptor control, supply;  // theirs
+  if (!connect(&started.control, &control) || !connect(&started.supply, &supply))
+    return there_is_no("a socket", errno);
   if (pipe2(errors, O_CLOEXEC) != 0) return there_is_no("a pipe", errno);
   started.errors = Descriptor(errors[0]);
   const Descriptor their_errors(errors[1]);
   // Neither side waits for the other.
   fcntl(errors[0], F_SETFL, O_NONBLOCK);
   fcntl(errors[1], F_SETFL, O_NONBLOCK);
-  // A number that none of the process's own descriptors has.
-  const Descriptor control(fcntl(theirs.get(), F_DUPFD_CLOEXEC, kAdapterControl + 1));
-  if (!control) return there_is_no("a descriptor", errno);
 
   Spawn spawn;
   spawn.open(STDIN_FILENO, O_RDONLY);
   spawn.open(STDOUT_FILENO, O_WRONLY);
   spawn.give(their_errors.get(), STDERR_FILENO);
   spawn.give(control.get(), kAdapterControl);
-  spawn.close_from(kAdapterControl + 1);
+  spawn.give(supply.get(), kAdapterSupply);
+  spawn.close_from(kAdapterDescriptorsEnd);
   spawn.clean_signals();
   std::vector<std::string> words = arguments_(adapter, luid);
   words.insert(words.begin(), "dxgkit");
@@ -149,8 +158,7 @@ std::string ProcessWorld::how_ended(int32_t process) {
 }
 
 uint64_t ProcessWorld::memory_of(int32_t process) {
-  const Descriptor file(
-      open(fmt::format("/proc/{}/statm", process).c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(open(fmt::format("/proc/{}/statm", process).c_str(), O_RDONLY | O_CLOEXEC));
   char text[128] = {};
   if (!file || read(file.get(), text, sizeof text - 1) <= 0) return 0;
   unsigned long long all = 0, resident = 0;

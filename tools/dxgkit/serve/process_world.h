@@ -13,6 +13,9 @@ namespace dxgkit::serve {
 
 /// Descriptor of an adapter process's connection to its broker.
 inline constexpr int kAdapterControl = 3;
+/// The one over which it asks for new descriptors.
+inline constexpr int kAdapterSupply = 4;
+inline constexpr int kAdapterDescriptorsEnd = 5;
 
 class ProcessWorld final : public BrokerWorld {
  public:
@@ -21,7 +24,7 @@ class ProcessWorld final : public BrokerWorld {
       std::function<std::vector<std::string>(size_t adapter, uint32_t luid)> arguments)
       : arguments_(std::move(arguments)) {}
 
-  /// The process has the control connection, its standard error, and nothing else. It ends when
+  /// The process has its two connections, its standard error, and nothing else. It ends when
   /// this thread does.
   std::expected<Started, std::string> start(size_t adapter, uint32_t luid) override;
   void kill(int32_t process) override;

@@ -77,15 +77,15 @@ std::expected<std::vector<std::string>, std::string> adapters_of(const std::stri
     const auto device = parse_device(text);
     if (!device.has_value()) return std::unexpected(device.error());
     if (text.starts_with("vfio:"))
-      return std::unexpected(fmt::format("{}: a device of this computer needs calls that the jail "
-                                         "of an adapter process does not have",
-                                         text));
+      return std::unexpected(
+          fmt::format("{}: a device of this computer needs calls that the jail "
+                      "of an adapter process does not have",
+                      text));
     names.push_back(fmt::format("adapter {} ({})", names.size() + 1, text));
   }
   if (names.size() > serve::Broker::kAdaptersMost)
-    return std::unexpected(
-        fmt::format("{}: at most {} are served", stack,
-                    counted(serve::Broker::kAdaptersMost, "adapter")));
+    return std::unexpected(fmt::format("{}: at most {} are served", stack,
+                                       counted(serve::Broker::kAdaptersMost, "adapter")));
   return names;
 }
 
@@ -131,14 +131,19 @@ int serve_command(const ServeOptions& options) {
   const std::string stack = std::filesystem::absolute(options.stack, error).string();
   serve::ProcessWorld world([&](size_t adapter, uint32_t luid) {
     return std::vector<std::string>{"serve-adapter",
-                                    "--stack", stack,
-                                    "--device-index", std::to_string(adapter),
-                                    "--luid", std::to_string(luid),
-                                    "--memory", std::to_string(options.memory_bytes),
-                                    "--max-handles", std::to_string(options.handles_most)};
+                                    "--stack",
+                                    stack,
+                                    "--device-index",
+                                    std::to_string(adapter),
+                                    "--luid",
+                                    std::to_string(luid),
+                                    "--memory",
+                                    std::to_string(options.memory_bytes),
+                                    "--max-handles",
+                                    std::to_string(options.handles_most)};
   });
-  world.say(fmt::format("serving {} at {}", counted(adapters->size(), "adapter"),
-                        listener->path()));
+  world.say(
+      fmt::format("serving {} at {}", counted(adapters->size(), "adapter"), listener->path()));
   const auto runtime = runtime::make_os_runtime(1);
   int code = kExitDone;
   runtime->run_main([&] {

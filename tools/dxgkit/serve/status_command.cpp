@@ -112,11 +112,11 @@ std::string text_of(const Json& status) {
     text += '\n';
     if (adapter.contains("figures")) {
       const Json& figures = adapter["figures"];
-      text += fmt::format("  {}, {}, {}{}\n", counted(count_of(adapter, "connections"), "connection"),
-                          counted(count_of(figures, "processes"), "client process",
-                                  "client processes"),
-                          counted(count_of(figures, "handles"), "handle"),
-                          value_of(adapter, "answers", true) ? "" : "; it does not answer now");
+      text +=
+          fmt::format("  {}, {}, {}{}\n", counted(count_of(adapter, "connections"), "connection"),
+                      counted(count_of(figures, "processes"), "client process", "client processes"),
+                      counted(count_of(figures, "handles"), "handle"),
+                      value_of(adapter, "answers", true) ? "" : "; it does not answer now");
       if (adapter.contains("per_second")) {
         const Json& rates = adapter["per_second"];
         text += fmt::format("  per second: {}, {}, {} bytes in, {} bytes out\n",
@@ -129,10 +129,10 @@ std::string text_of(const Json& status) {
       text += fmt::format("  {}\n", counted(restarts, "restart"));
     if (!adapter.contains("reports")) continue;
     for (const Json& report : adapter["reports"])
-      text += fmt::format("  LUID {}: {}; {}\n", count_of(report, "luid"),
-                          value_of<std::string>(report, "end", "?"),
-                          counted(report.contains("findings") ? report["findings"].size() : 0,
-                                  "finding"));
+      text += fmt::format(
+          "  LUID {}: {}; {}\n", count_of(report, "luid"),
+          value_of<std::string>(report, "end", "?"),
+          counted(report.contains("findings") ? report["findings"].size() : 0, "finding"));
   }
   for (const Json& user : status["users"])
     text += fmt::format("user {}: {} of {}\n", count_of(user, "user"),
