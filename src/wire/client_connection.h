@@ -18,6 +18,9 @@ class ClientConnection {
   /// Makes call number `function` of the table (arguments.h). `arguments`: the structure as the
   /// caller has it, anything. STATUS_DEVICE_REMOVED: the server is gone. One call at a time.
   int64_t call(ClientMemory& memory, uint32_t function, void* arguments);
+  /// Whether a call has found the server gone.
+  bool is_lost() const { return !socket_; }
+  int socket() const { return socket_.get(); }
 
  private:
   ClientConnection(UniqueFd socket, const Token& token)
