@@ -1,5 +1,6 @@
 // What a client and the broker of `dxgkit serve` say before a connection belongs to an adapter.
-// After kOpen with success, the next bytes on the socket are the frame of hello.h.
+// After kOpen with success, the next bytes on the socket are the frame of hello.h. Descriptors that
+// come with a greeting are closed.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@ inline constexpr uint32_t kGreetingVersion = 1;
 enum class Ask : uint32_t {
   kAdapters = 1,  // the answer: an AdapterLine for each adapter; another greeting may follow
   kOpen = 2,      // the LUID names the adapter
+  kStatus = 3,    // the answer: JSON for people; then the connection ends
 };
 
 struct Greeting {

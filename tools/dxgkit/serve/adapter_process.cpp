@@ -165,8 +165,6 @@ std::expected<void, std::string> serve(runtime::Runtime& runtime,
   });
   const auto conversations =
       make_conversations(runtime, system, *adapter, {.handles_most = options.handles_most});
-  if (conversations == nullptr && !options.tries_the_jail)
-    return std::unexpected("this build has no protocol for clients");
   if (auto closed = close_jail({.data_bytes = options.data_bytes, .descriptors = kDescriptorsMost});
       !closed.has_value())
     return closed;

@@ -284,7 +284,7 @@ void Broker::accept_all() {
 }
 
 void Broker::talk(Guest& guest) {
-  Hello hello;
+  Greeting hello;
   guest.not_before = 0;
   const ssize_t got = recv(guest.socket.get(), &hello, sizeof hello, MSG_PEEK | MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
@@ -294,7 +294,7 @@ void Broker::talk(Guest& guest) {
   }
   const auto bytes = static_cast<size_t>(got);
   const size_t compared = std::min(bytes, sizeof hello.magic);
-  if (std::memcmp(&hello.magic, &kHelloMagic, compared) != 0) {
+  if (std::memcmp(&hello.magic, &kGreetingMagic, compared) != 0) {
     // A client that speaks the adapter's protocol at once. Its bytes stay in the socket.
     guest.state = Guest::State::kAdapter;
     guest.knows_adapter = false;
@@ -327,7 +327,7 @@ void Broker::talk(Guest& guest) {
 }
 
 void Broker::answer(Guest& guest, int32_t status, const std::string& rest) {
-  const Welcome welcome{.status = status, .bytes = static_cast<uint32_t>(rest.size())};
+  const Greeted welcome{.status = status, .bytes = static_cast<uint32_t>(rest.size())};
   guest.answer.assign(reinterpret_cast<const char*>(&welcome), sizeof welcome);
   guest.answer += rest;
   guest.state = Guest::State::kAnswer;
@@ -361,7 +361,7 @@ void Broker::answer_adapters(Guest& guest) {
     const AdapterLine line{.luid_low = adapter.luid};
     lines.append(reinterpret_cast<const char*>(&line), sizeof line);
   }
-  const Welcome welcome{.bytes = static_cast<uint32_t>(lines.size())};
+  const Greeted welcome{.bytes = static_cast<uint32_t>(lines.size())};
   std::string all(reinterpret_cast<const char*>(&welcome), sizeof welcome);
   all += lines;
   // It is the first that this socket has to hold, so there is room; a client that asks again and
@@ -404,7 +404,7 @@ void Broker::hand_over(Guest& guest) {
   }
   guest.is_over = true;  // from here on the adapter's, or nobody's
   prepare_for_adapter(guest.socket.get());
-  const Welcome welcome;
+  const Greeted welcome;
   bool is_sent = !guest.knows_adapter ||
                  send(guest.socket.get(), &welcome, sizeof welcome, MSG_DONTWAIT | MSG_NOSIGNAL) ==
                      ssize_t{sizeof welcome};

@@ -17,9 +17,16 @@
 
 #include "runtime/runtime.h"
 #include "tools/dxgkit/serve/control.h"
-#include "tools/dxgkit/serve/greeting.h"
+#include "wire/greeting.h"
 
 namespace dxgkit::serve {
+
+using wire::AdapterLine;
+using wire::Ask;
+using wire::Greeted;
+using wire::Greeting;
+using wire::kGreetingMagic;
+using wire::kGreetingVersion;
 
 /// The process at the other end of a connection, as the system says.
 struct Peer {
@@ -136,7 +143,7 @@ class Broker {
     Peer peer;
     runtime::TimeNs deadline = 0;
     enum class State { kHello, kAdapter, kFigures, kAnswer } state = State::kHello;
-    runtime::TimeNs not_before = 0;  // part of a Hello is there: when to look again
+    runtime::TimeNs not_before = 0;  // part of a Greeting is there: when to look again
     bool knows_adapter = false;      // kAdapter: it asked for `luid`
     uint32_t luid = 0;
     uint64_t asked = 0;  // kFigures

@@ -142,7 +142,7 @@ class BrokerTest : public testing::Test {
     EXPECT_EQ(send(client.get(), bytes, size, MSG_NOSIGNAL), static_cast<ssize_t>(size));
   }
   static void say(const Descriptor& client, Ask ask, uint32_t luid = 0) {
-    Hello hello;
+    Greeting hello;
     hello.ask = ask;
     hello.luid_low = luid;
     send_bytes(client, &hello, sizeof hello);
@@ -157,13 +157,13 @@ class BrokerTest : public testing::Test {
     return got == 0 || errno == ECONNRESET ? all + "END" : all;
   }
   static int32_t status_of(const std::string& answer) {
-    Welcome welcome;
+    Greeted welcome;
     if (answer.size() < sizeof welcome) return -1;
     std::memcpy(&welcome, answer.data(), sizeof welcome);
     return welcome.status;
   }
   static std::string welcome(int32_t status, bool ends) {
-    const Welcome answer{.status = status};
+    const Greeted answer{.status = status};
     return std::string(reinterpret_cast<const char*>(&answer), sizeof answer) + (ends ? "END" : "");
   }
   Life& life(size_t index) { return *world_.lives.at(index); }
@@ -195,7 +195,7 @@ class BrokerTest : public testing::Test {
     const std::string all = received(client);
     EXPECT_EQ(status_of(all), STATUS_SUCCESS);
     EXPECT_TRUE(all.ends_with("END"));
-    return nlohmann::json::parse(all.substr(sizeof(Welcome), all.size() - sizeof(Welcome) - 3));
+    return nlohmann::json::parse(all.substr(sizeof(Greeted), all.size() - sizeof(Greeted) - 3));
   }
 
   std::unique_ptr<runtime::Runtime> runtime_ = runtime::make_os_runtime(1);
@@ -212,7 +212,7 @@ TEST_F(BrokerTest, AConnectionGoesToTheAdapterThatTheClientNames) {
     say(client, Ask::kAdapters);
     turn(broker);
     const std::string list = received(client);
-    ASSERT_EQ(list.size(), sizeof(Welcome) + 2 * sizeof(AdapterLine));
+    ASSERT_EQ(list.size(), sizeof(Greeted) + 2 * sizeof(AdapterLine));
     AdapterLine second;
     std::memcpy(&second, list.data() + list.size() - sizeof second, sizeof second);
     EXPECT_EQ(second.luid_low, life(1).luid);
@@ -257,7 +257,7 @@ TEST_F(BrokerTest, AClientThatComesBeforeTheAdapterIsReadyWaits) {
         EXPECT_TRUE(life(0).say(Control::kReady));
         turn(broker);
         EXPECT_TRUE(connection_of(life(0)).has_value());
-        EXPECT_THAT(received(polite), SizeIs(sizeof(Welcome) + sizeof(AdapterLine)));
+        EXPECT_THAT(received(polite), SizeIs(sizeof(Greeted) + sizeof(AdapterLine)));
       },
       /*ready=*/false);
 }
@@ -341,13 +341,13 @@ TEST_F(BrokerTest, AnAdapterThatDoesNotExistIsRemoved) {
 
 TEST_F(BrokerTest, NonsenseInAGreetingEndsIt) {
   with_broker(1, [&](Broker& broker) {
-    const auto answer_to = [&](const Hello& hello) {
+    const auto answer_to = [&](const Greeting& hello) {
       const Descriptor client = connect();
       send_bytes(client, &hello, sizeof hello);
       turn(broker);
       return received(client);
     };
-    Hello hello;
+    Greeting hello;
     hello.version = 2;
     EXPECT_EQ(answer_to(hello), welcome(STATUS_REVISION_MISMATCH, true));
     hello = {};
@@ -365,7 +365,7 @@ TEST_F(BrokerTest, NonsenseInAGreetingEndsIt) {
 
 TEST_F(BrokerTest, AGreetingMayComeByteByByte) {
   with_broker(1, [&](Broker& broker) {
-    Hello hello;
+    Greeting hello;
     hello.ask = Ask::kOpen;
     hello.luid_low = life(0).luid;
     const Descriptor client = connect();
@@ -386,7 +386,7 @@ TEST_F(BrokerTest, WhoDoesNotGreetInTimeIsDropped) {
   options_.greeting_ns = 0;
   with_broker(1, [&](Broker& broker) {
     const Descriptor silent = connect(), slow = connect();
-    const uint64_t magic = kHelloMagic;
+    const uint64_t magic = kGreetingMagic;
     send_bytes(slow, &magic, sizeof magic);
     turn(broker);
     EXPECT_EQ(received(silent), "END");
@@ -422,7 +422,7 @@ TEST_F(BrokerTest, DescriptorsWithAGreetingAreClosed) {
     const Descriptor client = connect();
     turn(broker);
     const size_t before = open_descriptors();
-    Hello hello;
+    Greeting hello;
     const int fds[] = {0, 1, 2, client.get()};
     iovec part{&hello, sizeof hello};
     alignas(cmsghdr) char room[CMSG_SPACE(sizeof fds)] = {};
@@ -438,7 +438,7 @@ TEST_F(BrokerTest, DescriptorsWithAGreetingAreClosed) {
     std::memcpy(CMSG_DATA(rights), fds, sizeof fds);
     EXPECT_EQ(sendmsg(client.get(), &message, 0), ssize_t{sizeof hello});
     turn(broker);
-    EXPECT_THAT(received(client), SizeIs(sizeof(Welcome) + sizeof(AdapterLine)));
+    EXPECT_THAT(received(client), SizeIs(sizeof(Greeted) + sizeof(AdapterLine)));
     EXPECT_EQ(open_descriptors(), before);
   });
 }
@@ -451,7 +451,7 @@ TEST_F(BrokerTest, AStoppedReaderBlocksNobody) {
     EXPECT_EQ(setsockopt(stopped.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
     size_t asked = 0;
     for (; asked < 100'000 && broker.greeting() + (asked == 0 ? 1 : 0) > 0; ++asked) {
-      Hello hello;
+      Greeting hello;
       if (send(stopped.get(), &hello, sizeof hello, MSG_NOSIGNAL) < 0) turn(broker);
       broker.step(-1, 0);
     }

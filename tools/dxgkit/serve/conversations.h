@@ -13,9 +13,7 @@ struct ClientQuotas {
   uint64_t handles_most = 0;  // of one user in this adapter; 0: no limit
 };
 
-/// Whether this build has the protocol.
-bool has_client_protocol();
-/// Null without the protocol. `system` outlives it.
+/// `system` outlives it.
 std::unique_ptr<Conversations> make_conversations(runtime::Runtime& runtime, dxgk::System& system,
                                                   dxgk::Luid adapter, const ClientQuotas& quotas);
 

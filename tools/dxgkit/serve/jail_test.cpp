@@ -83,8 +83,8 @@ TEST(Jail, HasTheseSystemCallsAndNoOthers) {
           "write", "mmap", "munmap", "mprotect", "madvise", "mincore", "brk", "clone", "clone3",
           "set_robust_list", "exit", "exit_group", "rt_sigprocmask", "rt_sigaction", "rt_sigreturn",
           "sigaltstack", "tgkill", "gettid", "getpid", "prctl", "sched_yield", "clock_gettime",
-          "clock_nanosleep", "membarrier", "timer_create", "timer_settime", "timer_delete",
-          "rseq", "fstat", "fcntl", "prlimit64", "close"));
+          "clock_nanosleep", "membarrier", "timer_create", "timer_settime", "timer_delete", "rseq",
+          "fstat", "fcntl", "prlimit64", "close"));
   EXPECT_THAT(system_call_table(), testing::HasSubstr("clone            threads, and nothing but"));
 }
 

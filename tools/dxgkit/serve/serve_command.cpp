@@ -13,7 +13,6 @@
 #include "runtime/interrupt.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/files.h"
-#include "tools/dxgkit/serve/conversations.h"
 #include "tools/dxgkit/serve/jail.h"
 #include "tools/dxgkit/serve/listener.h"
 #include "tools/dxgkit/serve/process_world.h"
@@ -117,8 +116,6 @@ int serve_command(const ServeOptions& options) {
     return kExitDone;
   }
   if (options.stack.empty()) return bad_input("serve needs --stack FILE");
-  if (!serve::has_client_protocol())
-    return bad_input("serve: this build has no protocol for clients");
   runtime::catch_interrupts();
   auto wanted = broker_options(options);
   if (!wanted.has_value()) return bad_input(wanted.error());

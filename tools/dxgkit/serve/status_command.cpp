@@ -10,9 +10,9 @@
 #include "runtime/descriptors.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/files.h"
-#include "tools/dxgkit/serve/greeting.h"
 #include "tools/dxgkit/serve/listener.h"
 #include "tools/dxgkit/serve/serve_options.h"
+#include "wire/greeting.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -45,17 +45,17 @@ std::expected<Json, std::string> ask(runtime::Runtime& runtime, const std::strin
   const runtime::TimeNs deadline = runtime.now() + kPatience;
   const std::unexpected<std::string> refused(
       fmt::format("the server at {} does not answer; it may not allow this user", path));
-  serve::Hello hello;
-  hello.ask = serve::Ask::kStatus;
+  wire::Greeting hello;
+  hello.ask = wire::Ask::kStatus;
   iovec part{&hello, sizeof hello};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   if (runtime::send_message(runtime, socket->get(), message, deadline) != ssize_t{sizeof hello})
     return refused;
-  serve::Welcome welcome;
+  wire::Greeted welcome;
   if (!receive_all(runtime, socket->get(), &welcome, sizeof welcome, deadline)) return refused;
-  if (welcome.magic != serve::kHelloMagic || welcome.bytes > kStatusBytesMost)
+  if (welcome.magic != wire::kGreetingMagic || welcome.bytes > kStatusBytesMost)
     return std::unexpected(fmt::format("what listens at {} is no dxgkit serve", path));
   if (welcome.status != 0)
     return std::unexpected(fmt::format("the server at {} refuses: status 0x{:08X}", path,

@@ -255,8 +255,6 @@ bool Clients::is_over_quota(uint32_t user) {
 
 }  // namespace
 
-bool has_client_protocol() { return true; }
-
 std::unique_ptr<Conversations> make_conversations(runtime::Runtime& runtime, dxgk::System& system,
                                                   dxgk::Luid adapter, const ClientQuotas& quotas) {
   return std::make_unique<Clients>(runtime, system, adapter, quotas);
