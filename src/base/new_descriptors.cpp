@@ -16,11 +16,11 @@ namespace {
 
 std::atomic<DescriptorSupplier> the_supplier{nullptr};
 
-int make_memory(const char* name, uint64_t bytes) {
+int make_memory(const char* name, uint64_t bytes, int seals) {
   const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return -1;
   if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 &&
-      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | seals) == 0)
     return fd;
   const int error = errno;
   close(fd);
@@ -33,7 +33,7 @@ int make_memory(const char* name, uint64_t bytes) {
 bool make_descriptors_here(NewDescriptors kind, uint64_t bytes, int* made, const char* name) {
   switch (kind) {
     case NewDescriptors::kMemory:
-      return (*made = make_memory(name, bytes)) >= 0;
+      return (*made = make_memory(name, bytes, F_SEAL_SEAL)) >= 0;
     case NewDescriptors::kPipe:
       return pipe2(made, O_CLOEXEC | O_NONBLOCK) == 0;
     case NewDescriptors::kSocketPair:
@@ -42,6 +42,8 @@ bool make_descriptors_here(NewDescriptors kind, uint64_t bytes, int* made, const
       return (*made = epoll_create1(EPOLL_CLOEXEC)) >= 0;
     case NewDescriptors::kEvent:
       return (*made = eventfd(0, EFD_CLOEXEC)) >= 0;
+    case NewDescriptors::kSealableMemory:
+      return (*made = make_memory(name, bytes, 0)) >= 0;
   }
   errno = EINVAL;
   return false;

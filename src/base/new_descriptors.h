@@ -8,11 +8,12 @@
 namespace dxgkit {
 
 enum class NewDescriptors : uint32_t {
-  kMemory = 1,   // sealed memory: create_sealed_memory
-  kPipe,         // two: a pipe that does not block, for reading and for writing
-  kSocketPair,   // two: stream sockets of the Unix domain that do not block
-  kPoller,       // of epoll
-  kEvent,        // an event descriptor
+  kMemory = 1,      // sealed memory: create_sealed_memory
+  kPipe,            // two: a pipe that does not block, for reading and for writing
+  kSocketPair,      // two: stream sockets of the Unix domain that do not block
+  kPoller,          // of epoll
+  kEvent,           // an event descriptor
+  kSealableMemory,  // memory of a fixed size that takes more seals
 };
 
 /// Two for kPipe and kSocketPair, else one.
@@ -21,8 +22,8 @@ constexpr int count_of(NewDescriptors kind) {
 }
 
 /// Makes descriptors that are closed on exec, by system calls. False: errno, and nothing was made.
-/// @param bytes  of kMemory, > 0
-/// @param name   of kMemory, for people who look at the process
+/// @param bytes  of memory, > 0
+/// @param name   of memory, for people who look at the process
 bool make_descriptors_here(NewDescriptors kind, uint64_t bytes, int* made,
                            const char* name = "dxgkit");
 

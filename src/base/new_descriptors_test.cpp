@@ -23,14 +23,21 @@ bool refuse(NewDescriptors, uint64_t bytes, int*) {
 TEST(NewDescriptors, EachKindIsClosedOnExec) {
   for (const NewDescriptors kind :
        {NewDescriptors::kMemory, NewDescriptors::kPipe, NewDescriptors::kSocketPair,
-        NewDescriptors::kPoller, NewDescriptors::kEvent}) {
+        NewDescriptors::kPoller, NewDescriptors::kEvent, NewDescriptors::kSealableMemory}) {
     int made[2] = {-1, -1};
     ASSERT_TRUE(make_descriptors(kind, 4096, made));
     for (int i = 0; i < count_of(kind); ++i) {
       EXPECT_EQ(fcntl(made[i], F_GETFD), FD_CLOEXEC);
       struct stat status {};
       EXPECT_TRUE(descriptor_status(made[i], &status));
-      EXPECT_EQ(status.st_size, kind == NewDescriptors::kMemory ? 4096 : 0);
+      const bool is_memory =
+          kind == NewDescriptors::kMemory || kind == NewDescriptors::kSealableMemory;
+      EXPECT_EQ(status.st_size, is_memory ? 4096 : 0);
+      if (is_memory) {
+        EXPECT_NE(ftruncate(made[i], 0), 0);
+        EXPECT_EQ(fcntl(made[i], F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0,
+                  kind == NewDescriptors::kSealableMemory);
+      }
       close(made[i]);
       EXPECT_FALSE(descriptor_status(made[i], &status));
     }

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 
 #include "base/check.h"
+#include "base/new_descriptors.h"
 
 namespace dxgkit::bus {
 namespace {
@@ -23,17 +25,21 @@ std::unique_ptr<PageApart> PageApart::make(Machine& machine, PageFrame page) {
   const MemoryWindow common = machine.window_of(address, kPageBytes);
   std::byte* const at = machine.system_pointer(address, kPageBytes);
   if (common.fd < 0 || at == nullptr) return nullptr;
-  const int fd = memfd_create("dxgkit-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) return nullptr;
-  if (ftruncate(fd, kPageBytes) != 0 ||
-      pwrite(fd, at, kPageBytes, 0) != static_cast<ssize_t>(kPageBytes) ||
+  int fd = -1;
+  if (!make_descriptors(NewDescriptors::kSealableMemory, kPageBytes, &fd, "dxgkit-page"))
+    return nullptr;
+  void* const fresh = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (fresh != MAP_FAILED) {
+    std::memcpy(fresh, at, kPageBytes);
+    munmap(fresh, kPageBytes);
+  }
+  if (fresh == MAP_FAILED ||
       mmap(at, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != at) {
     close(fd);
     return nullptr;
   }
   // The mapping there is stays writable. There will be no other, here or in another process.
-  DXGKIT_CHECK(fcntl(fd, F_ADD_SEALS,
-                     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0);
+  DXGKIT_CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0);
   return std::unique_ptr<PageApart>(new PageApart(at, common, fd));
 }
 

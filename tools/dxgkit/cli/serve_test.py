@@ -243,7 +243,7 @@ class Serve(Cli):
         self.wait_for(server, r"adapter 1 .*: it runs, LUID 3,")
         shown = self.status()["adapters"]
         report = shown[0]["reports"][0]
-        self.assertRegex(report["findings"][-1], r"bug-check in DxgkDdiCreateDevice")
+        self.assertRegex(report["findings"][-1], r"^NT-16: bug-check in .*\n.*DxgkDdiCreateDevice")
         self.assertEqual((shown[1]["process"], shown[1]["restarts"]), (runs[2][1], 0))
         self.assertFalse(self.is_over(other, 0))
         self.end(server)

@@ -110,7 +110,9 @@ SupplyState answer_supply(int socket, uint64_t bytes_most) {
 
   SupplyAnswer answer;
   int made[kMost] = {-1, -1};
-  if (request.kind == NewDescriptors::kMemory && (request.bytes == 0 || request.bytes > bytes_most))
+  const bool is_memory =
+      request.kind == NewDescriptors::kMemory || request.kind == NewDescriptors::kSealableMemory;
+  if (is_memory && (request.bytes == 0 || request.bytes > bytes_most))
     answer.error = ENOMEM;
   else if (!make_descriptors_here(request.kind, request.bytes, made))
     answer.error = errno;

@@ -59,26 +59,27 @@ class SupplyTest : public testing::Test {
 };
 
 TEST_F(SupplyTest, AJailedProcessGetsEachKind) {
-  EXPECT_EQ(supplied([] {
-              for (const NewDescriptors kind :
-                   {NewDescriptors::kMemory, NewDescriptors::kPipe, NewDescriptors::kSocketPair,
-                    NewDescriptors::kPoller, NewDescriptors::kEvent}) {
-                int made[2] = {-1, -1};
-                if (!make_descriptors(kind, 8192, made)) return 1;
-                struct stat status {};
-                for (int i = 0; i < count_of(kind); ++i) {
-                  if (!descriptor_status(made[i], &status)) return 2;
-                  if (fcntl(made[i], F_GETFD) != FD_CLOEXEC) return 3;
-                }
-                if (kind == NewDescriptors::kMemory && status.st_size != 8192) return 4;
-                if (kind == NewDescriptors::kPipe) {
-                  char byte = 'x';
-                  if (write(made[1], &byte, 1) != 1 || read(made[0], &byte, 1) != 1) return 5;
-                }
-              }
-              return 0;
-            }),
-            0);
+  EXPECT_EQ(
+      supplied([] {
+        for (const NewDescriptors kind :
+             {NewDescriptors::kMemory, NewDescriptors::kPipe, NewDescriptors::kSocketPair,
+              NewDescriptors::kPoller, NewDescriptors::kEvent, NewDescriptors::kSealableMemory}) {
+          int made[2] = {-1, -1};
+          if (!make_descriptors(kind, 8192, made)) return 1;
+          struct stat status {};
+          for (int i = 0; i < count_of(kind); ++i) {
+            if (!descriptor_status(made[i], &status)) return 2;
+            if (fcntl(made[i], F_GETFD) != FD_CLOEXEC) return 3;
+          }
+          if (kind == NewDescriptors::kMemory && status.st_size != 8192) return 4;
+          if (kind == NewDescriptors::kPipe) {
+            char byte = 'x';
+            if (write(made[1], &byte, 1) != 1 || read(made[0], &byte, 1) != 1) return 5;
+          }
+        }
+        return 0;
+      }),
+      0);
 }
 
 TEST_F(SupplyTest, ManyThreadsAskAtOnce) {
@@ -112,7 +113,7 @@ TEST_F(SupplyTest, MoreMemoryThanIsAllowedIsRefused) {
                     return 1;
                   if (make_descriptors(NewDescriptors::kMemory, 0, &fd) || errno != ENOMEM)
                     return 2;
-                  if (make_descriptors(NewDescriptors::kMemory, UINT64_MAX, &fd)) return 3;
+                  if (make_descriptors(NewDescriptors::kSealableMemory, UINT64_MAX, &fd)) return 3;
                   return make_descriptors(NewDescriptors::kMemory, 8192, &fd) ? 0 : 4;
                 },
                 8192),
