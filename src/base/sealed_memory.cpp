@@ -2,23 +2,16 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include "base/arithmetic.h"
+#include "base/new_descriptors.h"
 
 namespace dxgkit {
 
 int create_sealed_memory(const char* name, uint64_t bytes) {
-  const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) return -1;
-  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 &&
-      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-    return fd;
-  close(fd);
-  return -1;
+  int fd = -1;
+  return make_descriptors(NewDescriptors::kMemory, bytes, &fd, name) ? fd : -1;
 }
 
 bool seal_memory(int fd, uint64_t offset, uint64_t bytes) {
@@ -30,7 +23,7 @@ bool seal_memory(int fd, uint64_t offset, uint64_t bytes) {
   struct statfs system {};
   if (fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC) return false;
   struct stat status {};
-  if (fstat(fd, &status) != 0 || status.st_size < 0) return false;
+  if (!descriptor_status(fd, &status) || status.st_size < 0) return false;
   return range_within(offset, bytes, static_cast<uint64_t>(status.st_size));
 }
 

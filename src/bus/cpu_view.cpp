@@ -1,5 +1,7 @@
 #include <sys/mman.h>
 
+#include <cerrno>
+
 #include "base/check.h"
 #include "base/fixed_memory.h"
 #include "bus/machine.h"
@@ -67,6 +69,10 @@ bool CpuView::map(std::span<const MemoryWindow> windows) {
   for (const MemoryWindow& window : windows) {
     void* mapped = mmap(at, window.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, window.fd,
                         static_cast<off_t>(window.offset));
+    // A page apart may be mapped for reading only (PageApart).
+    if (mapped == MAP_FAILED && errno == EPERM)
+      mapped = mmap(at, window.size, PROT_READ, MAP_SHARED | MAP_FIXED, window.fd,
+                    static_cast<off_t>(window.offset));
     if (mapped == MAP_FAILED) return false;
     at += window.size;
   }

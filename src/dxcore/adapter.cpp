@@ -11,7 +11,7 @@
 #include "dxcore/host.h"
 #include "dxcore/kernel.h"
 #include "dxcore/wide_characters.h"
-#include "runtime/sync.h"
+#include "runtime/host_thread.h"
 
 namespace dxgkit::dxcore {
 namespace {
@@ -52,7 +52,7 @@ std::string utf8(std::u16string_view text) {
 /// The adapters of one kernel that somebody holds.
 struct Opened {
   const uint64_t kernel;
-  runtime::Mutex mutex;
+  runtime::HostMutex mutex;
   std::map<uint64_t, Adapter*> adapters;
 };
 /// They are never freed: clients release adapters at any time, also at exit. A forked child does
@@ -85,7 +85,7 @@ Adapter* Adapter::open(const LUID& luid) {
   const Call call;
   if (call.refusal() != 0) return nullptr;
   Opened& all = opened(call);
-  const runtime::MutexLock lock(all.mutex);
+  const runtime::HostMutexLock lock(all.mutex);
   Adapter*& known = all.adapters[key_of(luid)];
   if (known != nullptr) {
     known->AddRef();
@@ -115,7 +115,7 @@ uint32_t Adapter::Release() {
   if (refused(call)) return references_.fetch_sub(1) - 1;  // its kernel closes it, or has closed it
   {
     Opened& all = opened(call);
-    const runtime::MutexLock lock(all.mutex);
+    const runtime::HostMutexLock lock(all.mutex);
     if (const uint32_t left = references_.fetch_sub(1) - 1; left != 0) return left;
     all.adapters.erase(key_of(luid_));
   }

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/check.h"
+#include "base/new_descriptors.h"
 
 namespace dxgkit::runtime {
 
@@ -50,9 +51,9 @@ bool DescriptorWatch::start(std::function<void()> changed) {
     thread_ = runtime_.spawn("descriptor watch", [this] { watch_in_sim(); });
     return true;
   }
-  poller_ = epoll_create1(EPOLL_CLOEXEC);
-  end_event_ = eventfd(0, EFD_CLOEXEC);
-  if (poller_ < 0 || end_event_ < 0) return false;
+  if (!make_descriptors(NewDescriptors::kPoller, 0, &poller_) ||
+      !make_descriptors(NewDescriptors::kEvent, 0, &end_event_))
+    return false;
   const auto watch = [this](int descriptor) {
     epoll_event event{};
     // Edges: one that stays readable is told once, and again when it is signalled again.

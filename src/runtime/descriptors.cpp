@@ -32,7 +32,7 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 bool wait_for_descriptors(Runtime& runtime, std::span<DescriptorWait> waits, TimeNs deadline) {
   DXGKIT_CHECK(!runtime.is_simulated());
-  constexpr size_t kMost = 64;
+  constexpr size_t kMost = 1024;
   DXGKIT_CHECK(waits.size() <= kMost);
   pollfd entries[kMost];
   for (size_t i = 0; i < waits.size(); ++i) {

@@ -28,6 +28,32 @@ class HostFlag {
 void wait_while(const std::atomic<uint32_t>& word, uint32_t value);
 void wake_host_waiters(const std::atomic<uint32_t>& word);
 
+/// A lock for threads of no runtime. Not recursive.
+class HostMutex {
+ public:
+  void lock() {
+    if (word_.exchange(1, std::memory_order_acquire) == 0) return;
+    while (word_.exchange(2, std::memory_order_acquire) != 0) wait_while(word_, 2);
+  }
+  void unlock() {
+    if (word_.exchange(0, std::memory_order_release) == 2) wake_host_waiters(word_);
+  }
+
+ private:
+  std::atomic<uint32_t> word_{0};  // 0 free, 1 held, 2 held and perhaps waited for
+};
+
+class HostMutexLock {
+ public:
+  explicit HostMutexLock(HostMutex& mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~HostMutexLock() { mutex_.unlock(); }
+  HostMutexLock(const HostMutexLock&) = delete;
+  HostMutexLock& operator=(const HostMutexLock&) = delete;
+
+ private:
+  HostMutex& mutex_;
+};
+
 /// In a forked child, on its only thread: the thread no longer belongs to the parent's runtime,
 /// whose other threads are not there. Scopes that bound it must not end in the child.
 void leave_runtime_of_parent();

@@ -6,6 +6,7 @@
 
 #include <climits>
 
+#include "base/new_descriptors.h"
 #include "base/status.h"
 #include "dxgk/sync/sync_object.h"
 
@@ -42,7 +43,8 @@ D3DDDI_NATIVEFENCEMAPPING native_mapping(const dxgk::SyncObject& object);
 inline int event_descriptor(HANDLE event) {
   const auto number = reinterpret_cast<intptr_t>(event);
   struct stat kind {};
-  if (number < 0 || number > INT_MAX || fstat(static_cast<int>(number), &kind) != 0) return -1;
+  if (number < 0 || number > INT_MAX || !descriptor_status(static_cast<int>(number), &kind))
+    return -1;
   return (kind.st_mode & S_IFMT) == 0 ? static_cast<int>(number) : -1;  // an anonymous inode
 }
 

@@ -1,4 +1,5 @@
 // Synchronisation objects: create, destroy, signal and wait from CPU and GPU.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <bit>
@@ -263,7 +264,7 @@ Status queue_signals(std::span<const Ref<Context>> contexts, const Points& point
 
 /// SYNC-07: sets the event when all contexts have reached it. No objects are named.
 Status queue_event(const std::vector<Ref<Context>>& contexts, HANDLE event, bool at_submission) {
-  const int fd = event == nullptr ? -1 : dup(event_descriptor(event));
+  const int fd = event == nullptr ? -1 : fcntl(event_descriptor(event), F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return Status::kInvalidParameter;
   // Closed with its last user, whether it was set or the contexts failed.
   const std::shared_ptr<int> kept(new int(fd), [](int* mine) {

@@ -18,6 +18,7 @@
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/gl/gl_options.h"
 #include "tools/dxgkit/run_client.h"
+#include "tools/dxgkit/serve/serve_options.h"
 #include "tools/dxgkit/sim/arguments.h"
 
 namespace {
@@ -376,6 +377,10 @@ int run_command_line(std::vector<std::string> arguments) {
       ->type_name("PATH");
   dxgkit::tool::RunClientOptions run_client_options;
   dxgkit::tool::add_run_client(app, run_client_options);
+  dxgkit::tool::ServeOptions serve_options;
+  dxgkit::serve::AdapterProcessOptions adapter_options;
+  dxgkit::tool::StatusOptions status_options;
+  dxgkit::tool::add_serve(app, serve_options, adapter_options, status_options);
   std::string client_folder;
   CLI::App* new_client = app.add_subcommand(
       "new-client", "write the skeleton of a client plug-in, for --client of verify and fuzz");
@@ -426,6 +431,10 @@ int run_command_line(std::vector<std::string> arguments) {
   if (serve_device->parsed())
     return dxgkit::tool::serve_device_command(served_model, served_socket);
   if (app.got_subcommand("run-client")) return dxgkit::tool::run_client_command(run_client_options);
+  if (app.got_subcommand("serve")) return dxgkit::tool::serve_command(serve_options);
+  if (app.got_subcommand("serve-adapter"))
+    return dxgkit::serve::run_adapter_process(adapter_options);
+  if (app.got_subcommand("status")) return dxgkit::tool::status_command(status_options);
   if (support->parsed()) return dxgkit::tool::support_command(support_options);
   if (situations->parsed()) return dxgkit::tool::situations_command(situations_reports);
   if (new_client->parsed()) return dxgkit::tool::new_client_command(client_folder);

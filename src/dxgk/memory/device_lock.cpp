@@ -303,6 +303,21 @@ void DeviceLocks::end_lock(OpenedAllocation& opened) {
   trace::emit(trace::EventKind::kUnlocked, opened.allocation->id.value);
 }
 
+bool DeviceLocks::with_view(Handle allocation,
+                            const std::function<void(std::span<std::byte>)>& use) {
+  const Result<Ref<OpenedAllocation>> opened =
+      process_.handles().find<OpenedAllocation>(allocation);
+  if (!opened.has_value() || (*opened)->device.get() != &memory_) return false;
+  bool shown = false;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if ((*opened)->closing || (*opened)->locks == 0) return;
+    const bus::CpuView& view = *(*opened)->cpu().view;
+    use({static_cast<std::byte*>(view.address()), view.size()});
+    shown = true;
+  });
+  return shown;
+}
+
 Status DeviceLocks::unlock(Handle allocation_handle) {
   return unlock_all(std::span(&allocation_handle, 1));
 }

@@ -1,7 +1,9 @@
 // CPU access to the allocations of a device: Lock2, and the old Lock with renaming.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "base/status.h"
@@ -46,6 +48,10 @@ class DeviceLocks {
   Result<void*> lock_legacy(LockRequest& request);
   /// D3DKMTUnlock: all of them, or none (THUNK-25).
   Status unlock_all(std::span<const Handle> allocations);
+  /// For a client that cannot be given the memory itself: `use` gets the bytes that a lock shows,
+  /// on the lane, once. False, without a call: the handle names no allocation of the device, or it
+  /// is not locked.
+  bool with_view(Handle allocation, const std::function<void(std::span<std::byte>)>& use);
 
  private:
   /// False: not now, ask again after progress.

@@ -2,14 +2,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "base/arithmetic.h"
+#include "base/new_descriptors.h"
 #include "dxgk/memory/memory_floor.h"
 #include "dxgk/sync/keyed_mutex.h"
 #include "dxgk/sync/protected_session.h"
@@ -61,7 +60,7 @@ Result<int> NtHandles::create(Named named, std::u16string name, Case spelling) {
            one.mutex.get() == other.mutex.get() && one.session.get() == other.session.get();
   };
   int ends[2] = {-1, -1};
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Error(Status::kNoMemory);
+  if (!make_descriptors(NewDescriptors::kPipe, 0, ends)) return Error(Status::kNoMemory);
   struct stat identity = {};
   DXGKIT_ASSIGN_OR_RETURN(const Pair pair, prepare({.given = ends[1], .kept = ends[0]}, &identity));
   runtime::MutexLock lock(mutex_);
@@ -79,8 +78,7 @@ Result<int> NtHandles::create(Named named, std::u16string name, Case spelling) {
 
 Result<NtHandles::Pair> NtHandles::create_pair(Named named) {
   int ends[2] = {-1, -1};
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
-    return Error(Status::kNoMemory);
+  if (!make_descriptors(NewDescriptors::kSocketPair, 0, ends)) return Error(Status::kNoMemory);
   struct stat identity = {};
   DXGKIT_ASSIGN_OR_RETURN(const Pair pair, prepare({.given = ends[1], .kept = ends[0]}, &identity));
   runtime::MutexLock lock(mutex_);
@@ -93,7 +91,7 @@ Result<NtHandles::Pair> NtHandles::prepare(Pair ends, struct stat* identity) {
   constexpr int kLowest = 3;
   const int given = fcntl(ends.given, F_DUPFD_CLOEXEC, kLowest);
   close(ends.given);
-  if (given >= 0 && fstat(given, identity) == 0) return Pair{.given = given, .kept = ends.kept};
+  if (given >= 0 && descriptor_status(given, identity)) return Pair{.given = given, .kept = ends.kept};
   if (given >= 0) close(given);
   close(ends.kept);
   return Error(Status::kNoMemory);
@@ -101,7 +99,7 @@ Result<NtHandles::Pair> NtHandles::prepare(Pair ends, struct stat* identity) {
 
 Result<NtHandles::Named> NtHandles::find(int fd) const {
   struct stat identity = {};
-  if (fstat(fd, &identity) != 0) return Error(Status::kInvalidHandle);
+  if (!descriptor_status(fd, &identity)) return Error(Status::kInvalidHandle);
   runtime::MutexLock lock(mutex_);
   for (const Entry& entry : entries_) {
     if (entry.device == identity.st_dev && entry.inode == identity.st_ino) return entry.named;

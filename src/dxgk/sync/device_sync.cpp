@@ -1,5 +1,6 @@
 #include "dxgk/sync/device_sync.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -123,7 +124,7 @@ Status DeviceSync::check(std::span<const vidsch::SyncPoint> points) const {
 Status DeviceSync::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::WaitMode mode,
                                  int event_fd) {
   if (event_fd >= 0) {
-    const int ours = dup(event_fd);
+    const int ours = fcntl(event_fd, F_DUPFD_CLOEXEC, 0);
     if (ours < 0) return Status::kInvalidHandle;
     Status status = Status::kSuccess;
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {

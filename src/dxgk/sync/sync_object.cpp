@@ -1,5 +1,6 @@
 #include "dxgk/sync/sync_object.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@ SharedSync::SharedSync(SyncFloor& floor)
     : Object(kType), floor_(floor), adapter_(floor.keep_adapter()) {}
 
 SharedSync::~SharedSync() {
+  page_apart.reset();
   if (has_page) floor_.core.machine().free_contiguous(page, native ? 2 : 1);
   if (event_fd_ >= 0) ::close(event_fd_);
 }
@@ -44,6 +46,7 @@ Result<Ref<SharedSync>> SharedSync::create(SyncFloor& floor, const SyncRequest& 
     const uint64_t pages = request.native ? 2 : 1;
     DXGKIT_ASSIGN_OR_RETURN(shared->page, machine.allocate_contiguous(pages));
     shared->has_page = true;
+    shared->page_apart = bus::PageApart::make(machine, shared->page);
     std::byte* const memory = machine.system_pointer(
         bus::PhysicalAddress{shared->page.value * kPageBytes}, pages * kPageBytes);
     if (request.native) {
@@ -67,7 +70,7 @@ Result<Ref<SharedSync>> SharedSync::create(SyncFloor& floor, const SyncRequest& 
     }
   }
   if (request.kind == vidsch::SyncKind::kCpuNotification) {
-    const int fd = request.event_fd < 0 ? -1 : dup(request.event_fd);
+    const int fd = request.event_fd < 0 ? -1 : fcntl(request.event_fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) return Error(Status::kInvalidHandle);
     shared->event_fd_ = fd;
     if (request.signal_by_kmd) {
@@ -115,7 +118,9 @@ Result<Ref<SyncObject>> SyncObject::open(Process& process, DeviceSync* device,
     bus::Machine& machine = floor.core.machine();
     DXGKIT_ASSIGN_OR_RETURN(object->client_view, bus::CpuView::create(kPageBytes));
     const bus::MemoryWindow window =
-        machine.window_of(bus::PhysicalAddress{shared->page.value * kPageBytes}, kPageBytes);
+        shared->page_apart
+            ? shared->page_apart->window()
+            : machine.window_of(bus::PhysicalAddress{shared->page.value * kPageBytes}, kPageBytes);
     DXGKIT_RETURN_ERROR_IF_FAILED(object->client_view->retarget(std::span(&window, 1)));
     DXGKIT_RETURN_ERROR_IF_FAILED(object->client_view->protect_read_only());  // SYNC-15
   }

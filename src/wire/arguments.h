@@ -1,0 +1,107 @@
+// The table of the arguments of D3DKMT functions: which bytes a call is made of, and which come
+// back. Generated from the ABI's facts and arguments.tsv.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace dxgkit::wire {
+
+/// What a member of a structure is, beside plain bytes. arguments.tsv explains each.
+enum class Kind : uint8_t {
+  kBlock,
+  kText,
+  kDescriptor,  // also events
+  kDescriptorOut,
+  kAddress,
+  kInto,
+  kPresence,
+  kRefused,
+  kValue,
+};
+
+/// What the function does with the elements of a block.
+enum class Use : uint8_t {
+  kIn,
+  kBoth,
+  kRoom,
+};
+
+/// What lies at an address that the kernel gives.
+enum class Memory : uint8_t {
+  kNone,
+  kFence,        // one page, read-only
+  kLock,         // the allocation that is locked
+  kCommands,     // the next commands of a context, and its lists
+  kAllocations,
+  kPatches,
+};
+
+/// A number in a structure, by place.
+struct Place {
+  uint16_t offset = 0;
+  uint8_t width = 0;  // bytes: 1, 2, 4, 8; 0: there is none
+};
+
+enum class Test : uint8_t { kIs, kIsNot, kIsMore };
+
+/// Holds if the bits of `mask` of the number at `place` pass the test with `value`, in calls of
+/// `function` (-1: of any). A place of no width passes.
+struct Condition {
+  Place place;
+  uint64_t mask = 0;
+  uint64_t value = 0;
+  Test test = Test::kIs;
+  int16_t function = -1;
+};
+
+/// A member that is more than bytes. A member may have several, with conditions: the first that
+/// holds counts. If none holds, the member is kPresence.
+struct Field {
+  const char* name;
+  uint16_t offset;
+  Kind kind;
+  Use use = Use::kIn;
+  Memory memory = Memory::kNone;
+  Place count;             // kBlock: how many elements; width 0: `fixed_count`
+  uint16_t fixed_count = 0;
+  uint32_t element_bytes = 0;
+  int16_t element = -1;  // the structure of the elements; -1: plain bytes
+  bool bytes = false;    // a block of bytes rather than a list
+  Condition when;
+};
+
+struct Structure {
+  const char* name;
+  uint32_t bytes;
+  std::span<const Field> fields;  // by offset
+};
+
+/// A member for people.
+struct Shown {
+  const char* name;
+  Place place;
+  bool hexadecimal;  // handles, addresses, flags
+  bool pointer;      // to elements, which are counted
+};
+
+enum class Writes : uint8_t { kNever, kOnSuccess, kAlways };
+
+struct Function {
+  const char* name;
+  int16_t structure;   // of the arguments; several parameters lie side by side, 8 bytes each
+  bool one_structure;  // the function takes a pointer to it
+  Writes writes;       // when the structure is written back
+  const char* local;   // why it never goes to another process; null: it goes
+  std::span<const Shown> shown;
+};
+
+/// In the order of the names; a function's number is its index.
+std::span<const Function> functions();
+std::span<const Structure> structures();
+/// Changes with every change of the table. Both sides of a connection must have the same.
+uint64_t table_version();
+
+}  // namespace dxgkit::wire

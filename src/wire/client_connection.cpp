@@ -1,0 +1,35 @@
+#include "wire/client_connection.h"
+
+#include <ntstatus.h>
+
+#include "wire/channel.h"
+#include "wire/client_call.h"
+
+namespace dxgkit::wire {
+
+std::expected<ClientConnection, std::string> ClientConnection::greet(UniqueFd socket,
+                                                                     const Hello& hello) {
+  Frame answer;
+  if (!send_frame(socket.get(), encode(hello), std::span<const int>{}) ||
+      receive_frame(socket.get(), &answer) != Received::kFrame)
+    return std::unexpected("the server does not answer");
+  const auto welcome = decode_welcome(answer.bytes);
+  if (!welcome.has_value()) return std::unexpected(welcome.error());
+  if (welcome->status < 0) return std::unexpected("the server refuses the connection");
+  return ClientConnection(std::move(socket), welcome->token);
+}
+
+int64_t ClientConnection::call(ClientMemory& memory, uint32_t function, void* arguments) {
+  ClientCall call(function, arguments, memory);
+  if (call.answer().has_value()) return *call.answer();
+  Frame reply;
+  std::optional<int64_t> result;
+  if (socket_ && send_frame(socket_.get(), call.message(), call.descriptors()) &&
+      receive_frame(socket_.get(), &reply) == Received::kFrame)
+    result = call.finish(reply.bytes, std::move(reply.descriptors));
+  if (result.has_value()) return *result;
+  socket_.reset();  // whatever comes next on it belongs to nothing
+  return NTSTATUS{STATUS_DEVICE_REMOVED};
+}
+
+}  // namespace dxgkit::wire

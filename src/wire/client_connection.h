@@ -1,0 +1,33 @@
+// The client's side: one connection of one thread.
+#pragma once
+
+#include <expected>
+#include <string>
+
+#include "wire/client_memory.h"
+#include "wire/hello.h"
+#include "wire/unique_fd.h"
+
+namespace dxgkit::wire {
+
+class ClientConnection {
+ public:
+  /// Says hello over a connected stream socket. The error is one sentence.
+  static std::expected<ClientConnection, std::string> greet(UniqueFd socket, const Hello& hello);
+  const Token& token() const { return token_; }
+  /// Makes call number `function` of the table (arguments.h). `arguments`: the structure as the
+  /// caller has it, anything. STATUS_DEVICE_REMOVED: the server is gone. One call at a time.
+  int64_t call(ClientMemory& memory, uint32_t function, void* arguments);
+  /// Whether a call has found the server gone.
+  bool is_lost() const { return !socket_; }
+  int socket() const { return socket_.get(); }
+
+ private:
+  ClientConnection(UniqueFd socket, const Token& token)
+      : socket_(std::move(socket)), token_(token) {}
+
+  UniqueFd socket_;
+  Token token_;
+};
+
+}  // namespace dxgkit::wire

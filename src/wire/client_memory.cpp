@@ -1,0 +1,121 @@
+#include "wire/client_memory.h"
+
+#include <d3dkmthk.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "base/arithmetic.h"
+#include "base/guarded_copy.h"
+#include "wire/channel.h"
+
+namespace dxgkit::wire {
+namespace {
+
+bool is(uint32_t function, std::string_view name) { return functions()[function].name == name; }
+
+template <typename Args>
+Args as(const std::byte* arguments) {
+  Args args;
+  std::memcpy(&args, arguments, sizeof args);
+  return args;
+}
+
+size_t whole_pages(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
+
+}  // namespace
+
+ClientMemory::~ClientMemory() {
+  for (const auto& [key, mapping] : mappings_) munmap(mapping.address, mapping.bytes);
+}
+
+bool ClientMemory::add_notes(uint32_t function, const std::byte* arguments,
+                             std::vector<std::byte>* message) {
+  Writer writer(message);
+  if (!is(function, "D3DKMTRender")) {
+    writer.put(uint32_t{0});
+    return true;
+  }
+  const auto args = as<D3DKMT_RENDER>(arguments);
+  struct Piece {
+    Memory memory;
+    uint64_t offset, bytes;
+  };
+  const std::array pieces = {
+      Piece{Memory::kCommands, args.CommandOffset, args.CommandLength},
+      Piece{Memory::kAllocations, 0, uint64_t{args.AllocationCount} * sizeof(D3DDDI_ALLOCATIONLIST)},
+      Piece{Memory::kPatches, 0,
+            uint64_t{args.PatchLocationCount} * sizeof(D3DDDI_PATCHLOCATIONLIST)}};
+  const size_t count_at = message->size();
+  uint32_t count = 0;
+  writer.put(count);
+  const SpinGuard guard(lock_);
+  for (const Piece& piece : pieces) {
+    const auto found = mappings_.find({piece.memory, args.hContext});
+    // What lies outside is no command: the kernel refuses the call by its numbers.
+    if (found == mappings_.end() || piece.bytes == 0) continue;
+    if (!range_within(piece.offset, piece.bytes, found->second.bytes)) continue;
+    writer.put(MemoryNote{static_cast<uint32_t>(piece.memory), static_cast<uint32_t>(piece.offset),
+                          static_cast<uint32_t>(piece.bytes)});
+    if (message->size() + piece.bytes > kMaxFrameBytes) return false;
+    const size_t at = message->size();
+    message->resize(at + piece.bytes);
+    const auto* const from = static_cast<const std::byte*>(found->second.address) + piece.offset;
+    if (!guarded_copy(message->data() + at, from, piece.bytes)) return false;
+    ++count;
+  }
+  std::memcpy(message->data() + count_at, &count, sizeof count);
+  return true;
+}
+
+void* ClientMemory::show(const WindowNote& note, UniqueFd descriptor) {
+  const auto memory = static_cast<Memory>(note.memory);
+  const Key key{memory, note.owner};
+  const size_t bytes = whole_pages(note.bytes);
+  if (bytes == 0) return nullptr;
+  const SpinGuard guard(lock_);
+  const auto found = mappings_.find(key);
+  const bool own = !descriptor;
+  if (found != mappings_.end() && own && found->second.bytes == bytes) {
+    if (memory == Memory::kLock) ++found->second.locks;
+    return found->second.address;
+  }
+  const int protection = memory == Memory::kFence ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* const address =
+      own ? mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+          : mmap(nullptr, bytes, protection, MAP_SHARED, descriptor.get(), 0);
+  if (address == MAP_FAILED) return nullptr;
+  if (found != mappings_.end()) munmap(found->second.address, found->second.bytes);
+  mappings_[key] = {address, bytes, 1};
+  return address;
+}
+
+void ClientMemory::drop(Key key) {
+  const auto found = mappings_.find(key);
+  if (found == mappings_.end()) return;
+  if (key.memory == Memory::kLock && --found->second.locks != 0) return;
+  munmap(found->second.address, found->second.bytes);
+  mappings_.erase(found);
+}
+
+void ClientMemory::after(uint32_t function, const std::byte* arguments) {
+  const SpinGuard guard(lock_);
+  if (is(function, "D3DKMTDestroyContext")) {
+    const uint32_t owner = as<D3DKMT_DESTROYCONTEXT>(arguments).hContext;
+    for (const Memory memory : {Memory::kCommands, Memory::kAllocations, Memory::kPatches})
+      drop({memory, owner});
+  } else if (is(function, "D3DKMTDestroySynchronizationObject")) {
+    drop({Memory::kFence, as<D3DKMT_DESTROYSYNCHRONIZATIONOBJECT>(arguments).hSyncObject});
+  } else if (is(function, "D3DKMTDestroyPagingQueue")) {
+    drop({Memory::kFence, as<D3DDDI_DESTROYPAGINGQUEUE>(arguments).hPagingQueue});
+  } else if (is(function, "D3DKMTDestroyHwQueue")) {
+    drop({Memory::kFence, as<D3DKMT_DESTROYHWQUEUE>(arguments).hHwQueue});
+  } else if (is(function, "D3DKMTUnlock2")) {
+    drop({Memory::kLock, as<D3DKMT_UNLOCK2>(arguments).hAllocation});
+  }
+}
+
+}  // namespace dxgkit::wire

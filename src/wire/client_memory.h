@@ -1,0 +1,52 @@
+// What the kernel's memory is in a client process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/spin_lock.h"
+#include "wire/arguments.h"
+#include "wire/unique_fd.h"
+#include "wire/walk.h"
+
+namespace dxgkit::wire {
+
+/// Memory of the kernel as this process sees it: pages behind a descriptor that the kernel sent, or
+/// a copy of our own that travels with the call that uses it. One for all threads of a process.
+class ClientMemory {
+ public:
+  ClientMemory() = default;
+  ~ClientMemory();
+  ClientMemory(const ClientMemory&) = delete;
+  ClientMemory& operator=(const ClientMemory&) = delete;
+
+  /// Adds to a request what the client has written where the kernel will look during the call.
+  /// False: the message becomes too long.
+  bool add_notes(uint32_t function, const std::byte* arguments, std::vector<std::byte>* message);
+  /// The address of what a reply tells of. Null: it cannot be shown here.
+  void* show(const WindowNote& note, UniqueFd descriptor);
+  /// The call has succeeded. `arguments`: with its outputs.
+  void after(uint32_t function, const std::byte* arguments);
+
+ private:
+  struct Mapping {
+    void* address = nullptr;
+    size_t bytes = 0;
+    uint32_t locks = 0;
+  };
+  struct Key {
+    Memory memory;
+    uint32_t owner;
+    auto operator<=>(const Key&) const = default;
+  };
+  void drop(Key key);
+
+  SpinLock lock_;  // held for a system call at most
+  std::map<Key, Mapping> mappings_;
+};
+
+}  // namespace dxgkit::wire

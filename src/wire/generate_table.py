@@ -1,0 +1,349 @@
+#!/usr/bin/env python3
+"""Writes the table of arguments (arguments.h), the calls of the kernel's own functions, and those of a client.
+
+usage: generate_table.py LAYOUT.json arguments.tsv thunks.tsv TABLE.cpp INVOKE.cpp STUBS.cpp
+"""
+import hashlib
+import json
+import re
+import sys
+
+KEPT = ("D3DKMT_HANDLE", "D3DGPU_VIRTUAL_ADDRESS", "HANDLE")
+SCALARS = {"unsigned char": 1, "char": 1, "unsigned short": 2, "short": 2, "unsigned int": 4, "int": 4, "unsigned long": 4, "long": 4,
+           "unsigned long long": 8, "long long": 8, "D3DKMT_HANDLE": 4, "D3DGPU_VIRTUAL_ADDRESS": 8}
+
+
+class Facts:
+    def __init__(self, layout_path, hand_path, thunks_path):
+        with open(layout_path, encoding="utf-8") as file:
+            data = json.load(file)
+        self.records, self.aliases, self.types, self.enums = (data[key] for key in ("records", "aliases", "types", "enums"))
+        self.points = {name: point for name, point in data["entry_points"].items() if name.startswith("D3DKMT")}
+        self.values = dict(data["constants"])
+        for enum in self.enums.values():
+            self.values.update(enum["values"])
+        with open(thunks_path, encoding="utf-8") as file:
+            self.implemented = {line.split("\t")[0] for line in file if line.strip() and not line.startswith("#")}
+        self.writes, self.local, self.hand, self.used = {}, {}, {}, set()
+        with open(hand_path, encoding="utf-8") as file:
+            for line in file:
+                self.read_line(line.rstrip("\n"))
+
+    def read_line(self, line):
+        if not line or line.startswith("#"):
+            return
+        if line.startswith("record "):
+            _, name, size, *members = line.split(" ")
+            parts = [member.split(":") for member in members]
+            self.records[name] = {"size": int(size), "members": [
+                {"name": p[0], "type": "HANDLE" if len(p) == 2 else "USHORT", "offset": int(p[1]), "size": int(p[2]) if len(p) > 2 else 8} for p in parts]}
+            return
+        name, kind, *rest = line.split("\t")
+        if kind == "writes":
+            self.writes[name] = rest[0]
+        elif kind == "local":
+            self.local[name] = rest[0]
+        else:
+            record, member = name.split(".", 1)
+            self.hand.setdefault(record, []).append((member, kind, rest))
+
+    def resolve(self, kind):
+        kind = kind.replace("const ", "").strip()
+        while kind in self.aliases and kind not in KEPT:
+            kind = self.aliases[kind].replace("const ", "").strip()
+        return kind
+
+    def size_of(self, kind):
+        if kind.endswith("*"):
+            return 8
+        for table in (self.records, self.types):
+            if kind in table:
+                return table[kind]["size"]
+        return 4 if kind in self.enums else SCALARS[kind]
+
+    def is_pointer(self, kind):
+        return kind.endswith("*") or kind.startswith("PFN") or kind == "HANDLE" or self.types.get(kind, {}).get("kind") == "pointer"
+
+
+class Table:
+    def __init__(self, facts):
+        self.facts = facts
+        self.numbers = {}     # structure name -> number
+        self.structures = []  # (name, bytes, fields)
+        self.functions = sorted(facts.points)
+
+    def member_of(self, record, name):
+        for member in self.facts.records[record]["members"]:
+            if member["name"] == name:
+                return member
+        if "." in name:  # a member of a structure inside
+            for member in self.facts.records[record]["members"]:
+                if name.startswith(member["name"] + ".") and self.facts.resolve(member["type"]) in self.facts.records:
+                    inner = self.member_of(self.facts.resolve(member["type"]), name[len(member["name"]) + 1:])
+                    return {**inner, "offset": inner["offset"] + member["offset"]}
+        sys.exit(f"arguments.tsv: {record} has no member {name}")
+
+    def condition(self, record, text):
+        """(offset, width, mask, value, test, function)"""
+        if text is None:
+            return (0, 0, 0, 0, "kIs", -1)
+        if text.startswith("@"):
+            return (0, 0, 0, 0, "kIs", self.functions.index(text[1:]))
+        found = re.fullmatch(r"([\w.]+?)(!?=)(\w+)", text)
+        if found is None:
+            member = self.member_of(record, text)
+            mask = ((1 << member["width"]) - 1) << member["bit"]
+            return (member["offset"], member["size"], mask, 0, "kIsNot", -1)
+        member = self.member_of(record, found[1])
+        value = int(found[3], 0) if found[3][0].isdigit() else self.facts.values[found[3]]
+        return (member["offset"], member["size"], (1 << (8 * member["size"])) - 1, value, "kIs" if found[2] == "=" else "kIsNot", -1)
+
+    def elements(self, record, member, of):
+        """Count place, fixed count, bytes of an element, its structure, and whether these are bytes."""
+        count, _, kind = (of or "1").partition("*")
+        if kind.isdigit():
+            size, structure, is_bytes = int(kind), -1, int(kind) == 1
+        else:
+            pointer = self.facts.resolve(member["type"])
+            target = kind or ("void" if pointer == "PVOID" else self.facts.resolve(pointer[:-1]))
+            if target == "void":
+                size, structure, is_bytes = 1, -1, True
+            elif target.endswith("*"):
+                size, structure, is_bytes = 8, self.pointers_to(self.facts.resolve(target[:-1])), False
+            else:
+                size, structure, is_bytes = self.facts.size_of(target), self.structure(target), False
+        if count.isdigit():
+            return (0, 0), int(count), size, structure, is_bytes
+        place = self.member_of(record, count)
+        return (place["offset"], place["size"]), 0, size, structure, is_bytes
+
+    def own_fields(self, record):
+        """Fields of the lines of `record` itself: offset -> list of rows."""
+        rows = {}
+        for name, kind, rest in self.facts.hand.get(record, []):
+            self.facts.used.add((record, name, kind, tuple(rest)))
+            member = self.member_of(record, name)
+            rest = [*rest]
+            when = rest.pop() if rest and (rest[-1][0] == "@" or "=" in rest[-1] or (rest[-1] != rest[0] and rest[-1].startswith("Flags."))) else None
+            of = rest[0] if rest else None
+            row = {"name": name, "kind": kind, "use": "kIn", "memory": "kNone", "count": (0, 0), "fixed": 0, "bytes": 0, "structure": -1,
+                   "is_bytes": False, "when": self.condition(record, when)}
+            if kind in ("in", "both", "room"):
+                row["kind"] = "block"
+                row["use"] = {"in": "kIn", "both": "kBoth", "room": "kRoom"}[kind]
+                row["count"], row["fixed"], row["bytes"], row["structure"], row["is_bytes"] = self.elements(record, member, of)
+            elif kind == "address":
+                row["memory"] = "k" + of.capitalize()
+            elif kind == "event":
+                row["kind"] = "descriptor"
+                if member["type"].endswith("]"):  # one field for each, with a condition of its own
+                    place = self.member_of(record, of)
+                    for i in range(member["size"] // 8):
+                        rows[member["offset"] + 8 * i] = [{**row, "when": (place["offset"], place["size"], 0xFFFFFFFF, i, "kIsMore", -1)}]
+                    continue
+            rows.setdefault(member["offset"], []).append(row)
+        return rows
+
+    def fields(self, record):
+        """Rows of a record with those of the structures inside: (offset, row), by offset. Each pointer has one."""
+        out = {offset: list(rows) for offset, rows in self.own_fields(record).items()}
+        for member in self.facts.records[record]["members"]:
+            kind = member["type"].replace("const ", "")
+            if kind.endswith("{}"):
+                continue
+            base, numbers = kind.split("[")[0], re.findall(r"\[(\d+)\]", kind)
+            count = 1
+            for number in numbers:
+                count *= int(number)
+            base = self.facts.resolve(base)
+            if base in self.facts.records:
+                step = self.facts.records[base]["size"]
+                for i in range(count):
+                    at = member["offset"] + i * step
+                    for offset, row in self.fields(base):
+                        moved = dict(row)
+                        moved["name"] = f"{member['name']}.{row['name']}"
+                        if row["count"][1]:
+                            moved["count"] = (row["count"][0] + at, row["count"][1])
+                        when = row["when"]
+                        if when[1]:
+                            moved["when"] = (when[0] + at, *when[1:])
+                        out.setdefault(at + offset, []).append(moved)
+            elif self.facts.is_pointer(base) and member["offset"] not in out:
+                sys.exit(f"arguments.tsv says nothing of {record}.{member['name']} ({member['type']})")
+        return sorted(((offset, row) for offset, rows in out.items() for row in rows), key=lambda pair: pair[0])
+
+    def structure(self, name):
+        """The number of a structure that has fields; -1 for plain bytes."""
+        if name not in self.facts.records:
+            return -1
+        if name not in self.numbers:
+            fields = self.fields(name)
+            self.numbers[name] = self.emit(name, self.facts.records[name]["size"], fields) if fields else -1
+        return self.numbers[name]
+
+    def emit(self, name, size, fields):
+        self.structures.append((name, size, fields))
+        return len(self.structures) - 1
+
+    def pointers_to(self, target):
+        name = target + "*"
+        if name not in self.numbers:
+            row = {"name": "", "kind": "block", "use": "kIn", "memory": "kNone", "count": (0, 0), "fixed": 1, "bytes": self.facts.size_of(target),
+                   "structure": self.structure(target), "is_bytes": False, "when": (0, 0, 0, 0, "kIs", -1)}
+            self.numbers[name] = self.emit(name, 8, [(0, row)])
+        return self.numbers[name]
+
+    def arguments(self, function):
+        """(structure number, whether the function takes one structure, shown members)"""
+        params = self.facts.points[function]["params"]
+        if len(params) == 1 and params[0][0].endswith("*"):
+            target = self.facts.resolve(params[0][0][:-1])
+            if target in self.facts.records:
+                fields = self.fields(target) if self.travels(function) else []
+                return self.emit(target, self.facts.records[target]["size"], fields), True, self.shown(target)
+        members = [{"name": name or f"a{i}", "type": kind, "offset": 8 * i, "size": 8} for i, (kind, name) in enumerate(params) if kind != "void"]
+        for member in members:
+            kind = self.facts.resolve(member["type"])
+            if not self.facts.is_pointer(kind):
+                member["size"] = self.facts.size_of(kind)
+        self.facts.records[function] = {"size": 8 * len(members), "members": members}
+        fields = self.fields(function) if self.travels(function) else []
+        return self.emit(function, 8 * len(members), fields), False, self.shown(function)
+
+    def travels(self, function):
+        return function in self.facts.implemented and function not in self.facts.local
+
+    def shown(self, record, prefix="", base=0):
+        out, taken = [], set()
+        for member in self.facts.records[record]["members"]:
+            kind = member["type"].replace("const ", "")
+            at = base + member["offset"]
+            if kind.endswith("{}") or kind.endswith("]") or "Reserved" in member["name"] or at in taken or "bit" in member:
+                continue
+            resolved = self.facts.resolve(kind)
+            if resolved in self.facts.records:
+                members = self.facts.records[resolved]["members"]
+                whole = next((m for m in members if m["name"] == "Value" and m["size"] == member["size"]), None)
+                if whole is None and member["size"] in (1, 2, 4, 8) and all("bit" in m for m in members):
+                    whole = True
+                if whole is not None:
+                    out.append((prefix + member["name"], at, member["size"], True, False))
+                    taken.add(at)
+                elif member["size"] <= 128:
+                    out += self.shown(resolved, f"{prefix}{member['name']}.", at)
+                continue
+            size = member["size"]
+            if size not in (1, 2, 4, 8):
+                continue
+            taken.add(at)
+            pointer = self.facts.is_pointer(resolved) or resolved.startswith("POBJECT")
+            hexadecimal = pointer or resolved in ("D3DKMT_HANDLE", "D3DGPU_VIRTUAL_ADDRESS") or member["name"].endswith("Flags")
+            out.append((prefix + member["name"], at, size, hexadecimal, resolved.endswith("*")))
+        return out
+
+
+KINDS = {"block": "kBlock", "text": "kText", "descriptor": "kDescriptor", "descriptor_out": "kDescriptorOut", "address": "kAddress", "into": "kInto",
+         "presence": "kPresence", "refused": "kRefused", "value": "kValue"}
+
+
+def field_line(offset, row):
+    place, width, mask, value, test, function = row["when"]
+    when = f"{{{{{place}, {width}}}, {mask:#x}ULL, {value:#x}ULL, Test::{test}, {function}}}" if width or function >= 0 else "{}"
+    return (f'    {{"{row["name"]}", {offset}, Kind::{KINDS[row["kind"]]}, Use::{row["use"]}, Memory::{row["memory"]}, '
+            f'{{{row["count"][0]}, {row["count"][1]}}}, {row["fixed"]}, {row["bytes"]}, {row["structure"]}, {str(row["is_bytes"]).lower()}, {when}}},')
+
+
+def write_table(facts, table, path):
+    functions = []
+    for name in table.functions:
+        structure, one, shown = table.arguments(name)
+        default = "never" if facts.points[name]["params"][:1] and facts.points[name]["params"][0][0].startswith("const") or not one else "success"
+        writes = {"never": "kNever", "success": "kOnSuccess", "always": "kAlways"}[facts.writes.get(name, default)]
+        local = facts.local.get(name)
+        if name not in facts.implemented:
+            local, writes = "the kernel refuses it", "kNever"
+        functions.append((name, structure, one, writes, local, shown))
+    out = ["// Generated by src/wire/generate_table.py. Do not edit.", '#include "wire/arguments.h"', "", "#include <array>", "", "namespace dxgkit::wire {", "namespace {", ""]
+    for number, (name, size, fields) in enumerate(table.structures):
+        if fields:
+            out += [f"constexpr std::array<Field, {len(fields)}> kFields{number} = {{{{  // {name}", *(field_line(*f) for f in fields), "}};"]
+    out += ["", f"constexpr std::array<Structure, {len(table.structures)}> kStructures = {{{{"]
+    out += [f'    {{"{name}", {size}, {f"kFields{number}" if fields else "{}"}}},' for number, (name, size, fields) in enumerate(table.structures)]
+    out += ["}};", ""]
+    rows = []
+    for number, (name, structure, one, writes, local, shown) in enumerate(functions):
+        if shown:
+            out += [f"constexpr std::array<Shown, {len(shown)}> kShown{number} = {{{{"]
+            out += [f'    {{"{s[0]}", {{{s[1]}, {s[2]}}}, {str(s[3]).lower()}, {str(s[4]).lower()}}},' for s in shown]
+            out += ["}};"]
+        reason = f'"{local}"' if local else "nullptr"
+        rows.append(f'    {{"{name}", {structure}, {str(one).lower()}, Writes::{writes}, {reason}, {f"kShown{number}" if shown else "{}"}}},')
+    out += ["", f"constexpr std::array<Function, {len(rows)}> kFunctions = {{{{", *rows, "}};", ""]
+    version = hashlib.sha256("\n".join(out).encode()).hexdigest()[:16]
+    out += ["}  // namespace", "", "std::span<const Function> functions() { return kFunctions; }", "std::span<const Structure> structures() { return kStructures; }",
+            f"uint64_t table_version() {{ return 0x{version}ULL; }}", "", "}  // namespace dxgkit::wire", ""]
+    for record, lines in facts.hand.items():
+        for name, kind, rest in lines:
+            if (record, name, kind, tuple(rest)) not in facts.used:
+                sys.exit(f"arguments.tsv: no function has {record}.{name}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(out))
+    return functions
+
+
+def write_invoke(facts, functions, path):
+    out = ["// Generated by src/wire/generate_table.py. Do not edit.", '#include "wire/invoke.h"', "", "#include <d3dkmthk.h>", "#include <ntstatus.h>", "",
+           "#include <array>", "#include <cstring>", "", "namespace dxgkit::wire {", "namespace {", "",
+           "template <typename T>", "T take(const std::byte* arguments, size_t offset) {", "  T value;", "  std::memcpy(&value, arguments + offset, sizeof value);",
+           "  return value;", "}", "", "using Invoke = int64_t (*)(std::byte* arguments);", f"constexpr std::array<Invoke, {len(functions)}> kInvokes = {{{{"]
+    for name, _, one, _, local, _ in functions:
+        params = [kind for kind, _ in facts.points[name]["params"] if kind != "void"]
+        if local:
+            out.append("    nullptr,")
+        elif one:
+            out.append(f"    [](std::byte* arguments) -> int64_t {{ return {name}(reinterpret_cast<{params[0]}>(arguments)); }},")
+        else:
+            parts = ", ".join(f"take<{kind}>(arguments, {8 * i})" for i, kind in enumerate(params))
+            out.append(f"    []([[maybe_unused]] std::byte* arguments) -> int64_t {{ return {name}({parts}); }},")
+    out += ["}};", "", "}  // namespace", "", "int64_t invoke(uint32_t function, std::byte* arguments) {",
+            "  return kInvokes[function] == nullptr ? STATUS_NOT_SUPPORTED : kInvokes[function](arguments);", "}", "", "}  // namespace dxgkit::wire", ""]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(out))
+
+
+def write_stubs(facts, functions, path):
+    out = ["// Generated by src/wire/generate_table.py. Do not edit.", "#include <d3dkmthk.h>", "#include <ntstatus.h>", "", "#include <cstdint>", "#include <cstring>", "",
+           '#include "wire/remote_call.h"', "", 'extern "C" {', ""]
+    for number, (name, _, one, _, local, _) in enumerate(functions):
+        params = [kind for kind, _ in facts.points[name]["params"] if kind != "void"]
+        ret = facts.points[name]["ret"]
+        parameters = ", ".join(f"{kind} a{i}" for i, kind in enumerate(params)) or "void"
+        out.append(f"{ret} APIENTRY kernel_{name}({parameters}) {{")
+        if local:
+            out += [f"  static_cast<void>(a{i});" for i in range(len(params))]
+            out.append({"NTSTATUS": "  return STATUS_NOT_SUPPORTED;", "void": ""}.get(ret, "  return 0;"))
+        elif one:
+            plain = params[0].replace("const ", "")
+            out.append(f"  return static_cast<{ret}>(dxgkit::wire::remote_call({number}, const_cast<{plain}>(a0)));")
+        else:
+            out.append(f"  uint64_t slots[{max(len(params), 1)}] = {{}};")
+            out += [f"  std::memcpy(&slots[{i}], &a{i}, sizeof a{i});" for i in range(len(params))]
+            out.append(f"  return static_cast<{ret}>(dxgkit::wire::remote_call({number}, slots));")
+        out.append("}")
+    out += ["", "}", ""]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(line for line in out if line != ""))
+        file.write("\n")
+
+
+def main():
+    layout, hand, thunks, table_path, invoke_path, stubs_path = sys.argv[1:]
+    facts = Facts(layout, hand, thunks)
+    table = Table(facts)
+    functions = write_table(facts, table, table_path)
+    write_invoke(facts, functions, invoke_path)
+    write_stubs(facts, functions, stubs_path)
+
+
+main()

@@ -1,0 +1,257 @@
+#include "wire/server_session.h"
+
+#include <d3dkmthk.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "base/arithmetic.h"
+#include "base/guarded_copy.h"
+#include "dxgk/memory/paging_queue.h"
+#include "dxgk/sync/sync_object.h"
+#include "dxgk/work/context.h"
+#include "dxgk/work/device.h"
+#include "dxgk/work/hw_queue.h"
+#include "thunks/client.h"
+#include "wire/arena.h"
+#include "wire/call_text.h"
+#include "wire/invoke.h"
+#include "wire/server_call.h"
+#include "wire/windows.h"
+
+namespace dxgkit::wire {
+namespace {
+
+template <typename Args>
+Args as(const std::byte* arguments) {
+  Args args;
+  std::memcpy(&args, arguments, sizeof args);
+  return args;
+}
+
+/// Where the structure of a function names what it is about; an offset, or none.
+struct Owner {
+  std::string_view function;
+  size_t fence;   // the handle of the fence
+  size_t object;  // whose destruction ends it
+};
+constexpr std::array kFences = {
+    Owner{"D3DKMTCreateHwQueue", offsetof(D3DKMT_CREATEHWQUEUE, hHwQueueProgressFence),
+          offsetof(D3DKMT_CREATEHWQUEUE, hHwQueue)},
+    Owner{"D3DKMTCreateNativeFence", offsetof(D3DKMT_CREATENATIVEFENCE, hSyncObject),
+          offsetof(D3DKMT_CREATENATIVEFENCE, hSyncObject)},
+    Owner{"D3DKMTCreatePagingQueue", offsetof(D3DKMT_CREATEPAGINGQUEUE, hSyncObject),
+          offsetof(D3DKMT_CREATEPAGINGQUEUE, hPagingQueue)},
+    Owner{"D3DKMTCreateSynchronizationObject2",
+          offsetof(D3DKMT_CREATESYNCHRONIZATIONOBJECT2, hSyncObject),
+          offsetof(D3DKMT_CREATESYNCHRONIZATIONOBJECT2, hSyncObject)},
+    Owner{"D3DKMTOpenNativeFenceFromNtHandle",
+          offsetof(D3DKMT_OPENNATIVEFENCEFROMNTHANDLE, hSyncObject),
+          offsetof(D3DKMT_OPENNATIVEFENCEFROMNTHANDLE, hSyncObject)},
+    Owner{"D3DKMTOpenSyncObjectFromNtHandle2",
+          offsetof(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2, hSyncObject),
+          offsetof(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2, hSyncObject)},
+    Owner{"D3DKMTOpenSyncObjectFromSyncFile",
+          offsetof(D3DKMT_OPENSYNCOBJECTFROMSYNCFILE, hSyncObject),
+          offsetof(D3DKMT_OPENSYNCOBJECTFROMSYNCFILE, hSyncObject)},
+};
+
+/// Functions before which the client's writes to locked memory arrive, and after which it sees
+/// others' writes.
+constexpr std::array<std::string_view, 14> kSubmissions = {
+    "D3DKMTPresent",
+    "D3DKMTPresentMultiPlaneOverlay",
+    "D3DKMTPresentMultiPlaneOverlay2",
+    "D3DKMTPresentMultiPlaneOverlay3",
+    "D3DKMTRender",
+    "D3DKMTSignalSynchronizationObject",
+    "D3DKMTSignalSynchronizationObject2",
+    "D3DKMTSignalSynchronizationObjectFromCpu",
+    "D3DKMTSignalSynchronizationObjectFromGpu",
+    "D3DKMTSignalSynchronizationObjectFromGpu2",
+    "D3DKMTSubmitCommand",
+    "D3DKMTSubmitCommandToHwQueue",
+    "D3DKMTSubmitSignalSyncObjectsToHwQueue",
+    "D3DKMTEscape",
+};
+constexpr std::array<std::string_view, 3> kWaits = {
+    "D3DKMTInvalidateCache", "D3DKMTWaitForIdle", "D3DKMTWaitForSynchronizationObjectFromCpu"};
+
+}  // namespace
+
+struct ServerSession::Impl {
+  dxgk::System& system;
+  dxgk::Process& process;
+  std::shared_ptr<Windows> windows;
+  Arena arena{};
+  bool texts = false;
+
+  void before(const ServerCall& call, std::string_view name);
+  void after(const ServerCall& call, std::string_view name, int64_t result);
+  void take_notes(const ServerCall& call);
+  std::vector<uint32_t> unlocked_by(const ServerCall& call, std::string_view name) const;
+  bool show(const ServerCall& call, Memory memory, WindowNote* note, UniqueFd* descriptor);
+  bool show_fence(const ServerCall& call, WindowNote* note, UniqueFd* descriptor);
+  bool show_commands(const ServerCall& call, Memory memory, WindowNote* note);
+};
+
+ServerSession::ServerSession(dxgk::System& system, dxgk::Process& process,
+                             std::shared_ptr<Windows> windows)
+    : impl_(new Impl{.system = system, .process = process, .windows = std::move(windows)}) {
+  bus::PageApart::allow();
+}
+
+ServerSession::~ServerSession() = default;
+
+void ServerSession::set_texts(bool wanted) { impl_->texts = wanted; }
+
+Reply ServerSession::handle(std::span<const std::byte> request,
+                            std::vector<UniqueFd> descriptors) {
+  Reply reply;
+  if (!impl_->arena.there()) {
+    reply.refusal = "there is no address space for a call";
+    return reply;
+  }
+  impl_->arena.clear();
+  auto call = ServerCall::decode(request, descriptors, impl_->arena);
+  if (!call.has_value()) {
+    reply.refusal = std::move(call.error());
+    return reply;
+  }
+  const std::string_view name = functions()[call->function()].name;
+  const thunks::ClientScope scope(impl_->system, impl_->process);
+  impl_->before(*call, name);
+  const int64_t result = invoke(call->function(), call->arguments());
+  impl_->after(*call, name, result);
+  const auto show = [&](Memory memory, WindowNote* note, UniqueFd* descriptor) {
+    return impl_->show(*call, memory, note, descriptor);
+  };
+  reply.bytes = call->reply(result, show, &reply.descriptors);
+  if (impl_->texts) reply.text = call_text(call->function(), call->captured(), result);
+  return reply;
+}
+
+std::vector<uint32_t> ServerSession::Impl::unlocked_by(const ServerCall& call,
+                                                       std::string_view name) const {
+  std::vector<uint32_t> handles;
+  if (name == "D3DKMTUnlock2") {
+    handles.push_back(as<D3DKMT_UNLOCK2>(call.captured()).hAllocation);
+  } else if (name == "D3DKMTUnlock") {
+    const std::span<const std::byte> list = call.block(1);
+    handles.resize(list.size() / sizeof(uint32_t));
+    if (!handles.empty())
+      std::memcpy(handles.data(), list.data(), handles.size() * sizeof(uint32_t));
+  }
+  return handles;
+}
+
+void ServerSession::Impl::before(const ServerCall& call, std::string_view name) {
+  if (!call.notes().empty()) take_notes(call);
+  if (std::ranges::find(kSubmissions, name) != kSubmissions.end()) windows->push_all(process);
+  const std::vector<uint32_t> handles = unlocked_by(call, name);
+  if (!handles.empty()) windows->before_unlock(process, handles);
+}
+
+void ServerSession::Impl::after(const ServerCall& call, std::string_view name, int64_t result) {
+  if (std::ranges::find(kWaits, name) != kWaits.end()) {
+    windows->push_all(process);
+    windows->pull_all(process);
+  }
+  if (result < 0) return;
+  const std::vector<uint32_t> handles = unlocked_by(call, name);
+  if (!handles.empty()) windows->unlocked(handles);
+}
+
+void ServerSession::Impl::take_notes(const ServerCall& call) {
+  if (std::string_view(functions()[call.function()].name) != "D3DKMTRender") return;
+  const auto args = as<D3DKMT_RENDER>(call.captured());
+  const auto context = process.handles().find<dxgk::Context>(args.hContext);
+  if (!context.has_value()) return;
+  const dxgk::ClientBuffers buffers = (*context)->rendering().buffers();
+  for (const ServerCall::Note& one : call.notes()) {
+    std::byte* to = nullptr;
+    size_t bytes = 0;
+    switch (static_cast<Memory>(one.note.memory)) {
+      case Memory::kCommands:
+        to = buffers.command;
+        bytes = buffers.command_bytes;
+        break;
+      case Memory::kAllocations:
+        to = reinterpret_cast<std::byte*>(buffers.allocations);
+        bytes = buffers.allocation_count * sizeof(dxgk::ClientAllocation);
+        break;
+      case Memory::kPatches:
+        to = reinterpret_cast<std::byte*>(buffers.patches);
+        bytes = buffers.patch_count * sizeof(port::PatchLocation);
+        break;
+      default:
+        break;
+    }
+    if (to == nullptr || !range_within(one.note.offset, one.note.bytes, bytes)) continue;
+    // Another thread of the client may have it resized meanwhile, as in one process.
+    static_cast<void>(guarded_copy(to + one.note.offset, one.bytes.data(), one.bytes.size()));
+  }
+}
+
+bool ServerSession::Impl::show(const ServerCall& call, Memory memory, WindowNote* note,
+                               UniqueFd* descriptor) {
+  switch (memory) {
+    case Memory::kFence:
+      return show_fence(call, note, descriptor);
+    case Memory::kLock: {
+      // D3DKMT_LOCK and D3DKMT_LOCK2 begin alike; D3DKMTLock may have named another instance.
+      static_assert(offsetof(D3DKMT_LOCK, hAllocation) == offsetof(D3DKMT_LOCK2, hAllocation));
+      const auto args = as<D3DKMT_LOCK2>(call.arguments());
+      note->owner = args.hAllocation;
+      return windows->locked(process, args.hDevice, args.hAllocation, &note->bytes, descriptor);
+    }
+    default:
+      return show_commands(call, memory, note);
+  }
+}
+
+bool ServerSession::Impl::show_fence(const ServerCall& call, WindowNote* note,
+                                     UniqueFd* descriptor) {
+  const std::string_view name = functions()[call.function()].name;
+  const auto* const owner = std::ranges::find(kFences, name, &Owner::function);
+  if (owner == kFences.end()) return false;
+  const auto handle = static_cast<uint32_t>(
+      number_at(call.arguments(), {static_cast<uint16_t>(owner->fence), 4}));
+  const auto object = process.handles().find<dxgk::SyncObject>(handle);
+  if (!object.has_value() || (*object)->client_view == nullptr) return false;
+  const auto& page = (*object)->shared->page_apart;
+  if (page == nullptr) return false;
+  *descriptor = UniqueFd(fcntl(page->window().fd, F_DUPFD_CLOEXEC, 0));
+  note->owner = static_cast<uint32_t>(
+      number_at(call.arguments(), {static_cast<uint16_t>(owner->object), 4}));
+  note->bytes = kPageBytes;
+  return static_cast<bool>(*descriptor);
+}
+
+bool ServerSession::Impl::show_commands(const ServerCall& call, Memory memory,
+                                        WindowNote* note) {
+  const std::string_view name = functions()[call.function()].name;
+  const bool created = name == "D3DKMTCreateContext";
+  D3DKMT_CREATECONTEXT context{};
+  D3DKMT_RENDER render{};
+  if (created)
+    context = as<D3DKMT_CREATECONTEXT>(call.arguments());
+  else
+    render = as<D3DKMT_RENDER>(call.arguments());
+  note->owner = created ? context.hContext : render.hContext;
+  if (memory == Memory::kCommands)
+    note->bytes = created ? context.CommandBufferSize : render.NewCommandBufferSize;
+  else if (memory == Memory::kAllocations)
+    note->bytes = uint64_t{created ? context.AllocationListSize : render.NewAllocationListSize} *
+                  sizeof(D3DDDI_ALLOCATIONLIST);
+  else
+    note->bytes =
+        uint64_t{created ? context.PatchLocationListSize : render.NewPatchLocationListSize} *
+        sizeof(D3DDDI_PATCHLOCATIONLIST);
+  return note->bytes != 0;
+}
+
+}  // namespace dxgkit::wire

@@ -1,0 +1,132 @@
+#include "wire/windows.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/arithmetic.h"
+#include "base/sealed_memory.h"
+#include "dxgk/memory/device_lock.h"
+#include "dxgk/work/device.h"
+
+namespace dxgkit::wire {
+
+struct Windows::Window {
+  ~Window() {
+    if (shared != nullptr) munmap(shared, bytes);
+  }
+  UniqueFd descriptor;
+  std::byte* shared = nullptr;  // the client writes to it at any time
+  uint64_t bytes = 0;
+  std::vector<std::byte> seen;  // what both sides had after the last exchange
+  uint32_t device = 0;
+  uint32_t locks = 0;
+};
+
+Windows::Windows() = default;
+Windows::~Windows() = default;
+
+std::shared_ptr<Windows> make_windows() { return std::make_shared<Windows>(); }
+
+size_t Windows::count() const {
+  const runtime::MutexLock lock(mutex_);
+  return windows_.size();
+}
+
+bool Windows::move(dxgk::Process& process, uint32_t allocation, Window& window, Way way) {
+  const auto device = process.handles().find<dxgk::Device>(window.device);
+  if (!device.has_value()) return false;
+  return (*device)->locks().with_view(allocation, [&](std::span<std::byte> view) {
+    const size_t whole = std::min<size_t>(view.size(), window.bytes);
+    std::array<std::byte, kPageBytes> page;
+    for (size_t at = 0; at < whole; at += page.size()) {
+      const size_t some = std::min(page.size(), whole - at);
+      const std::byte* const from = way == Way::kPush ? window.shared + at : view.data() + at;
+      std::byte* const to = way == Way::kPush ? view.data() + at : window.shared + at;
+      std::byte* const seen = window.seen.data() + at;
+      std::memcpy(page.data(), from, some);  // read once: its writer may be at work
+      if (std::memcmp(page.data(), seen, some) == 0) continue;
+      // Only what changed here: the other side may have changed other bytes.
+      for (size_t i = 0; i < some; ++i) {
+        if (page[i] == seen[i]) continue;
+        to[i] = seen[i] = page[i];
+      }
+    }
+  });
+}
+
+bool Windows::locked(dxgk::Process& process, uint32_t device, uint32_t allocation, uint64_t* bytes,
+                     UniqueFd* descriptor) {
+  const runtime::MutexLock lock(mutex_);
+  auto& window = windows_[allocation];
+  uint64_t size = 0;
+  const auto found = process.handles().find<dxgk::Device>(device);
+  const bool there = found.has_value() && (*found)->locks().with_view(
+                                              allocation, [&](std::span<std::byte> view) {
+                                                size = view.size();
+                                              });
+  if (!there) {
+    windows_.erase(allocation);
+    return false;
+  }
+  if (window == nullptr || window->bytes != size) {
+    window = std::make_unique<Window>();
+    window->device = device;
+    window->descriptor = UniqueFd(create_sealed_memory("dxgkit-lock", size));
+    void* const shared = window->descriptor
+                             ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                    window->descriptor.get(), 0)
+                             : MAP_FAILED;
+    if (shared == MAP_FAILED) {
+      windows_.erase(allocation);
+      return false;
+    }
+    window->shared = static_cast<std::byte*>(shared);
+    window->bytes = size;
+    window->seen.resize(size);
+    *descriptor = UniqueFd(fcntl(window->descriptor.get(), F_DUPFD_CLOEXEC, 0));
+    if (!*descriptor) {
+      windows_.erase(allocation);
+      return false;
+    }
+  }
+  ++window->locks;
+  *bytes = size;
+  if (window->locks > 1) static_cast<void>(move(process, allocation, *window, Way::kPush));
+  return move(process, allocation, *window, Way::kPull);
+}
+
+void Windows::before_unlock(dxgk::Process& process, std::span<const uint32_t> allocations) {
+  const runtime::MutexLock lock(mutex_);
+  for (const uint32_t allocation : allocations) {
+    const auto found = windows_.find(allocation);
+    if (found != windows_.end())
+      static_cast<void>(move(process, allocation, *found->second, Way::kPush));
+  }
+}
+
+void Windows::unlocked(std::span<const uint32_t> allocations) {
+  const runtime::MutexLock lock(mutex_);
+  for (const uint32_t allocation : allocations) {
+    const auto found = windows_.find(allocation);
+    if (found != windows_.end() && --found->second->locks == 0) windows_.erase(found);
+  }
+}
+
+void Windows::push_all(dxgk::Process& process) {
+  const runtime::MutexLock lock(mutex_);
+  for (auto& [allocation, window] : windows_)
+    static_cast<void>(move(process, allocation, *window, Way::kPush));
+}
+
+void Windows::pull_all(dxgk::Process& process) {
+  const runtime::MutexLock lock(mutex_);
+  std::erase_if(windows_, [&](auto& entry) {
+    return !move(process, entry.first, *entry.second, Way::kPull);
+  });
+}
+
+}  // namespace dxgkit::wire

@@ -1,0 +1,59 @@
+// The memory of locked allocations, between the kernel and one client process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "dxgk/core/process.h"
+#include "runtime/sync.h"
+#include "wire/unique_fd.h"
+
+namespace dxgkit::wire {
+
+/// A locked allocation may lie in memory that holds other processes' content too, so that no
+/// descriptor of it can be given away. The client sees a shared copy instead. What the client has
+/// changed of it goes to the allocation before calls that unlock or submit; what changed in the
+/// allocation goes to the copy after calls that lock or wait.
+///
+/// Any thread of the kernel's runtime but the lane.
+class Windows {
+ public:
+  Windows();
+  ~Windows();
+  Windows(const Windows&) = delete;
+  Windows& operator=(const Windows&) = delete;
+
+  /// The allocation has been locked once more. `bytes`: the size of the window. A descriptor comes
+  /// with the first lock; the client has the window already otherwise. False: no memory for it.
+  bool locked(dxgk::Process& process, uint32_t device, uint32_t allocation, uint64_t* bytes,
+              UniqueFd* descriptor);
+  /// These are about to be unlocked.
+  void before_unlock(dxgk::Process& process, std::span<const uint32_t> allocations);
+  /// They have been.
+  void unlocked(std::span<const uint32_t> allocations);
+  /// What clients wrote goes to all locked allocations.
+  void push_all(dxgk::Process& process);
+  /// What the GPU wrote comes from them. Ends windows whose allocations are gone.
+  void pull_all(dxgk::Process& process);
+  /// How many there are.
+  size_t count() const;
+
+ private:
+  struct Window;
+  enum class Way { kPush, kPull };
+  /// False: the allocation is not locked any more.
+  static bool move(dxgk::Process& process, uint32_t allocation, Window& window, Way way);
+
+  mutable runtime::Mutex mutex_;
+  std::map<uint32_t, std::unique_ptr<Window>> windows_ DXGKIT_GUARDED_BY(mutex_);
+};
+
+std::shared_ptr<Windows> make_windows();
+
+}  // namespace dxgkit::wire

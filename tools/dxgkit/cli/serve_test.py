@@ -1,0 +1,435 @@
+#!/usr/bin/env python3
+"""dxgkit serve and dxgkit status: a broker, an adapter process for each device, and what becomes of them. Arguments: support.py."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import unittest
+
+from support import MUTANT, TOOL, Cli
+
+MAGIC = 0x3174696B67786400
+ADAPTERS, OPEN, STATUS = 1, 2, 3
+DEVICE_REMOVED, SUCCESS = 0xC00002B6, 0
+PATIENCE = 120  # seconds; a busy machine is no dead server
+# libdxcore.so without a kernel, as the build leaves it.
+CLIENTS = str(pathlib.Path(TOOL).resolve().parents[2] / "src/dxcore/remote")
+# A client process: it says what each step came to. The last one blocks inside the kernel until the server is gone, or for ever.
+CLIENT = """
+import ctypes, os, struct, sys, time
+calls = ctypes.CDLL("libdxcore.so")
+def call(name, data):
+    buffer = ctypes.create_string_buffer(data, len(data))
+    status = getattr(calls, name)(buffer) & 0xFFFFFFFF
+    print(name, f"{status:#x}", flush=True)
+    return buffer.raw
+def luid_of_first():
+    adapters = ctypes.create_string_buffer(20 * 8)
+    count, = struct.unpack_from("<I", call("D3DKMTEnumAdapters2", struct.pack("<QQ", 8, ctypes.addressof(adapters))))
+    luid = adapters.raw[4:12]
+    print(count, struct.unpack("<Ii", luid)[0], flush=True)
+    return luid
+adapter, = struct.unpack_from("<I", call("D3DKMTOpenAdapterFromLuid", luid_of_first() + bytes(4)), 8)
+device, = struct.unpack_from("<I", call("D3DKMTCreateDevice", struct.pack("<QII48x", adapter, 0, 0)), 12)
+made = call("D3DKMTCreateSynchronizationObject2", struct.pack("<I4xIIQ64xI4x", device, 5, 3, 7, 0))
+fence, = struct.unpack_from("<I", made, 88)
+view, = struct.unpack_from("<Q", made, 24)
+print("value", ctypes.cast(view, ctypes.POINTER(ctypes.c_uint64))[0] if view else None, flush=True)
+handles, shared = (ctypes.c_uint32 * 1)(fence), ctypes.c_uint64(0)
+attributes = ctypes.create_string_buffer(struct.pack("<I4xQQI4xQQ", 48, 0, 0, 0, 0, 0), 48)
+status = calls.D3DKMTShareObjects(1, handles, attributes, 0x10000000, ctypes.byref(shared)) & 0xFFFFFFFF
+print("D3DKMTShareObjects", f"{status:#x}", os.path.exists(f"/proc/self/fd/{shared.value}"), flush=True)
+wanted = (ctypes.c_uint64 * 1)(8)
+wait = struct.pack("<IIQQQI4x", device, 1, ctypes.addressof(handles), ctypes.addressof(wanted), 0, 0)
+if len(sys.argv) > 1:
+    print("waiting", flush=True)
+    call("D3DKMTWaitForSynchronizationObjectFromCpu", wait)
+    call("D3DKMTCreateDevice", struct.pack("<QII48x", adapter, 0, 0))
+    call("D3DKMTWaitForSynchronizationObjectFromCpu", wait)
+    sys.stdin.readline()
+    luid_of_first()
+"""
+GOOD = """D3DKMTEnumAdapters2 0x0
+1 {luid}
+D3DKMTOpenAdapterFromLuid 0x0
+D3DKMTCreateDevice 0x0
+D3DKMTCreateSynchronizationObject2 0x0
+value 7
+D3DKMTShareObjects 0x0 True
+"""
+
+
+def hello(ask, luid=0):
+    return struct.pack("<QIIIi", MAGIC, 1, ask, luid, 0)
+
+
+class Serve(Cli):
+    def setUp(self):
+        super().setUp()
+        self.servers = []
+
+    def tearDown(self):
+        for server in self.servers:
+            if server.poll() is None:
+                server.kill()
+            server.wait()
+            server.stdout.close()
+            server.stderr.close()
+        super().tearDown()
+
+    def write_stack(self, *lines):
+        (self.folder / "stack.toml").write_text("\n".join(lines) + "\n")
+
+    def start(self, *arguments, **options):
+        server = subprocess.Popen([TOOL, "serve", "--stack", "stack.toml", *arguments], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True, **options)
+        self.servers.append(server)
+        return server
+
+    def wait_for(self, server, pattern):
+        """The first line that has the pattern."""
+        while True:
+            line = server.stdout.readline()
+            self.assertNotEqual(line, "", f"{pattern}: {server.stderr.read() if server.poll() is not None else ''}")
+            found = re.search(pattern, line)
+            if found:
+                return found
+
+    def serve(self, *arguments, devices=1):
+        """A server at the socket s; LUID and process of each adapter."""
+        server = self.start("--socket", "s", *arguments)
+        self.wait_for(server, f"^serving {devices} adapters? at s$")
+        runs = {}
+        for _ in range(devices):
+            line = self.wait_for(server, r"^adapter (\d+) .*: it runs, LUID (\d+), process (\d+)$")
+            runs[int(line[1])] = int(line[2]), int(line[3])
+        return server, runs
+
+    def end(self, server, code=0):
+        """Its lines after Ctrl-C."""
+        server.send_signal(signal.SIGINT)
+        out, errors = server.communicate(timeout=PATIENCE)
+        self.assertEqual((server.returncode, errors), (code, ""), out)
+        return out
+
+    def connect(self, *messages):
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(PATIENCE)
+        client.connect(str(self.folder / "s"))
+        for message in messages:
+            client.sendall(message)
+        self.addCleanup(client.close)
+        return client
+
+    def answer(self, client):
+        """The status and what follows."""
+        magic, status, size = struct.unpack("<QII", self.receive(client, 16))
+        self.assertEqual(magic, MAGIC)
+        return status, self.receive(client, size)
+
+    def receive(self, client, size):
+        data = b""
+        while len(data) < size:
+            more = client.recv(size - len(data))
+            self.assertNotEqual(more, b"", "the connection ended")
+            data += more
+        return data
+
+    def is_over(self, client, seconds=PATIENCE):
+        """Whether the other side closes the connection in time."""
+        if not select.select([client], [], [], seconds)[0]:
+            return False
+        try:
+            return client.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def status(self):
+        done = self.run_tool("status", "--socket", "s", "--json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(done.stdout)
+
+    def client(self, *arguments):
+        """A client process, which knows nothing of dxgkit but the library's name."""
+        environment = {**os.environ, "DXGKIT_SOCKET": str(self.folder / "s"), "LD_LIBRARY_PATH": CLIENTS}
+        environment.pop("DXGKIT_STACK", None)
+        client = subprocess.Popen([sys.executable, "-c", CLIENT, *arguments], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end_client, client)
+        return client
+
+    @staticmethod
+    def end_client(client):
+        client.kill()
+        client.communicate()
+
+    def lines_until(self, client, last):
+        lines = ""
+        while not lines.endswith(last):
+            line = client.stdout.readline()
+            self.assertNotEqual(line, "", lines + (client.stderr.read() if client.poll() is not None else ""))
+            lines += line
+        return lines
+
+    def test_programs_are_clients(self):
+        self.write_stack('driver = "softgpu_wddm2"')
+        server, runs = self.serve()
+        clients = [self.client() for _ in range(3)]
+        for client in clients:
+            out, errors = client.communicate(timeout=PATIENCE)
+            self.assertEqual((out, errors, client.returncode), (GOOD.format(luid=runs[1][0]), "", 0))
+        self.until(lambda one: one["figures"]["processes"] == 0)
+        one = self.status()["adapters"][0]
+        self.assertEqual((one["connections"], one["figures"]["handles"], one["findings"]), (0, 0, []))
+        self.assertGreaterEqual(one["figures"]["requests"], 3 * 5)
+        self.end(server)
+
+    def until(self, holds):
+        """Asks for the status until something holds of the only adapter."""
+        while not holds(self.status()["adapters"][0]):
+            pass
+
+    def test_a_client_that_dies_inside_a_call_leaves_nothing(self):
+        self.write_stack('driver = "softgpu_wddm2"')
+        server, runs = self.serve()
+        other = self.client("wait")
+        self.lines_until(other, "waiting\n")
+        before = self.descriptors_of(runs[1][1])
+        for _ in range(3):
+            client = self.client("wait")
+            self.assertEqual(self.lines_until(client, "waiting\n"), GOOD.format(luid=runs[1][0]) + "waiting\n")
+            self.until(lambda one: one["figures"]["processes"] == 2)
+            client.kill()
+            self.until(lambda one: one["figures"]["processes"] == 1 and one["connections"] == 2)
+        self.assertEqual(self.descriptors_of(runs[1][1]), before)
+        self.assertIsNone(other.poll())
+        out = self.end(server)
+        self.assertNotIn("NT-", out)
+
+    def test_every_call_says_that_the_adapter_is_gone(self):
+        self.write_stack('driver = "softgpu_wddm2"')
+        server, runs = self.serve()
+        client = self.client("wait")
+        self.lines_until(client, "waiting\n")
+        os.kill(runs[1][1], signal.SIGSEGV)
+        self.assertTrue(select.select([client.stdout], [], [], 1)[0], "the call does not come back within a second")
+        gone = f"{DEVICE_REMOVED:#x}\n"
+        self.assertEqual([client.stdout.readline() for _ in range(3)],
+                         [f"D3DKMT{name} {gone}" for name in ("WaitForSynchronizationObjectFromCpu", "CreateDevice", "WaitForSynchronizationObjectFromCpu")])
+        luid = int(self.wait_for(server, r"it runs, LUID (\d+)")[1])
+        out, errors = client.communicate("on\n", timeout=PATIENCE)
+        self.assertEqual((out, errors), (f"D3DKMTEnumAdapters2 0x0\n1 {luid}\n", ""))
+        report = self.status()["adapters"][0]["reports"][0]
+        self.assertEqual(report["end"], "it ended by signal 11 (Segmentation fault)")
+        self.assertIn("signal 11 in no DDI", report["errors"])
+        self.end(server)
+
+    def test_a_bug_check_ends_the_adapter_and_is_told(self):
+        self.write_stack(f"driver = {json.dumps(MUTANT)}", 'registry = "mutant.json"', 'devices = ["softgpu", "softgpu"]')
+        self.choose_fault("lock_twice")
+        server, runs = self.serve(devices=2)
+        other = self.connect(hello(OPEN, runs[2][0]))
+        self.assertEqual(self.answer(other), (SUCCESS, b""))
+        out = self.lines_until(self.client(), "D3DKMTCreateDevice 0xc00002b6\n")
+        self.assertTrue(out.startswith("D3DKMTEnumAdapters2 0x0\n"), out)
+        self.wait_for(server, r"adapter 1 .*: its process has ended: it ended with exit code 3$")
+        self.wait_for(server, r"adapter 1 .*: it runs, LUID 3,")
+        shown = self.status()["adapters"]
+        report = shown[0]["reports"][0]
+        self.assertRegex(report["findings"][-1], r"^NT-16: bug-check in .*\n.*DxgkDdiCreateDevice")
+        self.assertEqual((shown[1]["process"], shown[1]["restarts"]), (runs[2][1], 0))
+        self.assertFalse(self.is_over(other, 0))
+        self.end(server)
+
+    def test_adapters_are_listed_opened_and_shown(self):
+        self.write_stack('driver = "softgpu"', 'devices = ["softgpu", "softgpu,vram=32M"]')
+        server, runs = self.serve(devices=2)
+        self.assertNotEqual(runs[1], runs[2])
+        client = self.connect(hello(ADAPTERS))
+        status, lines = self.answer(client)
+        self.assertEqual(status, SUCCESS)
+        self.assertEqual([luid for luid, _ in struct.iter_unpack("<Ii", lines)], [runs[1][0], runs[2][0]])
+        client.sendall(hello(OPEN, runs[2][0]))
+        self.assertEqual(self.answer(client), (SUCCESS, b""))
+        self.assertEqual(self.answer(self.connect(hello(OPEN, 77))), (DEVICE_REMOVED, b""))
+
+        shown = self.status()
+        self.assertEqual([(one["state"], one["luid"], one["process"], one["connections"], one["restarts"]) for one in shown["adapters"]],
+                         [("running", *runs[1], 0, 0), ("running", *runs[2], 1, 0)])
+        for one in shown["adapters"]:
+            self.assertGreater(one["memory_bytes"], 1 << 20)
+            self.assertEqual(one["per_second"]["requests"], 0)
+        self.assertEqual(shown["users"], [{"user": os.getuid(), "connections": 1, "processes": 1, "refused": 0}])
+        text = self.run_tool("status", "--socket", "s", "--interval", "0").stdout
+        self.assertRegex(text, r"^adapter 1 \(softgpu\): running, LUID 1, \d+ MiB\n  0 connections, 0 client processes, 0 handles\nadapter 2")
+        self.assertIn(f"user {os.getuid()}: 1 connection of 1 process\n", text)
+        out = self.end(server)
+        self.assertEqual(out.count("its process has ended: it ended with exit code 0"), 2, out)
+        self.assertEqual([name for name in self.files() if name != "s.lock"], ["good.png", "stack.toml"])
+
+    def test_a_killed_adapter_is_told_kept_and_started_again(self):
+        self.write_stack('driver = "softgpu"', 'devices = ["softgpu", "softgpu,vram=32M"]')
+        server, runs = self.serve(devices=2)
+        victims = [self.connect(hello(OPEN, runs[1][0])) for _ in range(3)]
+        other = self.connect(hello(OPEN, runs[2][0]))
+        for client in (*victims, other):
+            self.assertEqual(self.answer(client), (SUCCESS, b""))
+        os.kill(runs[1][1], signal.SIGKILL)
+        for client in victims:
+            self.assertTrue(self.is_over(client, 1), "a client is not told within a second")
+        self.wait_for(server, r"^adapter 1 .*: its process has ended: it ended by signal 9 \(Killed\)$")
+        again = self.wait_for(server, r"^adapter 1 .*: it runs, LUID (\d+), process (\d+)$")
+        self.assertEqual(again[1], "3")
+        shown = self.status()["adapters"]
+        self.assertEqual((shown[0]["restarts"], shown[0]["luid"], shown[0]["connections"]), (1, 3, 0))
+        self.assertEqual([(one["luid"], one["end"]) for one in shown[0]["reports"]], [(1, "it ended by signal 9 (Killed)")])
+        self.assertEqual((shown[1]["restarts"], shown[1]["process"], shown[1]["connections"], shown[1]["reports"]), (0, runs[2][1], 1, []))
+        self.assertFalse(self.is_over(other, 0))
+        self.end(server)
+
+    def test_an_adapter_that_ends_again_and_again_is_left(self):
+        self.write_stack('driver = "softgpu"')
+        server, runs = self.serve("--restarts", "2")
+        process = runs[1][1]
+        for _ in range(2):
+            os.kill(process, signal.SIGKILL)
+            process = int(self.wait_for(server, r"it runs, LUID \d+, process (\d+)$")[1])
+        os.kill(process, signal.SIGKILL)
+        out, errors = server.communicate(timeout=PATIENCE)
+        self.assertEqual((server.returncode, errors), (1, "dxgkit: no adapter is left\n"))
+        self.assertIn("it is not started again: it ended 3 times in 60 s", out)
+
+    def test_the_brokers_death_is_its_processes_death(self):
+        self.write_stack('driver = "softgpu"')
+        server, runs = self.serve()
+        adapter = os.pidfd_open(runs[1][1])
+        client = self.connect(hello(OPEN, runs[1][0]))
+        self.assertEqual(self.answer(client), (SUCCESS, b""))
+        server.kill()
+        self.assertTrue(select.select([adapter], [], [], PATIENCE)[0])
+        os.close(adapter)
+        self.assertTrue(self.is_over(client))
+        self.servers.clear()
+        server.communicate()
+        # Its socket is stale, and taken over.
+        self.assertIn("s", self.files())
+        server, _ = self.serve()
+        self.end(server)
+
+    def test_a_driver_that_does_not_start(self):
+        self.write_stack(f'driver = {json.dumps(MUTANT)}', 'registry = "mutant.json"')
+        self.choose_fault("start_fails")
+        server = self.start("--socket", "s", "--restarts", "1")
+        out, errors = server.communicate(timeout=PATIENCE)
+        self.assertEqual((server.returncode, errors), (1, "dxgkit: no adapter is left\n"), out)
+        self.assertEqual(out.count("its process has ended: the adapter did not start: "), 2, out)
+
+    def test_hostile_clients_end_their_own_connection(self):
+        self.write_stack('driver = "softgpu"')
+        server, runs = self.serve()
+        good = self.connect(hello(OPEN, runs[1][0]))
+        self.assertEqual(self.answer(good), (SUCCESS, b""))
+        while self.status()["adapters"][0]["connections"] != 1:
+            pass
+        before = self.descriptors_of(runs[1][1])
+        rows = (b"\x00" * 64, b"\xff" * 64, b"x", b"", struct.pack("<II", 8, 0) + b"nonsense", struct.pack("<II", 16 << 20, 64), hello(99),
+                hello(OPEN, runs[1][0]) + b"\xff" * 64, hello(STATUS) + b"more")
+        for row in rows:
+            client = self.connect(row)
+            client.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionResetError):
+                while client.recv(1 << 20):
+                    pass
+            client.close()
+        # Descriptors of any kind come along, and are closed.
+        for message in (hello(OPEN, runs[1][0]), struct.pack("<II", 8, 2) + b"nonsense"):
+            client = self.connect()
+            with open("/dev/null") as file:
+                socket.send_fds(client, [message], [file.fileno(), client.fileno(), server.stdout.fileno()])
+            client.close()
+        while self.status()["adapters"][0]["connections"] != 1:  # ends when the adapter has said so
+            pass
+        self.assertEqual(self.descriptors_of(runs[1][1]), before)
+        self.assertFalse(self.is_over(good, 0))
+        self.assertEqual(self.status()["adapters"][0]["process"], runs[1][1])
+        self.end(server)
+
+    def descriptors_of(self, process):
+        """What an adapter process has open; nobody but root may look."""
+        return len(os.listdir(f"/proc/{process}/fd")) if os.getuid() == 0 else None
+
+    def test_the_jail(self):
+        self.write_stack('driver = "softgpu"')
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, theirs:
+            done = subprocess.run([TOOL, "serve-adapter", "--stack", "stack.toml", "--memory", str(4 << 30), "--try-jail"], cwd=self.folder,
+                                  stderr=subprocess.PIPE, text=True, preexec_fn=lambda: os.dup2(theirs.fileno(), 3), pass_fds=(3,))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stderr.splitlines()
+        names = [line.split(":")[0] for line in lines]
+        self.assertEqual(names[:len(names) // 2], names[len(names) // 2:], "an old and a young thread")
+        for name in ("openat", "socket", "fork", "ptrace", "memfd_create", "pipe2", "execve"):
+            self.assertIn(name, names)
+        for line in lines:
+            self.assertRegex(line, r": Operation not permitted$|^clone3: Function not implemented$")
+
+    def test_the_list_of_system_calls(self):
+        done = self.run_tool("serve", "--list-system-calls")
+        lines = done.stdout.splitlines()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLessEqual(len(lines), 40)
+        for line in lines:
+            self.assertRegex(line, r"^[a-z0-9_]+ +\S.+$")
+        self.assertFalse({"openat", "socket", "execve", "ptrace", "memfd_create", "connect"} & {line.split()[0] for line in lines})
+
+    def test_systemd_passes_the_socket(self):
+        self.write_stack('driver = "softgpu"')
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(str(self.folder / "s"))
+        listener.listen()
+        early = self.connect(hello(ADAPTERS))  # before there is a server
+
+        def become():
+            os.dup2(listener.fileno(), 3)
+            os.environ["LISTEN_PID"], os.environ["LISTEN_FDS"] = str(os.getpid()), "1"
+        server = self.start(preexec_fn=become, pass_fds=(3,))
+        self.wait_for(server, "^serving 1 adapter at ")
+        status, lines = self.answer(early)
+        self.assertEqual((status, len(lines)), (SUCCESS, 8))
+        self.end(server)
+        self.assertIn("s", self.files(), "it is systemd's")
+
+    def test_what_cannot_be_served(self):
+        self.write_stack('driver = "softgpu"')
+        (self.folder / "vfio.toml").write_text('driver = "softgpu"\ndevices = ["vfio:0000:00:01.0"]\n')
+        (self.folder / "file").write_text("the user's")
+        rows = ((("serve",), "serve needs --stack FILE"),
+                (("serve", "--stack", "none.toml", "--socket", "s"), "none.toml cannot be read"),
+                (("serve", "--stack", "vfio.toml", "--socket", "s"), "vfio:0000:00:01.0"),
+                (("serve", "--stack", "stack.toml", "--socket", "file"), "cannot listen at file: there is a file of another kind"),
+                (("serve", "--stack", "stack.toml", "--socket", "no/s"), "cannot listen at no/s: No such file or directory"),
+                (("serve", "--stack", "stack.toml", "--socket", "s", "--allow-user", "nobody-of-that-name"), "--allow-user nobody-of-that-name: unknown"),
+                (("serve", "--stack", "stack.toml", "--socket", "s", "--allow-group", "none-of-that-name"), "--allow-group none-of-that-name: unknown"),
+                (("status", "--socket", "s"), "no server answers at s"))
+        for arguments, words in rows:
+            done = self.run_tool(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+            self.assertIn(words, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+        self.assertEqual((self.folder / "file").read_text(), "the user's")
+        server, _ = self.serve()
+        done = self.run_tool("serve", "--stack", "stack.toml", "--socket", "s")
+        self.assertEqual((done.returncode, done.stderr), (2, "dxgkit: cannot listen at s: another server listens there\n"))
+        self.end(server)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,43 @@
+// The broker's world, for real: adapter processes of this program.
+#pragma once
+
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/dxgkit/serve/broker.h"
+
+namespace dxgkit::serve {
+
+/// Descriptor of an adapter process's connection to its broker.
+inline constexpr int kAdapterControl = 3;
+/// The one over which it asks for new descriptors.
+inline constexpr int kAdapterSupply = 4;
+inline constexpr int kAdapterDescriptorsEnd = 5;
+
+class ProcessWorld final : public BrokerWorld {
+ public:
+  /// @param arguments  of the process of an adapter, without the name of the program
+  explicit ProcessWorld(
+      std::function<std::vector<std::string>(size_t adapter, uint32_t luid)> arguments)
+      : arguments_(std::move(arguments)) {}
+
+  /// The process has its two connections, its standard error, and nothing else. It ends when
+  /// this thread does.
+  std::expected<Started, std::string> start(size_t adapter, uint32_t luid) override;
+  void kill(int32_t process) override;
+  std::string how_ended(int32_t process) override;
+  std::optional<Peer> peer_of(int socket) override;
+  uint64_t memory_of(int32_t process) override;
+  void say(const std::string& line) override;
+
+ private:
+  const std::function<std::vector<std::string>(size_t adapter, uint32_t luid)> arguments_;
+};
+
+/// Who is at the other end of a Unix socket.
+std::optional<Peer> peer_of_socket(int socket);
+
+}  // namespace dxgkit::serve
