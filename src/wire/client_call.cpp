@@ -24,7 +24,7 @@ bool is_descriptor(uint64_t handle) {
 
 }  // namespace
 
-ClientCall::ClientCall(uint32_t function, void* arguments, ClientMemory& memory)
+ClientCall::ClientCall(uint32_t function, void* arguments, KernelMemory& memory)
     : function_(function), memory_(memory) {
   encode(arguments);
 }
