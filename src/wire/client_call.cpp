@@ -43,6 +43,7 @@ void ClientCall::encode(void* arguments) {
   writer.put(uint32_t{0});
   begin_part(static_cast<uint32_t>(State::kPresent), structure.bytes);
   Part& root = parts_.emplace_back();
+  root.there = true;
   root.client = static_cast<std::byte*>(arguments);
   root.at = message_.size() - structure.bytes;
   root.bytes = structure.bytes;
@@ -74,7 +75,7 @@ void ClientCall::begin_part(uint32_t state, size_t bytes) {
 
 bool ClientCall::expand(size_t number) {
   const Part part = parts_[number];
-  if (part.structure < 0 || part.client == nullptr) return true;
+  if (part.structure < 0 || !part.there) return true;
   const Structure& structure = structures()[part.structure];
   if (structure.fields.empty()) return true;
   for (size_t done = 0; done + structure.bytes <= part.bytes; done += structure.bytes) {
@@ -131,7 +132,7 @@ void ClientCall::add_block(const Field& field, std::byte* client, std::optional<
                                        (field.use != Use::kRoom ||
                                         guarded_copy(client, captured, *bytes)));
     if (there) {
-      part = {client, message_.size() - *bytes, *bytes, field.element, field.use};
+      part = {true, client, message_.size() - *bytes, *bytes, field.element, field.use};
       return;
     }
     message_.resize(before);
@@ -175,7 +176,7 @@ std::optional<int64_t> ClientCall::finish(std::span<const std::byte> reply,
     const Part& part = parts_[number];
     const size_t first_fixup = fixup;
     while (fixup < fixups_.size() && fixups_[fixup].part == number) ++fixup;
-    if (part.client == nullptr || !comes_back(part.use)) continue;
+    if (!part.there || !comes_back(part.use)) continue;
     uint32_t changed = 0;
     if (!reader.get(&changed)) return std::nullopt;
     if (number == 0) root.assign(message_.data() + part.at, message_.data() + part.at + part.bytes);
@@ -217,7 +218,7 @@ uint64_t ClientCall::restore(const Fixup& fixup, uint64_t sent, std::span<const 
     case Kind::kInto: {
       // The number of the block, counted from 1, and an offset in it.
       const uint64_t number = sent >> 32, offset = sent & UINT32_MAX;
-      if (number == 0 || number > parts_.size() || parts_[number - 1].client == nullptr) return 0;
+      if (number == 0 || number > parts_.size() || !parts_[number - 1].there) return 0;
       return static_cast<uint64_t>(
           reinterpret_cast<uintptr_t>(parts_[number - 1].client + offset));
     }

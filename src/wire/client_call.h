@@ -33,6 +33,7 @@ class ClientCall {
 
  private:
   struct Part {
+    bool there = false;  // null and bad pointers lead to none
     std::byte* client = nullptr;
     size_t at = 0;  // in the message
     size_t bytes = 0;

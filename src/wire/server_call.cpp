@@ -190,6 +190,7 @@ std::vector<std::byte> ServerCall::content(const Part& part, bool succeeded,
   std::vector<std::byte> now(part.memory, part.memory + part.bytes);
   if (part.structure < 0) return now;
   const Structure& structure = structures()[part.structure];
+  if (structure.fields.empty()) return now;
   for (size_t done = 0; done + structure.bytes <= part.bytes; done += structure.bytes) {
     const std::byte* const base = request_.data() + part.at + done;
     for_each_field(structure, base, function_, [&](const Field& field, Kind kind) {
