@@ -92,8 +92,8 @@ void as_request(std::span<const uint8_t> input) {
 void as_arguments(std::span<const uint8_t> input) {
   if (input.size() < 4) return;
   static std::byte* const memory = [] {
-    void* const all = mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                           -1, 0);
+    void* const all =
+        mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     fuzz::demand(all != MAP_FAILED);
     fuzz::demand(mprotect(static_cast<std::byte*>(all) + 2 * 4096, 4096, PROT_NONE) == 0);
     return static_cast<std::byte*>(all);
@@ -139,7 +139,8 @@ void as_arguments(std::span<const uint8_t> input) {
   std::vector<std::byte> reply = answer(*decoded, rest);
   if (decide() % 4 == 0 && !reply.empty()) {
     // A server that has gone wrong: no more than a refusal comes of it.
-    for (int i = 0; i < 3; ++i) reply[decide() * 7U % reply.size()] ^= static_cast<std::byte>(decide());
+    for (int i = 0; i < 3; ++i)
+      reply[decide() * 7U % reply.size()] ^= static_cast<std::byte>(decide());
     if (decide() % 2 == 0) reply.resize(reply.size() / 2);
     static_cast<void>(call.finish(reply, {}));
     return;

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "dxcore/remote_test_server.h"
+#include "dxcore/remote_server_test.h"
 #include "miniports/softgpu/softgpu_umd.h"
 #include "runtime/host_thread.h"
 
@@ -55,8 +55,8 @@ struct Shared {
   uint32_t words[1024] = {};
 };
 Shared* make_shared_memory() {
-  void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return new (memory) Shared;
 }
 
@@ -308,7 +308,8 @@ void same_as_in_one_process(const char* driver, const char* registry, void (*bod
   {
     std::ofstream(folder.file("registry.toml")) << registry;
     std::ofstream(folder.file("stack.toml"))
-        << (*registry != 0 ? "registry = \"registry.toml\"\n" : "") << "driver = \"" << driver << "\"\nfindings = \"" << folder.file("findings.txt") << "\"\n";
+        << (*registry != 0 ? "registry = \"registry.toml\"\n" : "") << "driver = \"" << driver
+        << "\"\nfindings = \"" << folder.file("findings.txt") << "\"\n";
     setenv("DXGKIT_STACK", folder.file("stack.toml").c_str(), 1);
     EXPECT_EQ(end_of(start_program(DXCORE_LIBRARY, "", [&] { body(here); })), 0);
   }
@@ -331,34 +332,32 @@ TEST(RemoteLibrary, APacketWithAddressesGivesWhatItGivesInOneProcess) {
 TEST(RemoteLibrary, ThreadsShareHandlesAndAForkedChildDoesNot) {
   const Folder folder;
   TestServer server(folder.file("socket"), "softgpu");
-  EXPECT_EQ(run_program(folder.file("socket"),
-                        [&] {
-                          const Opened opened = open_device();
-                          const auto fence = make_fence(opened.device);
-                          std::vector<std::unique_ptr<runtime::HostThread>> threads;
-                          for (UINT64 value = 1; value <= 4; ++value) {
-                            threads.push_back(
-                                std::make_unique<runtime::HostThread>("waits", [&, value] {
-                                  EXPECT_EQ(wait_for(opened.device, fence.hSyncObject, value),
-                                            STATUS_SUCCESS);
-                                }));
-                          }
-                          for (UINT64 value = 1; value <= 4; ++value)
-                            EXPECT_EQ(signal(opened.device, fence.hSyncObject, value),
-                                      STATUS_SUCCESS);
-                          for (const auto& thread : threads) thread->join();
-                          EXPECT_EQ(value_of(fence), 4U);
-                          const pid_t child = fork();
-                          if (child == 0) {
-                            // Another client process, to which the parent's handle means nothing.
-                            EXPECT_EQ(signal(opened.device, fence.hSyncObject, 9),
-                                      STATUS_INVALID_PARAMETER);
-                            EXPECT_NE(open_device().device, 0U);
-                            std::exit(testing::Test::HasFailure() ? 1 : 0);
-                          }
-                          EXPECT_EQ(end_of(child), 0);
-                          EXPECT_EQ(signal(opened.device, fence.hSyncObject, 5), STATUS_SUCCESS);
-                        }),
+  EXPECT_EQ(run_program(
+                folder.file("socket"),
+                [&] {
+                  const Opened opened = open_device();
+                  const auto fence = make_fence(opened.device);
+                  std::vector<std::unique_ptr<runtime::HostThread>> threads;
+                  for (UINT64 value = 1; value <= 4; ++value) {
+                    threads.push_back(std::make_unique<runtime::HostThread>("waits", [&, value] {
+                      EXPECT_EQ(wait_for(opened.device, fence.hSyncObject, value), STATUS_SUCCESS);
+                    }));
+                  }
+                  for (UINT64 value = 1; value <= 4; ++value)
+                    EXPECT_EQ(signal(opened.device, fence.hSyncObject, value), STATUS_SUCCESS);
+                  for (const auto& thread : threads) thread->join();
+                  EXPECT_EQ(value_of(fence), 4U);
+                  const pid_t child = fork();
+                  if (child == 0) {
+                    // Another client process, to which the parent's handle means nothing.
+                    EXPECT_EQ(signal(opened.device, fence.hSyncObject, 9),
+                              STATUS_INVALID_PARAMETER);
+                    EXPECT_NE(open_device().device, 0U);
+                    std::exit(testing::Test::HasFailure() ? 1 : 0);
+                  }
+                  EXPECT_EQ(end_of(child), 0);
+                  EXPECT_EQ(signal(opened.device, fence.hSyncObject, 5), STATUS_SUCCESS);
+                }),
             0);
   const ServerEnd end = server.end();
   EXPECT_TRUE(end.clean) << end.findings;
@@ -417,34 +416,34 @@ TEST(RemoteLibrary, WhenTheServerDiesDevicesAreRemoved) {
 TEST(RemoteLibrary, WhatDoesNotGoToOtherProcessesIsRefused) {
   const Folder folder;
   TestServer server(folder.file("socket"), "softgpu");
-  EXPECT_EQ(run_program(
-                folder.file("socket"),
-                [&] {
-                  const Opened opened = open_device();
-                  // Memory of the program.
-                  alignas(4096) static std::byte memory[4096];
-                  D3DKMT_CREATESTANDARDALLOCATION standard{};
-                  standard.Type = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP;
-                  standard.ExistingHeapData.Size = sizeof memory;
-                  D3DDDI_ALLOCATIONINFO2 info{};
-                  info.pSystemMem = memory;
-                  D3DKMT_CREATEALLOCATION create{};
-                  create.hDevice = opened.device;
-                  create.NumAllocations = 1;
-                  create.pAllocationInfo2 = &info;
-                  create.pStandardAllocation = &standard;
-                  create.Flags.CreateResource = 1;
-                  create.Flags.ExistingSysMem = 1;
-                  create.Flags.StandardAllocation = 1;
-                  EXPECT_EQ(CALL(D3DKMTCreateAllocation2)(&create), STATUS_NOT_SUPPORTED);
-                  EXPECT_EQ(info.hAllocation, 0U);
-                  EXPECT_EQ(create.hResource, 0U);
-                  // A function of the program.
-                  D3DKMT_REGISTERTRIMNOTIFICATION trim{};
-                  trim.hDevice = opened.device;
-                  EXPECT_EQ(CALL(D3DKMTRegisterTrimNotification)(&trim), STATUS_NOT_SUPPORTED);
-                  EXPECT_EQ(trim.Handle, nullptr);
-                }),
+  EXPECT_EQ(run_program(folder.file("socket"),
+                        [&] {
+                          const Opened opened = open_device();
+                          // Memory of the program.
+                          alignas(4096) static std::byte memory[4096];
+                          D3DKMT_CREATESTANDARDALLOCATION standard{};
+                          standard.Type = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP;
+                          standard.ExistingHeapData.Size = sizeof memory;
+                          D3DDDI_ALLOCATIONINFO2 info{};
+                          info.pSystemMem = memory;
+                          D3DKMT_CREATEALLOCATION create{};
+                          create.hDevice = opened.device;
+                          create.NumAllocations = 1;
+                          create.pAllocationInfo2 = &info;
+                          create.pStandardAllocation = &standard;
+                          create.Flags.CreateResource = 1;
+                          create.Flags.ExistingSysMem = 1;
+                          create.Flags.StandardAllocation = 1;
+                          EXPECT_EQ(CALL(D3DKMTCreateAllocation2)(&create), STATUS_NOT_SUPPORTED);
+                          EXPECT_EQ(info.hAllocation, 0U);
+                          EXPECT_EQ(create.hResource, 0U);
+                          // A function of the program.
+                          D3DKMT_REGISTERTRIMNOTIFICATION trim{};
+                          trim.hDevice = opened.device;
+                          EXPECT_EQ(CALL(D3DKMTRegisterTrimNotification)(&trim),
+                                    STATUS_NOT_SUPPORTED);
+                          EXPECT_EQ(trim.Handle, nullptr);
+                        }),
             0);
   EXPECT_TRUE(server.end().clean);
 }

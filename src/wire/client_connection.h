@@ -4,8 +4,8 @@
 #include <expected>
 #include <string>
 
-#include "wire/kernel_memory.h"
 #include "wire/hello.h"
+#include "wire/kernel_memory.h"
 #include "wire/unique_fd.h"
 
 namespace dxgkit::wire {

@@ -46,7 +46,8 @@ bool KernelMemory::add_notes(uint32_t function, const std::byte* arguments,
   };
   const std::array pieces = {
       Piece{Memory::kCommands, args.CommandOffset, args.CommandLength},
-      Piece{Memory::kAllocations, 0, uint64_t{args.AllocationCount} * sizeof(D3DDDI_ALLOCATIONLIST)},
+      Piece{Memory::kAllocations, 0,
+            uint64_t{args.AllocationCount} * sizeof(D3DDDI_ALLOCATIONLIST)},
       Piece{Memory::kPatches, 0,
             uint64_t{args.PatchLocationCount} * sizeof(D3DDDI_PATCHLOCATIONLIST)}};
   const size_t count_at = message->size();
@@ -84,9 +85,8 @@ void* KernelMemory::show(const WindowNote& note, UniqueFd descriptor) {
     return found->second.address;
   }
   const int protection = memory == Memory::kFence ? PROT_READ : PROT_READ | PROT_WRITE;
-  void* const address =
-      own ? mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-          : mmap(nullptr, bytes, protection, MAP_SHARED, descriptor.get(), 0);
+  void* const address = own ? mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                            : mmap(nullptr, bytes, protection, MAP_SHARED, descriptor.get(), 0);
   if (address == MAP_FAILED) return nullptr;
   if (found != mappings_.end()) munmap(found->second.address, found->second.bytes);
   mappings_[key] = {address, bytes, 1};

@@ -65,11 +65,13 @@ struct WireTest : ContractTest {};
 TEST_F(WireTest, EveryFunctionIsInTheTableWithTheKernelsSupport) {
   const auto all = wire::functions();
   EXPECT_EQ(all.size(), 188U);
-  EXPECT_TRUE(std::ranges::is_sorted(all, {}, [](const auto& one) { return std::string(one.name); }));
+  EXPECT_TRUE(
+      std::ranges::is_sorted(all, {}, [](const auto& one) { return std::string(one.name); }));
   size_t local = 0;
   for (const wire::Function& one : all) {
     const auto rows = thunks::support();
-    const auto row = std::ranges::find(rows, std::string_view(one.name), &thunks::ThunkSupport::name);
+    const auto row =
+        std::ranges::find(rows, std::string_view(one.name), &thunks::ThunkSupport::name);
     ASSERT_NE(row, rows.end()) << one.name;
     if (row->support == thunks::Support::kRefused) {
       EXPECT_STREQ(one.local, "the kernel refuses it") << one.name;
@@ -267,16 +269,16 @@ TEST_F(WireTest, RequestsThatAreNoneAreRefusedInOneSentenceAndReachNothing) {
       std::memcpy(bytes.data() + at, &value, sizeof value);
       return bytes;
     };
-    refused(with(0, 0));                                          // another kind of frame
-    refused(with(4, 188));                                        // no such function
+    refused(with(0, 0));                                            // another kind of frame
+    refused(with(4, 188));                                          // no such function
     refused(with(4, number_of("D3DKMTRegisterTrimNotification")));  // a local one
-    refused(with(8, 0));                                          // no blocks
-    refused(with(8, 3));                                          // more blocks than there are
-    refused(with(16, 4));                                         // a structure of other size
+    refused(with(8, 0));                                            // no blocks
+    refused(with(8, 3));                                            // more blocks than there are
+    refused(with(16, 4));                                           // a structure of other size
     // Its count says four elements, and three come.
     refused(with(20 + offsetof(D3DKMT_EVICT, NumAllocations), 4));
     refused(with(20 + offsetof(D3DKMT_EVICT, NumAllocations), 0xFFFF'FFFF));
-    refused(with(20 + offsetof(D3DKMT_EVICT, AllocationList) , 0x1000));  // a pointer
+    refused(with(20 + offsetof(D3DKMT_EVICT, AllocationList), 0x1000));  // a pointer
     std::vector<std::byte> longer = good;
     longer.push_back(std::byte{});
     refused(longer);

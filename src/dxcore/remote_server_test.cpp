@@ -1,4 +1,4 @@
-#include "dxcore/remote_test_server.h"
+#include "dxcore/remote_server_test.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -161,7 +161,8 @@ class Server {
 };
 
 /// The whole life of the server's process.
-int serve(const std::string& driver, const std::string& registry, int listener, int control, int report) {
+int serve(const std::string& driver, const std::string& registry, int listener, int control,
+          int report) {
   StackOptions options;
   options.registry = registry;
   std::string findings;

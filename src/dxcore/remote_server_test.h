@@ -10,9 +10,9 @@ namespace dxgkit::dxcore {
 
 /// What the server's process found when it ended.
 struct ServerEnd {
-  bool clean = false;      // it stopped by itself, and nothing leaked
-  size_t clients = 0;      // client processes there were
-  std::string findings;    // texts
+  bool clean = false;    // it stopped by itself, and nothing leaked
+  size_t clients = 0;    // client processes there were
+  std::string findings;  // texts
 };
 
 class TestServer {
