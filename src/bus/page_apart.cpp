@@ -39,7 +39,8 @@ std::unique_ptr<PageApart> PageApart::make(Machine& machine, PageFrame page) {
     return nullptr;
   }
   // The mapping there is stays writable. There will be no other, here or in another process.
-  DXGKIT_CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0);
+  DXGKIT_CHECK(
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0);
   return std::unique_ptr<PageApart>(new PageApart(at, common, fd));
 }
 
