@@ -363,7 +363,8 @@ void StartRules::check_advising_entries() {
                    "asks it for advice. No page calls them optional.",
        .fix = "Fill them in the initialization data. A driver that has nothing to add answers with "
               "the status that the entry has for it, or changes nothing and succeeds.",
-       .why = "Here they are not called. Nobody knows what Windows does without them."});
+       .why = "Here they are not called. Nobody knows what Windows does without them.",
+       .confidence = verifier::Confidence::kInferred});
 }
 
 Status StartRules::check_display_entries() {
