@@ -111,14 +111,6 @@ void caps_claim_wddm12(DRIVER_INITIALIZATION_DATA* table) {
 void caps_of_a_later_version(DRIVER_INITIALIZATION_DATA* table) {
   with_caps(table, [](DXGK_DRIVERCAPS* caps) { caps->WDDMVersion = DXGKDDI_WDDMv1; });
 }
-void caps_of_no_version(DRIVER_INITIALIZATION_DATA* table) {
-  with_caps(table, [](DXGK_DRIVERCAPS* caps) {
-    caps->WDDMVersion = static_cast<DXGK_WDDMVERSION>(0);
-  });
-}
-void caps_without_preemption(DRIVER_INITIALIZATION_DATA* table) {
-  with_caps(table, [](DXGK_DRIVERCAPS* caps) { caps->SchedulingCaps.PreemptionAware = 0; });
-}
 void caps_engine_reset_unfilled(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiQueryEngineStatus = nullptr;
   table->DxgkDdiResetEngine = nullptr;
@@ -294,8 +286,6 @@ const Mutant kStartMutants[] = {
     {"caps_short_address", caps_short_address, nullptr},
     {"caps_claim_wddm12", caps_claim_wddm12, nullptr},
     {"caps_of_a_later_version", caps_of_a_later_version, nullptr},
-    {"caps_of_no_version", caps_of_no_version, nullptr},
-    {"caps_without_preemption", caps_without_preemption, nullptr},
     {"caps_engine_reset_unfilled", caps_engine_reset_unfilled, nullptr},
     {"caps_of_newer_kit", caps_of_newer_kit, nullptr},
     {"segments_first_pass_writes", segments_first_pass_writes, nullptr},

@@ -351,7 +351,8 @@ void StartRules::check_advising_entries() {
   const std::string missing = missing_entries(
       core_.port(),
       std::array{"DxgkDdiQueryDeviceDescriptor", "DxgkDdiRecommendMonitorModes",
-                 "DxgkDdiRecommendFunctionalVidPn", "DxgkDdiUpdateActiveVidPnPresentPath"});
+                 "DxgkDdiRecommendFunctionalVidPn", "DxgkDdiUpdateActiveVidPnPresentPath",
+                 "DxgkDdiQueryVidPnHWCapability"});
   if (missing.empty()) return;
   core_.findings().report(
       {.rule = "CAPS-15",
@@ -368,16 +369,20 @@ void StartRules::check_advising_entries() {
 }
 
 Status StartRules::check_display_entries() {
-  check_advising_entries();
-  if (core_.display_only())
-    return Status::kSuccess;  // DxgkInitializeDisplayOnlyDriver has seen to it
+  if (core_.display_only()) {  // DxgkInitializeDisplayOnlyDriver has seen to the others
+    check_advising_entries();
+    return Status::kSuccess;
+  }
   const std::string missing = missing_entries(
       core_.port(),
       std::array{"DxgkDdiQueryChildRelations", "DxgkDdiQueryChildStatus", "DxgkDdiIsSupportedVidPn",
                  "DxgkDdiEnumVidPnCofuncModality", "DxgkDdiCommitVidPn",
                  "DxgkDdiSetVidPnSourceVisibility", "DxgkDdiSetVidPnSourceAddress",
                  "DxgkDdiGetStandardAllocationDriverData"});
-  if (missing.empty()) return Status::kSuccess;
+  if (missing.empty()) {
+    check_advising_entries();
+    return Status::kSuccess;
+  }
   return refuse(
       "CAPS-04", "DxgkDdiStartDevice",
       fmt::format("NumberOfVideoPresentSources is {}, and these entries are null: {}.",
