@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ASKING = schemata.Asking(b"dxgkit_mutant(%d)", b"!!(%s)")
 MUTANTS_MAX = 1 << 14  # as many as driver_probe.c has room for
 SCREEN = ("--device", "softgpu,refresh=60")
-DDI_TIMEOUT_S = 8  # a verification takes half a second, but other work may keep this machine busy
+DDI_TIMEOUT_S = 20  # a verification takes a second, but other work may keep this machine busy
 # driver -> (target whose compile commands it takes, other sources or None, client, {model: (registry, arguments)})
 DRIVERS = {
     "softgpu": ("softgpu", None, "softgpu", {"patch": ({}, ())}),

@@ -195,6 +195,7 @@ struct Kernel::Impl {
   std::atomic<uint32_t> word_waiters{0};  // threads in wait_for_word
   WaitingCalls waiting_calls;
   std::optional<runtime::DeadlockNote> deadlock_note;  // tells of these
+  std::atomic<runtime::DurationNs> thread_delay{0};    // see set_thread_delay
   std::function<void(const verifier::Finding&)> fatal_handler;
   std::function<bool(std::string_view routine)> allocation_fault;  // see pool.h
   bool allocation_fails(const char* routine) const {
@@ -250,6 +251,8 @@ runtime::TimeNs deadline_of(Kernel& kernel, const int64_t* timeout);
 /// The common body of the waits. Returns the index of the object, or STATUS_TIMEOUT.
 int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const> objects,
                          bool wait_all, const int64_t* timeout);
+/// The name of the frame that a thread of PsCreateSystemThread runs in.
+inline constexpr const char* kSystemThread = "system thread";
 /// Makes every thread blocked in a wait leave the driver for good. Later waits do so at once.
 void abandon_waiters(Kernel& kernel);
 /// KeSetEvent without the IRQL check.

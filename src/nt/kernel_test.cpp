@@ -10,6 +10,7 @@
 #include "nt/format.h"
 #include "nt/layout.h"
 #include "nt/test_world.h"
+#include "nt/thread_delay.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -386,6 +387,51 @@ TEST(Sync, EndsForgottenThreads) {
       EXPECT_EQ(leaks[0].what, "thread");
       EXPECT_EQ(leaks[1].what, "handle");
     }
+  });
+}
+
+/// A thread that is made slow lets everybody else go first, and nobody else is slow.
+TEST(Sync, SlowThreadsGoOnLater) {
+  runtime::make_sim_runtime(1)->run_main([] {
+    World world;
+    const ExportCall<void(Kevent*, uint32_t, uint8_t)> initialize("KeInitializeEvent");
+    const ExportCall<int32_t(Kevent*, int32_t, uint8_t)> set("KeSetEvent");
+    const ExportCall<int32_t(void*, uint32_t, uint8_t, uint8_t, const int64_t*)> wait(
+        "KeWaitForSingleObject");
+    const ExportCall<int32_t(void**, uint32_t, void*, void*, void*, void(DXGKIT_NT_ABI*)(void*),
+                             void*)>
+        create("PsCreateSystemThread");
+    const ExportCall<int32_t(void*)> close("ZwClose");
+    struct Shared {
+      Kevent go, done;
+    } shared;
+    CallFrame frame(world.kernel, "driver", kPassiveLevel);
+    initialize(&shared.go, 1, 0);
+    initialize(&shared.done, 1, 0);
+    constexpr auto body = +[](void* opaque) DXGKIT_NT_ABI {
+      const ExportCall<int32_t(void*, uint32_t, uint8_t, uint8_t, const int64_t*)> wait_here(
+          "KeWaitForSingleObject");
+      const ExportCall<int32_t(Kevent*, int32_t, uint8_t)> set_here("KeSetEvent");
+      auto* const both = static_cast<Shared*>(opaque);
+      for (int i = 0; i < 2; ++i) {
+        wait_here(&both->go, 0, 0, 0, nullptr);
+        set_here(&both->done, 0, 0);
+      }
+    };
+    void* handle = nullptr;
+    ASSERT_EQ(create(&handle, 0, nullptr, nullptr, nullptr, body, &shared), 0);
+    runtime::Runtime& runtime = world.kernel.runtime();
+    for (const runtime::DurationNs delay : {runtime::DurationNs{0}, runtime::kMillisecond}) {
+      runtime.sleep_until(runtime.now() + runtime::kMicrosecond);  // it waits now
+      set_thread_delay(world.kernel, delay);
+      const runtime::TimeNs before = runtime.now();
+      set(&shared.go, 0, 0);
+      wait(&shared.done, 0, 0, 0, nullptr);
+      EXPECT_EQ(runtime.now() - before, delay);
+    }
+    close(handle);
+    runtime.sleep_until(runtime.now() + runtime::kMicrosecond);
+    EXPECT_TRUE(world.kernel.leaks().empty()) << "it has ended";
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "nt/executive.h"
+#include "nt/thread_delay.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -155,7 +156,17 @@ int32_t wait_for_objects(const char* function, std::span<DispatcherHeader* const
       return ntstatus::kTimeout;
     }
   }
+  // Other threads come first: what they do must not depend on this one being quick.
+  const runtime::DurationNs late = state.thread_delay.load(std::memory_order_relaxed);
+  if (late != 0 && std::string_view(frame.name()) == kSystemThread) {
+    kernel.runtime().sleep_until(kernel.runtime().now() + late);
+    if (state.ending.load(std::memory_order_relaxed) != 0) frame.abandon();
+  }
   return wait_all ? ntstatus::kSuccess : waiter.satisfied_index;
+}
+
+void set_thread_delay(Kernel& kernel, runtime::DurationNs delay_ns) {
+  kernel.impl().thread_delay.store(delay_ns, std::memory_order_relaxed);
 }
 
 void abandon_waiters(Kernel& kernel) {

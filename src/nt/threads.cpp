@@ -16,7 +16,7 @@ using StartRoutine = void(DXGKIT_NT_ABI*)(void*);
 void run_system_thread(Kernel& kernel, const std::shared_ptr<ThreadObject>& object,
                        StartRoutine routine, void* context) {
   {
-    CallFrame frame(kernel, "system thread", kPassiveLevel);
+    CallFrame frame(kernel, kSystemThread, kPassiveLevel);
     frame.thread = object.get();
     frame.call_void(routine, context);
   }
@@ -64,7 +64,7 @@ DXGKIT_NT_ABI int32_t ps_create_system_thread(void** handle, uint32_t, ObjectAtt
 
 DXGKIT_NT_ABI int32_t ps_terminate_system_thread(int32_t) {
   CallFrame* frame = &CallFrame::current();
-  if (std::strcmp(frame->name(), "system thread") != 0) {
+  if (std::string_view(frame->name()) != kSystemThread) {
     frame->kernel().violation("IRQL-12", "PsTerminateSystemThread",
                               "It was called outside a system thread of the driver.",
                               "A system thread ends itself with it.",

@@ -128,6 +128,25 @@ TEST_F(CapsTest, SupportNonVgaPromisesItsEntries) {
       });
 }
 
+TEST_F(CapsTest, ADriverWithAScreenHasTheEntriesThatGiveAdvice) {
+  DXGKIT_COVERS("CAPS-15");
+  running(
+      [](DisplayStack& stack) {
+        const verifier::Finding finding = stack.only_finding();
+        EXPECT_EQ(finding.rule, "CAPS-15");
+        EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+        EXPECT_THAT(finding.actual, HasSubstr(": DxgkDdiRecommendMonitorModes, "
+                                              "DxgkDdiUpdateActiveVidPnPresentPath."));
+        EXPECT_TRUE(stack.visible()) << "the adapter goes on";
+      },
+      [](DisplayStack& stack) {
+        stack.display.config.table = [](KMDDOD_INITIALIZATION_DATA& table) {
+          table.DxgkDdiRecommendMonitorModes = nullptr;
+          table.DxgkDdiUpdateActiveVidPnPresentPath = nullptr;
+        };
+      });
+}
+
 TEST_F(CapsTest, SmoothRotationIsMandatory) {
   DXGKIT_COVERS("CAPS-06");
   running([](DisplayStack& stack) { EXPECT_EQ(stack.only_finding().rule, "CAPS-06"); },

@@ -31,6 +31,7 @@ struct Row {
   const char* sentence;
   void (*change)(DXGK_DRIVERCAPS&);
   const char* said;  // null: it starts
+  std::vector<std::string> rules = {};  // if it starts
 };
 
 TEST_F(LifeCapsTest, FeaturesAreThoseOfTheDeclaredVersion) {
@@ -59,7 +60,8 @@ TEST_F(LifeCapsTest, FeaturesAreThoseOfTheDeclaredVersion) {
          caps.WDDMVersion = static_cast<DXGK_WDDMVERSION>(0);
          caps.SupportPerEngineTDR = FALSE;
        },
-       nullptr},
+       nullptr,
+       {"CAPS-11"}},
       {"of WDDM 1.3 the page says nothing",
        [](DXGK_DRIVERCAPS& caps) {
          caps.WDDMVersion = DXGKDDI_WDDMv1_3;
@@ -79,7 +81,7 @@ TEST_F(LifeCapsTest, FeaturesAreThoseOfTheDeclaredVersion) {
       const Status status = stack.start();
       if (row.said == nullptr) {
         EXPECT_EQ(status, Status::kSuccess);
-        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        EXPECT_EQ(stack.rules(), row.rules);
         return;
       }
       EXPECT_EQ(status, Status::kDeviceConfigurationError);
@@ -89,6 +91,50 @@ TEST_F(LifeCapsTest, FeaturesAreThoseOfTheDeclaredVersion) {
       EXPECT_THAT(finding.actual, HasSubstr(row.said));
       EXPECT_EQ(stack.miniport.count("DxgkDdiStopDevice"), 1U);
       EXPECT_EQ(stack.miniport.count("DxgkDdiCreateDevice"), 0U);
+    });
+  }
+}
+
+TEST_F(LifeCapsTest, AVersionOfZeroIsFromBeforeWddm12) {
+  DXGKIT_COVERS("CAPS-11");
+  for (const uint32_t version : {DXGKDDI_INTERFACE_VERSION_WIN7, DXGKDDI_INTERFACE_VERSION_WIN8,
+                                 DXGKDDI_INTERFACE_VERSION_WDDM1_3}) {
+    SCOPED_TRACE(version);
+    bare([&](Stack& stack) {
+      stack.miniport.config.version = version;
+      stack.miniport.config.caps = [](DXGK_DRIVERCAPS& caps) {
+        caps.WDDMVersion = static_cast<DXGK_WDDMVERSION>(0);
+      };
+      EXPECT_EQ(stack.start(), Status::kSuccess);
+      if (version < DXGKDDI_INTERFACE_VERSION_WIN8) {
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        return;
+      }
+      const verifier::Finding finding = stack.only_finding();
+      EXPECT_EQ(finding.rule, "CAPS-11");
+      EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+      EXPECT_THAT(finding.actual, HasSubstr("WDDMVersion is 0,"));
+    });
+  }
+}
+
+TEST_F(LifeCapsTest, WhoSaysHowFinelyItPreemptsIsAskedTo) {
+  DXGKIT_COVERS("PREEMPT-19");
+  for (const bool aware : {true, false}) {
+    SCOPED_TRACE(aware);
+    bare([&](Stack& stack) {
+      stack.miniport.config.caps = [aware](DXGK_DRIVERCAPS& caps) {
+        caps.SchedulingCaps.PreemptionAware = aware ? 1 : 0;
+      };
+      EXPECT_EQ(stack.start(), Status::kSuccess);
+      if (aware) {
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        return;
+      }
+      const verifier::Finding finding = stack.only_finding();
+      EXPECT_EQ(finding.rule, "PREEMPT-19");
+      EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+      EXPECT_THAT(finding.actual, HasSubstr("PreemptionAware is clear"));
     });
   }
 }

@@ -43,6 +43,21 @@ MISTAKES = {
         "PAGE-50", "FirstBuildPagingBuffer", "FirstBuildPagingBuffer("),
 }
 
+# As above; these show only in a situation that verify brings about. The rule, and the step that finds it.
+RARE_MISTAKES = {
+    "a version that is left out": ("  caps->WDDMVersion = DXGKDDI_WDDMv1_3;\n", "", "CAPS-11", "start"),
+    "preemption that is not said": ("  caps->SchedulingCaps.PreemptionAware = 1;\n", "", "PREEMPT-19", "start"),
+    "a handle that nobody looks at": ("    if (allocation == NULL) return STATUS_INVALID_HANDLE;\n", "", "ALLOC-02", "no-memory"),
+    "an event that one wait clears": (
+        "KeInitializeEvent(&adapter->Rest, NotificationEvent, TRUE);", "KeInitializeEvent(&adapter->Rest, SynchronizationEvent, TRUE);",
+        "PREEMPT-07", "restart"),
+    "an engine that begins busy": (
+        "KeInitializeEvent(&adapter->Rest, NotificationEvent, TRUE);", "KeInitializeEvent(&adapter->Rest, NotificationEvent, FALSE);",
+        "PREEMPT-07", "restart"),
+    "a thread that nobody waits for": (
+        "    KeWaitForSingleObject(adapter->Thread, Executive, KernelMode, FALSE, NULL);\n", "", "NT-14", "unload"),
+}
+
 
 class FirstWeek(unittest.TestCase):
     @classmethod
@@ -113,6 +128,16 @@ class FirstWeek(unittest.TestCase):
         self.assertEqual((location["artifactLocation"]["uri"], location["region"]["startLine"]), ("first.c", source["line"]))
         self.assertEqual({one["level"] for one in sarif[1:]} - {"note"}, {"error"} if len(own) > 1 else set())
 
+
+    def test_mistakes_that_show_in_rare_situations(self):
+        for mistake, (before, after, rule, step) in RARE_MISTAKES.items():
+            with self.subTest(mistake=mistake):
+                self.driver("sys", before, after)
+                done = subprocess.run([f"{BUILD}/tools/dxgkit/dxgkit", "verify", "first.sys", "--device", "none", "--client", "./client.so", "--mode", "sim",
+                                       "--until-finding", "--json"], cwd=self.folder, capture_output=True, text=True)
+                steps = json.loads(done.stdout)["steps"]
+                found = [(finding["rule"], one["name"]) for one in steps for finding in one["findings"]]
+                self.assertEqual(found[:1], [(rule, step)], done.stdout[-2000:])
 
     def test_a_reset_waits_for_the_job_under_way(self):
         """A GPU that takes longer than the kernel waits is reset in the middle of a job, and is quiet afterwards."""

@@ -57,10 +57,12 @@ NTSTATUS ScriptedMiniport::default_query_adapter_info(const DXGKARG_QUERYADAPTER
                                                                                  : DXGKDDI_WDDMv1_2;
         caps.SchedulingCaps.PreemptionAware = config.preemption_aware ? 1 : 0;
         caps.SchedulingCaps.CancelCommandAware = config.cancel_command_aware ? 1 : 0;
-        caps.PreemptionCaps.GraphicsPreemptionGranularity =
-            D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY;
-        caps.PreemptionCaps.ComputePreemptionGranularity =
-            D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
+        if (config.preemption_aware) {  // PREEMPT-19
+          caps.PreemptionCaps.GraphicsPreemptionGranularity =
+              D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY;
+          caps.PreemptionCaps.ComputePreemptionGranularity =
+              D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
+        }
         caps.SupportNonVGA = TRUE;
         caps.SupportSmoothRotation = TRUE;
         if (caps.WDDMVersion == DXGKDDI_WDDMv1_2) {  // what that version asks for (LIFE-13)

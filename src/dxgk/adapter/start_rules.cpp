@@ -170,6 +170,7 @@ Status StartRules::check_caps() {
            .windows = "Windows may refuse the driver."});
     }
   }
+  if (core_.interface_version() >= kInterfaceWin8) check_preemption();
   report_odd_values();
   DXGKIT_RETURN_IF_FAILED(check_version_features());
   DXGKIT_RETURN_IF_FAILED(check_caps_entries());
@@ -177,8 +178,39 @@ Status StartRules::check_caps() {
   return check_addressing();
 }
 
+void StartRules::check_preemption() {
+  const port::FlipCaps flips = port::flip_caps_of(core_.caps(), core_.interface_version());
+  if (core_.caps().preemption_aware || !flips.reports_preemption) return;
+  core_.findings().report(
+      {.rule = "PREEMPT-19",
+       .severity = verifier::Severity::kViolation,
+       .ddi = kCapsQuery,
+       .actual = "PreemptionCaps say how finely work is preempted, and "
+                 "SchedulingCaps.PreemptionAware is clear.",
+       .expected = "Since WDDM 1.2 a driver that renders supports preemption: it sets "
+                   "PreemptionAware.",
+       .fix = "Set SchedulingCaps.PreemptionAware and MultiEngineAware. A driver that cannot preempt "
+              "leaves both granularities at NONE.",
+       .why = "The kernel never calls DxgkDdiPreemptCommand. Work of high priority waits until all "
+              "that is queued has run.",
+       .windows = "Windows keeps to the rules of Windows 7 for this driver. Its logo tests ask for "
+                  "preemption.",
+       .confidence = verifier::Confidence::kInferred});
+}
+
 Status StartRules::check_version_features() {
   const uint32_t declared = core_.caps().wddm_version;
+  if (declared == 0 && core_.interface_version() >= kInterfaceWin8) {
+    core_.findings().report(
+        {.rule = "CAPS-11",
+         .severity = verifier::Severity::kViolation,
+         .ddi = kCapsQuery,
+         .actual = fmt::format("WDDMVersion is 0, and the driver declared interface version 0x{:X}.",
+                               core_.interface_version()),
+         .expected = "WDDMVersion holds a value of DXGK_WDDMVERSION.",
+         .fix = "Set it to the constant of the version that the driver is written for.",
+         .why = "The kernel takes the driver for one of WDDM 1.0 and chooses older paths."});
+  }
   // The page knows WDDM 1.2 drivers and those of before; of later versions nothing is said.
   if (declared == 0 || declared > kModelWddm12) return Status::kSuccess;
   const bool older = declared < kModelWddm12;
@@ -315,16 +347,42 @@ Status StartRules::check_gpu_va_model(std::optional<GpuVaModel>* model_out) {
   return refusal->status;
 }
 
+void StartRules::check_advising_entries() {
+  const std::string missing = missing_entries(
+      core_.port(),
+      std::array{"DxgkDdiQueryDeviceDescriptor", "DxgkDdiRecommendMonitorModes",
+                 "DxgkDdiRecommendFunctionalVidPn", "DxgkDdiUpdateActiveVidPnPresentPath",
+                 "DxgkDdiQueryVidPnHWCapability"});
+  if (missing.empty()) return;
+  core_.findings().report(
+      {.rule = "CAPS-15",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiStartDevice",
+       .actual = fmt::format("NumberOfVideoPresentSources is {}, and these entries are null: {}.",
+                             core_.facts().start.video_present_sources, missing),
+       .expected = "A driver with video present sources has the entries by which mode management "
+                   "asks it for advice. No page calls them optional.",
+       .fix = "Fill them in the initialization data. A driver that has nothing to add answers with "
+              "the status that the entry has for it, or changes nothing and succeeds.",
+       .why = "Here they are not called. Nobody knows what Windows does without them.",
+       .confidence = verifier::Confidence::kInferred});
+}
+
 Status StartRules::check_display_entries() {
-  if (core_.display_only())
-    return Status::kSuccess;  // DxgkInitializeDisplayOnlyDriver has seen to it
+  if (core_.display_only()) {  // DxgkInitializeDisplayOnlyDriver has seen to the others
+    check_advising_entries();
+    return Status::kSuccess;
+  }
   const std::string missing = missing_entries(
       core_.port(),
       std::array{"DxgkDdiQueryChildRelations", "DxgkDdiQueryChildStatus", "DxgkDdiIsSupportedVidPn",
                  "DxgkDdiEnumVidPnCofuncModality", "DxgkDdiCommitVidPn",
                  "DxgkDdiSetVidPnSourceVisibility", "DxgkDdiSetVidPnSourceAddress",
                  "DxgkDdiGetStandardAllocationDriverData"});
-  if (missing.empty()) return Status::kSuccess;
+  if (missing.empty()) {
+    check_advising_entries();
+    return Status::kSuccess;
+  }
   return refuse(
       "CAPS-04", "DxgkDdiStartDevice",
       fmt::format("NumberOfVideoPresentSources is {}, and these entries are null: {}.",

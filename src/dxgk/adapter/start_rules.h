@@ -46,10 +46,14 @@ class StartRules {
   Status check_gpu_va_model(std::optional<GpuVaModel>* model);
 
  private:
-  /// LIFE-13.
+  /// PREEMPT-19.
+  void check_preemption();
+  /// LIFE-13; a version that is not said at all (CAPS-11).
   Status check_version_features();
   /// CAPS-11.
   void report_odd_values();
+  /// CAPS-15.
+  void check_advising_entries();
   /// Entries that caps promise (CAPS-04).
   void check_promised_entries();
   Status check_caps_entries();

@@ -185,8 +185,10 @@ void* NTAPI get_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments) {
   check_callback(*adapter, "DxgkCbGetHandleData", nt::kApcLevel, false);
   if (!is_handle_type(*adapter, "DxgkCbGetHandleData", arguments->Type))
     return done(static_cast<void*>(nullptr));
-  return done(adapter->host.get_handle_data(arguments->hObject, type_of(arguments->Type),
-                                            arguments->Flags.DeviceSpecific != 0));
+  void* const data = adapter->host.get_handle_data(arguments->hObject, type_of(arguments->Type),
+                                                   arguments->Flags.DeviceSpecific != 0);
+  const bool denied = data != nullptr && adapter->callback_fails("DxgkCbGetHandleData").has_value();
+  return done(denied ? nullptr : data);
 }
 
 D3DKMT_HANDLE NTAPI get_handle_parent(D3DKMT_HANDLE allocation) {
@@ -215,6 +217,10 @@ void* NTAPI acquire_handle_data(const DXGKARGCB_GETHANDLEDATA* arguments,
   check_callback(*adapter, "DxgkCbAcquireHandleData", nt::kApcLevel, false);
   if (!is_handle_type(*adapter, "DxgkCbAcquireHandleData", arguments->Type))
     return done(static_cast<void*>(nullptr));
+  if (adapter->callback_fails("DxgkCbAcquireHandleData").has_value()) {
+    std::memset(release, 0, sizeof(*release));
+    return done(static_cast<void*>(nullptr));
+  }
   void* reference = nullptr;
   void* data = adapter->host.acquire_handle_data(arguments->hObject, type_of(arguments->Type),
                                                  arguments->Flags.DeviceSpecific != 0, &reference);

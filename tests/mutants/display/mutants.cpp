@@ -44,6 +44,9 @@ void caps_of_newer_kit(KMDDOD_INITIALIZATION_DATA* table) {
   table->Version = 0x300E;  // what the installation says; the code knows only its own kit
   table->DxgkDdiQueryAdapterInfo = query_too_large;
 }
+void monitors_without_advice(KMDDOD_INITIALIZATION_DATA* table) {
+  table->DxgkDdiRecommendMonitorModes = nullptr;
+}
 void non_vga_without_release(KMDDOD_INITIALIZATION_DATA* table) {
   table->DxgkDdiStopDeviceAndReleasePostDisplayOwnership = nullptr;
 }
@@ -579,6 +582,7 @@ struct Mutant {
 const Mutant kMutants[] = {
     {"caps_without_version", caps_without_version},
     {"caps_of_newer_kit", caps_of_newer_kit},
+    {"monitors_without_advice", monitors_without_advice},
     {"non_vga_without_release", non_vga_without_release},
     {"child_is_no_output", child_is_no_output},
     {"child_too_many", child_too_many},

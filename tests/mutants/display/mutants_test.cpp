@@ -89,6 +89,7 @@ const std::vector<Mutant>& all() {
   static const std::vector<Mutant> table = {
     {"caps_without_version", "CAPS-02", kStartFail, "DxgkDdiQueryAdapterInfo", {"WDDMVersion", "DXGKDDI_WDDMv1_2"}, "2"},
     {"caps_of_newer_kit", "CAPS-01", kStartFail, "DxgkDdiQueryAdapterInfo", {"BUFFER_TOO_SMALL", "OutputDataSize"}, "1"},
+    {"monitors_without_advice", "CAPS-15", kViolation, "DxgkDdiStartDevice", {"DxgkDdiRecommendMonitorModes"}},
     {"non_vga_without_release", "CAPS-05", kViolation, "DxgkDdiQueryAdapterInfo", {"SupportNonVGA", "StopDeviceAndReleasePostDisplayOwnership"}},
     {"child_is_no_output", "CAPS-07", kStartFail, "DxgkDdiQueryChildRelations", {"output"}},
     {"child_too_many", "LIFE-10", kViolation, "DxgkDdiQueryChildRelations", {"not zero any more"}},

@@ -127,6 +127,8 @@ class Verify(Cli):
         for fault, code, step, rule in (
                 ("start_fails", 1, "start", "LIFE-11"),
                 ("version_odd", 1, "start", "CAPS-11"),
+                ("version_left_out", 1, "start", "CAPS-11"),
+                ("preemption_unsaid", 1, "start", "PREEMPT-19"),
                 ("engines_copy", 1, "start", "CAPS-12"),
                 ("base_odd", 1, "start", "SEG-17"),
                 ("cpu_address_nowhere", 1, "cpu-addresses", "SEG-19"),
@@ -205,6 +207,7 @@ class Verify(Cli):
                 ("pool_leaks", 1, "failing-starts", "LIFE-20"),
                 ("devices_leak", 1, "processes", "LIFE-20"),
                 ("open_error_leaks", 1, "no-memory", "LIFE-20"),
+                ("handle_unknown", 1, "no-memory", "ALLOC-33"),
                 ("no_memory_renamed", 1, "no-memory", "LIFE-23"),
                 ("data_overrun", 1, "private-queries", "NT-33"),
                 ("reserved_taken", 1, "nearly-right-data", "LIFE-25"),

@@ -56,6 +56,22 @@ NTSTATUS NTAPI version_of_nobody(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUER
   }
   return status;
 }
+/// As if the caps had nothing but zeros there.
+NTSTATUS NTAPI caps_of_no_version(IN_CONST_HANDLE adapter,
+                                  IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  if (NT_SUCCESS(status) && args->Type == DXGKQAITYPE_DRIVERCAPS)
+    static_cast<DXGK_DRIVERCAPS*>(args->pOutputData)->WDDMVersion =
+        static_cast<DXGK_WDDMVERSION>(0);
+  return status;
+}
+NTSTATUS NTAPI caps_without_preemption(IN_CONST_HANDLE adapter,
+                                       IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
+  if (NT_SUCCESS(status) && args->Type == DXGKQAITYPE_DRIVERCAPS)
+    static_cast<DXGK_DRIVERCAPS*>(args->pOutputData)->SchedulingCaps.PreemptionAware = 0;
+  return status;
+}
 NTSTATUS NTAPI caps_without_slots(IN_CONST_HANDLE adapter,
                                   IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
   const NTSTATUS status = whole.DxgkDdiQueryAdapterInfo(adapter, args);
@@ -132,12 +148,19 @@ PVOID NTAPI get_data_of_no_type(IN_CONST_PDXGKARGCB_GETHANDLEDATA args) {
   changed.Type = static_cast<DXGK_HANDLE_TYPE>(0);
   return get_handle_data(&changed);
 }
-NTSTATUS NTAPI start_with_untyped_handles(const PVOID adapter, PDXGK_START_INFO start,
-                                          PDXGKRNL_INTERFACE interface, PULONG sources,
-                                          PULONG children) {
+/// What nobody knows is what was asked for last.
+PVOID last_data;
+PVOID NTAPI get_last_data(IN_CONST_PDXGKARGCB_GETHANDLEDATA args) {
+  PVOID const data = get_handle_data(args);
+  if (data != nullptr) last_data = data;
+  return last_data;
+}
+template <DXGKCB_GETHANDLEDATA kWrong>
+NTSTATUS NTAPI start_with_handles(const PVOID adapter, PDXGK_START_INFO start,
+                                  PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
   DXGKRNL_INTERFACE changed = *interface;
   get_handle_data = changed.DxgkCbGetHandleData;
-  changed.DxgkCbGetHandleData = get_data_of_no_type;
+  changed.DxgkCbGetHandleData = kWrong;
   return whole.DxgkDdiStartDevice(adapter, start, &changed, sources, children);
 }
 LONG live_contexts;
@@ -529,7 +552,11 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("engines_copy")) data->DxgkDdiGetNodeMetadata = copy_engines_only;
   if (chosen("base_odd")) data->DxgkDdiQueryAdapterInfo = base_inside_page;
   if (chosen("cpu_address_nowhere")) data->DxgkDdiQueryAdapterInfo = forget_cpu_address;
-  if (chosen("handle_of_no_type")) data->DxgkDdiStartDevice = start_with_untyped_handles;
+  if (chosen("handle_of_no_type"))
+    data->DxgkDdiStartDevice = start_with_handles<get_data_of_no_type>;
+  if (chosen("handle_unknown")) data->DxgkDdiStartDevice = start_with_handles<get_last_data>;
+  if (chosen("version_left_out")) data->DxgkDdiQueryAdapterInfo = caps_of_no_version;
+  if (chosen("preemption_unsaid")) data->DxgkDdiQueryAdapterInfo = caps_without_preemption;
   if (chosen("context_too_many")) {
     data->DxgkDdiCreateContext = create_few_contexts;
     data->DxgkDdiDestroyContext = destroy_counted_context;

@@ -11,6 +11,7 @@
 #include "dxgkit/abi_versions.h"
 #include "nt/registry_store.h"
 #include "nt/stack_fill.h"
+#include "nt/thread_delay.h"
 #include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/start_story.h"
 
@@ -199,6 +200,11 @@ uint64_t Bench::late_reports() const {
   if (!simulated() || mutated() || !running()) return late_before_;
   const Result<dxgk::Inspection> inspection = dxgk::Inspection::of(*system_, *luid_);
   return late_before_ + (inspection.has_value() ? inspection->late_reports() : 0);
+}
+
+void Bench::slow_threads() {
+  constexpr runtime::DurationNs kLate = 50 * runtime::kMillisecond;
+  if (simulated()) nt::set_thread_delay(world_->kernel(), kLate);
 }
 
 Outcome Bench::stop() {

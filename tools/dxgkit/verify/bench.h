@@ -67,6 +67,8 @@ class Bench {
 
   /// The driver is lost: calls that do not return are waited for no longer than a second.
   void lose_patience() { world_->kernel().set_hang_limit(runtime::kSecond); }
+  /// From now on threads of the driver are slow, where time costs nothing.
+  void slow_threads();
 
   // --- for the first and last steps ---
   Outcome load();

@@ -116,6 +116,26 @@ Outcome power(Bench& bench) {
   return Outcome::ok(fmt::format("D3 and back, twice{}", content_note(bench)));
 }
 
+/// An adapter that has just started, and nobody has worked yet: its nodes are preempted, and it is
+/// reset, again and again. Fences are not asked for: none has been submitted.
+Answer<void> disturb_unused(Bench& bench) {
+  constexpr int kTimes = 2;
+  for (int i = 0; i <= kTimes; ++i) {
+    for (uint32_t node = 0; node < bench.node_count(); ++node) {
+      const Status status = bench.exercise().preempt_idle(NodeOrdinal{node});
+      if (!is_success(status) && status != Status::kNotSupported) {
+        return std::unexpected(
+            fmt::format("node {} was not preempted: {}", node, status_text(status)));
+      }
+    }
+    const size_t found = bench.findings().total();
+    const Status status = i == kTimes ? Status::kSuccess : bench.exercise().reset();
+    if (status == Status::kGraphicsAllocationBusy || bench.findings().total() != found) break;
+    if (!is_success(status)) return std::unexpected("it was not reset: " + status_text(status));
+  }
+  return {};
+}
+
 Outcome restart(Bench& bench) {
   // A client that keeps its objects while the adapter stops.
   auto client = std::make_unique<Client>(bench, "survivor");
@@ -129,6 +149,8 @@ Outcome restart(Bench& bench) {
   const Outcome started = bench.start();
   if (started.kind != Outcome::Kind::kOk) return started;
   if (bench.display_only()) return Outcome::ok("stopped, removed, added and started again");
+  if (const Answer<void> unused = disturb_unused(bench); !unused)
+    return Outcome::failed("before any work: " + unused.error());
   const Answer<void> works = work_across(bench, [] { return Status::kSuccess; });
   if (!works) return Outcome::failed("after the second start: " + works.error());
   return Outcome::ok("stopped with a client on it, removed, added and started again");
@@ -292,7 +314,11 @@ Outcome bug_check_screen(Bench& bench) {
                         bench.display_only() ? std::optional(sources->front().id) : std::nullopt);
 }
 
-Outcome stop(Bench& bench) { return bench.stop(); }
+/// A driver that does not wait for its threads leaves them behind (NT-14).
+Outcome stop(Bench& bench) {
+  bench.slow_threads();
+  return bench.stop();
+}
 Outcome unload(Bench& bench) { return bench.unload(); }
 
 constexpr Step kSteps[] = {

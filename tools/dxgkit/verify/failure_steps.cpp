@@ -20,7 +20,7 @@ struct Subject {
 };
 
 struct Tally {
-  size_t kinds = 0, refused = 0, coped = 0, callbacks = 0;
+  size_t kinds = 0, refused = 0, coped = 0, callbacks = 0, handles = 0;
 };
 
 /// Lack of memory has no other names (SCHED-05, ALLOC-03).
@@ -41,6 +41,20 @@ void report_refusal(Bench& bench, std::string_view ddi, std::string actual) {
               "stored of it, and return STATUS_NO_MEMORY."});
 }
 
+/// A handle of which the kernel knows nothing is the caller's mistake, whatever the driver is asked.
+void report_unknown_handle(Bench& bench, const Shortage::Refused& struck, const std::string& name,
+                           Status status) {
+  bench.findings().report(
+      {.rule = "ALLOC-33",
+       .severity = verifier::Severity::kViolation,
+       .ddi = std::string(struck.ddi),
+       .actual = fmt::format("Making {} answered {} when {} returned NULL.", name,
+                             status_text(status), struck.routine),
+       .expected = "STATUS_INVALID_HANDLE.",
+       .fix = "Look at the result before it is used: if it is NULL, undo what the call has done so "
+              "far, and return STATUS_INVALID_HANDLE."});
+}
+
 class Shortages {
  public:
   Shortages(Bench& bench, Tally& tally) : bench_(bench), tally_(tally) {}
@@ -55,11 +69,34 @@ class Shortages {
     }
     whole.report(subject.name);
     DXGKIT_VERIFY_TRY(refuse_each(subject, Kind::kMemory));
-    return refuse_each(subject, Kind::kCallback);
+    DXGKIT_VERIFY_TRY(refuse_each(subject, Kind::kCallback));
+    return refuse_each(subject, Kind::kHandle);
   }
 
  private:
-  enum class Kind { kMemory, kCallback };
+  enum class Kind { kMemory, kCallback, kHandle };
+
+  void arm(Kind kind, uint32_t nth) {
+    switch (kind) {
+      case Kind::kMemory:
+        return bench_.shortage().deny_memory(nth);
+      case Kind::kCallback:
+        return bench_.shortage().fail_callback(nth);
+      case Kind::kHandle:
+        return bench_.shortage().deny_handle(nth);
+    }
+  }
+  static const char* words(Kind kind) {
+    switch (kind) {
+      case Kind::kMemory:
+        return "no memory";
+      case Kind::kCallback:
+        return "a failure";
+      case Kind::kHandle:
+        return "NULL for a handle";
+    }
+    return "";
+  }
 
   Answer<void> once(const Subject& subject) {
     const Status status = from_ntstatus(subject.make());
@@ -79,12 +116,11 @@ class Shortages {
       Balance balance(bench_);
       for (int round = 0; round < kRounds; ++round) {
         const size_t findings = bench_.findings().total();
-        kind == Kind::kMemory ? bench_.shortage().deny_memory(nth)
-                              : bench_.shortage().fail_callback(nth);
+        arm(kind, nth);
         const Status status = from_ntstatus(subject.make());
         struck = bench_.shortage().stop();
-        const std::string told = fmt::format("when call {} of {} got {}", nth, struck.routine,
-                                             kind == Kind::kMemory ? "no memory" : "a failure");
+        const std::string told =
+            fmt::format("when call {} of {} got {}", nth, struck.routine, words(kind));
         if (!bench_.running())
           return std::unexpected(fmt::format("the adapter ended {}, for {}", told, subject.name));
         if (is_success(status)) DXGKIT_VERIFY_TRY(subject.unmake());
@@ -92,8 +128,12 @@ class Shortages {
         if (struck.routine.empty()) return {};  // fewer than n are made
         if (round != 0) continue;
         ++(kind == Kind::kCallback ? tally_.callbacks
+           : kind == Kind::kHandle ? tally_.handles
            : is_success(status)    ? tally_.coped
                                    : tally_.refused);
+        if (kind == Kind::kHandle && status != Status::kInvalidHandle &&
+            bench_.findings().total() == findings)
+          report_unknown_handle(bench_, struck, subject.name, status);
         // What the kernel has already said of the answer is not said again.
         if (kind == Kind::kMemory && !is_success(status) && !says_no_memory(status) &&
             bench_.findings().total() == findings) {
@@ -221,9 +261,10 @@ Outcome no_memory(Bench& bench) {
     if (const Answer<void> done = run(bench, shortages); !done)
       return Outcome::failed(done.error());
   }
-  return Outcome::ok(fmt::format("{} of objects; {} refused, {} coped with, {} failed{}",
+  return Outcome::ok(fmt::format("{} of objects; {} refused, {} coped with, {} failed, {} unknown{}",
                                  counted(tally.kinds, "kind"), counted(tally.refused, "request"),
                                  tally.coped, counted(tally.callbacks, "callback"),
+                                 counted(tally.handles, "handle"),
                                  bench.plugin() == nullptr ? "; allocations take --client" : ""));
 }
 

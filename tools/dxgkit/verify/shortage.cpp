@@ -34,6 +34,8 @@ void Shortage::deny_memory(uint32_t nth, During during) { arm(What::kMemory, nth
 
 void Shortage::fail_callback(uint32_t nth, During during) { arm(What::kCallback, nth, during); }
 
+void Shortage::deny_handle(uint32_t nth) { arm(What::kHandle, nth, During::kMaking); }
+
 void Shortage::arm(What what, uint32_t nth, During during) {
   left_ = nth;
   routine_ = nullptr;
@@ -61,6 +63,8 @@ bool Shortage::strikes(What what, std::string_view name) {
 }
 
 std::optional<Status> Shortage::before_callback(std::string_view callback) {
+  if (callback == "DxgkCbGetHandleData" || callback == "DxgkCbAcquireHandleData")
+    return strikes(What::kHandle, callback) ? std::optional(Status::kInvalidHandle) : std::nullopt;
   if (mutator_ != nullptr) {
     if (const std::optional<Status> status = mutator_->before_callback(callback)) return status;
   }

@@ -37,6 +37,8 @@ class Shortage final : public port::FaultInjector {
   void deny_memory(uint32_t nth, During during = During::kMaking);
   /// The n-th callback from here on that may fail fails with a status that it documents.
   void fail_callback(uint32_t nth, During during = During::kMaking);
+  /// The n-th time from here on that the driver asks what it knows of a handle, it is told NULL.
+  void deny_handle(uint32_t nth);
   struct Refused {
     std::string_view routine;  // or callback; empty: fewer than n were asked
     std::string_view ddi;      // that asked
@@ -85,7 +87,7 @@ class Shortage final : public port::FaultInjector {
   }
 
  private:
-  enum class What : uint8_t { kNothing, kMemory, kCallback };
+  enum class What : uint8_t { kNothing, kMemory, kCallback, kHandle };
   void arm(What what, uint32_t nth, During during);
   bool strikes(What what, std::string_view name);
 
