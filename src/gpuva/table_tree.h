@@ -70,10 +70,9 @@ struct TableTree {
     if (level == root_level()) return entry;
     return entry & ((uint64_t{1} << geometry.levels[level].index_bits) - 1);
   }
-  /// The first leaf below directory `number` of a level.
+  /// The first leaf below directory `number` of a level; not of the root's.
   uint64_t first_leaf(uint32_t level, uint64_t number) const {
     if (level == 0) return number;
-    if (level == root_level()) return 0;
     return number << geometry.entry_shift(level + 1) >> leaf_bits();
   }
   uint64_t entries_of(uint32_t level) const {
