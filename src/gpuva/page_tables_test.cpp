@@ -323,6 +323,32 @@ TEST_F(PageTablesTest, DualEntriesSplitARangeOverTwoTables) {
     EXPECT_EQ(memory_->walk(page)->pte.page, page == 530 ? 5 : page - 352);
 }
 
+TEST_F(PageTablesTest, ARootThatGrowsBeginsAsLargeAsTheDriverSaysAndHasWhatIsUsed) {
+  DXGKIT_COVERS("VA-05");
+  constexpr uint64_t kMost = uint64_t{1} << 19;  // of 40 bits of address
+  struct Row {
+    uint32_t index_bits;
+    uint64_t leaf, entries;
+  };
+  for (const Row& row : {Row{0, 0, 1}, Row{0, 6, 7}, Row{5, 3, 32}, Row{5, 31, 32}, Row{5, 40, 41},
+                         Row{5, kMost - 1, kMost}, Row{31, 3, kMost}}) {
+    Geometry geometry = two_levels();
+    geometry.levels[1].index_bits = row.index_bits;
+    use(geometry);
+    pieces_.all = {{.span = {512 * row.leaf + 7, 1}, .source = run(1)}};
+    update({{512 * row.leaf + 7, 1}});
+    ASSERT_FALSE(needs_.empty());
+    EXPECT_TRUE(needs_[0].grows_root);
+    EXPECT_EQ(needs_[0].entries, row.entries) << row.index_bits << " " << row.leaf;
+    EXPECT_EQ(tables_->root_entries(), row.entries);
+    // It stays so while that is enough.
+    pieces_.all = {{.span = {7, 1}, .source = run(1)}};
+    update({{512 * row.leaf + 7, 1}, {7, 1}});
+    EXPECT_EQ(tables_->root_entries(), row.entries);
+    for (const TableNeed& need : needs_) EXPECT_FALSE(need.grows_root);
+  }
+}
+
 TEST_F(PageTablesTest, ALeafThatGetsItsSecondTableIsFlushedWhole) {
   // The directory's entry is valid and changes, so what the device remembers of it goes, also where
   // no entry of a leaf was valid.
@@ -370,6 +396,16 @@ TEST_F(PageTablesTest, LargePagesAreDirectoryEntries) {
   pieces_.all = {large};
   EXPECT_EQ(update({large.span}), "init3 init2 init1 large1 link2 link3 root3");
   EXPECT_EQ(plan_.steps[3].count, 2U);
+  {  // However many follow each other.
+    use(geometry);
+    pieces_.all = {{.span = {1024, 5 * 512}, .source = run(4096), .large_pages = true}};
+    EXPECT_EQ(update({{1024, 5 * 512}}), "init3 init2 init1 large1 link2 link3 root3");
+    EXPECT_EQ(plan_.steps[3].count, 5U);
+    EXPECT_EQ(plan_.steps[3].span, (PageSpan{1024, 5 * 512}));
+    use(geometry);
+    pieces_.all = {large};
+    update({large.span});
+  }
   // A walk ends with the large page; behind it the directory's next entry is invalid.
   for (const uint64_t page : {1024U, 1536U + 511}) {
     const std::vector<PageTables::WalkStep> walk = tables_->walk(page);

@@ -102,7 +102,6 @@ void TableDrafter::add_leaf(uint64_t number, Leaf* leaf, const PageSpan& span) {
 
 /// A root that grows does so once, to its final size.
 void TableDrafter::size_root() {
-  if (!tree_.geometry.root_grows()) return;
   root_entries_ = uint64_t{1} << std::min(tree_.geometry.levels[1].index_bits, 31U);
   if (!work_.leaves.empty())
     root_entries_ = std::max(root_entries_, work_.leaves.back().number + 1);
