@@ -611,6 +611,75 @@ TEST_F(AddressSpaceTest, AUniqueDriverProtectionStandsAlone) {
   EXPECT_EQ(claim(plain), Status::kSuccess);
 }
 
+TEST_F(AddressSpaceTest, ALaterCallThatTakesAPartOfAMappingLeavesTheRestUnique) {
+  // Of ten pages of an allocation the fourth to the sixth get another mapping, later and not yet.
+  // So those may have a unique protection elsewhere; the pages on either side may not.
+  DXGKIT_COVERS("VA-24");
+  ASSERT_TRUE(space_.reserve({.base = 0x4000'0000, .size = 4 * k64}, ++sequence_).has_value());
+  MapRequest plain = valid();
+  plain.base = 0x4000'0000;
+  plain.offset_pages = 20;
+  plain.size_pages = 10;
+  ASSERT_EQ(claim(plain), Status::kSuccess);
+  const MapOperation first = last_;
+  MapRequest hole = valid();
+  hole.base = 0x4000'0000 + 3 * kPage;
+  hole.size_pages = 3;
+  hole.allocation = kB;
+  ASSERT_EQ(claim(hole), Status::kSuccess);
+  for (const bool applied : {false, true}) {
+    if (applied) space_.apply(first, nullptr);
+    for (uint64_t page = 19; page < 31; ++page) {
+      MapRequest unique = valid();
+      unique.driver_protection = kUniqueDriverProtection | 1;
+      unique.offset_pages = page;
+      unique.size_pages = 1;
+      const bool may = page < 20 || (page >= 23 && page < 26) || page == 30;
+      EXPECT_EQ(claim(unique), may ? Status::kSuccess : Status::kInvalidParameter) << page;
+      if (may) withdraw();
+    }
+  }
+}
+
+TEST_F(AddressSpaceTest, AnAllocationOfTwoToThe42PagesIsTooLarge) {
+  // The pages of one are counted with 42 bits.
+  DXGKIT_COVERS("VA-19");
+  constexpr uint64_t kMost = uint64_t{1} << 42;
+  for (const uint64_t pages : {kMost - 1, kMost, kMost + 1}) {
+    const Status expected = pages < kMost ? Status::kSuccess : Status::kInvalidParameter;
+    MapRequest request = valid();
+    request.allocation_pages = pages;
+    EXPECT_EQ(claim(request), expected) << pages;
+    if (expected == Status::kSuccess) withdraw();
+  }
+  ASSERT_TRUE(space_.reserve({.base = 0x4000'0000, .size = 4 * k64}, ++sequence_).has_value());
+  for (const uint64_t pages : {kMost - 1, kMost, kMost + 1}) {
+    const UpdateOperation update{.kind = UpdateOperation::Kind::kMap,
+                                 .base_address = 0x4000'0000,
+                                 .size_bytes = k64,
+                                 .allocation = kA,
+                                 .whole_allocation_pages = pages};
+    EXPECT_EQ(space_.check_update({&update, 1}),
+              pages < kMost ? Status::kSuccess : Status::kInvalidParameter)
+        << pages;
+  }
+}
+
+TEST_F(AddressSpaceTest, WhatTheKernelFreesIsNotMappedByAnEarlierCall) {
+  DXGKIT_COVERS("VA-42");
+  MapRequest request = valid();
+  request.system = true;
+  const Result<MapOperation> late = space_.claim(request, ++sequence_);
+  ASSERT_TRUE(late.has_value());
+  const PageSpan span = late->mapping.span;
+  ASSERT_EQ(space_.free_system(span.address(), span.size_bytes(), ++sequence_, nullptr),
+            Status::kSuccess);
+  PageSpans changed;
+  space_.apply(*late, &changed);
+  EXPECT_EQ(changed, PageSpans{});
+  EXPECT_EQ(space_.mapped_ranges(), 0U);
+}
+
 TEST_F(AddressSpaceTest, WhatIsBelowTheFirstPageIsTheDrivers) {
   // However little it is.
   for (const uint64_t pages : {0, 1, 2, 3}) {

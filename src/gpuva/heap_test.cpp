@@ -2,12 +2,14 @@
 // each change. No number of theirs tells of memory that they no longer know, so the blocks of this
 // program are counted where they are taken and given back.
 #include <gtest/gtest.h>
-#include <malloc.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <vector>
 
 #include "gpuva/address_space.h"
 #include "gpuva/page_tables_plan_test.h"
@@ -17,21 +19,31 @@ namespace {
 std::atomic<int64_t> g_blocks{0};
 std::atomic<int64_t> g_bytes{0};
 
+/// In front of each block.
+struct Header {
+  void* start;
+  size_t bytes;  // asked for
+};
+
 void* take(size_t size, size_t alignment) {
+  alignment = std::max(alignment, sizeof(Header));
   // aligned_alloc wants whole multiples.
-  void* const block = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  if (block == nullptr) throw std::bad_alloc();
+  void* const start =
+      std::aligned_alloc(alignment, (size + 2 * alignment - 1) / alignment * alignment);
+  if (start == nullptr) throw std::bad_alloc();
   ++g_blocks;
-  g_bytes += static_cast<int64_t>(malloc_usable_size(block));
+  g_bytes += static_cast<int64_t>(size);
+  std::byte* const block = static_cast<std::byte*>(start) + alignment;
+  new (block - sizeof(Header)) Header{start, size};
   return block;
 }
 
 void give_back(void* block) {
-  if (block != nullptr) {
-    --g_blocks;
-    g_bytes -= static_cast<int64_t>(malloc_usable_size(block));
-  }
-  std::free(block);
+  if (block == nullptr) return;
+  const Header header = *(static_cast<Header*>(block) - 1);
+  --g_blocks;
+  g_bytes -= static_cast<int64_t>(header.bytes);
+  std::free(header.start);
 }
 
 }  // namespace
@@ -67,6 +79,54 @@ TEST(AddressSpaceMemory, AllOfItIsGivenBack) {
   const int64_t before = g_blocks;
   for (int i = 0; i < 10; ++i) EXPECT_GT(use(), 0);
   EXPECT_EQ(g_blocks, before);
+}
+
+TEST(AddressSpaceMemory, BytesAreWhatTheHeapGave) {
+  const int64_t none = g_bytes;
+  AddressSpace space({.end = uint64_t{1} << 46, .first = 4 * kPageBytes});
+  uint64_t sequence = 0;
+  int64_t others = 0;  // bytes of what this test itself keeps
+  const auto look = [&](const char* when) {
+    const int64_t taken = g_bytes - none - others;
+    EXPECT_EQ(static_cast<int64_t>(space.bytes() - space.outside_heap()), taken) << when;
+  };
+  const auto map = [&](uint64_t page, uint64_t pages, uint64_t allocation, uint64_t offset) {
+    space.apply({.mapping = {.span = {page, pages},
+                             .allocation = AllocationId{allocation},
+                             .offset_pages = offset,
+                             .protection = {.write = offset % 2 != 0}},
+                 .sequence = ++sequence},
+                nullptr);
+  };
+  look("empty");
+  for (uint64_t i = 0; i < 5; ++i) map(uint64_t{1} << (16 + 3 * i), 3, 1, 10 * i);
+  look("a few of one allocation, far apart");
+  for (uint64_t i = 0; i < 3000; ++i) map(0x1000 + 2 * i, 1, 2 + i % 700, i);
+  look("many of many");
+  std::vector<MapOperation> claimed;
+  for (uint64_t i = 0; i < 40; ++i) {
+    MapRequest request;
+    request.size_pages = 1 + i % 3;
+    request.allocation = AllocationId{900 + i};
+    request.allocation_pages = 4;
+    request.driver_protection = i % 5;
+    const Result<MapOperation> operation = space.claim(request, ++sequence);
+    ASSERT_TRUE(operation.has_value());
+    claimed.push_back(*operation);
+  }
+  others = static_cast<int64_t>(claimed.capacity() * sizeof(MapOperation));
+  look("claimed");
+  for (const MapOperation& operation : claimed) space.apply(operation, nullptr);
+  look("and mapped");
+  for (uint64_t i = 0; i < 2000; ++i) {
+    space.apply({.mapping = {.span = {0x1000 + 2 * i, 1}, .protection = {.no_access = true}},
+                 .sequence = ++sequence},
+                nullptr);
+  }
+  look("most of it is gone");
+  for (uint64_t i = 0; i < 31 * 31 * 600; ++i) map(0x10'0000 + 2 * i, 1, 3, 7);
+  EXPECT_GT(space.outside_heap(), 0U);
+  look("more than small pages are for");
 }
 
 TEST_F(PageTablesTest, ChangesOfTheSameTablesTakeNoMoreMemory) {

@@ -171,21 +171,16 @@ std::vector<uint32_t> MappedLayer::clean(uint32_t slot) const {
   const std::span<const uint32_t> hints = owner.hints(&only);
   std::vector<uint32_t> kept(hints.begin(), hints.end());
   std::sort(kept.begin(), kept.end());
-  const size_t before = kept.size();
-  size_t count = 0;
-  for (size_t i = 0; i < before;) {
-    const uint32_t window = kept[i];
-    uint32_t there = 0;
+  auto end = kept.begin();  // of those that stay
+  for (auto same = kept.begin(); same != kept.end();) {
+    const uint32_t window = *same;
+    uint32_t there = 0;  // never more than hints
     visit_window(slot, window, [&](const Entry&) { ++there; });
-    // Never more than hints.
-    for (; i < before && kept[i] == window; ++i) {
-      if (there == 0) continue;
-      kept[count++] = window;
-      --there;
-    }
+    same = std::upper_bound(same, kept.end(), window);
+    end = std::fill_n(end, there, window);
   }
-  kept.resize(count);
-  DXGKIT_CHECK(count == owner.live());
+  kept.erase(end, kept.end());
+  DXGKIT_CHECK(kept.size() == owner.live());
   owner.set_hints(kept);
   return kept;
 }

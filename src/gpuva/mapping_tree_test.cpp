@@ -237,6 +237,33 @@ TEST(MappingTree, ANodeBetweenFullOnesGoesWhenItIsEmpty) {
   }
 }
 
+TEST(MappingTree, NodesOfALaterTreeJoinUntilOneLeafIsLeft) {
+  // Two levels above the leaves, in the fourth tree; the first one is a single leaf. Half of the
+  // ranges go, and half of what is left, until there are three.
+  constexpr uint64_t kBase = uint64_t{3} << 30, kRanges = 6 * 31 * 31;
+  for (const bool backwards : {false, true}) {
+    Pair pair(7, kBase + 4'000'000);
+    pair.put(1, 2);
+    for (uint64_t i = 0; i < kRanges; ++i) pair.put(kBase + 2 * i, kBase + 2 * i + 1);
+    const auto erase_but = [&](uint64_t step) {
+      for (uint64_t k = 0; k < kRanges; ++k) {
+        const uint64_t i = backwards ? kRanges - 1 - k : k;
+        if (i % step != 0 && i % (step / 2) == 0)
+          pair.erase(kBase + 2 * i, kBase + 2 * i + 1);
+      }
+    };
+    for (uint64_t step = 2; step < kRanges; step *= 2) {
+      erase_but(step);
+      ASSERT_NO_FATAL_FAILURE(pair.compare());
+    }
+    EXPECT_EQ(pair.size(), 1 + 2U);
+    pair.erase(kBase, kBase + 4'000'000);
+    ASSERT_NO_FATAL_FAILURE(pair.compare());
+    EXPECT_EQ(pair.size(), 1U);
+    pair.lookup(1);
+  }
+}
+
 TEST(MappingTree, NodesThatWentServeOthers) {
   // Every other one of the nodes over leaves goes, among full ones that cannot take its leaves.
   // As many come anew behind all others.

@@ -87,52 +87,6 @@ void PageTables::destroy(Plan* plan) {
   state.root_entries = 0;
 }
 
-std::optional<std::vector<PageTables::CopyRange>> PageTables::copy(uint64_t source_page,
-                                                                   PageSpan destination) {
-  State& state = *state_;
-  const uint64_t source_end = source_page + destination.pages;
-  if (source_page < destination.end_page() && destination.first_page < source_end)
-    return std::nullopt;
-  std::vector<CopyRange> ranges;
-  const auto leaf_of = [&](uint64_t page, uint64_t count) -> Leaf* {
-    Leaf* const leaf = state.leaves.find(page >> state.leaf_bits());
-    if (leaf == nullptr || leaf->table == kNoTable || leaf->of_64k_pages) return nullptr;
-    const uint64_t index = page & (state.leaf_pages() - 1);
-    return leaf->valid_64k.count(index, count) == 0 ? leaf : nullptr;
-  };
-  const auto for_each_range = [&](auto visit) {
-    for (uint64_t done = 0; done < destination.pages;) {
-      const uint64_t from = source_page + done;
-      const uint64_t to = destination.first_page + done;
-      const uint64_t mask = state.leaf_pages() - 1;
-      const uint64_t count = std::min({destination.pages - done, state.leaf_pages() - (from & mask),
-                                       state.leaf_pages() - (to & mask)});
-      Leaf* const source = leaf_of(from, count);
-      Leaf* const target = leaf_of(to, count);
-      if (source == nullptr || target == nullptr) return false;
-      visit(*source, *target, from & mask, to & mask, count);
-      done += count;
-    }
-    return true;
-  };
-  const bool possible =
-      for_each_range([&](Leaf& source, Leaf& target, uint64_t from, uint64_t to, uint64_t count) {
-        ranges.push_back({source.table, target.table, from, to, count});
-      });
-  if (!possible) return std::nullopt;
-  ++state.version;
-  for_each_range([&](Leaf& source, Leaf& target, uint64_t from, uint64_t to, uint64_t count) {
-    for (uint64_t i = 0; i < count; ++i) {
-      if (source.valid.has(from + i)) {
-        target.valid.set(to + i, 1);
-      } else {
-        target.valid.unset(to + i, 1);
-      }
-    }
-  });
-  return ranges;
-}
-
 std::optional<PageTables::TableInfo> PageTables::find(TableId table) const {
   const State& state = *state_;
   const auto found = state.tables.find(table.value);

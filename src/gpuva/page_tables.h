@@ -190,12 +190,6 @@ class PageTables {
     TableId from, to;
     uint64_t from_index = 0, to_index = 0, count = 0;
   };
-  /// Makes `destination` show the same pages as the equally long span from `source_page` on, by
-  /// copying entries, and assumes that the copies will be executed. nullopt, with nothing changed,
-  /// if the two overlap, or a table is missing or not one of 4 KiB pages; use draft and commit
-  /// then. Flush the destination afterwards.
-  std::optional<std::vector<CopyRange>> copy(uint64_t source_page, PageSpan destination);
-
   bool validate() const;
 
  private:

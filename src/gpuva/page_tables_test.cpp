@@ -323,6 +323,70 @@ TEST_F(PageTablesTest, DualEntriesSplitARangeOverTwoTables) {
     EXPECT_EQ(memory_->walk(page)->pte.page, page == 530 ? 5 : page - 352);
 }
 
+TEST_F(PageTablesTest, ARootThatGrowsBeginsAsLargeAsTheDriverSaysAndHasWhatIsUsed) {
+  DXGKIT_COVERS("VA-05");
+  constexpr uint64_t kMost = uint64_t{1} << 19;  // of 40 bits of address
+  struct Row {
+    uint32_t index_bits;
+    uint64_t leaf, entries;
+  };
+  for (const Row& row : {Row{0, 0, 1}, Row{0, 6, 7}, Row{5, 3, 32}, Row{5, 31, 32}, Row{5, 40, 41},
+                         Row{5, kMost - 1, kMost}, Row{31, 3, kMost}}) {
+    Geometry geometry = two_levels();
+    geometry.levels[1].index_bits = row.index_bits;
+    use(geometry);
+    pieces_.all = {{.span = {512 * row.leaf + 7, 1}, .source = run(1)}};
+    update({{512 * row.leaf + 7, 1}});
+    ASSERT_FALSE(needs_.empty());
+    EXPECT_TRUE(needs_[0].grows_root);
+    EXPECT_EQ(needs_[0].entries, row.entries) << row.index_bits << " " << row.leaf;
+    EXPECT_EQ(tables_->root_entries(), row.entries);
+    // It stays so while that is enough.
+    pieces_.all = {{.span = {7, 1}, .source = run(1)}};
+    update({{512 * row.leaf + 7, 1}, {7, 1}});
+    EXPECT_EQ(tables_->root_entries(), row.entries);
+    for (const TableNeed& need : needs_) EXPECT_FALSE(need.grows_root);
+  }
+}
+
+TEST_F(PageTablesTest, ALeafThatGetsItsSecondTableIsFlushedWhole) {
+  // The directory's entry is valid and changes, so what the device remembers of it goes, also where
+  // no entry of a leaf was valid.
+  DXGKIT_COVERS("VA-44", "PAGE-37");
+  Geometry geometry = four_levels();
+  geometry.leaf_table_bytes_64k = 4096;
+  geometry.dual_ptes = true;
+  use(geometry);
+  const Piece small{.span = {520, 5}, .source = run(3)};
+  const Piece large{.span = {640, 32}, .source = run(160), .pages_64k = true};
+  for (const bool small_first : {true, false}) {
+    const Piece& first = small_first ? small : large;
+    const Piece& second = small_first ? large : small;
+    pieces_.all = {first};
+    update({{512, 512}});
+    pieces_.all = {small, large};
+    EXPECT_EQ(update({second.span}),
+              small_first ? "init0k write0k link1 flush" : "init0 write0 link1 flush");
+    EXPECT_EQ(plan_.steps.back().span, (PageSpan{512, 512}));
+    pieces_.all.clear();
+    update({{512, 512}});
+  }
+}
+
+TEST_F(PageTablesTest, APieceOverABorderWithoutA64KibPageIsWrittenAtOnce) {
+  DXGKIT_COVERS("VA-44");
+  Geometry geometry = four_levels();
+  geometry.leaf_table_bytes_64k = 4096;
+  geometry.dual_ptes = true;
+  use(geometry);
+  for (const PageSpan span : {PageSpan{520, 16}, PageSpan{527, 2}, PageSpan{513, 30}}) {
+    pieces_.all = {{.span = span, .source = run(span.first_page - 352), .pages_64k = true}};
+    EXPECT_EQ(update({span}), "init3 init2 init1 init0 write0 link1 link2 link3 root3");
+    EXPECT_EQ(plan_.steps[4].span, span);
+    use(geometry);
+  }
+}
+
 TEST_F(PageTablesTest, LargePagesAreDirectoryEntries) {
   DXGKIT_COVERS("VA-46", "PAGE-35");
   Geometry geometry = four_levels();
@@ -332,6 +396,16 @@ TEST_F(PageTablesTest, LargePagesAreDirectoryEntries) {
   pieces_.all = {large};
   EXPECT_EQ(update({large.span}), "init3 init2 init1 large1 link2 link3 root3");
   EXPECT_EQ(plan_.steps[3].count, 2U);
+  {  // However many follow each other.
+    use(geometry);
+    pieces_.all = {{.span = {1024, 5 * 512}, .source = run(4096), .large_pages = true}};
+    EXPECT_EQ(update({{1024, 5 * 512}}), "init3 init2 init1 large1 link2 link3 root3");
+    EXPECT_EQ(plan_.steps[3].count, 5U);
+    EXPECT_EQ(plan_.steps[3].span, (PageSpan{1024, 5 * 512}));
+    use(geometry);
+    pieces_.all = {large};
+    update({large.span});
+  }
   // A walk ends with the large page; behind it the directory's next entry is invalid.
   for (const uint64_t page : {1024U, 1536U + 511}) {
     const std::vector<PageTables::WalkStep> walk = tables_->walk(page);
@@ -437,95 +511,6 @@ TEST_F(PageTablesTest, OneStepWritesLargePagesThatFollowEachOtherInAllThings) {
   EXPECT_EQ(steps_for(5, run(4096 + 1024), kOne), 2U) << "memory elsewhere";
   EXPECT_EQ(steps_for(5, run(4096 + 512, 2), kOne), 2U) << "another segment";
   EXPECT_EQ(steps_for(5, run(4096 + 512), kOther), 2U) << "another allocation";
-}
-
-TEST_F(PageTablesTest, NothingIsCopiedFromOrTo64KibAndLargePages) {
-  DXGKIT_COVERS("PAGE-40");
-  Geometry geometry = four_levels();
-  geometry.leaf_table_bytes_64k = 4096;
-  // Single entries: a leaf is of 64 KiB pages as a whole.
-  use(geometry);
-  pieces_.all = {{.span = {512, 64}, .source = run(160), .pages_64k = true},
-                 {.span = {1024, 20}, .source = run(700)},
-                 {.span = {1536, 20}, .source = run(800)}};
-  update({{512, 64}, {1024, 20}, {1536, 20}});
-  EXPECT_FALSE(tables_->copy(512, {1024, 16}).has_value());
-  EXPECT_FALSE(tables_->copy(1024, {512, 16}).has_value());
-  EXPECT_FALSE(tables_->copy(1024, {700, 1}).has_value()) << "nothing is mapped there";
-  EXPECT_TRUE(tables_->copy(1024, {1536, 16}).has_value());
-  // Dual entries: where a 64 KiB page is. 528 to 543 are one, 2048 to 2063 are in no other table.
-  geometry.dual_ptes = true;
-  use(geometry);
-  pieces_.all = {{.span = {520, 30}, .source = run(168), .pages_64k = true},
-                 {.span = {1024, 40}, .source = run(700)},
-                 {.span = {2048, 16}, .source = run(1600), .pages_64k = true}};
-  update({{520, 30}, {1024, 40}, {2048, 16}});
-  EXPECT_TRUE(tables_->copy(520, {1024, 8}).has_value());
-  EXPECT_FALSE(tables_->copy(520, {1024, 9}).has_value());
-  EXPECT_FALSE(tables_->copy(1024, {527, 2}).has_value());
-  EXPECT_TRUE(tables_->copy(1024, {544, 6}).has_value());
-  EXPECT_FALSE(tables_->copy(1024, {543, 6}).has_value());
-  EXPECT_FALSE(tables_->copy(2100, {1024, 1}).has_value());
-  EXPECT_FALSE(tables_->copy(1024, {2100, 1}).has_value());
-  geometry = four_levels();
-  geometry.large_pages = true;
-  use(geometry);
-  pieces_.all = {{.span = {512, 512}, .source = run(4096), .large_pages = true},
-                 {.span = {1024, 40}, .source = run(700)}};
-  update({{512, 512}, {1024, 40}});
-  EXPECT_FALSE(tables_->copy(512, {1024, 1}).has_value());
-  EXPECT_FALSE(tables_->copy(1024, {512, 1}).has_value());
-}
-
-TEST_F(PageTablesTest, EntriesAreCopiedBetweenTablesThatExist) {
-  DXGKIT_COVERS("PAGE-40");
-  use(four_levels());
-  pieces_.all = {{.span = {512, 100}, .source = run(1)}, {.span = {1500, 60}, .source = run(700)}};
-  update({{512, 100}, {1500, 60}});
-  // Two tables at the destination's side.
-  const auto ranges = tables_->copy(512, {1500, 60});
-  ASSERT_TRUE(ranges.has_value());
-  ASSERT_EQ(ranges->size(), 2U);
-  EXPECT_EQ((*ranges)[0].from_index, 0U);
-  EXPECT_EQ((*ranges)[0].to_index, 1500U - 1024);
-  EXPECT_EQ((*ranges)[0].count, 36U);
-  EXPECT_EQ((*ranges)[1].from_index, 36U);
-  EXPECT_EQ((*ranges)[1].to_index, 0U);
-  EXPECT_NE((*ranges)[0].to, (*ranges)[1].to);
-  EXPECT_FALSE(tables_->copy(512, {520, 10}).has_value());               // onto itself
-  EXPECT_FALSE(tables_->copy(512, {uint64_t{1} << 30, 4}).has_value());  // no table
-}
-
-TEST_F(PageTablesTest, WhichEntriesAreValidIsCopiedWithThem) {
-  // Valid onto valid and invalid, invalid onto valid and invalid, over two tables that have other
-  // entries too. What is not mapped any more is cleared where an entry is valid, only there.
-  DXGKIT_COVERS("PAGE-40");
-  use(four_levels());
-  const Piece below{.span = {1100, 1}, .source = run(300)};
-  const Piece above{.span = {1900, 1}, .source = run(301)};
-  pieces_.all = {{.span = {512, 60}, .source = run(1)},
-                 below,
-                 {.span = {1510, 40}, .source = run(700)},
-                 {.span = {1590, 10}, .source = run(800)},
-                 above};
-  update({{512, 60}, {1100, 800}, {1900, 1}});
-  // 1500 to 1559 become valid, 1560 to 1599 invalid.
-  ASSERT_TRUE(tables_->copy(512, {1500, 100}).has_value());
-  EXPECT_TRUE(tables_->validate());
-  pieces_.all = {pieces_.all[0], below, above};
-  const auto planned = [&](PageSpan changed) {
-    PageTables::Draft draft = tables_->draft(std::vector<PageSpan>{changed}, pieces_);
-    plan_.clear();
-    tables_->commit(std::move(draft), {}, &plan_);
-    return text();
-  };
-  EXPECT_EQ(planned({1499, 1}), "");
-  EXPECT_EQ(planned({1500, 1}), "clear0 flush");
-  EXPECT_EQ(planned({1535, 2}), "clear0 clear0 flush");
-  EXPECT_EQ(planned({1559, 1}), "clear0 flush");
-  EXPECT_EQ(planned({1560, 40}), "");
-  EXPECT_EQ(planned({1600, 1}), "");
-  EXPECT_EQ(planned({1501, 58}), "clear0 clear0 flush");
 }
 
 TEST_F(PageTablesTest, ASpanIsReadOnceHoweverManyLeavesItMeets) {
@@ -689,20 +674,6 @@ TEST_F(PageTablesTest, AWalkSaysWhichOfTwoLeavesTranslates) {
   EXPECT_TRUE(tables_->find(big)->of_64k_pages);
   EXPECT_EQ(tables_->find(big)->span, (PageSpan{512, 512}));
   EXPECT_EQ(tables_->find(big)->index_in_parent, 1U);
-  // Only small entries are copied.
-  pieces_.all.push_back({.span = {700, 10}, .source = run(3)});
-  update({{700, 10}});
-  EXPECT_TRUE(tables_->copy(520, {800, 8}).has_value());
-  EXPECT_FALSE(tables_->copy(520, {800, 9}).has_value());
-  EXPECT_FALSE(tables_->copy(543, {800, 4}).has_value());
-  EXPECT_TRUE(tables_->copy(544, {800, 4}).has_value());
-  EXPECT_FALSE(tables_->copy(700, {525, 4}).has_value());
-  EXPECT_TRUE(tables_->copy(700, {525, 3}).has_value());
-  // Two stretches that touch do not overlap; those that share a page do.
-  EXPECT_TRUE(tables_->copy(700, {705, 5}).has_value());
-  EXPECT_TRUE(tables_->copy(705, {700, 5}).has_value());
-  EXPECT_FALSE(tables_->copy(700, {704, 5}).has_value());
-  EXPECT_FALSE(tables_->copy(704, {700, 5}).has_value());
   // A leaf that only has 64 KiB pages.
   use(geometry);
   pieces_.all = {{.span = {528, 16}, .source = run(176), .pages_64k = true}};

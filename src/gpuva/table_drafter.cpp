@@ -102,12 +102,10 @@ void TableDrafter::add_leaf(uint64_t number, Leaf* leaf, const PageSpan& span) {
 
 /// A root that grows does so once, to its final size.
 void TableDrafter::size_root() {
-  if (!tree_.geometry.root_grows()) return;
-  root_entries_ = work_.leaves.empty() ? 1 : work_.leaves.back().number + 1;
-  if (root_entries_ <= tree_.root_entries) return;
-  const uint64_t initial = uint64_t{1} << std::min(tree_.geometry.levels[1].index_bits, 31U);
-  const uint64_t most = tree_.geometry.root_entries_most();
-  root_entries_ = std::min(std::max(root_entries_, initial), most);
+  root_entries_ = uint64_t{1} << std::min(tree_.geometry.levels[1].index_bits, 31U);
+  if (!work_.leaves.empty())
+    root_entries_ = std::max(root_entries_, work_.leaves.back().number + 1);
+  root_entries_ = std::min(root_entries_, tree_.geometry.root_entries_most());
 }
 
 void TableDrafter::read(LeafWork* work, PageSpan window) {

@@ -70,17 +70,14 @@ struct TableTree {
     if (level == root_level()) return entry;
     return entry & ((uint64_t{1} << geometry.levels[level].index_bits) - 1);
   }
-  /// The first leaf below directory `number` of a level.
+  /// The first leaf below table `number` of a level, itself on level 0; not of the root's.
   uint64_t first_leaf(uint32_t level, uint64_t number) const {
-    if (level == 0) return number;
-    if (level == root_level()) return 0;
     return number << geometry.entry_shift(level + 1) >> leaf_bits();
   }
   uint64_t entries_of(uint32_t level) const {
     return level == root_level() ? root_entries : uint64_t{1} << geometry.levels[level].index_bits;
   }
   PageSpan span_of(const TableKey& key) const {
-    if (key.level == 0) return leaf_span(key.number);
     if (key.level == root_level()) {
       const uint64_t pages = root_entries << geometry.entry_shift(key.level);
       return {0, std::min(pages, geometry.space_pages())};

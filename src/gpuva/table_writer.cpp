@@ -252,7 +252,6 @@ void TableWriter::remove(uint64_t number) {
     Directory& parent = tree_.directories[level].at(parent_number);
     --parent.children;
     if (parent.children > 0 || level == tree_.root_level()) return link(gone);
-    links_.erase({gone.level, gone.number});
     gone = {.level = level, .number = parent_number};
     discard(directory_table(gone));
     tree_.directories[level].erase(parent_number);

@@ -96,8 +96,7 @@ Status reserve(Process& process, D3DDDI_RESERVEGPUVIRTUALADDRESS& args) {
       adapter->floor().client_addresses->reserve(process, queue.get(), request);
   if (!is_success(outcome.status)) return outcome.status;
   args.VirtualAddress = outcome.address;
-  if (!queue) return Status::kSuccess;
-  args.PagingFenceValue = outcome.fence;
+  args.PagingFenceValue = outcome.fence;  // without a queue 0, as Reserved2 was
   return pending_or_done(outcome.fence);
 }
 

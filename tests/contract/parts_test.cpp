@@ -148,6 +148,19 @@ const Silence kSilences[] = {
        work.patches.push_back(patch_at(2, 528, 512, 0, 5));
        work.patches.push_back(patch_at(1, 544, 512, 0, 6));
      }},
+    {"NorBehindTheCut",
+     [](Work& work) {
+       work.patches.push_back(patch_at(2, 528, 512, 0, 5));
+       work.patches.back().Value |= 0x5A000000U;
+       work.patches.push_back(patch_at(2, 544, 512, 0, 6));
+       work.patches.back().Value |= 0x81000000U;
+     }},
+    {"NorWhereItIsUnbound",
+     [](Work& work) {
+       work.patches.push_back(patch_at(1, 48, 0, 0, 6));
+       work.patches.back().Value |= 0xC3000000U;
+       work.patches.push_back(patch_at(2, 528, 512, 0, 5));
+     }},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, PartsSilence, ::testing::ValuesIn(kSilences),
                          [](const auto& row) { return std::string(row.param.sentence); });

@@ -5,6 +5,7 @@
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
+#include "tests/contract/sync_fixture.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {
@@ -41,6 +42,15 @@ TEST_F(VaFaultTest, EachReasonIsToldApart) {
          return GpuCommand::write(va + kPage, 1);
        },
        "memory that was unmapped", "by D3DKMTFreeGpuVirtualAddress; it showed allocation",
+       "behind the fence of the last work"},
+      {"freed, and another page behind it later",
+       [](GpuVaStack&, VaClient& client, D3DKMT_HANDLE, uint64_t va) {
+         EXPECT_EQ(va, kFar + 2 * kMebibyte);
+         EXPECT_EQ(client.free_va(va + kPage, kPage), 0);
+         EXPECT_EQ(client.free_va(va + 2 * kPage, kPage), 0);
+         return GpuCommand::read(va + kPage);
+       },
+       "memory that was unmapped", "[0xA201000, 0xA202000) was unmapped",
        "behind the fence of the last work"},
       {"its allocation went",
        [](GpuVaStack& stack, VaClient& client, D3DKMT_HANDLE data, uint64_t va) {
@@ -134,21 +144,28 @@ TEST_F(VaFaultTest, EachReasonIsToldApart) {
 // by the CPU are in system memory here.
 TEST_F(VaFaultTest, AnAddressThatTranslatesPointsAtTheHardware) {
   DXGKIT_COVERS("VA-28");
-  running(GpuVaConfig::gpu_physical_four_level(), [](GpuVaStack& stack) {
-    VaClient client(stack);
-    const D3DKMT_HANDLE data = client.make_allocation(4 * kPage, kMemorySet);
-    client.list({data});
-    stack.drive();
-    const uint64_t va = client.make_mapping(data, 4);
-    stack.gpu.lose_power();
-    ASSERT_EQ(client.submit(client.context, va, 24), 0);
-    stack.drive();
-    const verifier::Finding finding = stack.only_finding();
-    EXPECT_EQ(finding.rule, "VA-28");
-    EXPECT_THAT(finding.actual, HasSubstr("an address that translates"));
-    EXPECT_THAT(finding.why, HasSubstr("entry " + std::to_string(va / kPage % 512) + ": valid."));
-    EXPECT_THAT(finding.fix, HasSubstr("FlushTlb"));
-  });
+  // A client's memory, and a page of the kernel's.
+  for (const bool of_fence : {false, true}) {
+    SCOPED_TRACE(of_fence);
+    running(GpuVaConfig::gpu_physical_four_level(), [&](GpuVaStack& stack) {
+      VaClient client(stack);
+      const D3DKMT_HANDLE data = client.make_allocation(4 * kPage, kMemorySet);
+      client.list({data});
+      stack.drive();
+      const uint64_t va = of_fence ? create_fence(client, 0).gpu : client.make_mapping(data, 4);
+      ASSERT_NE(va, 0U);
+      stack.drive();
+      stack.gpu.lose_power();
+      ASSERT_EQ(client.submit(client.context, va, 24), 0);
+      stack.drive();
+      const verifier::Finding finding = stack.only_finding();
+      EXPECT_EQ(finding.rule, "VA-28");
+      EXPECT_THAT(finding.actual, HasSubstr("an address that translates"));
+      EXPECT_THAT(finding.why,
+                  HasSubstr(fmt::format("entry {}: valid.", va / kPage % 512)));
+      EXPECT_THAT(finding.fix, HasSubstr("FlushTlb"));
+    });
+  }
 }
 
 }  // namespace

@@ -106,8 +106,7 @@ std::optional<SegmentRefusal> check_extent(uint32_t id, const port::SegmentInfo&
         "Size is a non-zero multiple of the host page, 4096 bytes.",
         "Round the size down to whole pages; report no segment for memory that is not there."};
   }
-  const bool partially = (segment.flags & kSegmentPartiallyPreservedDuringHibernate) != 0;
-  if (partially && segment.system_memory_end >= segment.size) {
+  if (segment.system_memory_end >= segment.size) {
     return SegmentRefusal{
         "SEG-32",
         fmt::format("Segment {} has SystemMemoryEndAddress 0x{:X} and Size 0x{:X}.", id,

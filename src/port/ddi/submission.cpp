@@ -151,21 +151,21 @@ void check_patched_words(PortCore& core, const PatchArgs& arguments) {
   if (!any_wrong) return;
   for (uint32_t i = 0; i < patches.size(); ++i) {
     const PatchLocation& patch = patches[i];
-    const std::optional<PatchedWord> word = patched_word(arguments, patch);
-    if (!word.has_value() || word->is_right()) continue;
+    const PatchedWord word = patched_word(arguments, patch).value_or(PatchedWord{});
+    if (word.is_right()) continue;
     const AllocationListEntry& entry = arguments.allocations[patch.allocation_index];
-    if (report_cpu_address(core, arguments.patch_start + i, patch, entry, word->found)) return;
-    if (!core.patches_addresses && !looks_like_an_address(core, patch, entry, word->found)) {
-      report_own_words(core, arguments.patch_start + i, patch, *word);
+    if (report_cpu_address(core, arguments.patch_start + i, patch, entry, word.found)) return;
+    if (!core.patches_addresses && !looks_like_an_address(core, patch, entry, word.found)) {
+      report_own_words(core, arguments.patch_start + i, patch, word);
       continue;
     }
     (void)core.violation(
         "PATCH-27", kPatch.name,
         fmt::format("Patch element {}: the word at offset {:#x} is {:#x}.",
-                    arguments.patch_start + i, patch.patch_offset, word->found),
+                    arguments.patch_start + i, patch.patch_offset, word.found),
         fmt::format(
             "{:#x}: PhysicalAddress {:#x} of allocation list entry {} + AllocationOffset {:#x}.",
-            word->expected, entry.physical_address, patch.allocation_index,
+            word.expected, entry.physical_address, patch.allocation_index,
             patch.allocation_offset),
         "Write PhysicalAddress + AllocationOffset at PatchOffset, for each element of the "
         "submission's range.",

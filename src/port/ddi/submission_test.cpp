@@ -230,6 +230,66 @@ TEST(SubmissionPort, WordsOfADriverWithPageTablesOfItsOwnAreLeftAlone) {
   }
 }
 
+// A segment at address 0 has every small number in it, so only what the element itself names tells
+// a wrong address from a word of the driver's own.
+TEST(SubmissionPort, InASegmentAt0OnlyThePartsOfTheSumAreWrongAddresses) {
+  DXGKIT_COVERS("PATCH-27");
+  struct Row {
+    const char* what;
+    uint64_t word;
+    bool is_wrong;
+  };
+  for (const Row& row :
+       {Row{"nothing", 0, true}, Row{"the allocation without the offset", 0x8000, true},
+        Row{"the offset alone", 0x30, true}, Row{"another place of the segment", 0x9000, false},
+        Row{"the next allocation", 0x5000, false}}) {
+    SCOPED_TRACE(row.what);
+    with_driver([&](SubmissionPort& submission, CoreWorld& world) {
+      SegmentInfo segment;
+      segment.size = 1 << 20;
+      world.core().segments = {segment};
+      Part part;
+      for (uint32_t i = 0; i < 2; ++i) part.list[i].set(false, SegmentId{1}, 0x5000 + 0x3000 * i);
+      part.args.patch_start = 3;
+      part.args.patch_length = 1;
+      g_driver = [&](const char*, const void*) {
+        part.put(3, row.word);
+        return NTSTATUS{0};
+      };
+      EXPECT_EQ(submission.patch(part.args), Status::kSuccess);
+      ASSERT_EQ(world.rules(), "PATCH-27 ");
+      EXPECT_EQ(world.findings.all()[0].severity,
+                row.is_wrong ? verifier::Severity::kViolation : verifier::Severity::kWarning);
+    });
+  }
+}
+
+// Elements that need no look are passed over on the way to a wrong one.
+TEST(SubmissionPort, AnElementWithoutAPlaceIsNotTheWrongOne) {
+  DXGKIT_COVERS("PATCH-27");
+  with_driver([](SubmissionPort& submission, CoreWorld& world) {
+    Part part;
+    SegmentInfo segment;
+    segment.base_address = uint64_t{1} << 36;
+    segment.size = 1 << 20;
+    world.core().segments = {segment};
+    part.list[0] = {};  // unbinds
+    part.list[1].set(false, SegmentId{1}, segment.base_address + 0x8000);
+    const uint32_t first = part.args.patch_start;
+    g_driver = [&](const char*, const void*) {
+      part.write();
+      for (uint32_t i = 0; i < part.args.patch_length; ++i) part.put(first + i, 0);
+      return NTSTATUS{0};
+    };
+    EXPECT_EQ(submission.patch(part.args), Status::kSuccess);
+    uint32_t wrong = first;
+    while (part.patches[wrong].allocation_index == 0) ++wrong;
+    ASSERT_EQ(world.rules(), "PATCH-27 ");
+    EXPECT_EQ(world.findings.all()[0].actual.find("Patch element " + std::to_string(wrong)), 0U)
+        << world.findings.all()[0].actual;
+  });
+}
+
 // Bytes that change outside the part are found wherever they are, and told as before or behind it.
 TEST(SubmissionPort, BytesOutsideThePartStay) {
   DXGKIT_COVERS("PATCH-13");
