@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -348,11 +349,12 @@ Status StartRules::check_gpu_va_model(std::optional<GpuVaModel>* model_out) {
 }
 
 void StartRules::check_advising_entries() {
-  const std::string missing = missing_entries(
-      core_.port(),
-      std::array{"DxgkDdiQueryDeviceDescriptor", "DxgkDdiRecommendMonitorModes",
-                 "DxgkDdiRecommendFunctionalVidPn", "DxgkDdiUpdateActiveVidPnPresentPath",
-                 "DxgkDdiQueryVidPnHWCapability"});
+  constexpr std::array kNames = {"DxgkDdiQueryDeviceDescriptor", "DxgkDdiRecommendMonitorModes",
+                                 "DxgkDdiRecommendFunctionalVidPn",
+                                 "DxgkDdiUpdateActiveVidPnPresentPath",
+                                 "DxgkDdiQueryVidPnHWCapability"};  // the last since WDDM 1.1
+  const size_t known = core_.interface_version() < kInterfaceWin7 ? kNames.size() - 1 : kNames.size();
+  const std::string missing = missing_entries(core_.port(), std::span(kNames).first(known));
   if (missing.empty()) return;
   core_.findings().report(
       {.rule = "CAPS-15",
