@@ -30,7 +30,7 @@ void whole(DXGK_DRIVERCAPS& caps) {
 struct Row {
   const char* sentence;
   void (*change)(DXGK_DRIVERCAPS&);
-  const char* said;  // null: it starts
+  const char* said;                     // null: it starts
   std::vector<std::string> rules = {};  // if it starts
 };
 

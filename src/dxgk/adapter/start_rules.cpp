@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -189,8 +190,9 @@ void StartRules::check_preemption() {
                  "SchedulingCaps.PreemptionAware is clear.",
        .expected = "Since WDDM 1.2 a driver that renders supports preemption: it sets "
                    "PreemptionAware.",
-       .fix = "Set SchedulingCaps.PreemptionAware and MultiEngineAware. A driver that cannot preempt "
-              "leaves both granularities at NONE.",
+       .fix =
+           "Set SchedulingCaps.PreemptionAware and MultiEngineAware. A driver that cannot preempt "
+           "leaves both granularities at NONE.",
        .why = "The kernel never calls DxgkDdiPreemptCommand. Work of high priority waits until all "
               "that is queued has run.",
        .windows = "Windows keeps to the rules of Windows 7 for this driver. Its logo tests ask for "
@@ -205,8 +207,9 @@ Status StartRules::check_version_features() {
         {.rule = "CAPS-11",
          .severity = verifier::Severity::kViolation,
          .ddi = kCapsQuery,
-         .actual = fmt::format("WDDMVersion is 0, and the driver declared interface version 0x{:X}.",
-                               core_.interface_version()),
+         .actual =
+             fmt::format("WDDMVersion is 0, and the driver declared interface version 0x{:X}.",
+                         core_.interface_version()),
          .expected = "WDDMVersion holds a value of DXGK_WDDMVERSION.",
          .fix = "Set it to the constant of the version that the driver is written for.",
          .why = "The kernel takes the driver for one of WDDM 1.0 and chooses older paths."});
@@ -348,11 +351,13 @@ Status StartRules::check_gpu_va_model(std::optional<GpuVaModel>* model_out) {
 }
 
 void StartRules::check_advising_entries() {
-  const std::string missing = missing_entries(
-      core_.port(),
-      std::array{"DxgkDdiQueryDeviceDescriptor", "DxgkDdiRecommendMonitorModes",
-                 "DxgkDdiRecommendFunctionalVidPn", "DxgkDdiUpdateActiveVidPnPresentPath",
-                 "DxgkDdiQueryVidPnHWCapability"});
+  constexpr std::array kNames = {"DxgkDdiQueryDeviceDescriptor", "DxgkDdiRecommendMonitorModes",
+                                 "DxgkDdiRecommendFunctionalVidPn",
+                                 "DxgkDdiUpdateActiveVidPnPresentPath",
+                                 "DxgkDdiQueryVidPnHWCapability"};  // the last since WDDM 1.1
+  const size_t known =
+      core_.interface_version() < kInterfaceWin7 ? kNames.size() - 1 : kNames.size();
+  const std::string missing = missing_entries(core_.port(), std::span(kNames).first(known));
   if (missing.empty()) return;
   core_.findings().report(
       {.rule = "CAPS-15",

@@ -41,7 +41,8 @@ void report_refusal(Bench& bench, std::string_view ddi, std::string actual) {
               "stored of it, and return STATUS_NO_MEMORY."});
 }
 
-/// A handle of which the kernel knows nothing is the caller's mistake, whatever the driver is asked.
+/// A handle of which the kernel knows nothing is the caller's mistake, whatever the driver is
+/// asked.
 void report_unknown_handle(Bench& bench, const Shortage::Refused& struck, const std::string& name,
                            Status status) {
   bench.findings().report(
@@ -261,11 +262,11 @@ Outcome no_memory(Bench& bench) {
     if (const Answer<void> done = run(bench, shortages); !done)
       return Outcome::failed(done.error());
   }
-  return Outcome::ok(fmt::format("{} of objects; {} refused, {} coped with, {} failed, {} unknown{}",
-                                 counted(tally.kinds, "kind"), counted(tally.refused, "request"),
-                                 tally.coped, counted(tally.callbacks, "callback"),
-                                 counted(tally.handles, "handle"),
-                                 bench.plugin() == nullptr ? "; allocations take --client" : ""));
+  return Outcome::ok(
+      fmt::format("{} of objects; {} refused, {} coped with, {} failed, {} unknown{}",
+                  counted(tally.kinds, "kind"), counted(tally.refused, "request"), tally.coped,
+                  counted(tally.callbacks, "callback"), counted(tally.handles, "handle"),
+                  bench.plugin() == nullptr ? "; allocations take --client" : ""));
 }
 
 constexpr Step kSteps[] = {
