@@ -102,10 +102,9 @@ NTSTATUS make_context(Context* context) {
 NTSTATUS attach_memory(Allocation* allocation) {
   if (!is_mapped(*allocation)) return STATUS_SUCCESS;
   const VgpuAttach request = attach_request(*allocation);
-  const NTSTATUS status =
-      call_device(allocation->adapter, &request, sizeof(request),
-                  static_cast<ULONG64>(allocation->entries_address.QuadPart),
-                  allocation->pages * sizeof(VgpuEntry));
+  const NTSTATUS status = call_device(allocation->adapter, &request, sizeof(request),
+                                      static_cast<ULONG64>(allocation->entries_address.QuadPart),
+                                      allocation->pages * sizeof(VgpuEntry));
   if (!NT_SUCCESS(status)) allocation->mapped = 0;
   return status;
 }

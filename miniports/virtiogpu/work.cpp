@@ -324,9 +324,8 @@ NTSTATUS hold_while(const void* handle, Build build) {
 NTSTATUS build_operation(DXGKARG_BUILDPAGINGBUFFER* args, Builder* builder) {
   switch (args->Operation) {
     case DXGK_OPERATION_MAP_APERTURE_SEGMENT:
-      return hold_while(args->MapApertureSegment.hAllocation, [&] {
-        return map_aperture(*args, &args->MultipassOffset, builder);
-      });
+      return hold_while(args->MapApertureSegment.hAllocation,
+                        [&] { return map_aperture(*args, &args->MultipassOffset, builder); });
     case DXGK_OPERATION_UNMAP_APERTURE_SEGMENT:
       return hold_while(args->UnmapApertureSegment.hAllocation,
                         [&] { return unmap_aperture(*args, builder); });

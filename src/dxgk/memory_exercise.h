@@ -43,8 +43,9 @@ class MemoryExercise {
   /// Writes the first bytes of the content of an allocation that is in no segment. False if it is
   /// in one, if paging has to do with it, or if it is smaller: nothing written.
   bool write_backing(Process& process, Handle allocation, std::span<const std::byte> content);
-  /// Fills the content of an allocation that is in no memory segment: all its pages, with these four
-  /// bytes again and again. False if it is in one, or if paging has to do with it: nothing written.
+  /// Fills the content of an allocation that is in no memory segment: all its pages, with these
+  /// four bytes again and again. False if it is in one, or if paging has to do with it: nothing
+  /// written.
   bool fill_backing(Process& process, Handle allocation, uint32_t pattern);
   /// The driver fills an allocation that is in a memory segment with these four bytes, again and
   /// again (PAGE-51). kInvalidParameter: it is not in one.

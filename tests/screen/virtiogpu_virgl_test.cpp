@@ -41,8 +41,7 @@ struct Plan {
   bool renderers_each = false;  // a renderer for each context, which is given up after 3 s
 };
 
-class VirtioGpuVirgl
-    : public ::testing::TestWithParam<std::tuple<const char*, uint64_t>> {
+class VirtioGpuVirgl : public ::testing::TestWithParam<std::tuple<const char*, uint64_t>> {
  protected:
   static void run(const Plan& plan, const std::function<void(dxgk::System&, dxgk::Luid)>& body) {
     const auto& [path, seed] = GetParam();
@@ -72,8 +71,7 @@ class VirtioGpuVirgl
       {
         std::string message;
         auto driver = port::Driver::load(
-            kernel, findings, {.name = "virtiogpu", .path = path, .entry = nullptr},
-            &message);
+            kernel, findings, {.name = "virtiogpu", .path = path, .entry = nullptr}, &message);
         ASSERT_TRUE(driver.has_value()) << message;
         dxgk::System system(*runtime, machine, kernel, findings);
         const auto adapter =

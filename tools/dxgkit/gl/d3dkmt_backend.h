@@ -79,8 +79,8 @@ class D3dkmtBackend final : public Backend {
   std::optional<thunks::ClientScope> scope_;
   std::unique_ptr<tool::ClientCalls> calls_;
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;
-  D3DKMT_CREATECONTEXT context_{};  // with the buffers of the next submission
-  uint32_t listed_ = 0;             // allocations on its list
+  D3DKMT_CREATECONTEXT context_{};     // with the buffers of the next submission
+  uint32_t listed_ = 0;                // allocations on its list
   D3DKMT_CREATEPAGINGQUEUE paging_{};  // without explicit residency no handle
   uint64_t paged_ = 0;                 // the value of its fence that the context waits for
   D3DKMT_HANDLE fence_ = 0;

@@ -215,15 +215,16 @@ Rows program_rows(const Outcome& outcome) {
 }
 
 Rows adapter_rows(const dxgk::AdapterStatistics& statistics) {
-  return {{"packets",
-           fmt::format("{} submitted, {} completed, {} faulted", statistics.packets_submitted,
-                       statistics.packets_completed, statistics.packets_faulted)},
-          {"memory", fmt::format("{}, {} back, {}, {}, {}", counted(statistics.evictions, "eviction"),
-                                 statistics.returns, counted(statistics.page_ins, "page-in"),
-                                 counted(statistics.page_outs, "page-out"),
-                                 counted(statistics.aperture_maps, "aperture map"))},
-          {"resets", fmt::format("{} of an engine, {} of the adapter", statistics.engine_resets,
-                                 statistics.adapter_resets)}};
+  return {
+      {"packets",
+       fmt::format("{} submitted, {} completed, {} faulted", statistics.packets_submitted,
+                   statistics.packets_completed, statistics.packets_faulted)},
+      {"memory", fmt::format("{}, {} back, {}, {}, {}", counted(statistics.evictions, "eviction"),
+                             statistics.returns, counted(statistics.page_ins, "page-in"),
+                             counted(statistics.page_outs, "page-out"),
+                             counted(statistics.aperture_maps, "aperture map"))},
+      {"resets", fmt::format("{} of an engine, {} of the adapter", statistics.engine_resets,
+                             statistics.adapter_resets)}};
 }
 
 std::string result_of(const Outcome& outcome) {
@@ -388,9 +389,10 @@ void add_gl(CLI::App& app, GlOptions& options) {
       "run an OpenGL program whose commands go through a driver of the virtio GPU: dxgkit gl "
       "[OPTIONS] -- PROGRAM ARGUMENTS...");
   options.driver = kBuiltInDriverVirtioGpu;
-  gl->add_option("--driver", options.driver,
-                 "virtiogpu, virtiogpu_wddm2, or the path of a driver with their user-mode interface "
-                 "(.sys, or .so: its ELF form)")
+  gl->add_option(
+        "--driver", options.driver,
+        "virtiogpu, virtiogpu_wddm2, or the path of a driver with their user-mode interface "
+        "(.sys, or .so: its ELF form)")
       ->capture_default_str();
   gl->add_option(
         "--device", CLI::callback_t([&options](const CLI::results_t& texts) {

@@ -383,9 +383,8 @@ Answer<void> run_world(Bench& bench, const Plan& plan, Tally* tally) {
   }
   if (const Outcome started = bench.start(changes); started.kind != Outcome::Kind::kOk)
     return std::unexpected(started.text);
-  const Answer<void> lived =
-      turmoil ? live_in_storm(bench, plan, *turmoil, tally)
-              : live_together(bench, plan, nullptr, tally);
+  const Answer<void> lived = turmoil ? live_in_storm(bench, plan, *turmoil, tally)
+                                     : live_together(bench, plan, nullptr, tally);
   for (const Life& life : plan.lives) {
     for (const std::vector<Errand>& round : life.rounds) tally->jobs += round.size();
   }
