@@ -21,6 +21,8 @@ from support import TOOL, Cli, read_png
 FRAME = str(pathlib.Path(__file__).resolve().parent / "gl_frame.py")
 SOCKET = "/tmp/.virgl_test"  # the only path that this Mesa knows
 WIDTH, HEIGHT, TEXTURES = 320, 240, 64
+# The default, with more patience for a renderer that gets no processor.
+PATIENT = "virtio-gpu,3d=on,renderers=each,memory=1G,modes=64x64,timeout=60000"
 PROGRAMS = ("virgl_test_server", "Xvfb", "es2_info", "es2gears_x11", "glxgears")
 
 
@@ -182,14 +184,14 @@ sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
         display = subprocess.Popen(["Xvfb", "-displayfd", "1", "-screen", "0", "640x480x24"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
             name = ":" + display.stdout.readline().strip()
-            done, report = self.gl("--", "es2_info", DISPLAY=name)
+            done, report = self.gl("--device", PATIENT, "--", "es2_info", DISPLAY=name)
             self.assertIn("GL_RENDERER: virgl", done.stdout)
             self.assertEqual(report["exit_code"], 0)
             for program in ("es2gears_x11", "glxgears"):
                 # They run until somebody ends them: the exit code is that of `timeout`. A busy machine draws few frames in two seconds.
                 for seconds in (2, 10, 60):
-                    done, report = self.gl("--frame", "frame.png", "--report", "report.html", "--", "timeout", str(seconds), program, code=None,
-                                           DISPLAY=name)
+                    done, report = self.gl("--device", PATIENT, "--frame", "frame.png", "--report", "report.html", "--", "timeout", str(seconds),
+                                           program, code=None, DISPLAY=name)
                     shown = max(report["programs"], key=lambda one: one["frames"])
                     if shown["frames"] > 3:
                         break
