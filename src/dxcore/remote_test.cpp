@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "dxcore/dxcore_interface.h"
 #include "dxcore/remote_server_test.h"
 #include "miniports/softgpu/softgpu_umd.h"
 #include "runtime/host_thread.h"
@@ -443,6 +444,53 @@ TEST(RemoteLibrary, WhatDoesNotGoToOtherProcessesIsRefused) {
                           EXPECT_EQ(CALL(D3DKMTRegisterTrimNotification)(&trim),
                                     STATUS_NOT_SUPPORTED);
                           EXPECT_EQ(trim.Handle, nullptr);
+                        }),
+            0);
+  EXPECT_TRUE(server.end().clean);
+}
+
+std::string content_of(const char* path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+TEST(RemoteLibrary, NoKernelIsInIt) {
+  const std::string remote = content_of(DXCORE_REMOTE_LIBRARY),
+                    hosting = content_of(DXCORE_LIBRARY);
+  EXPECT_NE(remote.find("D3DKMTRender"), std::string::npos);
+  for (const char* space : {"6dxgkit4dxgk", "6dxgkit5vidmm", "6dxgkit6vidsch", "6dxgkit6thunks"}) {
+    EXPECT_EQ(remote.find(space), std::string::npos) << space;
+    EXPECT_NE(hosting.find(space), std::string::npos) << space;
+  }
+}
+
+TEST(RemoteLibrary, DxCoreStandsOnIt) {
+  const Folder folder;
+  TestServer server(folder.file("socket"), "softgpu");
+  EXPECT_EQ(run_program(folder.file("socket"),
+                        [] {
+                          const auto create = reinterpret_cast<HRESULT (*)(const GUID&, void**)>(
+                              dlsym(g_library, "DXCoreCreateAdapterFactory"));
+                          void* object = nullptr;
+                          ASSERT_EQ(create(kIDXCoreAdapterFactory, &object), kOk);
+                          auto* const factory = static_cast<IDXCoreAdapterFactory*>(object);
+                          ASSERT_EQ(factory->CreateAdapterList(1, &kD3D11Graphics,
+                                                               kIDXCoreAdapterList, &object),
+                                    kOk);
+                          auto* const list = static_cast<IDXCoreAdapterList*>(object);
+                          ASSERT_EQ(list->GetAdapterCount(), 1U);
+                          ASSERT_EQ(list->GetAdapter(0, kIDXCoreAdapter, &object), kOk);
+                          auto* const adapter = static_cast<IDXCoreAdapter*>(object);
+                          EXPECT_TRUE(adapter->IsValid());
+                          DXCoreHardwareIDParts ids{};
+                          EXPECT_EQ(adapter->GetProperty(DXCoreAdapterProperty::HardwareIDParts,
+                                                         sizeof ids, &ids),
+                                    kOk);
+                          EXPECT_NE(ids.vendorID, 0U);
+                          adapter->Release();
+                          list->Release();
+                          factory->Release();
                         }),
             0);
   EXPECT_TRUE(server.end().clean);

@@ -34,7 +34,7 @@ std::expected<ServerCall, std::string> ServerCall::decode(std::span<const std::b
   if (function.local != nullptr)
     return std::unexpected(fmt::format("{} does not go to other processes", function.name));
   if (count == 0 || count > kMaxParts)
-    return std::unexpected(fmt::format("a call has no {} blocks", count));
+    return std::unexpected(fmt::format("the number of blocks is {}", count));
   const Structure& structure = structures()[function.structure];
   if (!reader.get(&state) || !reader.get(&bytes) || static_cast<State>(state) != State::kPresent ||
       bytes != structure.bytes)
@@ -43,7 +43,7 @@ std::expected<ServerCall, std::string> ServerCall::decode(std::span<const std::b
   const std::byte* const from = reader.take(bytes);
   std::byte* const memory = arena.take(bytes);
   if (from == nullptr || memory == nullptr)
-    return std::unexpected(fmt::format("{} lacks its structure", function.name));
+    return std::unexpected(fmt::format("the structure of {} is missing", function.name));
   if (bytes != 0) std::memcpy(memory, from, bytes);
   call.parts_.push_back({at, bytes, memory, function.structure,
                          function.writes == Writes::kNever ? Use::kBoth : Use::kRoom});
@@ -55,7 +55,7 @@ std::expected<ServerCall, std::string> ServerCall::decode(std::span<const std::b
     return std::unexpected(fmt::format("{} has other blocks than it says", function.name));
   if (call.next_descriptor_ != descriptors.size())
     return std::unexpected(
-        fmt::format("{} comes with other descriptors than it says", function.name));
+        fmt::format("the descriptors of {} are others than it says", function.name));
   if (std::string error = call.read_notes(reader); !error.empty())
     return std::unexpected(std::move(error));
   if (!reader.at_end()) return std::unexpected("there are bytes behind the request");
@@ -145,7 +145,7 @@ std::string ServerCall::add_part(const Field& field, Kind kind, const std::byte*
 std::string ServerCall::read_notes(Reader& reader) {
   uint32_t count = 0;
   if (!reader.get(&count)) return "the notes are missing";
-  if (count > kMaxNotes) return fmt::format("no call has {} notes", count);
+  if (count > kMaxNotes) return fmt::format("the number of notes is {}", count);
   for (uint32_t i = 0; i < count; ++i) {
     MemoryNote note;
     if (!reader.get(&note)) return "a note is missing";
