@@ -87,7 +87,7 @@ class Remote {
   void lose() { lost_.store(true); }
   /// A connection for one thread.
   std::expected<ClientConnection, std::string> connect() const;
-  wire::ClientMemory& memory() { return memory_; }
+  wire::KernelMemory& memory() { return memory_; }
   /// Takes the place of one whose server is gone.
   static void replace(Remote& old);
 
@@ -103,7 +103,7 @@ class Remote {
   wire::Token token_{};
   std::unique_ptr<Connected> first_;  // keeps the client process while no thread has a connection
   std::atomic<bool> lost_{false};
-  wire::ClientMemory memory_;
+  wire::KernelMemory memory_;
 };
 
 std::atomic<Remote*> Remote::current_{nullptr};

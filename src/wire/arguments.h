@@ -32,9 +32,9 @@ enum class Use : uint8_t {
 /// What lies at an address that the kernel gives.
 enum class Memory : uint8_t {
   kNone,
-  kFence,        // one page, read-only
-  kLock,         // the allocation that is locked
-  kCommands,     // the next commands of a context, and its lists
+  kFence,     // one page, read-only
+  kLock,      // the allocation that is locked
+  kCommands,  // the next commands of a context, and its lists
   kAllocations,
   kPatches,
 };
@@ -65,7 +65,7 @@ struct Field {
   Kind kind;
   Use use = Use::kIn;
   Memory memory = Memory::kNone;
-  Place count;             // kBlock: how many elements; width 0: `fixed_count`
+  Place count;  // kBlock: how many elements; width 0: `fixed_count`
   uint16_t fixed_count = 0;
   uint32_t element_bytes = 0;
   int16_t element = -1;  // the structure of the elements; -1: plain bytes

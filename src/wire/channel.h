@@ -1,4 +1,5 @@
-// Frames over a stream socket of the UNIX domain: a length of 32 bits, a number of descriptors, bytes.
+// Frames over a stream socket of the UNIX domain: a length of 32 bits, a number of descriptors,
+// bytes.
 #pragma once
 
 #include <cstddef>

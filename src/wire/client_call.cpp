@@ -24,7 +24,7 @@ bool is_descriptor(uint64_t handle) {
 
 }  // namespace
 
-ClientCall::ClientCall(uint32_t function, void* arguments, ClientMemory& memory)
+ClientCall::ClientCall(uint32_t function, void* arguments, KernelMemory& memory)
     : function_(function), memory_(memory) {
   encode(arguments);
 }
@@ -43,6 +43,7 @@ void ClientCall::encode(void* arguments) {
   writer.put(uint32_t{0});
   begin_part(static_cast<uint32_t>(State::kPresent), structure.bytes);
   Part& root = parts_.emplace_back();
+  root.there = true;
   root.client = static_cast<std::byte*>(arguments);
   root.at = message_.size() - structure.bytes;
   root.bytes = structure.bytes;
@@ -74,14 +75,14 @@ void ClientCall::begin_part(uint32_t state, size_t bytes) {
 
 bool ClientCall::expand(size_t number) {
   const Part part = parts_[number];
-  if (part.structure < 0 || part.client == nullptr) return true;
+  if (part.structure < 0 || !part.there) return true;
   const Structure& structure = structures()[part.structure];
   if (structure.fields.empty()) return true;
   for (size_t done = 0; done + structure.bytes <= part.bytes; done += structure.bytes) {
     // The message grows while its structures are looked at.
-    std::vector<std::byte> element(message_.begin() + static_cast<ptrdiff_t>(part.at + done),
-                                   message_.begin() +
-                                       static_cast<ptrdiff_t>(part.at + done + structure.bytes));
+    std::vector<std::byte> element(
+        message_.begin() + static_cast<ptrdiff_t>(part.at + done),
+        message_.begin() + static_cast<ptrdiff_t>(part.at + done + structure.bytes));
     for_each_field(structure, element.data(), function_, [&](const Field& field, Kind kind) {
       if (answer_.has_value() || kind == Kind::kValue) return;
       const uint64_t original = slot_at(element.data(), field.offset);
@@ -110,9 +111,8 @@ bool ClientCall::expand(size_t number) {
       set_slot(message_.data() + part.at + done, field.offset, sent);
       fixups_.push_back({number, done + field.offset, original, kind});
     });
-    if (!answer_.has_value() &&
-        (message_.size() > kMaxBlockBytes || parts_.size() > kMaxParts ||
-         descriptors_.size() > kMaxFrameDescriptors))
+    if (!answer_.has_value() && (message_.size() > kMaxBlockBytes || parts_.size() > kMaxParts ||
+                                 descriptors_.size() > kMaxFrameDescriptors))
       answer_ = status(STATUS_INSUFFICIENT_RESOURCES);
     if (answer_.has_value()) return false;
   }
@@ -127,11 +127,11 @@ void ClientCall::add_block(const Field& field, std::byte* client, std::optional<
   if (state == State::kPresent) {
     begin_part(static_cast<uint32_t>(state), *bytes);
     std::byte* const captured = message_.data() + (message_.size() - *bytes);
-    const bool there = *bytes == 0 || (guarded_copy(captured, client, *bytes) &&
-                                       (field.use != Use::kRoom ||
-                                        guarded_copy(client, captured, *bytes)));
+    const bool there =
+        *bytes == 0 || (guarded_copy(captured, client, *bytes) &&
+                        (field.use != Use::kRoom || guarded_copy(client, captured, *bytes)));
     if (there) {
-      part = {client, message_.size() - *bytes, *bytes, field.element, field.use};
+      part = {true, client, message_.size() - *bytes, *bytes, field.element, field.use};
       return;
     }
     message_.resize(before);
@@ -175,7 +175,7 @@ std::optional<int64_t> ClientCall::finish(std::span<const std::byte> reply,
     const Part& part = parts_[number];
     const size_t first_fixup = fixup;
     while (fixup < fixups_.size() && fixups_[fixup].part == number) ++fixup;
-    if (part.client == nullptr || !comes_back(part.use)) continue;
+    if (!part.there || !comes_back(part.use)) continue;
     uint32_t changed = 0;
     if (!reader.get(&changed)) return std::nullopt;
     if (number == 0) root.assign(message_.data() + part.at, message_.data() + part.at + part.bytes);
@@ -192,7 +192,8 @@ std::optional<int64_t> ClientCall::finish(std::span<const std::byte> reply,
     // As in the thunks: a caller whose memory went away meanwhile loses only its outputs. A
     // structure that the function writes against its prototype is the exception.
     const bool written = guarded_copy(part.client, content.data(), content.size());
-    if (!written && number == 0 && part.use == Use::kBoth) result = status(STATUS_INVALID_PARAMETER);
+    if (!written && number == 0 && part.use == Use::kBoth)
+      result = status(STATUS_INVALID_PARAMETER);
   }
   if (!reader.at_end()) return std::nullopt;
   if (result >= 0) memory_.after(function_, root.data());
@@ -217,9 +218,8 @@ uint64_t ClientCall::restore(const Fixup& fixup, uint64_t sent, std::span<const 
     case Kind::kInto: {
       // The number of the block, counted from 1, and an offset in it.
       const uint64_t number = sent >> 32, offset = sent & UINT32_MAX;
-      if (number == 0 || number > parts_.size() || parts_[number - 1].client == nullptr) return 0;
-      return static_cast<uint64_t>(
-          reinterpret_cast<uintptr_t>(parts_[number - 1].client + offset));
+      if (number == 0 || number > parts_.size() || !parts_[number - 1].there) return 0;
+      return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(parts_[number - 1].client + offset));
     }
     case Kind::kDescriptorOut:
       return sent == kSentDescriptor ? static_cast<uint64_t>(next_descriptor().release())

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "wire/arguments.h"
-#include "wire/client_memory.h"
+#include "wire/kernel_memory.h"
 #include "wire/unique_fd.h"
 
 namespace dxgkit::wire {
@@ -16,7 +16,7 @@ namespace dxgkit::wire {
 class ClientCall {
  public:
   /// Reads the caller's memory. `arguments`: as the caller has it; it may be no memory at all.
-  ClientCall(uint32_t function, void* arguments, ClientMemory& memory);
+  ClientCall(uint32_t function, void* arguments, KernelMemory& memory);
 
   /// The answer, if no message is needed: STATUS_INVALID_PARAMETER for a structure that cannot be
   /// read, or not be written where the function writes it; STATUS_NOT_SUPPORTED for what does not
@@ -33,6 +33,7 @@ class ClientCall {
 
  private:
   struct Part {
+    bool there = false;  // null and bad pointers lead to none
     std::byte* client = nullptr;
     size_t at = 0;  // in the message
     size_t bytes = 0;
@@ -57,7 +58,7 @@ class ClientCall {
                    std::vector<UniqueFd>* descriptors);
 
   const uint32_t function_;
-  ClientMemory& memory_;
+  KernelMemory& memory_;
   std::optional<int64_t> answer_;
   std::vector<std::byte> message_;
   std::vector<int> descriptors_;

@@ -19,7 +19,7 @@ std::expected<ClientConnection, std::string> ClientConnection::greet(UniqueFd so
   return ClientConnection(std::move(socket), welcome->token);
 }
 
-int64_t ClientConnection::call(ClientMemory& memory, uint32_t function, void* arguments) {
+int64_t ClientConnection::call(KernelMemory& memory, uint32_t function, void* arguments) {
   ClientCall call(function, arguments, memory);
   if (call.answer().has_value()) return *call.answer();
   Frame reply;

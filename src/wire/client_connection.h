@@ -4,8 +4,8 @@
 #include <expected>
 #include <string>
 
-#include "wire/client_memory.h"
 #include "wire/hello.h"
+#include "wire/kernel_memory.h"
 #include "wire/unique_fd.h"
 
 namespace dxgkit::wire {
@@ -17,7 +17,7 @@ class ClientConnection {
   const Token& token() const { return token_; }
   /// Makes call number `function` of the table (arguments.h). `arguments`: the structure as the
   /// caller has it, anything. STATUS_DEVICE_REMOVED: the server is gone. One call at a time.
-  int64_t call(ClientMemory& memory, uint32_t function, void* arguments);
+  int64_t call(KernelMemory& memory, uint32_t function, void* arguments);
   /// Whether a call has found the server gone.
   bool is_lost() const { return !socket_; }
   int socket() const { return socket_.get(); }

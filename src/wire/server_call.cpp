@@ -34,7 +34,7 @@ std::expected<ServerCall, std::string> ServerCall::decode(std::span<const std::b
   if (function.local != nullptr)
     return std::unexpected(fmt::format("{} does not go to other processes", function.name));
   if (count == 0 || count > kMaxParts)
-    return std::unexpected(fmt::format("a call has no {} blocks", count));
+    return std::unexpected(fmt::format("the number of blocks is {}", count));
   const Structure& structure = structures()[function.structure];
   if (!reader.get(&state) || !reader.get(&bytes) || static_cast<State>(state) != State::kPresent ||
       bytes != structure.bytes)
@@ -43,7 +43,7 @@ std::expected<ServerCall, std::string> ServerCall::decode(std::span<const std::b
   const std::byte* const from = reader.take(bytes);
   std::byte* const memory = arena.take(bytes);
   if (from == nullptr || memory == nullptr)
-    return std::unexpected(fmt::format("{} lacks its structure", function.name));
+    return std::unexpected(fmt::format("the structure of {} is missing", function.name));
   if (bytes != 0) std::memcpy(memory, from, bytes);
   call.parts_.push_back({at, bytes, memory, function.structure,
                          function.writes == Writes::kNever ? Use::kBoth : Use::kRoom});
@@ -54,15 +54,16 @@ std::expected<ServerCall, std::string> ServerCall::decode(std::span<const std::b
   if (call.parts_.size() != count)
     return std::unexpected(fmt::format("{} has other blocks than it says", function.name));
   if (call.next_descriptor_ != descriptors.size())
-    return std::unexpected(fmt::format("{} comes with other descriptors than it says", function.name));
+    return std::unexpected(
+        fmt::format("the descriptors of {} are others than it says", function.name));
   if (std::string error = call.read_notes(reader); !error.empty())
     return std::unexpected(std::move(error));
   if (!reader.at_end()) return std::unexpected("there are bytes behind the request");
   return call;
 }
 
-std::string ServerCall::expand(size_t number, Reader& reader,
-                               std::span<const UniqueFd> descriptors, Arena& arena) {
+std::string ServerCall::expand(size_t number, Reader& reader, std::span<const UniqueFd> descriptors,
+                               Arena& arena) {
   const Part part = parts_[number];
   if (part.structure < 0 || part.memory == nullptr) return {};
   const Structure& structure = structures()[part.structure];
@@ -127,8 +128,8 @@ std::string ServerCall::add_part(const Field& field, Kind kind, const std::byte*
   const std::byte* const from = reader.take(bytes);
   if (from == nullptr) return fmt::format("{} is cut off", field.name);
   if (kind == Kind::kText) {
-    if (bytes < 2 || bytes % 2 != 0 || bytes > 2 * kMaxTextUnits || from[bytes - 1] != std::byte{} ||
-        from[bytes - 2] != std::byte{})
+    if (bytes < 2 || bytes % 2 != 0 || bytes > 2 * kMaxTextUnits ||
+        from[bytes - 1] != std::byte{} || from[bytes - 2] != std::byte{})
       return fmt::format("{} is no text", field.name);
   } else if (block_bytes(field, base) != bytes) {
     return fmt::format("{} has {} bytes, and its count says something else", field.name, bytes);
@@ -144,7 +145,7 @@ std::string ServerCall::add_part(const Field& field, Kind kind, const std::byte*
 std::string ServerCall::read_notes(Reader& reader) {
   uint32_t count = 0;
   if (!reader.get(&count)) return "the notes are missing";
-  if (count > kMaxNotes) return fmt::format("no call has {} notes", count);
+  if (count > kMaxNotes) return fmt::format("the number of notes is {}", count);
   for (uint32_t i = 0; i < count; ++i) {
     MemoryNote note;
     if (!reader.get(&note)) return "a note is missing";
@@ -168,8 +169,8 @@ std::vector<std::byte> ServerCall::reply(int64_t result, const ShowMemory& show,
   for (const Part& part : parts_) {
     if (part.memory == nullptr || !comes_back(part.use)) continue;
     const std::vector<std::byte> now = content(part, result >= 0, show, &windows, descriptors);
-    const bool changed = !now.empty() &&
-                         std::memcmp(now.data(), request_.data() + part.at, now.size()) != 0;
+    const bool changed =
+        !now.empty() && std::memcmp(now.data(), request_.data() + part.at, now.size()) != 0;
     writer.put(uint32_t{changed ? 1U : 0U});
     if (changed) writer.bytes(now.data(), now.size());
   }
@@ -183,13 +184,13 @@ std::vector<std::byte> ServerCall::reply(int64_t result, const ShowMemory& show,
   return out;
 }
 
-std::vector<std::byte> ServerCall::content(const Part& part, bool succeeded,
-                                           const ShowMemory& show,
+std::vector<std::byte> ServerCall::content(const Part& part, bool succeeded, const ShowMemory& show,
                                            std::vector<WindowNote>* windows,
                                            std::vector<UniqueFd>* descriptors) const {
   std::vector<std::byte> now(part.memory, part.memory + part.bytes);
   if (part.structure < 0) return now;
   const Structure& structure = structures()[part.structure];
+  if (structure.fields.empty()) return now;
   for (size_t done = 0; done + structure.bytes <= part.bytes; done += structure.bytes) {
     const std::byte* const base = request_.data() + part.at + done;
     for_each_field(structure, base, function_, [&](const Field& field, Kind kind) {

@@ -40,9 +40,9 @@ class ServerCall {
   /// A block of the caller by its number (0: the arguments); empty if there is none.
   std::span<const std::byte> block(size_t number) const;
 
-  /// Tells of the kernel's memory that the call gave. False: it cannot be shown; the client sees null.
-  using ShowMemory =
-      std::function<bool(Memory memory, WindowNote* note, UniqueFd* descriptor)>;
+  /// Tells of the kernel's memory that the call gave. False: it cannot be shown; the client sees
+  /// null.
+  using ShowMemory = std::function<bool(Memory memory, WindowNote* note, UniqueFd* descriptor)>;
   /// What goes back after the call. Takes the descriptors that the kernel has made.
   std::vector<std::byte> reply(int64_t result, const ShowMemory& show,
                                std::vector<UniqueFd>* descriptors) const;

@@ -77,8 +77,8 @@ constexpr std::array<std::string_view, 14> kSubmissions = {
     "D3DKMTSubmitSignalSyncObjectsToHwQueue",
     "D3DKMTEscape",
 };
-constexpr std::array<std::string_view, 3> kWaits = {
-    "D3DKMTInvalidateCache", "D3DKMTWaitForIdle", "D3DKMTWaitForSynchronizationObjectFromCpu"};
+constexpr std::array<std::string_view, 3> kWaits = {"D3DKMTInvalidateCache", "D3DKMTWaitForIdle",
+                                                    "D3DKMTWaitForSynchronizationObjectFromCpu"};
 
 }  // namespace
 
@@ -108,8 +108,7 @@ ServerSession::~ServerSession() = default;
 
 void ServerSession::set_texts(bool wanted) { impl_->texts = wanted; }
 
-Reply ServerSession::handle(std::span<const std::byte> request,
-                            std::vector<UniqueFd> descriptors) {
+Reply ServerSession::handle(std::span<const std::byte> request, std::vector<UniqueFd> descriptors) {
   Reply reply;
   if (!impl_->arena.there()) {
     reply.refusal = "there is no address space for a call";
@@ -218,21 +217,20 @@ bool ServerSession::Impl::show_fence(const ServerCall& call, WindowNote* note,
   const std::string_view name = functions()[call.function()].name;
   const auto* const owner = std::ranges::find(kFences, name, &Owner::function);
   if (owner == kFences.end()) return false;
-  const auto handle = static_cast<uint32_t>(
-      number_at(call.arguments(), {static_cast<uint16_t>(owner->fence), 4}));
+  const auto handle =
+      static_cast<uint32_t>(number_at(call.arguments(), {static_cast<uint16_t>(owner->fence), 4}));
   const auto object = process.handles().find<dxgk::SyncObject>(handle);
   if (!object.has_value() || (*object)->client_view == nullptr) return false;
   const auto& page = (*object)->shared->page_apart;
   if (page == nullptr) return false;
   *descriptor = UniqueFd(fcntl(page->window().fd, F_DUPFD_CLOEXEC, 0));
-  note->owner = static_cast<uint32_t>(
-      number_at(call.arguments(), {static_cast<uint16_t>(owner->object), 4}));
+  note->owner =
+      static_cast<uint32_t>(number_at(call.arguments(), {static_cast<uint16_t>(owner->object), 4}));
   note->bytes = kPageBytes;
   return static_cast<bool>(*descriptor);
 }
 
-bool ServerSession::Impl::show_commands(const ServerCall& call, Memory memory,
-                                        WindowNote* note) {
+bool ServerSession::Impl::show_commands(const ServerCall& call, Memory memory, WindowNote* note) {
   const std::string_view name = functions()[call.function()].name;
   const bool created = name == "D3DKMTCreateContext";
   D3DKMT_CREATECONTEXT context{};

@@ -64,10 +64,9 @@ bool Windows::locked(dxgk::Process& process, uint32_t device, uint32_t allocatio
   auto& window = windows_[allocation];
   uint64_t size = 0;
   const auto found = process.handles().find<dxgk::Device>(device);
-  const bool there = found.has_value() && (*found)->locks().with_view(
-                                              allocation, [&](std::span<std::byte> view) {
-                                                size = view.size();
-                                              });
+  const bool there =
+      found.has_value() && (*found)->locks().with_view(
+                               allocation, [&](std::span<std::byte> view) { size = view.size(); });
   if (!there) {
     windows_.erase(allocation);
     return false;
@@ -76,10 +75,9 @@ bool Windows::locked(dxgk::Process& process, uint32_t device, uint32_t allocatio
     window = std::make_unique<Window>();
     window->device = device;
     window->descriptor = UniqueFd(create_sealed_memory("dxgkit-lock", size));
-    void* const shared = window->descriptor
-                             ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                    window->descriptor.get(), 0)
-                             : MAP_FAILED;
+    void* const shared = window->descriptor ? mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                                                   MAP_SHARED, window->descriptor.get(), 0)
+                                            : MAP_FAILED;
     if (shared == MAP_FAILED) {
       windows_.erase(allocation);
       return false;

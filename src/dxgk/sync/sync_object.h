@@ -84,7 +84,7 @@ class SharedSync : public Object {
   bus::PageFrame page;
   bool has_page = false;
   std::unique_ptr<bus::PageApart> page_apart;  // where other processes are given the page
-  std::atomic<uint64_t>* storage = nullptr;  // null: 32 bits, or no fence
+  std::atomic<uint64_t>* storage = nullptr;    // null: 32 bits, or no fence
   // Native: the monitored value's page, and the driver's handle, once it has one.
   bool native = false;
   bus::PageFrame monitored_page;

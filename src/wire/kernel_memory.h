@@ -17,12 +17,12 @@ namespace dxgkit::wire {
 
 /// Memory of the kernel as this process sees it: pages behind a descriptor that the kernel sent, or
 /// a copy of our own that travels with the call that uses it. One for all threads of a process.
-class ClientMemory {
+class KernelMemory {
  public:
-  ClientMemory() = default;
-  ~ClientMemory();
-  ClientMemory(const ClientMemory&) = delete;
-  ClientMemory& operator=(const ClientMemory&) = delete;
+  KernelMemory() = default;
+  ~KernelMemory();
+  KernelMemory(const KernelMemory&) = delete;
+  KernelMemory& operator=(const KernelMemory&) = delete;
 
   /// Adds to a request what the client has written where the kernel will look during the call.
   /// False: the message becomes too long.

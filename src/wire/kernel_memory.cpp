@@ -1,4 +1,4 @@
-#include "wire/client_memory.h"
+#include "wire/kernel_memory.h"
 
 #include <d3dkmthk.h>
 #include <sys/mman.h>
@@ -28,11 +28,11 @@ size_t whole_pages(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageByte
 
 }  // namespace
 
-ClientMemory::~ClientMemory() {
+KernelMemory::~KernelMemory() {
   for (const auto& [key, mapping] : mappings_) munmap(mapping.address, mapping.bytes);
 }
 
-bool ClientMemory::add_notes(uint32_t function, const std::byte* arguments,
+bool KernelMemory::add_notes(uint32_t function, const std::byte* arguments,
                              std::vector<std::byte>* message) {
   Writer writer(message);
   if (!is(function, "D3DKMTRender")) {
@@ -46,7 +46,8 @@ bool ClientMemory::add_notes(uint32_t function, const std::byte* arguments,
   };
   const std::array pieces = {
       Piece{Memory::kCommands, args.CommandOffset, args.CommandLength},
-      Piece{Memory::kAllocations, 0, uint64_t{args.AllocationCount} * sizeof(D3DDDI_ALLOCATIONLIST)},
+      Piece{Memory::kAllocations, 0,
+            uint64_t{args.AllocationCount} * sizeof(D3DDDI_ALLOCATIONLIST)},
       Piece{Memory::kPatches, 0,
             uint64_t{args.PatchLocationCount} * sizeof(D3DDDI_PATCHLOCATIONLIST)}};
   const size_t count_at = message->size();
@@ -71,7 +72,7 @@ bool ClientMemory::add_notes(uint32_t function, const std::byte* arguments,
   return true;
 }
 
-void* ClientMemory::show(const WindowNote& note, UniqueFd descriptor) {
+void* KernelMemory::show(const WindowNote& note, UniqueFd descriptor) {
   const auto memory = static_cast<Memory>(note.memory);
   const Key key{memory, note.owner};
   const size_t bytes = whole_pages(note.bytes);
@@ -84,16 +85,15 @@ void* ClientMemory::show(const WindowNote& note, UniqueFd descriptor) {
     return found->second.address;
   }
   const int protection = memory == Memory::kFence ? PROT_READ : PROT_READ | PROT_WRITE;
-  void* const address =
-      own ? mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-          : mmap(nullptr, bytes, protection, MAP_SHARED, descriptor.get(), 0);
+  void* const address = own ? mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                            : mmap(nullptr, bytes, protection, MAP_SHARED, descriptor.get(), 0);
   if (address == MAP_FAILED) return nullptr;
   if (found != mappings_.end()) munmap(found->second.address, found->second.bytes);
   mappings_[key] = {address, bytes, 1};
   return address;
 }
 
-void ClientMemory::drop(Key key) {
+void KernelMemory::drop(Key key) {
   const auto found = mappings_.find(key);
   if (found == mappings_.end()) return;
   if (key.memory == Memory::kLock && --found->second.locks != 0) return;
@@ -101,7 +101,7 @@ void ClientMemory::drop(Key key) {
   mappings_.erase(found);
 }
 
-void ClientMemory::after(uint32_t function, const std::byte* arguments) {
+void KernelMemory::after(uint32_t function, const std::byte* arguments) {
   const SpinGuard guard(lock_);
   if (is(function, "D3DKMTDestroyContext")) {
     const uint32_t owner = as<D3DKMT_DESTROYCONTEXT>(arguments).hContext;
