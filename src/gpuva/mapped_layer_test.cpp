@@ -80,6 +80,40 @@ TEST_F(AddressSpaceTest, HintsThatOneCallLeavesBehindDoNotPileUp) {
   EXPECT_TRUE(space_.validate());
 }
 
+TEST(MappedLayer, InASpaceOf48BitsEachMappingIsFoundOnce) {
+  // Where a mapping begins is known to 16 pages: several of an allocation, and others', begin in
+  // the same ones, and one reaches into the next.
+  AddressSpace space({.end = uint64_t{1} << 48});
+  uint64_t sequence = 0;
+  const auto put = [&](uint64_t page, uint64_t pages, AllocationId allocation) {
+    space.apply({.mapping = {.span = {page, pages}, .allocation = allocation, .offset_pages = page},
+                 .sequence = ++sequence},
+                nullptr);
+  };
+  constexpr uint64_t kFirst = uint64_t{1} << 33;
+  for (const uint64_t page : {0, 2, 4, 15, 20, 32, 35}) put(kFirst + page, 1, kA);
+  put(kFirst + 6, 3, kB);
+  put(kFirst + 28, 4, kB);
+  put(kFirst + 44, 10, kA);
+  const auto starts = [&](AllocationId allocation) {
+    std::vector<Mapping> mappings;
+    space.mappings_of(allocation, &mappings);
+    std::vector<uint64_t> pages;
+    for (const Mapping& mapping : mappings) {
+      EXPECT_EQ(mapping.allocation, allocation);
+      EXPECT_EQ(mapping.offset_pages, mapping.span.first_page);
+      pages.push_back(mapping.span.first_page - kFirst);
+    }
+    return pages;
+  };
+  EXPECT_EQ(starts(kA), (std::vector<uint64_t>{0, 2, 4, 15, 20, 32, 35, 44}));
+  EXPECT_EQ(starts(kB), (std::vector<uint64_t>{6, 28}));
+  put(kFirst + 3, 30, kB);  // over 4, 15, 20 and 32
+  EXPECT_EQ(starts(kA), (std::vector<uint64_t>{0, 2, 35, 44}));
+  EXPECT_EQ(starts(kB), (std::vector<uint64_t>{3}));
+  EXPECT_TRUE(space.validate());
+}
+
 TEST_F(AddressSpaceTest, WhatMappingsHaveInCommonIsForgottenWithTheLastOfThem) {
   // Driver protections come and go; what is kept of each goes with it.
   const uint64_t page = kLeaf / kPage;

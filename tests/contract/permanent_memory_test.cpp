@@ -156,11 +156,11 @@ TEST_F(PermanentMemoryTest, EachRunOfLockedPagesGoesUpByItself) {
     Keeper keeper(stack, client);
     const uint64_t place = keeper.use();
     static_cast<void>(transfers(stack));
-    keeper.write(keeper.lock_pages({5, 1, 1, 4}), {1, 4, 5}, 20);
+    keeper.write(keeper.lock_pages({4, 1, 1}), {1, 4}, 20);
     keeper.unlock_now();
     stack.drive();
     EXPECT_THAT(transfers(stack), ElementsAre(Part{kPageBytes, kPageBytes, 1, true},
-                                              Part{4 * kPageBytes, 2 * kPageBytes, 4, true}));
+                                              Part{4 * kPageBytes, kPageBytes, 4, true}));
     EXPECT_EQ(std::memcmp(gpu.at(place), keeper.mine.data(), kSize), 0);
     // Locks within locks: each unlock brings up what was locked by then, the last one too.
     keeper.write(keeper.lock_pages({1, 2}), {1, 2}, 30);
@@ -341,6 +341,21 @@ TEST_F(PermanentMemoryTest, WhatWasLockedGoesNowhereWhenTheAllocationEnds) {
     stack.drive();
     EXPECT_THAT(transfers(stack), IsEmpty());
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+TEST_F(PermanentMemoryTest, PagesThatTouchJoinTheirRunAndNoOther) {
+  DXGKIT_COVERS("ALLOC-48");
+  with_client([](Stack& stack, Client& client) {
+    MemoryGpu gpu(stack);
+    Keeper keeper(stack, client);
+    keeper.use();
+    static_cast<void>(transfers(stack));
+    keeper.write(keeper.lock_pages({5, 1, 1, 4}), {1, 4, 5}, 20);
+    keeper.unlock_now();
+    stack.drive();
+    EXPECT_THAT(transfers(stack), ElementsAre(Part{kPageBytes, kPageBytes, 1, true},
+                                              Part{4 * kPageBytes, 2 * kPageBytes, 4, true}));
   });
 }
 

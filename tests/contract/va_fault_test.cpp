@@ -43,15 +43,6 @@ TEST_F(VaFaultTest, EachReasonIsToldApart) {
        },
        "memory that was unmapped", "by D3DKMTFreeGpuVirtualAddress; it showed allocation",
        "behind the fence of the last work"},
-      {"freed, and another page behind it later",
-       [](GpuVaStack&, VaClient& client, D3DKMT_HANDLE, uint64_t va) {
-         EXPECT_EQ(va, kFar + 2 * kMebibyte);
-         EXPECT_EQ(client.free_va(va + kPage, kPage), 0);
-         EXPECT_EQ(client.free_va(va + 2 * kPage, kPage), 0);
-         return GpuCommand::read(va + kPage);
-       },
-       "memory that was unmapped", "[0xA201000, 0xA202000) was unmapped",
-       "behind the fence of the last work"},
       {"its allocation went",
        [](GpuVaStack& stack, VaClient& client, D3DKMT_HANDLE data, uint64_t va) {
          EXPECT_EQ(client.destroy_allocation(data), 0);
@@ -101,6 +92,15 @@ TEST_F(VaFaultTest, EachReasonIsToldApart) {
          return GpuCommand::read(uint64_t{1} << 60);
        },
        "beyond the address space", "bits here", "sign-extended"},
+      {"freed, and another page behind it later",
+       [](GpuVaStack&, VaClient& client, D3DKMT_HANDLE, uint64_t va) {
+         EXPECT_EQ(va, kFar + 2 * kMebibyte);
+         EXPECT_EQ(client.free_va(va + kPage, kPage), 0);
+         EXPECT_EQ(client.free_va(va + 2 * kPage, kPage), 0);
+         return GpuCommand::read(va + kPage);
+       },
+       "memory that was unmapped", "[0xA201000, 0xA202000) was unmapped",
+       "behind the fence of the last work"},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.name);
