@@ -527,7 +527,19 @@ TEST_F(LockTest, AnInstanceIsLikeTheFirstOne) {
       ASSERT_NE(second, first);
       ASSERT_EQ(client.render(context, work_on({second})), 0);
       stack.drive();
-      auto patches = stack.miniport.calls().patches;
+      const auto calls = stack.miniport.calls();
+      // Paging names the object of both, too.
+      std::vector<HANDLE> named;
+      for (const testing::PagingCall& call : calls.paging) {
+        if (call.args.Operation == DXGK_OPERATION_TRANSFER)
+          named.push_back(call.args.Transfer.hAllocation);
+        if (call.args.Operation == DXGK_OPERATION_FILL)
+          named.push_back(call.args.Fill.hAllocation);
+      }
+      ASSERT_GE(named.size(), 2U);
+      EXPECT_NE(named[0], nullptr);
+      EXPECT_THAT(named, ::testing::Each(named[0]));
+      auto patches = calls.patches;
       std::erase_if(patches, [](const auto& call) { return call.allocations.empty(); });  // paging
       const port::AllocationListEntry old = patches.front().allocations.at(0);
       const port::AllocationListEntry entry = patches.back().allocations.at(0);
@@ -547,17 +559,6 @@ TEST_F(LockTest, AnInstanceIsLikeTheFirstOne) {
       ASSERT_NE(io, nullptr);
       EXPECT_EQ(std::memcmp(io, "seen", 5) == 0, row.in_the_segment);
       EXPECT_TRUE(stack.machine.unmap_io(io, kPageBytes));
-      // Paging names the object of both, too.
-      std::vector<HANDLE> named;
-      for (const testing::PagingCall& call : stack.miniport.calls().paging) {
-        if (call.args.Operation == DXGK_OPERATION_TRANSFER)
-          named.push_back(call.args.Transfer.hAllocation);
-        if (call.args.Operation == DXGK_OPERATION_FILL)
-          named.push_back(call.args.Fill.hAllocation);
-      }
-      ASSERT_GE(named.size(), 2U);
-      EXPECT_NE(named[0], nullptr);
-      EXPECT_THAT(named, ::testing::Each(named[0]));
       EXPECT_EQ(unlock(client, {second}), 0);
       EXPECT_EQ(stack.rules(), std::vector<std::string>{});
     });
