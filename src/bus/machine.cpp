@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/fixed_memory.h"
 #include "base/sealed_memory.h"
+#include "base/spin_lock.h"
 #include "bus/page_allocator.h"
 #include "bus/pci_function.h"
 #include "runtime/sync.h"
@@ -182,7 +183,9 @@ struct Machine::Impl {
   mutable runtime::Mutex mutex;
   PageAllocator pages DXGKIT_GUARDED_BY(mutex);
   PageAllocator low_pages DXGKIT_GUARDED_BY(mutex);
-  PageAllocator pool_pages DXGKIT_GUARDED_BY(mutex);
+  // Pool is taken at places that must be no scheduling point.
+  SpinLock pool_lock;
+  PageAllocator pool_pages;
   // By page of the memory object, the low window behind the rest. A page never handed out yet still
   // has the zeroes the system gave us.
   std::vector<bool> dirty DXGKIT_GUARDED_BY(mutex);
@@ -470,7 +473,7 @@ Result<PageFrame> Machine::allocate_contiguous(uint64_t count, uint64_t alignmen
 
 Result<PageFrame> Machine::allocate_pool_pages(uint64_t count) {
   if (count == 0) return Error(Status::kInvalidParameter);
-  const runtime::MutexLock lock(impl_->mutex);
+  const SpinGuard guard(impl_->pool_lock);
   const auto first = impl_->pool_pages.allocate_contiguous(count);
   if (!first.has_value()) return Error(Status::kNoMemory);
   return PageFrame{kFirstPoolFrame + *first};
@@ -478,7 +481,7 @@ Result<PageFrame> Machine::allocate_pool_pages(uint64_t count) {
 
 void Machine::free_pool_pages(PageFrame first, uint64_t count) {
   DXGKIT_CHECK(first.value >= kFirstPoolFrame);
-  const runtime::MutexLock lock(impl_->mutex);
+  const SpinGuard guard(impl_->pool_lock);
   impl_->pool_pages.release(first.value - kFirstPoolFrame, count);
 }
 

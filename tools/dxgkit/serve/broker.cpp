@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/spelling.h"
 #include "runtime/descriptors.h"
 #include "tools/dxgkit/serve/supply.h"
 
@@ -220,8 +221,9 @@ void Broker::bury(Adapter& adapter) {
          adapter.ends.front() + options_.restarts_within_ns <= runtime_.now())
     adapter.ends.pop_front();
   if (adapter.ends.size() > options_.restarts_most) {
-    world_.say(fmt::format("{}: it is not started again: it ended {} times in {} s", adapter.name,
-                           adapter.ends.size(), options_.restarts_within_ns / runtime::kSecond));
+    world_.say(fmt::format("{}: it is not started again: it ended {} in {} s", adapter.name,
+                           counted(adapter.ends.size(), "time"),
+                           options_.restarts_within_ns / runtime::kSecond));
     return;
   }
   ++adapter.restarts;

@@ -13,7 +13,8 @@ constexpr uint32_t kPixelBytes = dxgk::kPixelBytes;
 constexpr std::byte kPadding{0xE5};
 
 /// The place where the screen differs from the picture; empty if there is none.
-std::string difference(const dxgk::Scanout& screen, const dxgk::DisplayMode& mode,
+template <typename Screen>
+std::string difference(const Screen& screen, const dxgk::DisplayMode& mode,
                        std::span<const std::byte> pixels) {
   if (screen.width != mode.width || screen.height != mode.height) {
     return fmt::format("the screen has {}x{} pixels, the mode {}x{}", screen.width, screen.height,
@@ -102,9 +103,26 @@ dxgk::DisplayPresent Canvas::whole() const {
 Answer<void> Canvas::compare(const std::string& when) {
   const Result<dxgk::Scanout> screen =
       dxgk::Displays(bench_.system()).scanout(bench_.luid(), source_);
-  if (!screen.has_value()) return {};  // this screen cannot be read
+  // Where the driver has no frame buffer for the kernel, the device may tell.
+  if (!screen.has_value()) return compare_screen(when);
   ++compared_;
-  const std::string text = difference(*screen, mode_, pixels_);
+  return judge(when, difference(*screen, mode_, pixels_));
+}
+
+Answer<void> Canvas::compare_screen(const std::string& when) {
+  if (bench_.screen() == nullptr) return {};  // this screen cannot be read
+  const bus::ScreenImage image = bench_.screen()->image();
+  if (image.width != mode_.width || image.height != mode_.height) return {};
+  ++compared_;
+  std::string text;
+  static_cast<void>(await_screen(bench_, [&](const bus::ScreenImage& shown) {
+    text = difference(shown, mode_, pixels_);
+    return text.empty();
+  }));
+  return judge(when, text);
+}
+
+Answer<void> Canvas::judge(const std::string& when, const std::string& text) {
   if (text.empty()) return {};
   report_screen(bench_, fmt::format("After {} {}", when, text),
                 "Only what was presented is new; the rest was right before.");

@@ -18,6 +18,20 @@ Answer<std::vector<dxgk::DisplaySource>> shown_sources(Bench& bench);
 /// Nothing can be seen on it: it is off, or black.
 bool is_dark(const bus::ScreenImage& image);
 
+/// Waits until the device's screen is as it should be, at most two seconds: a driver may give its
+/// work to a queue, and a real screen is late where others compute. False: it never was. Returns at
+/// once, and is no scheduling point, if it is right already. Bench::screen is not null.
+template <typename Right>
+bool await_screen(Bench& bench, const Right& right) {
+  if (right(bench.screen()->image())) return true;
+  const runtime::TimeNs deadline = bench.runtime().now() + 2 * runtime::kSecond;
+  while (bench.runtime().now() < deadline) {
+    bench.runtime().sleep_for(10 * runtime::kMillisecond);
+    if (right(bench.screen()->image())) return true;
+  }
+  return false;
+}
+
 /// The picture that a source of a display-only driver should show, and presents of it.
 ///
 /// Every present is compared with the screen, where that can be read. A difference is a finding
@@ -44,6 +58,9 @@ class Canvas {
   size_t compared() const { return compared_; }
 
  private:
+  /// The same with the device's screen, if it shows this source alone.
+  Answer<void> compare_screen(const std::string& when);
+  Answer<void> judge(const std::string& when, const std::string& difference);
   void draw(const port::Rect& rect);
   Answer<void> present(std::span<const port::MoveRect> moves, std::span<const port::Rect> rects,
                        uint32_t padding_bytes, const char* why);

@@ -124,7 +124,7 @@ Outcome presents(Bench& bench) {
 }
 
 Answer<void> look_dark(Bench& bench, const char* ddi, const char* when) {
-  if (is_dark(bench.screen()->image())) return {};
+  if (await_screen(bench, is_dark)) return {};
   bench.findings().report(
       {.rule = "DOD-11",
        .severity = verifier::Severity::kViolation,
