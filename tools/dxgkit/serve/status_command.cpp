@@ -58,7 +58,7 @@ std::expected<Json, std::string> ask(runtime::Runtime& runtime, const std::strin
   if (welcome.magic != wire::kGreetingMagic || welcome.bytes > kStatusBytesMost)
     return std::unexpected(fmt::format("what listens at {} is no dxgkit serve", path));
   if (welcome.status != 0)
-    return std::unexpected(fmt::format("the server at {} refuses: status 0x{:08X}", path,
+    return std::unexpected(fmt::format("refused by the server at {}: status 0x{:08X}", path,
                                        static_cast<uint32_t>(welcome.status)));
   std::string text(welcome.bytes, '\0');
   if (!receive_all(runtime, socket->get(), text.data(), text.size(), deadline)) return refused;
