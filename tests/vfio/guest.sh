@@ -28,6 +28,7 @@ check() {
     passed=$((passed + 1))
   else
     echo "FAILED $name: exit code $got, expected $code and $pattern"
+    grep -A 14 -e ": violation" -e ": bug-check" -e ": start failure" out | head -n 60
     grep -v " skipped " out | tail -n 40
     failed=$((failed + 1))
   fi
