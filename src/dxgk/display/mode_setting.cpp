@@ -34,14 +34,18 @@ std::vector<DisplayMode> sizes_of(const vidpn::Network& network, uint32_t source
   return sizes;
 }
 
+DisplayMode lit_mode(const vidpn::Signal& signal) {
+  const vidpn::Size lit = vidpn::lit_size(signal);
+  return {lit.width, lit.height};
+}
+
 std::vector<DisplayTiming> timings_of(const vidpn::Network& network, uint32_t target) {
   std::vector<DisplayTiming> timings;
   const auto set = network.target_sets.find(target);
   if (set == network.target_sets.end()) return timings;
   for (const vidpn::TargetMode& mode : set->second.modes) {
     if (!mode.signal.vsync.specified()) continue;
-    const vidpn::Size lit = vidpn::lit_size(mode.signal);
-    const DisplayTiming timing{.size = {lit.width, lit.height},
+    const DisplayTiming timing{.size = lit_mode(mode.signal),
                                .refresh_numerator = mode.signal.vsync.numerator,
                                .refresh_denominator = mode.signal.vsync.denominator,
                                .scanline_ordering = mode.signal.scanline_ordering};
@@ -88,8 +92,7 @@ const vidpn::TargetMode* signal_for(const std::vector<vidpn::TargetMode>& signal
     return wish.scanline_ordering == 0 || one.signal.scanline_ordering == wish.scanline_ordering;
   };
   const auto* const same = find_mode(signals, [&](const vidpn::TargetMode& one) {
-    const vidpn::Size size_of_one = vidpn::lit_size(one.signal);
-    return is_ordered(one) && DisplayMode{size_of_one.width, size_of_one.height} == lit;
+    return is_ordered(one) && lit_mode(one.signal) == lit;
   });
   return same != nullptr ? same : find_mode(signals, is_ordered);
 }
@@ -201,8 +204,7 @@ std::optional<DisplayMode> ModeSetting::favourite(const std::vector<DisplayMode>
   }
   if (const vidpn::Monitor* monitor = monitors_.manager().monitor(target); monitor != nullptr) {
     for (const vidpn::MonitorMode& mode : monitor->modes) {
-      const vidpn::Size lit = vidpn::lit_size(mode.signal);
-      const DisplayMode size{lit.width, lit.height};
+      const DisplayMode size = lit_mode(mode.signal);
       if (has(size)) return size;
     }
   }
