@@ -1,5 +1,6 @@
 // What D3DKMTSetDisplayMode says beside the primary: the order of scan lines, the orientation, the
 // private format. The driver offers a screen that it can rotate and drive interlaced.
+#include <algorithm>
 #include <functional>
 #include <ranges>
 #include <vector>
@@ -21,6 +22,9 @@ struct Size {
 };
 constexpr Size kSquare{kWidth, kHeight}, kWide{kWidth, kHeight / 2};
 Size turned(const Size& size) { return {size.height, size.width}; }
+
+/// Drivers in use leave ActiveSize of their signals out.
+bool says_active_size = true;
 
 /// The VidPN of one call, and what the driver does with it.
 class OpenVidPn {
@@ -103,8 +107,8 @@ class OpenVidPn {
         ASSERT_EQ(modes->pfnCreateNewModeInfo(set, &mode), 0);
         D3DKMDT_VIDEO_SIGNAL_INFO& signal = mode->VideoSignalInfo;
         signal.VideoStandard = D3DKMDT_VSS_OTHER;
-        signal.TotalSize.cx = signal.ActiveSize.cx = size.width;
-        signal.TotalSize.cy = signal.ActiveSize.cy = size.height;
+        signal.TotalSize = {size.width, size.height};
+        signal.ActiveSize = says_active_size ? signal.TotalSize : D3DKMDT_2DREGION{};
         signal.VSyncFreq.Numerator = 60;
         // Two fields make a frame.
         const UINT frames_per_second = order == D3DDDI_VSSLO_PROGRESSIVE ? 60 : 30;
@@ -255,6 +259,28 @@ TEST_F(DisplayModeTest, TheOrderOfScanLinesIsThatOfTheSignal) {
     EXPECT_EQ(shown(stack), (Shown{.source = kWide, .target = kWide, .order = 2, .rotation = 1}));
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
+}
+
+TEST_F(DisplayModeTest, ASignalWithoutActiveSizeIsOfItsTotalSize) {
+  DXGKIT_COVERS("VIDPN-03");
+  says_active_size = false;
+  with_modes([](Stack& stack, FlipDriver&, FlipClient& client) {
+    const auto total = [&] {
+      const auto network = *dxgk::Displays(*stack.system).active_network(stack.luid);
+      const vidpn::Size size = network.pinned_target_mode(kTarget)->signal.total;
+      return Size{size.width, size.height};
+    };
+    surface = kWide;
+    EXPECT_EQ(set(client, mode_of(client)), 0);
+    EXPECT_EQ(total(), kWide) << "the signal that fits, and not the first one";
+    surface = kSquare;
+    EXPECT_EQ(set(client, mode_of(client)), 0);
+    EXPECT_EQ(total(), kSquare);
+    const std::vector<std::string> rules = stack.rules();
+    EXPECT_FALSE(rules.empty());
+    EXPECT_TRUE(std::ranges::all_of(rules, [](const auto& rule) { return rule == "VIDPN-03"; }));
+  });
+  says_active_size = true;
 }
 
 TEST_F(DisplayModeTest, TheOrientationIsThatOfThePath) {
