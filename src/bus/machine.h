@@ -133,7 +133,7 @@ class Machine {
   Result<std::vector<PageFrame>> allocate_pages(uint64_t count);
   void free_pages(std::span<const PageFrame> pages);
   /// `count` contiguous pages of the pool window, with any content. kInvalidParameter if count is
-  /// 0, kNoMemory if there are none. Pool that is no page long comes from here, so that it takes
+  /// 0, kNoMemory if there are none. Blocks of pool below a page lie here: so they take
   /// nothing from the memory that a test or a simulation has made small.
   Result<PageFrame> allocate_pool_pages(uint64_t count);
   /// Pages that are not allocated are our bug and abort.
