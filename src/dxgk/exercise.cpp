@@ -18,6 +18,7 @@
 #include "dxgk/work/context_allocations.h"
 #include "dxgk/work/device.h"
 #include "dxgk/work/timeout.h"
+#include "dxgk/work/unless_failed.h"
 #include "nt/stack_fill.h"
 
 namespace dxgkit::dxgk {
@@ -400,20 +401,32 @@ Status Exercise::preempt_idle(NodeOrdinal node) {
   return Status::kDeviceRemoved;
 }
 
-void Exercise::make_tables_again(DisplayFloor& floor, bool losing_content) {
-  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (floor.core.failed()) return;
-    if (losing_content) {
-      // As after a timeout: the driver is told by the tables it gets.
-      if (floor.core.has_memory()) floor.residency->let_all_go();
-      static_cast<void>(floor.context_allocations->let_go());
-      static_cast<void>(floor.core.memory().lose_power([](SegmentId) { return uint64_t{0}; }));
-      floor.cpu_windows->hardware_was_reset();
-      floor.power->show_locked();
-    }
-    floor.paging->pause();  // what is built runs after the restart
-    floor.gpu_va->rebuild();
-  });
+void Exercise::lose_tables(DisplayFloor& floor, bool losing_content) {
+  if (losing_content) {
+    // As after a timeout: the driver is told by the tables it gets.
+    if (floor.core.has_memory()) floor.residency->let_all_go();
+    static_cast<void>(floor.context_allocations->let_go());
+    static_cast<void>(floor.core.memory().lose_power([](SegmentId) { return uint64_t{0}; }));
+    floor.cpu_windows->hardware_was_reset();
+    floor.power->show_locked();
+  }
+  floor.paging->pause();  // what is built runs after the restart
+  floor.gpu_va->rebuild();
+}
+
+void Exercise::lose_content(DisplayFloor& floor) {
+  static_cast<void>(floor.context_allocations->let_go());
+  // The driver hears of it now; what it builds for it runs after the restart.
+  floor.core.scheduler().begin_adapter_reset();
+  const vidmm::LostContent lost = floor.core.memory().lose_memory_segments();
+  floor.paging->enqueue(lost.operations, nullptr);
+  for (const vidmm::SegmentDesc& segment : floor.core.memory().segments()) {
+    if (segment.kind != vidmm::SegmentKind::kAperture) continue;
+    // One that shows DMA or paging buffers keeps all its mappings.
+    const auto unmaps = floor.core.memory().evict_segment(segment.id);
+    if (unmaps.has_value()) floor.paging->enqueue(*unmaps, nullptr);
+  }
+  floor.power->show_locked();
 }
 
 Status Exercise::reset_device(DisplayFloor& floor, bool losing_content) {
@@ -434,35 +447,26 @@ Status Exercise::reset_device(DisplayFloor& floor, bool losing_content) {
          .bugcheck_parameter = static_cast<uint32_t>(status)});
     return Status::kDeviceRemoved;
   };
-  // A client that ends may still be inside the driver, and wait there for the device.
   port::SyncLevels& levels = floor.core.port().levels();
-  levels.enter_level_two();
-  const Status reset = floor.core.port().timeouts().reset_from_timeout();
+  const bool tables = floor.gpu_va != nullptr;
+  // On the lane, as after a timeout: what the lane does for others must not enter the driver beside
+  // it, nor reach the hardware before its content is given up.
+  Status reset = Status::kDeviceRemoved, restarted = Status::kDeviceRemoved;
+  levels
+      .enter_level_two();  // a client that ends may still be inside, and wait there for the device
+  static_cast<void>(run_unless_failed(floor.core, [&]() DXGKIT_REQUIRES(on_lane) {
+    reset = floor.core.port().timeouts().reset_from_timeout();
+    if (reset != Status::kSuccess || !floor.core.running_or_starting()) return;
+    if (tables) {
+      lose_tables(floor, losing_content);
+    } else if (losing_content) {
+      lose_content(floor);
+    }
+    if (!floor.core.running_or_starting()) return;
+    restarted = floor.core.port().timeouts().restart_from_timeout();
+  }));
   levels.leave_level_two();
   if (reset != Status::kSuccess) return refuse("DxgkDdiResetFromTimeout", reset);
-  const bool tables = floor.gpu_va != nullptr;
-  if (tables) {
-    make_tables_again(floor, losing_content);
-  } else if (losing_content) {
-    floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-      if (floor.core.failed()) return;
-      static_cast<void>(floor.context_allocations->let_go());
-      // The driver hears of it now; what it builds for it runs after the restart.
-      floor.core.scheduler().begin_adapter_reset();
-      const vidmm::LostContent lost = floor.core.memory().lose_memory_segments();
-      floor.paging->enqueue(lost.operations, nullptr);
-      for (const vidmm::SegmentDesc& segment : floor.core.memory().segments()) {
-        if (segment.kind != vidmm::SegmentKind::kAperture) continue;
-        // One that shows DMA or paging buffers keeps all its mappings.
-        const auto unmaps = floor.core.memory().evict_segment(segment.id);
-        if (unmaps.has_value()) floor.paging->enqueue(*unmaps, nullptr);
-      }
-      floor.power->show_locked();
-    });
-  }
-  levels.enter_level_two();
-  const Status restarted = floor.core.port().timeouts().restart_from_timeout();
-  levels.leave_level_two();
   if (tables || losing_content) {
     floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       if (floor.core.failed()) return;

@@ -130,8 +130,9 @@ class Exercise {
   /// `work` with nothing of anybody in segments, paging buffers included.
   Status without_content(Status (*work)(DisplayFloor& floor));
   static Status reset_device(DisplayFloor& floor, bool losing_content);
-  /// Between the two DDIs of a reset: page tables may be anywhere but whole.
-  static void make_tables_again(DisplayFloor& floor, bool losing_content);
+  /// Between the two DDIs of a reset. What is built for the driver here runs after the restart.
+  static void lose_tables(DisplayFloor& floor, bool losing_content) DXGKIT_REQUIRES(on_lane);
+  static void lose_content(DisplayFloor& floor) DXGKIT_REQUIRES(on_lane);
   Ref<Adapter> adapter_;
 };
 
