@@ -25,9 +25,10 @@ test: bootstrap
 
 bench: bootstrap
 	@mkdir -p build
-	@$(call build,release) --target dxgkit_bench dxgkit_tool
+	@$(call build,release) --target dxgkit_bench dxgkit_bench_process_client dxgkit_tool
 	build/release/bench/dxgkit_bench --out build/bench.json
 	@bench/gl_frames.py build/release/tools/dxgkit/dxgkit build/bench.json
+	@bench/process_lines.py build/release/tools/dxgkit/dxgkit build/release/bench/dxgkit_bench_process_client build/release/src/dxcore build/bench.json
 
 asan asan-clang tsan clang: bootstrap
 	@mkdir -p build
