@@ -156,7 +156,9 @@ void Host::run(const StackFile& file) {
         why_not_ = adapter.error().message;
     }
     if (started == 0) return;
-    if (why_not_ = begin_recording(program_invocation_short_name); !why_not_.empty()) return;
+    // Another process of the program may be the one that is recorded.
+    if (const std::string error = begin_recording(program_invocation_short_name); !error.empty())
+      write_all(STDERR_FILENO, fmt::format("dxgkit: this process is not recorded: {}\n", error));
     client_ = stack.make_client(program_invocation_short_name);
     ready_.set();
     stop_.wait();
