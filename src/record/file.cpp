@@ -75,6 +75,25 @@ uint32_t checksum_of(ChunkHead head, std::span<const std::byte> stored) {
   return sum.value();
 }
 
+std::vector<std::byte> chunk(uint32_t kind, std::span<const std::byte> content,
+                             std::string* error) {
+  std::vector<std::byte> whole(sizeof(ChunkHead) + ZSTD_compressBound(content.size()));
+  std::byte* const stored = whole.data() + sizeof(ChunkHead);
+  const size_t size = ZSTD_compress(stored, whole.size() - sizeof(ChunkHead), content.data(),
+                                    content.size(), kCompression);
+  if (ZSTD_isError(size) != 0) {
+    if (error->empty()) *error = fmt::format("compression: {}", ZSTD_getErrorName(size));
+    return {};
+  }
+  ChunkHead head{.kind = kind,
+                 .bytes = static_cast<uint32_t>(content.size()),
+                 .stored = static_cast<uint32_t>(size)};
+  head.checksum = checksum_of(head, {stored, size});
+  std::memcpy(whole.data(), &head, sizeof head);
+  whole.resize(sizeof head + size);
+  return whole;
+}
+
 /// Entries of a chunk: a kind, a length, and fields one after the other.
 class EntryWriter {
  public:
@@ -227,14 +246,23 @@ class ChunkReader {
 
 }  // namespace
 
+std::vector<std::byte> file_head() {
+  Head head{.version = kVersion, .table = wire::table_version()};
+  std::memcpy(head.magic.data(), kMagic.data(), kMagic.size());
+  const auto bytes = std::as_bytes(std::span(&head, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<std::byte> chunk_of_calls(std::span<const std::byte> entries, std::string* error) {
+  return chunk(kCalls, entries, error);
+}
+
 std::expected<std::unique_ptr<FileWriter>, std::string> FileWriter::create(
     const std::string& path) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file < 0) return Error(fmt::format("{}: {}", path, std::strerror(errno)));
   std::unique_ptr<FileWriter> writer(new FileWriter(file));
-  Head head{.version = kVersion, .table = wire::table_version()};
-  std::memcpy(head.magic.data(), kMagic.data(), kMagic.size());
-  writer->write(std::as_bytes(std::span(&head, 1)));
+  writer->write(file_head());
   if (!writer->error_.empty()) return Error(writer->error_);
   return writer;
 }
@@ -280,31 +308,14 @@ void FileWriter::put(const Call& call) {
 }
 
 void FileWriter::flush() {
-  if (!chunk_.empty()) write_chunk(kCalls, chunk_);
+  if (!chunk_.empty()) write(chunk_of_calls(chunk_, &error_));
   chunk_.clear();
   calls_in_chunk_ = 0;
 }
 
 void FileWriter::finish() {
   flush();
-  write_chunk(kEnd, std::as_bytes(std::span(&calls_, 1)));
-}
-
-void FileWriter::write_chunk(uint32_t kind, std::span<const std::byte> bytes) {
-  std::vector<std::byte> stored(ZSTD_compressBound(bytes.size()));
-  const size_t size =
-      ZSTD_compress(stored.data(), stored.size(), bytes.data(), bytes.size(), kCompression);
-  if (ZSTD_isError(size) != 0) {
-    if (error_.empty()) error_ = fmt::format("compression: {}", ZSTD_getErrorName(size));
-    return;
-  }
-  stored.resize(size);
-  ChunkHead head{.kind = kind,
-                 .bytes = static_cast<uint32_t>(bytes.size()),
-                 .stored = static_cast<uint32_t>(size)};
-  head.checksum = checksum_of(head, stored);
-  write(std::as_bytes(std::span(&head, 1)));
-  write(stored);
+  write(chunk(kEnd, std::as_bytes(std::span(&calls_, 1)), &error_));
 }
 
 void FileWriter::write(std::span<const std::byte> bytes) {
@@ -334,14 +345,14 @@ std::expected<Recording, std::string> read_recording(std::span<const std::byte> 
   uint64_t total = 0;
   while (true) {
     const size_t at = reader.position();
-    ChunkHead chunk;
+    ChunkHead chunk_head;
     const std::byte* stored = nullptr;
-    if (reader.get(&chunk)) {
-      if (chunk.kind != kCalls && chunk.kind != kEnd)
+    if (reader.get(&chunk_head)) {
+      if (chunk_head.kind != kCalls && chunk_head.kind != kEnd)
         return Error(fmt::format("byte {}: no chunk begins here", at));
-      if (chunk.bytes > kMaxChunkBytes || chunk.stored > kMaxChunkBytes)
+      if (chunk_head.bytes > kMaxChunkBytes || chunk_head.stored > kMaxChunkBytes)
         return Error(fmt::format("byte {}: the chunk is larger than chunks may be", at));
-      stored = reader.take(chunk.stored);
+      stored = reader.take(chunk_head.stored);
     }
     if (stored == nullptr) {
       recording.cut = fmt::format(
@@ -349,15 +360,16 @@ std::expected<Recording, std::string> read_recording(std::span<const std::byte> 
           file.size(), at);
       return recording;
     }
-    if (checksum_of(chunk, {stored, chunk.stored}) != chunk.checksum)
+    if (checksum_of(chunk_head, {stored, chunk_head.stored}) != chunk_head.checksum)
       return Error(fmt::format("byte {}: the checksum of the chunk is wrong", at));
-    total += chunk.bytes;
+    total += chunk_head.bytes;
     if (total > kMaxRecordingBytes)
       return Error(fmt::format("byte {}: there is more than a reader takes", at));
-    std::vector<std::byte> content(chunk.bytes);
-    if (ZSTD_decompress(content.data(), content.size(), stored, chunk.stored) != content.size())
+    std::vector<std::byte> content(chunk_head.bytes);
+    if (ZSTD_decompress(content.data(), content.size(), stored, chunk_head.stored) !=
+        content.size())
       return Error(fmt::format("byte {}: the chunk cannot be decompressed", at));
-    if (chunk.kind == kEnd) {
+    if (chunk_head.kind == kEnd) {
       uint64_t calls = 0;
       if (content.size() != sizeof calls)
         return Error(fmt::format("byte {}: the end has another size", at));

@@ -21,6 +21,11 @@ inline constexpr size_t kMaxChunkBytes = size_t{64} << 20;
 /// The most bytes of all chunks before compression that a reader takes.
 inline constexpr uint64_t kMaxRecordingBytes = uint64_t{4} << 30;
 
+/// The head of every file.
+std::vector<std::byte> file_head();
+/// A chunk with these entries. Empty: it cannot be compressed, and `error` says why.
+std::vector<std::byte> chunk_of_calls(std::span<const std::byte> entries, std::string* error);
+
 /// Writes a recording. One thread at a time. What was put is safe in the file after `flush`.
 class FileWriter {
  public:
@@ -42,7 +47,6 @@ class FileWriter {
  private:
   explicit FileWriter(int file) : file_(file) {}
   void write(std::span<const std::byte> bytes);
-  void write_chunk(uint32_t kind, std::span<const std::byte> bytes);
 
   const int file_;
   uint64_t calls_ = 0;
