@@ -145,7 +145,8 @@ void add_record(CLI::App& app, RecordOptions& options) {
       ->type_name("N");
   replay->footer(
       "Exit code 0: every status and everything that came out was as recorded, and there is no "
-      "finding; 1: there are differences or findings. Differences are told by the number of the "
+      "finding but warnings; 1: something differs, or the driver broke a rule. Differences are "
+      "told by the number of the "
       "call, as `dxgkit calls` shows it.");
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "base/spelling.h"
@@ -78,7 +79,10 @@ int replay_recording_command(const ReplayRecordingOptions& options) {
           : fmt::format(", {} with other numbers", counted(result->renamed, "name")),
       counted(outcome->findings.size(), "finding"));
   if (!recording->cut.empty()) say(stderr, "dxgkit: {}: {}\n", options.recording, recording->cut);
-  return result->differences == 0 && outcome->findings.empty() ? kExitDone : kExitFailed;
+  const bool wrong = std::ranges::any_of(outcome->findings, [](const Finding& finding) {
+    return finding.severity != Severity::kWarning;
+  });
+  return result->differences == 0 && !wrong ? kExitDone : kExitFailed;
 }
 
 }  // namespace dxgkit::tool
