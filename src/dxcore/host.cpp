@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/spelling.h"
+#include "dxcore/recording.h"
 #include "dxcore/stack_file.h"
 #include "dxgkit/stack.h"
 #include "runtime/host_thread.h"
@@ -108,7 +109,10 @@ void Host::start() {
   static std::atomic<bool> registered{false};
   if (!registered.exchange(true)) {
     // The parent's kernel is none of the child's: its threads are not there.
-    runtime::when_forked([] { current_.store(nullptr); });
+    runtime::when_forked([] {
+      current_.store(nullptr);
+      forget_recording();
+    });
     std::atexit([] {
       if (Host* const host = current_.load(); host != nullptr) host->close();
     });
@@ -152,12 +156,17 @@ void Host::run(const StackFile& file) {
         why_not_ = adapter.error().message;
     }
     if (started == 0) return;
+    // Another process of the program may be the one that is recorded.
+    if (const std::string error = begin_recording(program_invocation_short_name); !error.empty())
+      write_all(STDERR_FILENO, fmt::format("dxgkit: this process is not recorded: {}\n", error));
     client_ = stack.make_client(program_invocation_short_name);
     ready_.set();
     stop_.wait();
     wait_until_clear(ThreadRecord::kBinding);
     client_->end();  // threads inside come back with an error
     wait_until_clear(~uint32_t{0});
+    if (const std::string error = end_recording(); !error.empty())
+      write_all(STDERR_FILENO, fmt::format("dxgkit: {}\n", error));
     client_.reset();
   });
   if (!outcome.has_value()) why_not_ = outcome.error().message;

@@ -71,6 +71,14 @@ struct Field {
   int16_t element = -1;  // the structure of the elements; -1: plain bytes
   bool bytes = false;    // a block of bytes rather than a list
   Condition when;
+  int16_t named = -1;  // kBlock: which members of an element name something (`named`)
+};
+
+/// What a number names. Another kernel gives other numbers to the same things.
+enum class Names : uint8_t { kHandle, kGpuAddress, kLuid };
+struct Named {
+  Place place;
+  Names names;
 };
 
 struct Structure {
@@ -96,11 +104,14 @@ struct Function {
   Writes writes;       // when the structure is written back
   const char* local;   // why it never goes to another process; null: it goes
   std::span<const Shown> shown;
+  int16_t named = -1;  // of the structure: which members name something
 };
 
 /// In the order of the names; a function's number is its index.
 std::span<const Function> functions();
 std::span<const Structure> structures();
+/// A list of members by its number in a Field or a Function. -1: an empty one.
+std::span<const Named> named(int16_t list);
 /// Changes with every change of the table. Both sides of a connection must have the same.
 uint64_t table_version();
 

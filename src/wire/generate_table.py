@@ -9,6 +9,7 @@ import re
 import sys
 
 KEPT = ("D3DKMT_HANDLE", "D3DGPU_VIRTUAL_ADDRESS", "HANDLE")
+NAMES = {"D3DKMT_HANDLE": (4, "kHandle"), "D3DGPU_VIRTUAL_ADDRESS": (8, "kGpuAddress"), "LUID": (8, "kLuid")}
 SCALARS = {"unsigned char": 1, "char": 1, "unsigned short": 2, "short": 2, "unsigned int": 4, "int": 4, "unsigned long": 4, "long": 4,
            "unsigned long long": 8, "long long": 8, "D3DKMT_HANDLE": 4, "D3DGPU_VIRTUAL_ADDRESS": 8}
 
@@ -70,6 +71,7 @@ class Table:
         self.facts = facts
         self.numbers = {}     # structure name -> number
         self.structures = []  # (name, bytes, fields)
+        self.named = []       # lists of members that name something: (offset, width, what)
         self.functions = sorted(facts.points)
 
     def member_of(self, record, name):
@@ -99,8 +101,9 @@ class Table:
         return (member["offset"], member["size"], (1 << (8 * member["size"])) - 1, value, "kIs" if found[2] == "=" else "kIsNot", -1)
 
     def elements(self, record, member, of):
-        """Count place, fixed count, bytes of an element, its structure, and whether these are bytes."""
+        """Count place, fixed count, bytes of an element, its structure, whether these are bytes, and which of its members name something."""
         count, _, kind = (of or "1").partition("*")
+        named = -1
         if kind.isdigit():
             size, structure, is_bytes = int(kind), -1, int(kind) == 1
         else:
@@ -112,10 +115,11 @@ class Table:
                 size, structure, is_bytes = 8, self.pointers_to(self.facts.resolve(target[:-1])), False
             else:
                 size, structure, is_bytes = self.facts.size_of(target), self.structure(target), False
+                named = self.names_of(target)
         if count.isdigit():
-            return (0, 0), int(count), size, structure, is_bytes
+            return (0, 0), int(count), size, structure, is_bytes, named
         place = self.member_of(record, count)
-        return (place["offset"], place["size"]), 0, size, structure, is_bytes
+        return (place["offset"], place["size"]), 0, size, structure, is_bytes, named
 
     def own_fields(self, record):
         """Fields of the lines of `record` itself: offset -> list of rows."""
@@ -127,11 +131,11 @@ class Table:
             when = rest.pop() if rest and (rest[-1][0] == "@" or "=" in rest[-1] or (rest[-1] != rest[0] and rest[-1].startswith("Flags."))) else None
             of = rest[0] if rest else None
             row = {"name": name, "kind": kind, "use": "kIn", "memory": "kNone", "count": (0, 0), "fixed": 0, "bytes": 0, "structure": -1,
-                   "is_bytes": False, "when": self.condition(record, when)}
+                   "is_bytes": False, "named": -1, "when": self.condition(record, when)}
             if kind in ("in", "both", "room"):
                 row["kind"] = "block"
                 row["use"] = {"in": "kIn", "both": "kBoth", "room": "kRoom"}[kind]
-                row["count"], row["fixed"], row["bytes"], row["structure"], row["is_bytes"] = self.elements(record, member, of)
+                row["count"], row["fixed"], row["bytes"], row["structure"], row["is_bytes"], row["named"] = self.elements(record, member, of)
             elif kind == "address":
                 row["memory"] = "k" + of.capitalize()
             elif kind == "event":
@@ -173,6 +177,35 @@ class Table:
                 sys.exit(f"arguments.tsv says nothing of {record}.{member['name']} ({member['type']})")
         return sorted(((offset, row) for offset, rows in out.items() for row in rows), key=lambda pair: pair[0])
 
+    def names_in(self, kind, base=0):
+        """Handles, GPU virtual addresses and LUIDs in a type: (offset, width, what)."""
+        if kind in NAMES:
+            return {(base, *NAMES[kind])}
+        out = set()
+        for member in self.facts.records.get(kind, {"members": []})["members"]:
+            inner = member["type"].replace("const ", "")
+            if inner.endswith("{}") or "bit" in member or inner.endswith("*"):
+                continue
+            inner, numbers = inner.split("[")[0], re.findall(r"\[(\d+)\]", inner)
+            count = 1
+            for number in numbers:
+                count *= int(number)
+            inner = self.facts.resolve(inner)
+            if inner not in NAMES and inner not in self.facts.records:
+                continue
+            for i in range(count):
+                out |= self.names_in(inner, base + member["offset"] + i * self.facts.size_of(inner))
+        return out
+
+    def names_of(self, kind):
+        """The number of the list of a type; -1: nothing in it names anything."""
+        found = sorted(self.names_in(kind))
+        if not found:
+            return -1
+        if found not in self.named:
+            self.named.append(found)
+        return self.named.index(found)
+
     def structure(self, name):
         """The number of a structure that has fields; -1 for plain bytes."""
         if name not in self.facts.records:
@@ -190,7 +223,7 @@ class Table:
         name = target + "*"
         if name not in self.numbers:
             row = {"name": "", "kind": "block", "use": "kIn", "memory": "kNone", "count": (0, 0), "fixed": 1, "bytes": self.facts.size_of(target),
-                   "structure": self.structure(target), "is_bytes": False, "when": (0, 0, 0, 0, "kIs", -1)}
+                   "structure": self.structure(target), "is_bytes": False, "named": self.names_of(target), "when": (0, 0, 0, 0, "kIs", -1)}
             self.numbers[name] = self.emit(name, 8, [(0, row)])
         return self.numbers[name]
 
@@ -251,7 +284,7 @@ def field_line(offset, row):
     place, width, mask, value, test, function = row["when"]
     when = f"{{{{{place}, {width}}}, {mask:#x}ULL, {value:#x}ULL, Test::{test}, {function}}}" if width or function >= 0 else "{}"
     return (f'    {{"{row["name"]}", {offset}, Kind::{KINDS[row["kind"]]}, Use::{row["use"]}, Memory::{row["memory"]}, '
-            f'{{{row["count"][0]}, {row["count"][1]}}}, {row["fixed"]}, {row["bytes"]}, {row["structure"]}, {str(row["is_bytes"]).lower()}, {when}}},')
+            f'{{{row["count"][0]}, {row["count"][1]}}}, {row["fixed"]}, {row["bytes"]}, {row["structure"]}, {str(row["is_bytes"]).lower()}, {when}, {row["named"]}}},')
 
 
 def write_table(facts, table, path):
@@ -263,7 +296,9 @@ def write_table(facts, table, path):
         local = facts.local.get(name)
         if name not in facts.implemented:
             local, writes = "the kernel refuses it", "kNever"
-        functions.append((name, structure, one, writes, local, shown))
+        record = table.structures[structure][0]
+        named = table.names_of(record) if one else -1
+        functions.append((name, structure, one, writes, local, shown, named))
     out = ["// Generated by src/wire/generate_table.py. Do not edit.", '#include "wire/arguments.h"', "", "#include <array>", "", "namespace dxgkit::wire {", "namespace {", ""]
     for number, (name, size, fields) in enumerate(table.structures):
         if fields:
@@ -272,16 +307,20 @@ def write_table(facts, table, path):
     out += [f'    {{"{name}", {size}, {f"kFields{number}" if fields else "{}"}}},' for number, (name, size, fields) in enumerate(table.structures)]
     out += ["}};", ""]
     rows = []
-    for number, (name, structure, one, writes, local, shown) in enumerate(functions):
+    for number, (name, structure, one, writes, local, shown, named) in enumerate(functions):
         if shown:
             out += [f"constexpr std::array<Shown, {len(shown)}> kShown{number} = {{{{"]
             out += [f'    {{"{s[0]}", {{{s[1]}, {s[2]}}}, {str(s[3]).lower()}, {str(s[4]).lower()}}},' for s in shown]
             out += ["}};"]
         reason = f'"{local}"' if local else "nullptr"
-        rows.append(f'    {{"{name}", {structure}, {str(one).lower()}, Writes::{writes}, {reason}, {f"kShown{number}" if shown else "{}"}}},')
+        rows.append(f'    {{"{name}", {structure}, {str(one).lower()}, Writes::{writes}, {reason}, {f"kShown{number}" if shown else "{}"}, {named}}},')
+    for number, members in enumerate(table.named):
+        out += [f"constexpr std::array<Named, {len(members)}> kNamed{number} = {{{{", *(f"    {{{{{m[0]}, {m[1]}}}, Names::{m[2]}}}," for m in members), "}};"]
+    out += [f"constexpr std::array<std::span<const Named>, {len(table.named)}> kNamed = {{{{", *(f"    kNamed{i}," for i in range(len(table.named))), "}};"]
     out += ["", f"constexpr std::array<Function, {len(rows)}> kFunctions = {{{{", *rows, "}};", ""]
     version = hashlib.sha256("\n".join(out).encode()).hexdigest()[:16]
     out += ["}  // namespace", "", "std::span<const Function> functions() { return kFunctions; }", "std::span<const Structure> structures() { return kStructures; }",
+            "std::span<const Named> named(int16_t list) { return list < 0 ? std::span<const Named>{} : kNamed[static_cast<size_t>(list)]; }",
             f"uint64_t table_version() {{ return 0x{version}ULL; }}", "", "}  // namespace dxgkit::wire", ""]
     for record, lines in facts.hand.items():
         for name, kind, rest in lines:
@@ -297,7 +336,7 @@ def write_invoke(facts, functions, path):
            "#include <array>", "#include <cstring>", "", "namespace dxgkit::wire {", "namespace {", "",
            "template <typename T>", "T take(const std::byte* arguments, size_t offset) {", "  T value;", "  std::memcpy(&value, arguments + offset, sizeof value);",
            "  return value;", "}", "", "using Invoke = int64_t (*)(std::byte* arguments);", f"constexpr std::array<Invoke, {len(functions)}> kInvokes = {{{{"]
-    for name, _, one, _, local, _ in functions:
+    for name, _, one, _, local, _, _ in functions:
         params = [kind for kind, _ in facts.points[name]["params"] if kind != "void"]
         if local:
             out.append("    nullptr,")
@@ -315,7 +354,7 @@ def write_invoke(facts, functions, path):
 def write_stubs(facts, functions, path):
     out = ["// Generated by src/wire/generate_table.py. Do not edit.", "#include <d3dkmthk.h>", "#include <ntstatus.h>", "", "#include <cstdint>", "#include <cstring>", "",
            '#include "wire/remote_call.h"', "", 'extern "C" {', ""]
-    for number, (name, _, one, _, local, _) in enumerate(functions):
+    for number, (name, _, one, _, local, _, _) in enumerate(functions):
         params = [kind for kind, _ in facts.points[name]["params"] if kind != "void"]
         ret = facts.points[name]["ret"]
         parameters = ", ".join(f"{kind} a{i}" for i, kind in enumerate(params)) or "void"

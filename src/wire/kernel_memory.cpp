@@ -101,6 +101,16 @@ void KernelMemory::drop(Key key) {
   mappings_.erase(found);
 }
 
+void KernelMemory::visit_fences(const std::function<void(uint32_t, uint64_t)>& visit) {
+  const SpinGuard guard(lock_);
+  for (const auto& [key, mapping] : mappings_) {
+    if (key.memory != Memory::kFence) continue;
+    uint64_t value = 0;
+    __atomic_load(static_cast<uint64_t*>(mapping.address), &value, __ATOMIC_ACQUIRE);
+    visit(key.owner, value);
+  }
+}
+
 void KernelMemory::after(uint32_t function, const std::byte* arguments) {
   const SpinGuard guard(lock_);
   if (is(function, "D3DKMTDestroyContext")) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -31,6 +32,8 @@ class KernelMemory {
   void* show(const WindowNote& note, UniqueFd descriptor);
   /// The call has succeeded. `arguments`: with its outputs.
   void after(uint32_t function, const std::byte* arguments);
+  /// Calls `visit(owner, value)` for each fence that is shown here. Not for long: others wait.
+  void visit_fences(const std::function<void(uint32_t owner, uint64_t value)>& visit);
 
  private:
   struct Mapping {

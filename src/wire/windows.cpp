@@ -36,7 +36,7 @@ size_t Windows::count() const {
   return windows_.size();
 }
 
-bool Windows::move(dxgk::Process& process, uint32_t allocation, Window& window, Way way) {
+bool Windows::move(dxgk::Process& process, uint32_t allocation, Window& window, Way way) const {
   const auto device = process.handles().find<dxgk::Device>(window.device);
   if (!device.has_value()) return false;
   return (*device)->locks().with_view(allocation, [&](std::span<std::byte> view) {
@@ -50,10 +50,16 @@ bool Windows::move(dxgk::Process& process, uint32_t allocation, Window& window, 
       std::memcpy(page.data(), from, some);  // read once: its writer may be at work
       if (std::memcmp(page.data(), seen, some) == 0) continue;
       // Only what changed here: the other side may have changed other bytes.
+      size_t first = some, last = 0;
       for (size_t i = 0; i < some; ++i) {
         if (page[i] == seen[i]) continue;
         to[i] = seen[i] = page[i];
+        first = std::min(first, i);
+        last = i;
       }
+      if (observer_ != nullptr)
+        observer_(allocation, way == Way::kPush, at + first,
+                  std::span(page).subspan(first, last + 1 - first));
     }
   });
 }

@@ -41,6 +41,11 @@ class Windows {
   void push_all(dxgk::Process& process);
   /// What the GPU wrote comes from them. Ends windows whose allocations are gone.
   void pull_all(dxgk::Process& process);
+  /// Told of all bytes that move, a run within a page at a time, on the thread that moves them.
+  /// Before the first window.
+  using Observer = void (*)(uint32_t allocation, bool to_kernel, uint64_t offset,
+                            std::span<const std::byte> bytes);
+  void set_observer(Observer observer) { observer_ = observer; }
   /// How many there are.
   size_t count() const;
 
@@ -48,8 +53,9 @@ class Windows {
   struct Window;
   enum class Way { kPush, kPull };
   /// False: the allocation is not locked any more.
-  static bool move(dxgk::Process& process, uint32_t allocation, Window& window, Way way);
+  bool move(dxgk::Process& process, uint32_t allocation, Window& window, Way way) const;
 
+  Observer observer_ = nullptr;
   mutable runtime::Mutex mutex_;
   std::map<uint32_t, std::unique_ptr<Window>> windows_ DXGKIT_GUARDED_BY(mutex_);
 };

@@ -17,6 +17,7 @@
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/gl/gl_options.h"
+#include "tools/dxgkit/record/record_commands.h"
 #include "tools/dxgkit/run_client.h"
 #include "tools/dxgkit/serve/serve_options.h"
 #include "tools/dxgkit/sim/arguments.h"
@@ -377,6 +378,8 @@ int run_command_line(std::vector<std::string> arguments) {
       ->type_name("PATH");
   dxgkit::tool::RunClientOptions run_client_options;
   dxgkit::tool::add_run_client(app, run_client_options);
+  dxgkit::tool::RecordOptions record_options;
+  dxgkit::tool::add_record(app, record_options);
   dxgkit::tool::ServeOptions serve_options;
   dxgkit::serve::AdapterProcessOptions adapter_options;
   dxgkit::tool::StatusOptions status_options;
@@ -407,7 +410,10 @@ int run_command_line(std::vector<std::string> arguments) {
   }
   if (arguments.front() == "run-client")
     run_client_options.program = dxgkit::tool::take_program(arguments);
+  if (arguments.front() == "record")
+    record_options.client.program = dxgkit::tool::take_program(arguments);
   if (arguments.front() == "gl") gl_options.command = dxgkit::tool::take_program(arguments);
+  dxgkit::tool::name_replay_of_recording(arguments);
   arguments = dxgkit::tool::prepared(std::move(arguments));
   if (const auto unknown = dxgkit::tool::unknown_command(app, arguments))
     return dxgkit::tool::bad_input(*unknown);
@@ -431,6 +437,7 @@ int run_command_line(std::vector<std::string> arguments) {
   if (serve_device->parsed())
     return dxgkit::tool::serve_device_command(served_model, served_socket);
   if (app.got_subcommand("run-client")) return dxgkit::tool::run_client_command(run_client_options);
+  if (const auto code = dxgkit::tool::run_record_command(app, record_options)) return *code;
   if (app.got_subcommand("serve")) return dxgkit::tool::serve_command(serve_options);
   if (app.got_subcommand("serve-adapter"))
     return dxgkit::serve::run_adapter_process(adapter_options);

@@ -118,6 +118,7 @@ int run_program(const RunClientOptions& options, const RunFolder& run, const std
          1);
   if (options.dev_dxg) setenv("LD_PRELOAD", (folder + "/libdxg-shim.so").c_str(), 1);
   setenv("DXGKIT_STACK", stack.c_str(), 1);
+  if (!options.recording.empty()) setenv("DXGKIT_RECORD", options.recording.c_str(), 1);
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child < 0) return bad_input(fmt::format("a process: {}", std::strerror(errno)));
@@ -133,8 +134,13 @@ int run_program(const RunClientOptions& options, const RunFolder& run, const std
 }  // namespace
 
 void add_run_client(CLI::App& app, RunClientOptions& options) {
-  CLI::App* command = app.add_subcommand(
+  CLI::App* const command = app.add_subcommand(
       "run-client", "run a program that loads libdxcore.so, with a kernel and a driver inside it");
+  add_run_client_options(command, options);
+  command->footer("-- PROGRAM [ARGUMENT...] comes last");
+}
+
+void add_run_client_options(CLI::App* command, RunClientOptions& options) {
   auto* const stack = command->add_option(
       "--stack", options.stack, "a file that says which driver and devices (docs/clients.md)");
   stack->type_name("FILE");
@@ -159,7 +165,6 @@ void add_run_client(CLI::App& app, RunClientOptions& options) {
                     "the program may open /dev/dxg, the device of Linux' own driver");
   command->add_flag("--wsl-path", options.wsl_path,
                     "the library is also at /usr/lib/wsl/lib, for this program alone");
-  command->footer("-- PROGRAM [ARGUMENT...] comes last");
 }
 
 int run_client_command(const RunClientOptions& options) {

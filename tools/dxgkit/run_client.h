@@ -14,6 +14,7 @@ struct RunClientOptions {
   std::vector<std::string> devices;
   std::string registry;
   std::string findings;
+  std::string recording;             // a file for DXGKIT_RECORD; empty: calls are not recorded
   bool dev_dxg = false;              // /dev/dxg, too
   bool wsl_path = false;             // the library at /usr/lib/wsl/lib, too
   std::vector<std::string> program;  // with its arguments; the caller takes it off the command line
@@ -21,6 +22,9 @@ struct RunClientOptions {
 
 /// Adds the command and its options to `app`.
 void add_run_client(CLI::App& app, RunClientOptions& options);
+
+/// Adds the options to a command that runs a program so.
+void add_run_client_options(CLI::App* command, RunClientOptions& options);
 
 /// Runs the program with libdxcore.so in front of its libraries. Its exit code, 128 and the signal
 /// that ended it, or kExitBadInput: it cannot be started, or an option is wrong.

@@ -1,0 +1,120 @@
+#include "record/compare.h"
+
+#include <d3dkmthk.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <ntstatus.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "wire/client_call.h"
+
+namespace dxgkit::record {
+namespace {
+
+using wire::Names;
+
+uint32_t number_of(std::string_view name) {
+  const auto all = wire::functions();
+  return static_cast<uint32_t>(
+      std::ranges::find(all, name,
+                        [](const wire::Function& one) { return std::string_view(one.name); }) -
+      all.begin());
+}
+
+/// One call of D3DKMTCreateDevice, as one kernel makes it.
+struct Made {
+  Made(uint32_t adapter, int64_t result, uint32_t device, uint32_t list_size = 0) {
+    D3DKMT_CREATEDEVICE arguments{};
+    arguments.hAdapter = adapter;
+    wire::KernelMemory memory;
+    const wire::ClientCall call(number_of("D3DKMTCreateDevice"), &arguments, memory);
+    request.assign(call.message().begin(), call.message().end());
+    parsed = read_request(request).value();
+    std::vector<std::byte> content(
+        request.begin() + static_cast<ptrdiff_t>(parsed.blocks[0].at),
+        request.begin() + static_cast<ptrdiff_t>(parsed.blocks[0].at + sizeof arguments));
+    std::memcpy(content.data() + offsetof(D3DKMT_CREATEDEVICE, hDevice), &device, sizeof device);
+    std::memcpy(content.data() + offsetof(D3DKMT_CREATEDEVICE, AllocationListSize), &list_size,
+                sizeof list_size);
+    wire::Writer writer(&answer);
+    writer.put(wire::kReply);
+    writer.put(result);
+    writer.put(uint32_t{0});
+    writer.put(uint32_t{1});
+    writer.bytes(content.data(), content.size());
+    reply = read_reply(parsed, request, answer).value();
+  }
+  Made(const Made&) = delete;
+  Made& operator=(const Made&) = delete;
+  Side side() const { return {request, reply}; }
+
+  std::vector<std::byte> request, answer;
+  Request parsed;
+  Reply reply;
+};
+
+std::string compared(const Made& recorded, const Made& replayed, NameMap& names) {
+  return compare(recorded.parsed, recorded.side(), replayed.side(), names);
+}
+
+TEST(Compare, AnotherStatusIsADifference) {
+  NameMap names;
+  const Made was(0x40000000, 0, 0x40000040), now(0x40000000, STATUS_NO_MEMORY, 0);
+  EXPECT_EQ(compared(was, now, names), "the status is 0xc0000017, and was 0x00000000");
+  EXPECT_EQ(names.there(Names::kHandle, 0x40000040), 0x40000040U) << "nothing was learned";
+}
+
+TEST(Compare, AnotherOutputIsADifferenceWithItsName) {
+  NameMap names;
+  const Made was(0x40000000, 0, 0x40000040, 7), now(0x40000000, 0, 0x40000040, 9);
+  EXPECT_THAT(compared(was, now, names), ::testing::StartsWith("AllocationListSize is 0x"));
+  EXPECT_EQ(compared(was, was, names), "");
+}
+
+TEST(Compare, AHandleMayHaveAnotherNumberAndIsReplacedFromThenOn) {
+  NameMap names;
+  const Made was(0x40000000, 0, 0x40000040), now(0x40000000, 0, 0x40000080);
+  EXPECT_EQ(compared(was, now, names), "");
+  EXPECT_EQ(names.renamed(), 1U);
+  D3DKMT_DESTROYDEVICE arguments{.hDevice = 0x40000040};
+  wire::KernelMemory memory;
+  const wire::ClientCall call(number_of("D3DKMTDestroyDevice"), &arguments, memory);
+  std::vector<std::byte> request(call.message().begin(), call.message().end());
+  const Request parsed = read_request(request).value();
+  rename(names, parsed, request);
+  std::memcpy(&arguments, request.data() + parsed.blocks[0].at, sizeof arguments);
+  EXPECT_EQ(arguments.hDevice, 0x40000080U);
+}
+
+TEST(Compare, AHandleThatIsMissingIsADifference) {
+  NameMap names;
+  const Made was(0x40000000, 0, 0x40000040), now(0x40000000, 0, 0);
+  EXPECT_EQ(compared(was, now, names), "hDevice is 0x0, and was 0x40000040");
+}
+
+TEST(Compare, AHandleOfTheArgumentsIsTheOneThatWasGiven) {
+  NameMap names;
+  names.learn(Names::kHandle, 0x40000000, 0x400000C0);
+  const Made was(0x40000000, 0, 0x40000040);
+  EXPECT_EQ(compared(was, Made(0x400000C0, 0, 0x40000040), names), "");
+}
+
+TEST(Names, AnAddressMayLieInsideWhatBeginsBelowIt) {
+  NameMap names;
+  EXPECT_EQ(names.there(Names::kGpuAddress, 0x1000), 0x1000U);
+  names.learn(Names::kGpuAddress, 0x10000, 0x50000);
+  names.learn(Names::kGpuAddress, 0x20000, 0x20000);
+  EXPECT_EQ(names.there(Names::kGpuAddress, 0x10010), 0x50010U);
+  EXPECT_EQ(names.there(Names::kGpuAddress, 0x20010), 0x20010U);
+  EXPECT_EQ(names.there(Names::kGpuAddress, 0xFFF), 0xFFFU);
+  EXPECT_EQ(names.there(Names::kHandle, 0x10000), 0x10000U) << "another kind of name";
+  names.learn(Names::kHandle, 0x40, 0x80);
+  EXPECT_EQ(names.there(Names::kHandle, 0x41), 0x41U) << "handles have no inside";
+  EXPECT_EQ(names.there(Names::kHandle, 0), 0U);
+}
+
+}  // namespace
+}  // namespace dxgkit::record

@@ -1,0 +1,397 @@
+#include "record/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "base/arithmetic.h"
+#include "record/message.h"
+
+namespace dxgkit::record {
+namespace {
+
+using Error = std::unexpected<std::string>;
+
+struct Head {
+  std::array<char, 8> magic{};
+  uint32_t version = 0;
+  uint32_t reserved = 0;
+  uint64_t table = 0;  // wire::table_version()
+};
+
+constexpr uint32_t kCalls = 0x4C435844, kEnd = 0x4E455844;  // "DXCL", "DXEN"
+struct ChunkHead {
+  uint32_t kind = 0;
+  uint32_t bytes = 0;   // of its content
+  uint32_t stored = 0;  // of the compressed content, which follows
+  uint32_t checksum = 0;
+};
+
+enum class Entry : uint32_t { kProcess = 1, kBytes = 2, kCall = 3 };
+constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr size_t kChunkCalls = 256;
+constexpr uint32_t kMaxList = 4096;  // descriptors and fences of a call
+constexpr size_t kMaxText = 4096;
+constexpr int kCompression = 1;
+
+/// CRC-32 as in Ethernet, over several pieces.
+class Checksum {
+ public:
+  void add(std::span<const std::byte> bytes) {
+    for (const std::byte one : bytes)
+      value_ = table()[(value_ ^ static_cast<uint32_t>(one)) & 0xFF] ^ (value_ >> 8);
+  }
+  uint32_t value() const { return ~value_; }
+
+ private:
+  static const std::array<uint32_t, 256>& table() {
+    static const std::array<uint32_t, 256> made = [] {
+      std::array<uint32_t, 256> entries{};
+      for (uint32_t i = 0; i < 256; ++i) {
+        uint32_t value = i;
+        for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) * 0xEDB88320U);
+        entries[i] = value;
+      }
+      return entries;
+    }();
+    return made;
+  }
+  uint32_t value_ = ~uint32_t{0};
+};
+
+uint32_t checksum_of(ChunkHead head, std::span<const std::byte> stored) {
+  head.checksum = 0;
+  Checksum sum;
+  sum.add(std::as_bytes(std::span(&head, 1)));
+  sum.add(stored);
+  return sum.value();
+}
+
+std::vector<std::byte> chunk(uint32_t kind, std::span<const std::byte> content,
+                             std::string* error) {
+  std::vector<std::byte> whole(sizeof(ChunkHead) + ZSTD_compressBound(content.size()));
+  std::byte* const stored = whole.data() + sizeof(ChunkHead);
+  const size_t size = ZSTD_compress(stored, whole.size() - sizeof(ChunkHead), content.data(),
+                                    content.size(), kCompression);
+  if (ZSTD_isError(size) != 0) {
+    if (error->empty()) *error = fmt::format("compression: {}", ZSTD_getErrorName(size));
+    return {};
+  }
+  ChunkHead head{.kind = kind,
+                 .bytes = static_cast<uint32_t>(content.size()),
+                 .stored = static_cast<uint32_t>(size)};
+  head.checksum = checksum_of(head, {stored, size});
+  std::memcpy(whole.data(), &head, sizeof head);
+  whole.resize(sizeof head + size);
+  return whole;
+}
+
+/// Entries of a chunk: a kind, a length, and fields one after the other.
+class EntryWriter {
+ public:
+  EntryWriter(Entry kind, std::vector<std::byte>* out) : out_(*out), writer_(out) {
+    writer_.put(static_cast<uint32_t>(kind));
+    length_at_ = out_.size();
+    writer_.put(uint32_t{0});
+  }
+  ~EntryWriter() {
+    const auto length = static_cast<uint32_t>(out_.size() - length_at_ - sizeof(uint32_t));
+    std::memcpy(out_.data() + length_at_, &length, sizeof length);
+  }
+  EntryWriter(const EntryWriter&) = delete;
+  EntryWriter& operator=(const EntryWriter&) = delete;
+
+  template <typename T>
+  void number(T value) {
+    writer_.put(value);
+  }
+  template <typename T>
+  void list(const std::vector<T>& values) {
+    writer_.put(static_cast<uint32_t>(values.size()));
+    if (!values.empty()) writer_.bytes(values.data(), values.size() * sizeof(T));
+  }
+  void text(const std::string& value) {
+    const size_t length = std::min(value.size(), kMaxText);
+    writer_.put(static_cast<uint32_t>(length));
+    writer_.bytes(value.data(), length);
+  }
+
+ private:
+  std::vector<std::byte>& out_;
+  wire::Writer writer_;
+  size_t length_at_ = 0;
+};
+
+template <typename T>
+bool read_list(wire::Reader& reader, size_t most, std::vector<T>* values) {
+  uint32_t count = 0;
+  if (!reader.get(&count) || count > most) return false;
+  const std::byte* const from = reader.take(count * sizeof(T));
+  if (from == nullptr) return false;
+  values->resize(count);
+  if (count != 0) std::memcpy(values->data(), from, count * sizeof(T));
+  return true;
+}
+
+bool read_text(wire::Reader& reader, std::string* text) {
+  std::vector<char> letters;
+  if (!read_list(reader, kMaxText, &letters)) return false;
+  text->clear();
+  // Printed later: nothing of it may speak to a terminal.
+  for (const char letter : letters) *text += letter >= ' ' && letter <= '~' ? letter : '?';
+  return true;
+}
+
+bool read_call(wire::Reader& reader, Call* call) {
+  return reader.get(&call->function) && reader.get(&call->thread) && reader.get(&call->begin) &&
+         reader.get(&call->end) && reader.get(&call->time_ns) && reader.get(&call->duration_ns) &&
+         reader.get(&call->result) && read_list(reader, kMaxChunkBytes, &call->request) &&
+         read_list(reader, kMaxChunkBytes, &call->reply) &&
+         read_list(reader, kMaxList, &call->given) && read_list(reader, kMaxList, &call->made) &&
+         read_list(reader, kMaxList, &call->fences) && read_text(reader, &call->unrecorded) &&
+         reader.at_end();
+}
+
+/// What is wrong with a call whose fields could be read; empty: nothing.
+std::string check_call(const Call& call, const std::vector<Call>& before) {
+  if (call.function >= wire::functions().size())
+    return fmt::format("there is no function {}", call.function);
+  if (call.begin >= call.end || (!before.empty() && before.back().end >= call.end))
+    return "it returned before an earlier one";
+  if (!call.unrecorded.empty())
+    return call.request.empty() && call.reply.empty() && call.given.empty() && call.made.empty()
+               ? ""
+               : "it is unrecorded and has messages";
+  const auto request = read_request(call.request);
+  if (!request.has_value()) return request.error();
+  if (request->function != call.function) return "its request is of another function";
+  if (request->descriptors != call.given.size()) return "its descriptors are others than it says";
+  const auto reply = read_reply(*request, call.request, call.reply);
+  if (!reply.has_value()) return reply.error();
+  if (reply->result != call.result) return "its reply has another status";
+  return {};
+}
+
+class ChunkReader {
+ public:
+  explicit ChunkReader(Recording& recording) : recording_(recording) {}
+
+  /// The entries of one chunk. What is wrong; empty: nothing.
+  std::string read(std::span<const std::byte> bytes) {
+    wire::Reader reader(bytes);
+    while (!reader.at_end()) {
+      uint32_t kind = 0, length = 0;
+      const size_t at = reader.position();
+      if (!reader.get(&kind) || !reader.get(&length))
+        return fmt::format("an entry is cut off at byte {} of the chunk's content", at);
+      const std::byte* const from = reader.take(length);
+      if (from == nullptr)
+        return fmt::format("an entry is cut off at byte {} of the chunk's content", at);
+      if (std::string error = entry(kind, {from, length}); !error.empty())
+        return fmt::format("{} (byte {} of the chunk's content)", error, at);
+    }
+    return {};
+  }
+
+ private:
+  std::string entry(uint32_t kind, std::span<const std::byte> bytes) {
+    wire::Reader reader(bytes);
+    switch (static_cast<Entry>(kind)) {
+      case Entry::kProcess:
+        return reader.get(&recording_.process.id) && read_text(reader, &recording_.process.name) &&
+                       reader.at_end()
+                   ? ""
+                   : "the process has other fields";
+      case Entry::kBytes:
+        return memory(reader);
+      case Entry::kCall: {
+        Call call;
+        const size_t number = recording_.calls.size() + 1;
+        if (!read_call(reader, &call)) return fmt::format("call {} has other fields", number);
+        if (std::string error = check_call(call, recording_.calls); !error.empty())
+          return fmt::format("call {}: {}", number, error);
+        if (const auto found = memory_.find(call.begin); found != memory_.end()) {
+          call.memory = std::move(found->second);
+          memory_.erase(found);
+        }
+        recording_.calls.push_back(std::move(call));
+        return {};
+      }
+    }
+    return fmt::format("there is no kind {} of entries", kind);
+  }
+
+  std::string memory(wire::Reader& reader) {
+    uint64_t begin = 0;
+    Bytes bytes;
+    if (!reader.get(&begin) || !reader.get(&bytes.allocation) || !reader.get(&bytes.seen) ||
+        !reader.get(&bytes.offset) || !read_list(reader, kPageBytes, &bytes.bytes) ||
+        !reader.at_end() || bytes.seen > 1)
+      return "memory has other fields";
+    memory_[begin].push_back(std::move(bytes));
+    return {};
+  }
+
+  Recording& recording_;
+  std::map<uint64_t, std::vector<Bytes>> memory_;  // of calls to come, by their begin
+};
+
+}  // namespace
+
+std::vector<std::byte> file_head() {
+  Head head{.version = kVersion, .table = wire::table_version()};
+  std::memcpy(head.magic.data(), kMagic.data(), kMagic.size());
+  const auto bytes = std::as_bytes(std::span(&head, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<std::byte> chunk_of_calls(std::span<const std::byte> entries, std::string* error) {
+  return chunk(kCalls, entries, error);
+}
+
+std::expected<std::unique_ptr<FileWriter>, std::string> FileWriter::create(
+    const std::string& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file < 0) return Error(fmt::format("{}: {}", path, std::strerror(errno)));
+  std::unique_ptr<FileWriter> writer(new FileWriter(file));
+  writer->write(file_head());
+  if (!writer->error_.empty()) return Error(writer->error_);
+  return writer;
+}
+
+FileWriter::~FileWriter() { close(file_); }
+
+void FileWriter::put(const Process& process) {
+  EntryWriter entry(Entry::kProcess, &chunk_);
+  entry.number(process.id);
+  entry.text(process.name);
+}
+
+void FileWriter::put(const Call& call) {
+  for (const Bytes& bytes : call.memory) {
+    {
+      EntryWriter entry(Entry::kBytes, &chunk_);
+      entry.number(call.begin);
+      entry.number(bytes.allocation);
+      entry.number(bytes.seen);
+      entry.number(bytes.offset);
+      entry.list(bytes.bytes);
+    }
+    if (chunk_.size() >= kChunkBytes) flush();
+  }
+  {
+    EntryWriter entry(Entry::kCall, &chunk_);
+    entry.number(call.function);
+    entry.number(call.thread);
+    entry.number(call.begin);
+    entry.number(call.end);
+    entry.number(call.time_ns);
+    entry.number(call.duration_ns);
+    entry.number(call.result);
+    entry.list(call.request);
+    entry.list(call.reply);
+    entry.list(call.given);
+    entry.list(call.made);
+    entry.list(call.fences);
+    entry.text(call.unrecorded);
+  }
+  ++calls_;
+  if (chunk_.size() >= kChunkBytes || ++calls_in_chunk_ >= kChunkCalls) flush();
+}
+
+void FileWriter::flush() {
+  if (!chunk_.empty()) write(chunk_of_calls(chunk_, &error_));
+  chunk_.clear();
+  calls_in_chunk_ = 0;
+}
+
+void FileWriter::finish() {
+  flush();
+  write(chunk(kEnd, std::as_bytes(std::span(&calls_, 1)), &error_));
+}
+
+void FileWriter::write(std::span<const std::byte> bytes) {
+  while (error_.empty() && !bytes.empty()) {
+    const ssize_t some = ::write(file_, bytes.data(), bytes.size());
+    if (some < 0 && errno == EINTR) continue;
+    if (some < 0)
+      error_ = std::strerror(errno);
+    else
+      bytes = bytes.subspan(static_cast<size_t>(some));
+  }
+}
+
+std::expected<Recording, std::string> read_recording(std::span<const std::byte> file) {
+  Recording recording;
+  wire::Reader reader(file);
+  Head head;
+  if (!reader.get(&head) || std::memcmp(head.magic.data(), kMagic.data(), kMagic.size()) != 0)
+    return Error("byte 0: it is no recording");
+  if (head.version != kVersion)
+    return Error(
+        fmt::format("byte 8: version {}; this is a reader of version {}", head.version, kVersion));
+  if (head.reserved != 0) return Error("byte 12: a reserved field is not 0");
+  if (head.table != wire::table_version())
+    return Error("byte 16: it was recorded by another version of dxgkit");
+  ChunkReader chunks(recording);
+  uint64_t total = 0;
+  while (true) {
+    const size_t at = reader.position();
+    ChunkHead chunk_head;
+    const std::byte* stored = nullptr;
+    if (reader.get(&chunk_head)) {
+      if (chunk_head.kind != kCalls && chunk_head.kind != kEnd)
+        return Error(fmt::format("byte {}: no chunk begins here", at));
+      if (chunk_head.bytes > kMaxChunkBytes || chunk_head.stored > kMaxChunkBytes)
+        return Error(fmt::format("byte {}: the chunk is larger than chunks may be", at));
+      stored = reader.take(chunk_head.stored);
+    }
+    if (stored == nullptr) {
+      recording.cut = fmt::format(
+          "the file ends at byte {}, in the chunk of byte {}, without the mark of its end",
+          file.size(), at);
+      return recording;
+    }
+    if (checksum_of(chunk_head, {stored, chunk_head.stored}) != chunk_head.checksum)
+      return Error(fmt::format("byte {}: the checksum of the chunk is wrong", at));
+    total += chunk_head.bytes;
+    if (total > kMaxRecordingBytes)
+      return Error(fmt::format("byte {}: there is more than a reader takes", at));
+    std::vector<std::byte> content(chunk_head.bytes);
+    if (ZSTD_decompress(content.data(), content.size(), stored, chunk_head.stored) !=
+        content.size())
+      return Error(fmt::format("byte {}: the chunk cannot be decompressed", at));
+    if (chunk_head.kind == kEnd) {
+      uint64_t calls = 0;
+      if (content.size() != sizeof calls)
+        return Error(fmt::format("byte {}: the end has another size", at));
+      std::memcpy(&calls, content.data(), sizeof calls);
+      if (calls != recording.calls.size())
+        return Error(fmt::format("byte {}: {} calls are missing or too many", at, calls));
+      if (!reader.at_end())
+        return Error(fmt::format("byte {}: there are bytes behind the end", reader.position()));
+      return recording;
+    }
+    if (std::string error = chunks.read(content); !error.empty())
+      return Error(fmt::format("byte {}: {}", at, error));
+  }
+}
+
+std::expected<Recording, std::string> read_recording(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open() || file.bad()) return Error(fmt::format("{} cannot be read", path));
+  auto recording = read_recording(std::as_bytes(std::span(bytes)));
+  if (!recording.has_value()) return Error(fmt::format("{}: {}", path, recording.error()));
+  return recording;
+}
+
+}  // namespace dxgkit::record

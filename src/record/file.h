@@ -1,0 +1,71 @@
+// The file of a recording (.dxgk): a head, then chunks, each compressed and with a checksum.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "record/recording.h"
+
+namespace dxgkit::record {
+
+/// The first bytes of every recording.
+inline constexpr std::string_view kMagic = "DXGKREC\n";
+inline constexpr uint32_t kVersion = 1;
+/// The most bytes of a chunk, before and after compression.
+inline constexpr size_t kMaxChunkBytes = size_t{64} << 20;
+/// The most bytes of all chunks before compression that a reader takes.
+inline constexpr uint64_t kMaxRecordingBytes = uint64_t{4} << 30;
+
+/// The head of every file.
+std::vector<std::byte> file_head();
+/// A chunk with these entries. Empty: it cannot be compressed, and `error` says why.
+std::vector<std::byte> chunk_of_calls(std::span<const std::byte> entries, std::string* error);
+
+/// Writes a recording. One thread at a time. What was put is safe in the file after `flush`.
+class FileWriter {
+ public:
+  /// A new file: one that exists is another recording's. The error is one sentence.
+  static std::expected<std::unique_ptr<FileWriter>, std::string> create(const std::string& path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void put(const Process& process);
+  /// Writes a chunk when enough has come together.
+  void put(const Call& call);
+  void flush();
+  /// Says that nothing is missing.
+  void finish();
+  /// Why something could not be written; empty: everything was.
+  const std::string& error() const { return error_; }
+
+ private:
+  explicit FileWriter(int file) : file_(file) {}
+  void write(std::span<const std::byte> bytes);
+
+  const int file_;
+  uint64_t calls_ = 0;
+  size_t calls_in_chunk_ = 0;
+  std::vector<std::byte> chunk_;
+  std::string error_;
+};
+
+struct Recording {
+  Process process;
+  std::vector<Call> calls;
+  /// Not empty: the file ends before its end mark, and where, in one sentence. All whole chunks
+  /// have been read.
+  std::string cut;
+};
+
+/// Reads a whole recording. The bytes may be anything. The error names the place in the file.
+std::expected<Recording, std::string> read_recording(std::span<const std::byte> file);
+/// The same, from a file.
+std::expected<Recording, std::string> read_recording(const std::string& path);
+
+}  // namespace dxgkit::record
