@@ -81,6 +81,46 @@ TEST_F(SourceFormatTest, AnExclusiveOwnerChangesThePrivateFormat) {
   });
 }
 
+// Work that came while the hardware was waited for goes there when the call is over, though nothing
+// else happens.
+TEST_F(SourceFormatTest, WorkThatWaitedForTheChangeRunsBehindIt) {
+  DXGKIT_COVERS("IRQL-03");
+  flipping(
+      [](Stack& stack, FlipDriver&, FlipClient& client) {
+        ContextBuffers first = client.make_context(), second = client.make_context();
+        const D3DKMT_HANDLE data = client.make_allocation();
+        ASSERT_EQ(client.render(first, work_on({data})), 0);
+        stack.drive();
+        ASSERT_EQ(client.render(first, work_on({data})), 0);
+        stack.settle();
+        ASSERT_EQ(stack.miniport.outstanding(0).size(), 1U);
+        const uint32_t fence = stack.miniport.outstanding(0).front();
+        const D3DKMT_SETDISPLAYPRIVATEDRIVERFORMAT args{
+            .hDevice = client.device, .VidPnSourceId = 0, .PrivateDriverFormatAttribute = 7};
+        NTSTATUS status = 1;
+        Stack::Background change(stack, [&] {
+          status = client.call([&] { return D3DKMTSetDisplayPrivateDriverFormat(&args); });
+        });
+        EXPECT_FALSE(change.finished()) << "something is on the hardware";
+        ASSERT_EQ(client.render(second, work_on({data})), 0);
+        stack.settle();
+        EXPECT_EQ(stack.miniport.outstanding(0).size(), 1U) << "nothing goes there meanwhile";
+        EXPECT_TRUE(calls.empty());
+        static_cast<void>(stack.miniport.complete(0, fence));
+        EXPECT_TRUE(change.finished());
+        EXPECT_EQ(status, 0);
+        EXPECT_EQ(calls.size(), 1U);
+        ASSERT_EQ(stack.miniport.outstanding(0).size(), 1U);
+        EXPECT_NE(stack.miniport.outstanding(0).front(), fence);
+        stack.drive();
+      },
+      [](FlipDriver& driver) {
+        driver.more_table = [](DRIVER_INITIALIZATION_DATA& table) {
+          table.DxgkDdiSetDisplayPrivateDriverFormat = set_format;
+        };
+      });
+}
+
 TEST_F(SourceFormatTest, AnybodyIsToldWhetherSomebodyOwnsASource) {
   DXGKIT_COVERS("OPT-22");
   flipping([](Stack& stack, FlipDriver&, FlipClient& client) {

@@ -255,6 +255,30 @@ TEST_F(VaMapTest, AnAlignedAllocationNeedsNoAlignedAddress) {
   });
 }
 
+// There is a fence value to wait for only where the entries are not written yet.
+TEST_F(VaMapTest, WhatTheProcessorWritesAtOnceHasNoFence) {
+  DXGKIT_COVERS("VA-29");
+  running([](GpuVaStack& stack) {
+    const bool by_cpu = stack.gpu.config.update_mode == port::PageTableUpdateMode::kCpuVirtual;
+    VaClient client(stack);
+    const D3DKMT_HANDLE data = client.make_allocation(4 * kPage, kMemorySet);
+    client.list({data});
+    stack.drive();
+    client.make_mapping(data, 1, kPage);  // its table is there now
+    const uint64_t value = client.queue.value();
+    for (uint64_t page = 1; page < 4; ++page) {
+      auto args = client.map_args(data, 1, (1 + page) * kPage);
+      EXPECT_EQ(client.map(args), by_cpu ? 0 : kPendingStatus) << page;
+      EXPECT_EQ(args.PagingFenceValue, by_cpu ? 0 : value + page);
+      EXPECT_EQ(client.walk((1 + page) * kPage).valid, by_cpu);
+    }
+    stack.drive();
+    EXPECT_GE(client.queue.value(), value + (by_cpu ? 0 : 3));
+    EXPECT_TRUE(client.walk(4 * kPage).valid);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 TEST_F(VaMapTest, RemappingAPartKeepsTheRest) {
   DXGKIT_COVERS("VA-30", "VA-31");
   running([](GpuVaStack& stack) {
