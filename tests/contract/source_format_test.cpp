@@ -81,51 +81,6 @@ TEST_F(SourceFormatTest, AnExclusiveOwnerChangesThePrivateFormat) {
   });
 }
 
-// Work that is queued when the hardware is waited for goes there when the call is over, though
-// nothing else happens.
-TEST_F(SourceFormatTest, WorkThatWaitedForTheChangeRunsBehindIt) {
-  DXGKIT_COVERS("IRQL-03");
-  bare([](Stack& stack) {
-    stack.miniport.config.preemption_aware = false;
-    FlipDriver driver(stack);
-    driver.more_table = [](DRIVER_INITIALIZATION_DATA& table) {
-      table.DxgkDdiSetDisplayPrivateDriverFormat = set_format;
-    };
-    ASSERT_EQ(stack.start(), Status::kSuccess);
-    {
-      FlipClient client(stack, driver);
-      ContextBuffers context = client.make_context();
-      const D3DKMT_HANDLE data = client.make_allocation();
-      ASSERT_EQ(client.render(context, work_on({data})), 0);
-      stack.drive();
-      constexpr size_t kBuffers = 6;
-      for (size_t i = 0; i < kBuffers; ++i) ASSERT_EQ(client.render(context, work_on({data})), 0);
-      stack.settle();
-      const auto there = stack.miniport.outstanding(0);
-      ASSERT_LT(there.size(), kBuffers);
-      const D3DKMT_SETDISPLAYPRIVATEDRIVERFORMAT args{
-          .hDevice = client.device, .VidPnSourceId = 0, .PrivateDriverFormatAttribute = 7};
-      NTSTATUS status = 1;
-      Stack::Background change(stack, [&] {
-        status = client.call([&] { return D3DKMTSetDisplayPrivateDriverFormat(&args); });
-      });
-      EXPECT_FALSE(change.finished()) << "something is on the hardware";
-      for (const uint32_t fence : there) {
-        EXPECT_TRUE(calls.empty());
-        EXPECT_EQ(stack.miniport.outstanding(0).front(), fence) << "nothing goes there meanwhile";
-        static_cast<void>(stack.miniport.complete(0, fence));
-        stack.settle();
-      }
-      EXPECT_TRUE(change.finished());
-      EXPECT_EQ(status, 0);
-      EXPECT_EQ(calls.size(), 1U);
-      EXPECT_FALSE(stack.miniport.outstanding(0).empty()) << "the rest";
-      stack.drive();
-      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
-    }
-  });
-}
-
 TEST_F(SourceFormatTest, AnybodyIsToldWhetherSomebodyOwnsASource) {
   DXGKIT_COVERS("OPT-22");
   flipping([](Stack& stack, FlipDriver&, FlipClient& client) {

@@ -262,7 +262,10 @@ TEST_F(VaMapTest, WhatTheProcessorWritesAtOnceHasNoFence) {
   for (const bool forgets : {true, false}) {
     GpuVaConfig config = GpuVaConfig::cpu_virtual_two_level();
     config.caps = [&](DXGK_GPUMMUCAPS& caps) { caps.InvalidTlbEntriesNotCached = forgets ? 1 : 0; };
-    running(config, [&](GpuVaStack& stack) {
+    const auto newer = [](GpuVaStack& stack) {
+      stack.miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_6;
+    };
+    const auto body = [&](GpuVaStack& stack) {
       VaClient client(stack);
       const D3DKMT_HANDLE data = client.make_allocation(4 * kPage, kMemorySet);
       client.list({data});
@@ -282,7 +285,8 @@ TEST_F(VaMapTest, WhatTheProcessorWritesAtOnceHasNoFence) {
       stack.drive();
       EXPECT_EQ(client.queue.value(), value + 3);
       EXPECT_EQ(stack.rules(), std::vector<std::string>{});
-    });
+    };
+    running(config, body, newer);
   }
 }
 
