@@ -129,6 +129,27 @@ TEST_F(SyncFenceTest, TheLeastWaitedValueIsToldWhenItChanges) {
   EXPECT_THAT(ended_, ElementsAre(3, 8));
 }
 
+// A value that was there before is reported in any case: who stays waits for the report, and can
+// still be cancelled.
+TEST_F(SyncFenceTest, CancellingAWaitWakesNobodyElse) {
+  DXGKIT_COVERS("SYNC-30");
+  make_watched();
+  const CpuWaitId five = wait(5, {{kX, 5}});
+  const CpuWaitId seven = wait(7, {{kX, 7}});
+  EXPECT_FALSE(gpu_wait(10, {{kX, 4}}));
+  EXPECT_FALSE(gpu_wait(11, {{kX, 6}}));
+  storage_.store(8);
+  sync_.cancel_gpu_wait(ContextId{10});
+  EXPECT_TRUE(sync_.cancel_wait(five));
+  EXPECT_THAT(take_told(), ElementsAre(5, 4, 5, 6));
+  EXPECT_EQ(sync_.waits().size(), 2U) << "7, and the context that waits for 6";
+  EXPECT_TRUE(sync_.cancel_wait(seven));
+  EXPECT_THAT(woken_, IsEmpty());
+  sync_.reread();
+  EXPECT_THAT(woken_, ElementsAre(11));
+  EXPECT_THAT(ended_, IsEmpty());
+}
+
 // The signal comes just before the hardware hears of the waiter, so no interrupt will come.
 TEST_F(SyncFenceTest, ASignalThatWentByWhileTellingIsNotLost) {
   DXGKIT_COVERS("SYNC-30");

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "dxgk/adapter/adapter.h"
+#include "port/fault_injector.h"
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {
@@ -694,6 +695,124 @@ TEST_F(PatchTest, WhatIsOnHardwareDoesNotMoveBeforeItsCompletion) {
         EXPECT_EQ(submits_of(stack, false).size(), 2U);
       },
       small_memory);
+}
+
+// An injector may leave a patch out where the places are those of DxgkDdiRender, and nowhere else.
+class Sparing final : public port::FaultInjector {
+ public:
+  std::optional<Status> before_ddi(std::string_view) override { return std::nullopt; }
+  std::optional<Status> before_paging(const port::PagingOperation&, uint32_t) override {
+    return std::nullopt;
+  }
+  uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
+  void shape(port::SegmentsInfo*) override {}
+  bool spares_patch() override {
+    ++spared;
+    return true;
+  }
+  size_t spared = 0;
+};
+
+struct SparedCase {
+  const char* sentence;
+  std::function<void(Stack&, Client&, ContextBuffers&)> work;
+  size_t submitted, spared;
+  std::function<void(ScriptedMiniport&)> prepare;
+};
+
+/// The client's second buffer, when the first has brought everything in.
+void render_twice(Stack& stack, Client& client, ContextBuffers& context, const Work& work,
+                  D3DKMT_HANDLE also = 0) {
+  for (int i = 0; i < 2; ++i) {
+    if (also == 0) {
+      ASSERT_EQ(client.render(context, work), 0);
+    } else {
+      context.allocations[0] = {};
+      context.allocations[0].hAllocation = work.allocations[0].handle;
+      context.patches[0] = work.patches[0];
+      D3DKMT_RENDER args{};
+      args.hContext = context.handle;
+      args.CommandLength = 64;
+      args.AllocationCount = args.PatchLocationCount = 1;
+      args.BroadcastContextCount = 1;
+      args.BroadcastContext[0] = also;
+      ASSERT_EQ(client.call([&] { return D3DKMTRender(&args); }), 0);
+    }
+    stack.drive();
+  }
+}
+
+TEST_F(PatchTest, AnInjectorSparesOnlyWhatWasToldWhereItIs) {
+  DXGKIT_COVERS("PATCH-01", "REND-07");
+  const auto wddm2 = [](ScriptedMiniport& miniport) {
+    miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+  };
+  const std::vector<SparedCase> cases = {
+      {"once it is there",
+       [](Stack& stack, Client& client, ContextBuffers& context) {
+         render_twice(stack, client, context, work_on({client.make_allocation()}));
+       },
+       2, 1, nullptr},
+      {"nothing to patch",
+       [](Stack& stack, Client& client, ContextBuffers& context) {
+         render_twice(stack, client, context, Work());
+       },
+       2, 0, nullptr},
+      {"for several contexts",
+       [](Stack& stack, Client& client, ContextBuffers& context) {
+         const ContextBuffers other = client.make_context();
+         render_twice(stack, client, context, work_on({client.make_allocation()}), other.handle);
+       },
+       4, 0, nullptr},
+      {"one of two has left",
+       [](Stack& stack, Client& client, ContextBuffers& context) {
+         const D3DKMT_HANDLE stays = client.make_allocation(kPageBytes, kHidden);
+         const D3DKMT_HANDLE first = client.make_allocation(640 * kKibibyte, kHidden);
+         const D3DKMT_HANDLE second = client.make_allocation(640 * kKibibyte, kHidden);
+         for (const D3DKMT_HANDLE moves : {first, second, first}) {
+           ASSERT_EQ(client.render(context, work_on({stays, moves})), 0);
+           stack.drive();
+         }
+       },
+       3, 0, small_memory},
+      {"the part behind the first",
+       [](Stack& stack, Client& client, ContextBuffers& context) {
+         const D3DKMT_HANDLE first = client.make_allocation(640 * kKibibyte, kHidden);
+         const D3DKMT_HANDLE second = client.make_allocation(640 * kKibibyte, kHidden);
+         for (int i = 0; i < 2; ++i) {
+           ASSERT_EQ(client.render(context, split_work(first, second)), 0);
+           stack.drive();
+         }
+       },
+       4, 0, small_memory},
+      {"listed",
+       [](Stack& stack, Client& client, ContextBuffers& context) {
+         const D3DKMT_HANDLE allocation = client.make_allocation();
+         client.list({allocation});
+         stack.drive();
+         render_twice(stack, client, context, work_on({allocation}));
+       },
+       2, 2, wddm2},
+  };
+  for (const SparedCase& one : cases) {
+    SCOPED_TRACE(one.sentence);
+    bare([&](Stack& stack) {
+      Sparing injector;
+      if (one.prepare) one.prepare(stack.miniport);
+      stack.options.faults = &injector;
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      {
+        Client client(stack);
+        ContextBuffers context = client.make_context();
+        one.work(stack, client, context);
+        EXPECT_EQ(submits_of(stack, false).size(), one.submitted);
+        EXPECT_EQ(injector.spared, one.spared);
+        EXPECT_EQ(patches_of(stack, false).size(), one.submitted - one.spared);
+      }
+      stack.blocking([&] { stack.system.reset(); });
+      stack.driver.reset();
+    });
+  }
 }
 
 }  // namespace

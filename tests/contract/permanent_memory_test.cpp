@@ -132,6 +132,29 @@ TEST_F(PermanentMemoryTest, UnlockingWritesTheLockedRangeUpAndEvictingTransfersN
   });
 }
 
+// Each stretch of locked pages is one transfer, whatever lies before it, and in which lock it was.
+TEST_F(PermanentMemoryTest, PagesThatWereLockedGoUpAsTheirStretches) {
+  DXGKIT_COVERS("ALLOC-48");
+  with_client([](Stack& stack, Client& client) {
+    MemoryGpu gpu(stack);
+    Keeper keeper(stack, client);
+    keeper.use();
+    keeper.write(keeper.lock_pages({5, 0, 3}), {0, 3, 5}, 10);
+    keeper.write(keeper.lock_pages({4, 3}), {3, 4}, 20);
+    transfers(stack);
+    keeper.unlock_now();
+    keeper.unlock_now();
+    stack.drive();
+    std::vector<Part> parts = transfers(stack);
+    const std::vector<Part> wanted{{0, kPageBytes, 0, true},
+                                   {3 * kPageBytes, 3 * kPageBytes, 3, true}};
+    ASSERT_GE(parts.size(), 2U);
+    for (size_t i = 0; i < parts.size(); ++i) EXPECT_EQ(parts[i], wanted[i % 2]) << i;
+    EXPECT_EQ(std::memcmp(gpu.at(keeper.use()), keeper.mine.data(), kSize), 0);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // Its first content comes from the CPU while a filled copy is in the segment.
 TEST_F(PermanentMemoryTest, WhatIsWrittenFirstInPlaceIsContent) {
   DXGKIT_COVERS("ALLOC-48");

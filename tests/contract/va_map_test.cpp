@@ -255,6 +255,41 @@ TEST_F(VaMapTest, AnAlignedAllocationNeedsNoAlignedAddress) {
   });
 }
 
+// There is a fence value to wait for only where something is not written yet, or to be forgotten.
+TEST_F(VaMapTest, WhatTheProcessorWritesAtOnceHasNoFence) {
+  DXGKIT_COVERS("VA-29", "PAGE-37");
+  constexpr uint64_t kAt = 16 * kMebibyte;
+  for (const bool forgets : {true, false}) {
+    GpuVaConfig config = GpuVaConfig::cpu_virtual_two_level();
+    config.caps = [&](DXGK_GPUMMUCAPS& caps) { caps.InvalidTlbEntriesNotCached = forgets ? 1 : 0; };
+    const auto newer = [](GpuVaStack& stack) {
+      stack.miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_6;
+    };
+    const auto body = [&](GpuVaStack& stack) {
+      VaClient client(stack);
+      const D3DKMT_HANDLE data = client.make_allocation(4 * kPage, kMemorySet);
+      client.list({data});
+      stack.drive();
+      client.make_mapping(data, 1, kAt);  // its table is there now
+      const uint64_t value = client.queue.value();
+      for (uint64_t page = 1; page < 4; ++page) {
+        auto args = client.map_args(data, 1, kAt + page * kPage);
+        EXPECT_EQ(client.map(args), forgets ? 0 : kPendingStatus) << page;
+        if (forgets) {
+          EXPECT_EQ(args.PagingFenceValue, 0U);
+        } else {
+          EXPECT_EQ(args.PagingFenceValue, value + page);
+        }
+        EXPECT_TRUE(client.walk(kAt + page * kPage).valid);
+      }
+      stack.drive();
+      EXPECT_EQ(client.queue.value(), value + 3);
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    };
+    running(config, body, newer);
+  }
+}
+
 TEST_F(VaMapTest, RemappingAPartKeepsTheRest) {
   DXGKIT_COVERS("VA-30", "VA-31");
   running([](GpuVaStack& stack) {

@@ -172,6 +172,40 @@ TEST_F(VaStartTest, TheSegmentBehindTheDriversIsSystemMemory) {
   });
 }
 
+// Where the processor writes all tables, they may lie in a segment of system memory that it sees;
+// one that it does not see gets no table.
+TEST_F(VaStartTest, TablesOfTheProcessorLieWhereItSeesThem) {
+  DXGKIT_COVERS("VA-03");
+  for (const bool seen : {true, false}) {
+    running(
+        GpuVaConfig::two_level(port::PageTableUpdateMode::kCpuVirtual, 1),
+        [seen](GpuVaStack& stack) {
+          ListingClient client(stack);
+          stack.drive();
+          const Digest before = digest(stack, {&client});
+          D3DKMT_CREATECONTEXTVIRTUAL args{};
+          args.hDevice = client.device;
+          NTSTATUS status = 1;
+          stack.blocking(
+              [&] { status = client.call([&] { return D3DKMTCreateContextVirtual(&args); }); });
+          EXPECT_EQ(status, seen ? 0 : nt_status(Status::kNoMemory));
+          if (!seen) {
+            Digest after = digest(stack, {&client});
+            after.driver_calls = before.driver_calls;  // its context came and went
+            EXPECT_EQ(after, before);
+          }
+          for (const auto& update : stack.gpu.calls().updates) {
+            EXPECT_NE(update.args.PageTableAddress.CpuVirtual, nullptr);
+          }
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [seen](GpuVaStack& stack) {
+          stack.miniport.config.segments[0].flags.PopulatedFromSystemMemory = 1;
+          stack.miniport.config.segments[0].flags.CpuVisible = seen ? 1 : 0;
+        });
+  }
+}
+
 // The processor writes the tables of paging's own process, in any model: they may lie in local
 // memory that it sees, and nowhere else there.
 TEST_F(VaStartTest, TablesOfPagingLieWhereTheProcessorSeesThem) {

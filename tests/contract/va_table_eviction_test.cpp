@@ -344,6 +344,34 @@ TEST_F(VaTableEvictionTest, WhatDoesNotFitBesideTablesIsRefused) {
   });
 }
 
+// Tables count where those of their level live: leaves elsewhere, directories beside the content.
+TEST_F(VaTableEvictionTest, TablesCountInTheSegmentOfTheirLevel) {
+  DXGKIT_COVERS("RES-05", "VA-03");
+  static constexpr uint64_t kPages = 64, kPlaces = 20, kFar = uint64_t{1} << 30;
+  GpuVaConfig config = GpuVaConfig::gpu_physical_four_level(1);
+  config.levels[0].segment = 0;
+  running(
+      config,
+      [](GpuVaStack& stack) {
+        VaClient client(stack);
+        const D3DKMT_HANDLE data = client.make_allocation(kPage, kMemorySet);
+        client.list({data});
+        stack.drive();
+        for (uint64_t i = 1; i <= kPlaces; ++i) client.make_mapping(data, 1, i * kFar);
+        uint64_t listed = 0;
+        for (NTSTATUS status = 0; status >= 0; ++listed) {
+          ASSERT_LT(listed, kPages);
+          status = client.make_resident({client.make_allocation(kPage, kMemorySet)});
+          stack.drive();
+        }
+        // Beside it: a directory for each place, two above them, and the content that is mapped.
+        EXPECT_EQ(listed - 1, kPages - kPlaces - 2 - 1);
+        EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](GpuVaStack& stack) { stack.miniport.config.segments[0].size = kPages * kPage; });
+}
+
 // The list was accepted and then outgrown by tables: its device is in error with its next work, and
 // nobody waits for ever.
 TEST_F(VaTableEvictionTest, AListThatTablesOutgrowPutsItsDeviceInError) {

@@ -35,10 +35,7 @@ void AddressSpaces::process_ends(uint32_t process) {
   bool done = false;
   core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     const std::shared_ptr<GpuSpace> space = of(process);
-    if (core.failed()) {
-      done = true;
-      return;  // GpuVa::stop() frees what is left
-    }
+    if (core.failed()) return;  // GpuVa::stop() frees the tables
     TablePlanner::Work work;
     for (const std::shared_ptr<GpuSpace>& one : {space, kernel_space_of(process)}) {
       if (!one) continue;
@@ -54,7 +51,6 @@ void AddressSpaces::process_ends(uint32_t process) {
   static_cast<void>(core.block_until([&] { return done; }));
   core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     floor_.plan_effects->collect();
-    if (!done) return;
     spaces_.erase({.process = process});
     spaces_.erase({.second = true, .process = process});
     seconds_.erase(process);

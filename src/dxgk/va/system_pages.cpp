@@ -59,10 +59,7 @@ void SystemPages::unmap_system_page(uint32_t process, uint64_t address,
     pages_.erase(found);
   }
   // After a failure nothing of paging goes on: stop() ends what the hardware may still reach.
-  if (!space || floor_.core.failed()) {
-    if (then) then();
-    return;
-  }
+  if (!space || floor_.core.failed()) return then();
   TablePlanner::Work work;
   floor_.planner->replan_or_hide(space, changed, &work);
   floor_.paging->enqueue_work(std::move(work), std::move(then));

@@ -26,8 +26,8 @@ class SystemPages {
   /// kNoMemory: no address, or no tables. Nothing stays on failure.
   Result<uint64_t> map_system_page(uint32_t process, bus::PageFrame page,
                                    std::function<void()> then) DXGKIT_REQUIRES(on_lane);
-  /// `then` (may be empty) runs when no engine reaches the page any more; on a failed adapter at
-  /// once. The process's space may be gone already.
+  /// `then` runs when no engine reaches the page any more; on a failed adapter at once. The
+  /// process's space may be gone already.
   void unmap_system_page(uint32_t process, uint64_t address, std::function<void()> then)
       DXGKIT_REQUIRES(on_lane);
 

@@ -234,10 +234,8 @@ bool may_spare_patch(AdapterCore& core, const Packet& packet) DXGKIT_REQUIRES(on
     if (opened == nullptr) continue;
     const vidmm::Placement place = core.memory().placement(opened->allocation->id);
     const port::AllocationListEntry& told = buffer.allocations[i];
-    if (place.segment == kSystemMemory || told.segment() != place.segment.value ||
-        told.physical_address != place.gpu_address) {
+    if (told.segment() != place.segment.value || told.physical_address != place.gpu_address)
       return false;
-    }
   }
   return faults->spares_patch();
 }
