@@ -90,6 +90,7 @@ class VirtioGpuDevice final : public bus::Device,
     transport_.set_faults(faults.empty() ? bus::EngineFaults{} : faults[0]);
   }
   bus::ScreenImage image() override { return gpu_.image(); }
+  bool shows_pointer() const override { return true; }
   void on_flip(std::function<void(const bus::ScreenImage&)> flipped) override {
     gpu_.on_flip(std::move(flipped));
   }

@@ -20,6 +20,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ASKING = schemata.Asking(b"dxgkit_mutant(%d)", b"!!(%s)")
 MUTANTS_MAX = 1 << 14  # as many as driver_probe.c has room for
 SCREEN = ("--device", "softgpu,refresh=60")
+VIRTIO = ("--device", "virtio-gpu,modes=640x480+800x600")
+VIRTIO_3D = ("--device", "virtio-gpu,3d=on")
 DDI_TIMEOUT_S = 20  # a verification takes a second, but other work may keep this machine busy
 # driver -> (target whose compile commands it takes, other sources or None, client, {model: (registry, arguments)})
 DRIVERS = {
@@ -28,6 +30,8 @@ DRIVERS = {
         "wddm2": ({}, ()), "gpuva1": ({"MemoryModel": 1}, ()), "gpuva2": ({"MemoryModel": 2}, ()), "gpuva3": ({"MemoryModel": 3}, ())}),
     "softgpu_screen": ("softgpu_screen", None, "softgpu", {
         "screen": ({"ScreenSize": 320 | 200 << 16}, SCREEN), "planes": ({"ScreenSize": 320 | 200 << 16, "OverlayPlanes": 2}, SCREEN)}),
+    "virtiogpu": ("virtiogpu", None, "virtiogpu", {"virtio": ({}, VIRTIO), "virtio3d": ({}, VIRTIO_3D)}),
+    "virtiogpu_wddm2": ("virtiogpu_wddm2", None, "virtiogpu", {"virtio_wddm2": ({}, VIRTIO)}),
     "framebuffer": ("framebuffer", None, None, {"display": ({}, ("--device", "framebuffer"))}),
     "first": ("framebuffer", ("examples/miniport/first.c",), "first", {"first": ({}, ("--device", "none"))}),
     "gpu": ("framebuffer", ("examples/gpu/driver.c",), "first", {"gpu": ({}, ("--device", "{plugins}/mygpu.so"))}),
@@ -41,7 +45,9 @@ class Driver:
 
     def __init__(self, name, build, work):
         self.name, self.build, self.work = name, pathlib.Path(build), pathlib.Path(work).resolve() / name
-        self.target, sources, self.client, self.models = DRIVERS[name]
+        self.target, sources, self.client, models = DRIVERS[name]
+        has_renderer = (self.build / "devices/virtiogpu/dxgkit-renderer").exists()  # not without libvirglrenderer
+        self.models = {model: setup for model, setup in models.items() if has_renderer or setup[1] is not VIRTIO_3D}
         self.overlay = self.work / "overlay"
         self.image = self.work / f"{name}.sys"  # an ELF twin would have no exception handlers
         home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", (self.build / "CMakeCache.txt").read_text(), re.MULTILINE).group(1)

@@ -91,6 +91,9 @@ class DeviceScreen {
   /// The picture on the screen. A picture that changes at the same time may be torn, as on a real
   /// screen.
   virtual ScreenImage image() = 0;
+  /// True: the hardware pointer is part of the picture. A screen that mixes it in later, or that
+  /// has none, cannot show whether it is right.
+  virtual bool shows_pointer() const { return false; }
   /// Calls `flipped` with each picture that the screen shows from now on, on a thread of the
   /// device. An empty function ends the calls; it waits for a running one. A screen without flips
   /// never calls.

@@ -213,6 +213,7 @@ class Screen(Verify):
 
     FAULTS = (
         ("vsync_each_fourth", "vsyncs", "DISP-25", "after the one before"),
+        ("vsync_lost_now_and_then", "vsyncs", "DISP-25", "120 vertical syncs came in "),
         ("blank_flag_in_line", "vsyncs", "DISP-24", "in the blank"),
         ("beam_stands", "vsyncs", "DISP-24", "always at line 0"),
         ("primary_elsewhere", "visibility", "DOD-11", "The primary is filled with one color. On the screen"),
@@ -255,6 +256,29 @@ class Screen(Verify):
         code, steps, rules = self.verify(*self.SCREEN, "--step", "vidpns", "--step", "visibility", "--step", "vsyncs", "--step", "flips", "--step", "blank", "--step", "power", registry={"ScreenSize": 320 | 200 << 16})
         self.assertEqual((code, rules), (0, {}), steps)
         self.assertEqual({step["outcome"] for step in steps.values()}, {"ok"}, steps)
+
+
+class Pointer(Verify):
+    """The virtio GPU's miniport: its device mixes the pointer into the screen."""
+
+    # fault, a part of the finding
+    FAULTS = (
+        ("pointer_ignores_pitch", "After a move to (0, 0) pixel "),
+        ("pointer_keeps_first_shape", "After a new shape of the pointer that is shown pixel "),
+        ("pointer_stays_inside", "After a move to (-31, -31) pixel "),
+        ("pointer_never_hides", "After the pointer was hidden at (0, 0) pixel "),
+    )
+
+    def test_faults_of_a_pointer(self):
+        arguments = ("pointer_mutants.so", "--device", "virtio-gpu,modes=640x480", "--mode", "sim", "--step", "pointer")
+        for fault, text in self.FAULTS:
+            with self.subTest(fault=fault):
+                code, steps, rules = self.verify(*arguments, registry={"Mutant": fault})
+                self.assertEqual((code, rules), (1, {"pointer": ["DISP-40"]}), steps["pointer"]["text"])
+                self.assertIn(text, steps["pointer"]["findings"][0]["actual"])
+                self.proves("DISP-40")
+        code, steps, rules = self.verify(*arguments)
+        self.assertEqual((code, rules, steps["pointer"]["text"]), (0, {}, "2 pointers moved, also half outside, and seen on the screen"))
 
 
 class Results(unittest.TextTestResult):

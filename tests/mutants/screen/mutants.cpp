@@ -104,6 +104,13 @@ void vsync_control_not_implemented(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiControlInterrupt = control_and_refuse;
 }
 
+void vsync_lost_now_and_then(DRIVER_INITIALIZATION_DATA* table) {
+  change_report = [](const HANDLE, DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    static unsigned reports;
+    return data->InterruptType != DXGK_INTERRUPT_CRTC_VSYNC || ++reports % 30 != 29;
+  };
+  table->DxgkDdiStartDevice = start_changed;
+}
 void vsync_each_fourth(DRIVER_INITIALIZATION_DATA* table) {
   change_report = [](const HANDLE, DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
     static unsigned reports;
@@ -271,6 +278,7 @@ const Mutant kMutants[] = {
     {"vsync_stays_off", vsync_stays_off},
     {"vsync_control_not_implemented", vsync_control_not_implemented},
     {"vsync_each_fourth", vsync_each_fourth},
+    {"vsync_lost_now_and_then", vsync_lost_now_and_then},
     {"blank_flag_in_line", blank_flag_in_line},
     {"beam_stands", beam_stands},
     {"flips_too_deep", flips_too_deep},

@@ -372,13 +372,29 @@ static const char* record_overreach_3d(DxgkitClientJob* job, uint32_t variant,
   return add(job, &command, sizeof(command)) ? NULL : kNoRoom;
 }
 
+/* Commands of 3D, each right in itself, in a context that has no 3D. */
+static const char* record_without_3d(DxgkitClientJob* job, uint32_t variant,
+                                     DxgkitClientOverreach* overreach) {
+  overreach->what = "a command of 3D without 3D";
+  overreach->expected = DXGKIT_CLIENT_REFUSED;
+  if (variant < 2) {
+    const VgpuUmdTransfer3d command = transfer(job, 0, VGPU_UMD_TRANSFER_TO_HOST_3D + variant);
+    return add(job, &command, sizeof(command)) ? NULL : kNoRoom;
+  }
+  if (variant == 2) return add_discard(job, VGPU_UMD_DISCARD_CONTEXT) ? NULL : kNoRoom;
+  if (variant == 3) return add_discard(job, 0) ? NULL : kNoRoom;
+  const VgpuUmdHeader submit[2] = {{.type = VGPU_UMD_SUBMIT, .size_bytes = sizeof(submit)}};
+  return add(job, submit, sizeof(submit)) ? NULL : kNoRoom;
+}
+
 static const char* record_overreach(void* client, DxgkitClientJob* job, uint32_t variant,
                                     DxgkitClientOverreach* overreach) {
-  enum { kRowCount = sizeof(kRows) / sizeof(kRows[0]) };
-  if (variant >= 2 * kRowCount + 2 && !has_3d(client)) return NULL;
+  enum { kRowCount = sizeof(kRows) / sizeof(kRows[0]), kWithout3d = 5 };
+  if (variant >= 2 * kRowCount + 2 + kWithout3d && !has_3d(client)) return NULL;
   if (!add_uses(job)) return "the allocation list is too short";
   if (variant >= 2 * kRowCount + 2)
-    return record_overreach_3d(job, variant - 2 * kRowCount - 2, overreach);
+    return has_3d(client) ? record_overreach_3d(job, variant - 2 * kRowCount - 2, overreach)
+                          : record_without_3d(job, variant - 2 * kRowCount - 2, overreach);
   uint64_t state = job->seed;
   /* Something right first, so that the mistake is not where the buffer begins. */
   VgpuUmdRectangle command = rectangle(&state, job->seed, 1, VGPU_UMD_FLUSH);

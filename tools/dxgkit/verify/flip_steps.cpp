@@ -1,5 +1,5 @@
-// A client owns the screen of a full driver: it shows primaries of one color each in turn, fills
-// parts of the shown one, and copies into it.
+// A client owns the screen of a full driver: it shows primaries in turn, fills parts of the shown
+// one, and copies into it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace dxgkit::tool::verify {
 namespace {
 
 constexpr uint32_t kPixelBytes = dxgk::kPixelBytes;
-/// Colors of X8R8G8B8, no byte of which is that of another color.
+/// Colors of X8R8G8B8, no byte of which is that of another color. Pictures begin with them.
 constexpr std::array<uint32_t, 2> kShown{0x00FF8040, 0x002060C0};
 constexpr uint32_t kFilled = 0x00A0106E, kCopied = 0x0030D893;
 constexpr D3DDDI_FLIPINTERVAL_TYPE kIntervals[] = {
@@ -24,10 +24,17 @@ constexpr D3DDDI_FLIPINTERVAL_TYPE kIntervals[] = {
 constexpr runtime::TimeNs kUntilShown = 2 * runtime::kSecond;
 constexpr runtime::TimeNs kBetweenLooks = 10 * runtime::kMillisecond;
 
+/// Of a picture in which each pixel has another color than its neighbours: only then a wrong pitch,
+/// offset or size is seen.
+uint32_t patterned(uint32_t base, uint32_t x, uint32_t y) {
+  return (base + x * 0x010703U + y * 0x050B02U) & 0xFFFFFFU;
+}
+
 /// A color inside a rectangle, and another one around it.
 struct Picture {
   uint32_t around = 0;
-  RECT rect = {};  // empty: there is one color
+  bool pattern = false;  // of `around`
+  RECT rect = {};        // empty: there is one color
   uint32_t inside = 0;
 };
 
@@ -42,7 +49,8 @@ std::string compare(const bus::ScreenImage& image, const dxgk::DisplayMode& mode
       const auto column = static_cast<LONG>(x), row = static_cast<LONG>(y);
       const bool inside =
           column >= rect.left && column < rect.right && row >= rect.top && row < rect.bottom;
-      const uint32_t wanted = inside ? picture.inside : picture.around;
+      const uint32_t around = picture.pattern ? patterned(picture.around, x, y) : picture.around;
+      const uint32_t wanted = inside ? picture.inside : around;
       const uint8_t* const pixel = &image.pixels[(size_t{y} * image.width + x) * kPixelBytes];
       const uint32_t shown = uint32_t{pixel[0]} << 16 | uint32_t{pixel[1]} << 8 | pixel[2];
       if (shown != wanted)
@@ -98,7 +106,8 @@ Answer<void> flip_in_turn(Bench& bench, ScreenOwner& owner, const dxgk::DisplayM
     if (!is_success(status)) return std::unexpected("D3DKMTPresent: " + status_text(status));
     DXGKIT_VERIFY_TRY(owner.settle());
     ++shows->flips;
-    if (!is_shown(bench, mode, {.around = kShown[next]}, "DISP-26", "DxgkDdiSetVidPnSourceAddress",
+    if (!is_shown(bench, mode, {.around = kShown[next], .pattern = true}, "DISP-26",
+                  "DxgkDdiSetVidPnSourceAddress",
                   fmt::format("flip {} with the interval {}", shows->flips,
                               static_cast<unsigned>(interval)))) {
       shows->wrong = "a flip shows another picture";
@@ -115,6 +124,15 @@ Answer<void> draw(Bench& bench, ScreenOwner& owner, const dxgk::DisplayMode& mod
   for (const bool copy : {false, true}) {
     const RECT rect = copy ? RECT{width / 4 + 1, 0, width, height / 2 + 1}
                            : RECT{3, 5, width / 2 + 1, height - 2};
+    // Everything around has one color.
+    const RECT whole{0, 0, width, height};
+    D3DKMT_PRESENT clear{};
+    clear.Flags.ColorFill = 1;
+    clear.Color = shown;
+    clear.SubRectCnt = 1;
+    clear.pSrcSubRects = &whole;
+    static_cast<void>(owner.present(clear));
+    DXGKIT_VERIFY_TRY(owner.settle());
     D3DKMT_PRESENT present{};
     present.Flags.Blt = copy ? 1 : 0;
     present.Flags.ColorFill = copy ? 0 : 1;
@@ -136,24 +154,28 @@ Answer<void> draw(Bench& bench, ScreenOwner& owner, const dxgk::DisplayMode& mod
       shows->wrong = copy ? "a copy to the screen is wrong" : "a fill of the screen is wrong";
       return {};
     }
-    // The next one begins with one color again.
-    const RECT whole{0, 0, width, height};
-    D3DKMT_PRESENT clear{};
-    clear.Flags.ColorFill = 1;
-    clear.Color = shown;
-    clear.SubRectCnt = 1;
-    clear.pSrcSubRects = &whole;
-    static_cast<void>(owner.present(clear));
-    DXGKIT_VERIFY_TRY(owner.settle());
   }
   return {};
+}
+
+std::vector<std::byte> picture_of(const dxgk::DisplayMode& mode, uint32_t base) {
+  std::vector<uint32_t> pixels(size_t{mode.width} * mode.height);
+  for (uint32_t y = 0; y < mode.height; ++y) {
+    for (uint32_t x = 0; x < mode.width; ++x)
+      pixels[size_t{y} * mode.width + x] = patterned(base, x, y);
+  }
+  std::vector<std::byte> bytes(pixels.size() * kPixelBytes);
+  std::memcpy(bytes.data(), pixels.data(), bytes.size());
+  return bytes;
 }
 
 Answer<std::string> run_owner(Bench& bench, const dxgk::DisplaySource& source, Shows* shows) {
   ScreenOwner owner(bench, source);
   DXGKIT_VERIFY_TRY(owner.open());
   for (size_t i = 0; i < kShown.size(); ++i) {
-    const Answer<ScreenOwner::Surface> made = owner.make({.color = kShown[i], .primary = true});
+    const std::vector<std::byte> content = picture_of(*source.mode, kShown[i]);
+    const Answer<ScreenOwner::Surface> made =
+        owner.make({.color = kShown[i], .primary = true, .content = content});
     if (!made) return std::unexpected(made.error());
     if (made->allocation == 0)
       return std::string("the client's user mode makes no primaries of this mode");
@@ -164,8 +186,8 @@ Answer<std::string> run_owner(Bench& bench, const dxgk::DisplaySource& source, S
   shows->surface = surface->allocation;
   DXGKIT_VERIFY_TRY(owner.show(shows->primaries.front()));
   DXGKIT_VERIFY_TRY(owner.settle());
-  if (!is_shown(bench, *source.mode, {.around = kShown.front()}, "DISP-26", "DxgkDdiCommitVidPn",
-                "a mode is set with a client's primary")) {
+  if (!is_shown(bench, *source.mode, {.around = kShown.front(), .pattern = true}, "DISP-26",
+                "DxgkDdiCommitVidPn", "a mode is set with a client's primary")) {
     shows->wrong = "the client's primary is not on the screen";
     return std::string();
   }

@@ -1,0 +1,84 @@
+// The virtio GPU's miniport with one fault each in how it treats the pointer; the
+// registry chooses, as in ../mutants.h. The rest of the driver is compiled with DxgkInitialize
+// renamed to pointer_mutant_initialize.
+#undef DxgkInitialize
+#include <dispmprt.h>
+#include <ntddk.h>
+
+extern "C" NTSTATUS NTAPI read_mutant_name(PUNICODE_STRING path, char* name, ULONG size);
+
+namespace {
+
+DRIVER_INITIALIZATION_DATA original;
+
+NTSTATUS NTAPI shape_by_width(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_SETPOINTERSHAPE args) {
+  DXGKARG_SETPOINTERSHAPE changed = *args;
+  changed.Pitch = changed.Width * 4;
+  return original.DxgkDdiSetPointerShape(context, &changed);
+}
+void pointer_ignores_pitch(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetPointerShape = shape_by_width;
+}
+
+NTSTATUS NTAPI shape_once(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_SETPOINTERSHAPE args) {
+  static LONG taken;
+  if (InterlockedIncrement(&taken) > 1) return STATUS_SUCCESS;
+  return original.DxgkDdiSetPointerShape(context, args);
+}
+void pointer_keeps_first_shape(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetPointerShape = shape_once;
+}
+
+NTSTATUS NTAPI position_on_screen(IN_CONST_HANDLE context,
+                                  IN_CONST_PDXGKARG_SETPOINTERPOSITION args) {
+  DXGKARG_SETPOINTERPOSITION changed = *args;
+  if (changed.X < 0) changed.X = 0;
+  if (changed.Y < 0) changed.Y = 0;
+  return original.DxgkDdiSetPointerPosition(context, &changed);
+}
+void pointer_stays_inside(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetPointerPosition = position_on_screen;
+}
+
+NTSTATUS NTAPI position_shown(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_SETPOINTERPOSITION args) {
+  DXGKARG_SETPOINTERPOSITION changed = *args;
+  changed.Flags.Visible = 1;
+  return original.DxgkDdiSetPointerPosition(context, &changed);
+}
+void pointer_never_hides(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetPointerPosition = position_shown;
+}
+
+struct Mutant {
+  const char* name;
+  void (*install)(DRIVER_INITIALIZATION_DATA* table);
+};
+const Mutant kMutants[] = {
+    {"pointer_ignores_pitch", pointer_ignores_pitch},
+    {"pointer_keeps_first_shape", pointer_keeps_first_shape},
+    {"pointer_stays_inside", pointer_stays_inside},
+    {"pointer_never_hides", pointer_never_hides},
+};
+
+bool same(const char* left, const char* right) {
+  while (*left != 0 && *left == *right) ++left, ++right;
+  return *left == *right;
+}
+
+}  // namespace
+
+extern "C" NTSTATUS NTAPI pointer_mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRING path,
+                                                    PDRIVER_INITIALIZATION_DATA table) {
+  char name[64];
+  (void)read_mutant_name(path, name, sizeof(name));
+  original = *table;
+  if (name[0] != 0) {
+    const Mutant* found = nullptr;
+    for (const Mutant& mutant : kMutants) {
+      if (same(mutant.name, name)) found = &mutant;
+    }
+    if (found == nullptr) return STATUS_OBJECT_NAME_NOT_FOUND;  // the test misspelt it
+    found->install(table);
+  }
+  return DxgkInitialize(driver, path, table);
+}

@@ -1,0 +1,205 @@
+// The hardware pointer: shapes and places, compared with the screen where the screen shows it.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+#include "base/spelling.h"
+#include "bus/device.h"
+#include "tools/dxgkit/verify/canvas.h"
+#include "tools/dxgkit/verify/worker.h"
+
+namespace dxgkit::tool::verify {
+namespace {
+
+constexpr uint32_t kPixelBytes = dxgk::kPixelBytes;
+/// What is not on the screen by then never will be. A real screen may be late where others compute.
+constexpr runtime::TimeNs kUntilShown = 2 * runtime::kSecond;
+constexpr runtime::TimeNs kBetweenLooks = 10 * runtime::kMillisecond;
+
+/// Rows may be longer than the pointer.
+struct Size {
+  uint32_t width, height, pitch_pixels;
+};
+/// The second one is smaller, so that nothing may be left of the first one.
+constexpr std::array<Size, 2> kSizes{{{32, 32, 32}, {17, 9, 24}}};
+
+bool is_opaque(uint32_t x, uint32_t y) { return (x + 2 * y) % 5 != 0; }
+
+/// A8R8G8B8; each pixel has another color than its neighbours. What is clear is black.
+std::vector<std::byte> draw(const Size& size, uint32_t base) {
+  std::vector<uint32_t> pixels(size_t{size.pitch_pixels} * size.height, 0xFF5A5A5AU);
+  for (uint32_t y = 0; y < size.height; ++y) {
+    for (uint32_t x = 0; x < size.width; ++x) {
+      const uint32_t color = (base + x * 0x010703U + y * 0x050B02U) & 0xFFFFFFU;
+      pixels[size_t{y} * size.pitch_pixels + x] = is_opaque(x, y) ? 0xFF000000U | color : 0;
+    }
+  }
+  std::vector<std::byte> bytes(pixels.size() * kPixelBytes);
+  std::memcpy(bytes.data(), pixels.data(), bytes.size());
+  return bytes;
+}
+
+/// A pointer on a picture.
+struct Scene {
+  bus::ScreenImage bare;  // without the pointer
+  Size size{};
+  std::vector<std::byte> pixels;
+  int32_t x = 0, y = 0;
+  bool visible = false;
+};
+
+/// Empty: the screen shows it.
+std::string compare(const bus::ScreenImage& image, const Scene& scene) {
+  if (image.width != scene.bare.width || image.height != scene.bare.height)
+    return fmt::format("the screen shows {}x{} pixels", image.width, image.height);
+  for (uint32_t y = 0; y < image.height; ++y) {
+    for (uint32_t x = 0; x < image.width; ++x) {
+      const size_t at = (size_t{y} * image.width + x) * kPixelBytes;
+      std::array<uint8_t, 3> wanted{};
+      std::memcpy(wanted.data(), &scene.bare.pixels[at], wanted.size());
+      const int64_t column = int64_t{x} - scene.x, row = int64_t{y} - scene.y;
+      if (scene.visible && column >= 0 && column < scene.size.width && row >= 0 &&
+          row < scene.size.height) {
+        const auto in = static_cast<size_t>(row * scene.size.pitch_pixels + column) * kPixelBytes;
+        const std::byte* const pixel = &scene.pixels[in];
+        if (pixel[3] != std::byte{0}) {
+          for (size_t i = 0; i < wanted.size(); ++i)
+            wanted[i] = std::to_integer<uint8_t>(pixel[2 - i]);  // blue first in memory
+        }
+      }
+      if (std::memcmp(wanted.data(), &image.pixels[at], wanted.size()) != 0) {
+        const uint8_t* const seen = &image.pixels[at];
+        return fmt::format("pixel ({}, {}) is {:02x}{:02x}{:02x}, not {:02x}{:02x}{:02x}", x, y,
+                           seen[0], seen[1], seen[2], wanted[0], wanted[1], wanted[2]);
+      }
+    }
+  }
+  return {};
+}
+
+/// Moves the pointer of one source, and looks.
+class Pointer {
+ public:
+  Pointer(Bench& bench, const dxgk::DisplaySource& source)
+      : bench_(bench), displays_(bench.system()), source_(source) {}
+
+  /// All shapes at all places. *count: of shapes that the driver takes.
+  Answer<void> move_all(size_t* count);
+
+ private:
+  Answer<void> move(int32_t x, int32_t y, bool visible);
+  Answer<void> look(const char* ddi, const std::string& after);
+  /// A screen of several sources may show them anywhere.
+  bool can_look() const {
+    return bench_.screen() != nullptr && bench_.screen()->shows_pointer() &&
+           scene_.bare.width == source_.mode->width && scene_.bare.height == source_.mode->height;
+  }
+
+  Bench& bench_;
+  dxgk::Displays displays_;
+  const dxgk::DisplaySource& source_;
+  Scene scene_;
+};
+
+Answer<void> Pointer::look(const char* ddi, const std::string& after) {
+  if (!can_look()) return {};
+  const runtime::TimeNs deadline = bench_.runtime().now() + kUntilShown;
+  std::string wrong = compare(bench_.screen()->image(), scene_);
+  while (!wrong.empty() && bench_.runtime().now() < deadline) {
+    bench_.runtime().sleep_for(kBetweenLooks);
+    wrong = compare(bench_.screen()->image(), scene_);
+  }
+  if (wrong.empty()) return {};
+  bench_.findings().report(
+      {.rule = "DISP-40",
+       .severity = verifier::Severity::kViolation,
+       .ddi = ddi,
+       .actual = fmt::format("After {} {}.", after, wrong),
+       .expected = "The screen shows the whole shape with its upper left corner at X, Y, which may "
+                   "be negative, and nothing of it where its alpha is 0 or while it is hidden.",
+       .fix =
+           "Copy each row of the shape by Pitch, clear what an earlier shape has left, and write "
+           "place and visibility into the hardware with each call.",
+       .windows = "The pointer is somewhere else than the clicks, or has a wrong picture."});
+  return std::unexpected("the pointer on the screen is wrong");
+}
+
+Answer<void> Pointer::move(int32_t x, int32_t y, bool visible) {
+  const std::string place = fmt::format("({}, {})", x, y);
+  const Status moved = displays_.set_pointer_position(bench_.luid(), source_.id, x, y, visible);
+  if (!is_success(moved))
+    return std::unexpected(fmt::format("at {}: {}", place, status_text(moved)));
+  scene_.x = x;
+  scene_.y = y;
+  scene_.visible = visible;
+  return look("DxgkDdiSetPointerPosition",
+              visible ? "a move to " + place : "the pointer was hidden at " + place);
+}
+
+Answer<void> Pointer::move_all(size_t* count) {
+  if (bench_.screen() != nullptr) scene_.bare = bench_.screen()->image();
+  const auto right = static_cast<int32_t>(source_.mode->width);
+  const auto bottom = static_cast<int32_t>(source_.mode->height);
+  const std::pair<int32_t, int32_t> places[] = {
+      {0, 0}, {-31, -31}, {-5, 7}, {right - 1, bottom - 1}, {right / 2, bottom / 2}};
+  for (const Size& size : kSizes) {
+    port::PointerShape shape;
+    shape.source = source_.id;
+    shape.format = port::PointerShape::Format::kColor;
+    shape.width = size.width;
+    shape.height = size.height;
+    shape.pitch_bytes = size.pitch_pixels * kPixelBytes;
+    const auto set = [&](uint32_t base) {
+      const std::vector<std::byte> pixels = draw(size, base);
+      shape.pixels = pixels;
+      const Status status = displays_.set_pointer_shape(bench_.luid(), shape);
+      if (is_success(status)) {
+        scene_.size = size;
+        scene_.pixels = pixels;
+      }
+      return status;
+    };
+    Status status = set(0x204060);
+    if (status == Status::kNotSupported) continue;
+    if (!is_success(status)) return std::unexpected("the shape: " + status_text(status));
+    ++*count;
+    DXGKIT_VERIFY_TRY(look("DxgkDdiSetPointerShape", "a shape for a hidden pointer"));
+    for (const auto& [x, y] : places) {
+      for (const bool visible : {true, true, false}) DXGKIT_VERIFY_TRY(move(x, y, visible));
+    }
+    // The shape changes where the pointer is.
+    DXGKIT_VERIFY_TRY(move(right / 2, bottom / 2, true));
+    status = set(0xC09030);
+    if (is_success(status))
+      DXGKIT_VERIFY_TRY(look("DxgkDdiSetPointerShape", "a new shape of the pointer that is shown"));
+    DXGKIT_VERIFY_TRY(move(right / 2, bottom / 2, false));
+  }
+  return {};
+}
+
+Outcome pointer(Bench& bench) {
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!sources) return Outcome::failed(sources.error());
+  size_t shapes = 0;
+  for (const dxgk::DisplaySource& source : *sources) {
+    Pointer pointer(bench, source);
+    if (const Answer<void> moved = pointer.move_all(&shapes); !moved)
+      return Outcome::failed(moved.error());
+  }
+  if (shapes == 0) return Outcome::skipped("its caps name no color pointer of 32x32");
+  return Outcome::ok(fmt::format("{} moved, also half outside{}", counted(shapes, "pointer"),
+                                 bench.screen() != nullptr && bench.screen()->shows_pointer()
+                                     ? ", and seen on the screen"
+                                     : ""));
+}
+
+constexpr Step kSteps[] = {
+    {"pointer", "the pointer moves", Step::Needs::kDisplay, pointer},
+};
+
+}  // namespace
+
+std::span<const Step> pointer_steps() { return kSteps; }
+
+}  // namespace dxgkit::tool::verify
