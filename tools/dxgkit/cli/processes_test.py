@@ -41,16 +41,17 @@ class Processes(Cli):
         needs = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
         self.assertIn(str(CLIENTS / "remote/libdxcore.so"), needs)
         self.assertNotIn("libdxgkit", needs)
+        # What is of the kernel begins so. (A structure of its headers may be an argument of something else.)
+        of_kernel = r"(?m)^\S* +\w (?:vtable for )?dxgkit::(dxgk|vidmm|vidsch|gpuva|nt|port|loader|thunks|vidpn|bus)::"
         for file in program, CLIENTS / "remote/libdxcore.so":
             names = subprocess.run(["nm", "-C", file], capture_output=True, text=True, check=True).stdout
-            found = set(re.findall(r"dxgkit::(dxgk|vidmm|vidsch|gpuva|nt|port|loader|thunks|vidpn|bus)::\w+", names))
-            self.assertEqual(found, set(), file)
+            self.assertEqual(set(re.findall(of_kernel, names)), set(), file)
         names = subprocess.run(["nm", "-C", program], capture_output=True, text=True, check=True).stdout
         self.assertRegex(names, r" U D3DKMTRender\b")
         self.assertNotRegex(names, r" [tT] D3DKMT")
         # The same look at the tool, which has the kernel, finds it.
         kernel = subprocess.run(["nm", "-C", TOOL], capture_output=True, text=True, check=True).stdout
-        self.assertRegex(kernel, r"dxgkit::vidmm::\w+")
+        self.assertLess({"dxgk", "vidmm", "vidsch", "thunks"}, set(re.findall(of_kernel, kernel)))
 
     def test_what_needs_threads_is_refused(self):
         rows = (("--mode", "sim"), ("--seeds", "1..2"), ("--trace", "t"), ("--report", "r"), ("--power-plan", "at 1 standby"), ("--hang", "3d:1"),
