@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -52,6 +53,14 @@ bool wait_for_descriptors(Runtime& runtime, std::span<DescriptorWait> waits, Tim
     waits[i].ended = (entries[i].revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
   }
   return true;
+}
+
+void set_event(int event) {
+  pollfd entry{.fd = event, .events = POLLOUT, .revents = 0};
+  if (poll(&entry, 1, 0) != 1 || entry.revents != POLLOUT) return;
+  const uint64_t one = 1;
+  // A process that has closed its end misses it.
+  static_cast<void>(!write(event, &one, sizeof one));
 }
 
 ssize_t receive_message(Runtime& runtime, int socket, msghdr& message, TimeNs deadline) {

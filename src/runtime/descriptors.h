@@ -28,6 +28,11 @@ struct DescriptorWait {
 bool wait_for_descriptors(Runtime& runtime, std::span<DescriptorWait> waits,
                           TimeNs deadline = kForever);
 
+/// Sets an event of another process, which is an event descriptor, or whatever the process says is
+/// one. No room to write means that it is set already. Does not block, unless the other process
+/// takes the room away between the look and the write. Any thread, in simulation too.
+void set_event(int event);
+
 /// recvmsg that blocks until something has come: the number of bytes; 0: the other side has closed;
 /// -1: errno, ETIMEDOUT if the deadline has passed. Descriptors that come with it are closed on
 /// exec.

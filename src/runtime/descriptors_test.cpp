@@ -1,7 +1,9 @@
 // Waiting for descriptors: input, the end of a connection, deadlines.
 #include "runtime/descriptors.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -109,6 +111,33 @@ TEST(Descriptors, SendingEndsAtTheDeadlineAndAtTheEnd) {
     EXPECT_EQ(send_message(*os, pair.ends[0], message, kForever), -1);
     EXPECT_EQ(errno, EPIPE);
   });
+}
+
+/// Writing to a full counter would block for ever: the test would not end.
+TEST(Descriptors, AFullEventIsSetAlready) {
+  const int event = eventfd(0, EFD_CLOEXEC);
+  set_event(event);
+  set_event(event);
+  uint64_t value = 0;
+  ASSERT_EQ(read(event, &value, sizeof value), ssize_t{sizeof value});
+  EXPECT_EQ(value, 2U);
+  const uint64_t full = UINT64_MAX - 1;
+  ASSERT_EQ(write(event, &full, sizeof full), ssize_t{sizeof full});
+  set_event(event);
+  ASSERT_EQ(read(event, &value, sizeof value), ssize_t{sizeof value});
+  EXPECT_EQ(value, full);
+  close(event);
+  // What a client may pass instead: a pipe that is full, and one that nobody reads any more.
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+  while (write(ends[1], &full, sizeof full) > 0) {
+  }
+  ASSERT_EQ(fcntl(ends[1], F_SETFL, 0), 0);
+  set_event(ends[1]);
+  close(ends[0]);
+  set_event(ends[1]);  // SIGPIPE would end the test
+  close(ends[1]);
+  set_event(-1);
 }
 
 /// In simulation no virtual time passes while a question is out.

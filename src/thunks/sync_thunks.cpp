@@ -7,6 +7,7 @@
 #include "base/short_vector.h"
 #include "dxgk/display/periodic_fences.h"
 #include "dxgk/sync/cpu_events.h"
+#include "runtime/descriptors.h"
 #include "thunks/call.h"
 #include "thunks/sync_support.h"
 
@@ -272,8 +273,7 @@ Status queue_event(const std::vector<Ref<Context>>& contexts, HANDLE event, bool
     delete mine;
   });
   return Context::queue_signal(contexts, {}, {.at_submission = at_submission, .event = [kept] {
-                                                const uint64_t one = 1;
-                                                static_cast<void>(!write(*kept, &one, sizeof one));
+                                                runtime::set_event(*kept);
                                               }});
 }
 

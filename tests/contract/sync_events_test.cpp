@@ -41,6 +41,46 @@ TEST_F(SyncEventsTest, AnEventBehindOneContextIsSet) {
   }
 }
 
+// A client's event may have a full counter, to which nobody can write without blocking. It is set
+// already. A kernel that writes nevertheless never comes back.
+TEST_F(SyncEventsTest, AFullEventStopsNothing) {
+  DXGKIT_COVERS("SYNC-07");
+  with_client([&](Stack& stack, Client& client) {
+    const int event = eventfd(0, 0);
+    ASSERT_EQ(eventfd_write(event, UINT64_MAX - 1), 0);
+    const HANDLE handle = reinterpret_cast<HANDLE>(static_cast<intptr_t>(event));
+    const MonitoredFence fence = create_fence(client, 0, 0);
+    const UINT64 value = 1;
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
+    wait.hDevice = client.device;
+    wait.ObjectCount = 1;
+    wait.ObjectHandleArray = &fence.handle;
+    wait.FenceValueArray = &value;
+    wait.hAsyncEvent = handle;
+    ASSERT_EQ(client.call([&] { return D3DKMTWaitForSynchronizationObjectFromCpu(&wait); }), 0);
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create{};
+    create.hDevice = client.device;
+    create.Info.Type = D3DDDI_CPU_NOTIFICATION;
+    create.Info.CPUNotification.Event = handle;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateSynchronizationObject2(&create); }), 0);
+    ContextBuffers context = client.make_context(1);
+    ASSERT_EQ(client.render(context, work_on({})), 0);
+    ASSERT_EQ(client.signal_gpu(context, create.hSyncObject, 1), 0);
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 behind{};
+    behind.hContext = context.handle;
+    behind.Flags.EnqueueCpuEvent = 1;
+    behind.CpuEventHandle = handle;
+    ASSERT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&behind); }), 0);
+    EXPECT_EQ(client.signal_cpu(fence.handle, 1), 0);
+    stack.settle();
+    stack.drive();
+    eventfd_t count = 0;
+    ASSERT_EQ(eventfd_read(event, &count), 0);
+    EXPECT_EQ(count, UINT64_MAX - 1);
+    close(event);
+  });
+}
+
 // A signal that several contexts have to come to is refused if one of them never will, and leaves
 // nothing behind in the others.
 TEST_F(SyncEventsTest, OneLostContextRefusesABroadcast) {

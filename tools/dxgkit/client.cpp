@@ -295,7 +295,7 @@ ClientResult<void> ClientContext::flip(const ClientAllocation& primary, uint32_t
   return check(calls_->present(present));
 }
 
-ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter, ClientApi api) {
+ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter, CallsMaker calls) {
   ClientDevice device;
   D3DKMT_OPENADAPTERFROMLUID open{};
   open.AdapterLuid.LowPart = adapter.low;
@@ -304,7 +304,7 @@ ClientResult<ClientDevice> ClientDevice::open(dxgk::Luid adapter, ClientApi api)
     return std::unexpected(done.error());
   }
   device.adapter_ = open.hAdapter;
-  device.calls_ = ClientCalls::make(api, open.hAdapter);
+  device.calls_ = calls(open.hAdapter);
 
   // A driver without our private language is not softgpu: report that before another call fails in
   // an odd way.

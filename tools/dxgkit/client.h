@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "devices/softgpu/reference.h"
-#include "dxgk/system.h"
+#include "dxgk/core/adapter_options.h"
 #include "miniports/softgpu/softgpu_umd.h"
 #include "tools/dxgkit/client_calls.h"
 
@@ -136,7 +136,7 @@ class ClientContext {
 /// client.
 class ClientDevice {
  public:
-  static ClientResult<ClientDevice> open(dxgk::Luid adapter, ClientApi api = ClientApi::kD3dkmt);
+  static ClientResult<ClientDevice> open(dxgk::Luid adapter, CallsMaker calls = make_d3dkmt_calls);
 
   ClientResult<ClientContext> create_context(uint32_t node);
   /// @param placement  SGPU_UMD_PLACE_*

@@ -197,14 +197,8 @@ std::string why_lost(D3DKMT_HANDLE device) {
   }
 }
 
-std::unique_ptr<ClientCalls> ClientCalls::make(ClientApi api, D3DKMT_HANDLE adapter) {
-  switch (api) {
-    case ClientApi::kD3dkmt:
-      return std::make_unique<D3dkmtCalls>(adapter);
-    case ClientApi::kUmd:
-      return make_umd_calls(adapter);
-  }
-  return nullptr;
+std::unique_ptr<ClientCalls> make_d3dkmt_calls(D3DKMT_HANDLE adapter) {
+  return std::make_unique<D3dkmtCalls>(adapter);
 }
 
 }  // namespace dxgkit::tool

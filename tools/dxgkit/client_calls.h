@@ -31,8 +31,6 @@ struct CallAnswer {
 /// too. Any thread of the client process.
 class ClientCalls {
  public:
-  /// @param adapter  stays the caller's.
-  static std::unique_ptr<ClientCalls> make(ClientApi api, D3DKMT_HANDLE adapter);
   virtual ~ClientCalls() = default;
 
   virtual CallAnswer query_private(void* data, UINT bytes) = 0;
@@ -78,7 +76,12 @@ CallAnswer with_removal(CallAnswer answer, D3DKMT_HANDLE device);
 /// works.
 std::string why_lost(D3DKMT_HANDLE device);
 
+/// D3DKMT functions.
+/// @param adapter  stays the caller's.
+std::unique_ptr<ClientCalls> make_d3dkmt_calls(D3DKMT_HANDLE adapter);
 /// The callbacks of src/umd.
 std::unique_ptr<ClientCalls> make_umd_calls(D3DKMT_HANDLE adapter);
+using CallsMaker = std::unique_ptr<ClientCalls> (*)(D3DKMT_HANDLE adapter);
+CallsMaker maker_of(ClientApi api);
 
 }  // namespace dxgkit::tool

@@ -14,16 +14,9 @@
 #include "tools/dxgkit/options.h"
 #include "tools/dxgkit/picture.h"
 #include "tools/dxgkit/plan.h"
+#include "tools/dxgkit/process_job.h"
 
 namespace dxgkit::tool {
-
-inline constexpr uint32_t kProcesses = 2;
-
-/// The stages of a process, one after the other. Within a stage only GPU fences order the work.
-enum class Stage : size_t { kUpload, kBlur, kEdges, kDownscale };
-inline constexpr size_t kStages = 4;
-inline constexpr std::array<const char*, kStages> kStageNames{"upload", "blur", "edges",
-                                                              "downscale, checksum, read back"};
 
 struct JobResult {
   Picture picture;                                      // as read back
@@ -33,6 +26,9 @@ struct JobResult {
   runtime::DurationNs total_ns = 0;
   std::string error;  // empty, or why a process gave up; then the other members have no meaning
 };
+
+/// An empty picture of the plan's result.
+JobResult blank_result(const Plan& plan);
 
 /// Called regularly by a client thread: finished tile steps, and the number of all.
 using Progress = std::function<void(uint64_t done, uint64_t of)>;

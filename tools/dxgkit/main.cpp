@@ -64,6 +64,13 @@ void add_run(CLI::App& app, RunOptions& options) {
                   "callbacks that a user-mode driver gets from the Direct3D runtime (d3dkmt)")
       ->expected(1)
       ->type_name("d3dkmt|umd");
+  run->add_option("--clients",
+                  reader(dxgkit::tool::parse_client_place,
+                         [&options](dxgkit::tool::ClientPlace place) { options.clients = place; }),
+                  "where the job's clients live: threads: in this process; processes: programs of "
+                  "their own, with the kernel in a third process, as by `dxgkit serve` (threads)")
+      ->expected(1)
+      ->type_name("threads|processes");
   CLI::Option* input =
       run->add_option("--input", options.input, "PNG to work on; without it the tool draws one");
   run->add_option("--size",

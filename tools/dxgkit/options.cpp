@@ -139,6 +139,14 @@ std::expected<ClientApi, std::string> parse_client_api(std::string_view text) {
                                      did_you_mean(text, kApis)));
 }
 
+std::expected<ClientPlace, std::string> parse_client_place(std::string_view text) {
+  if (text == "threads") return ClientPlace::kThreads;
+  if (text == "processes") return ClientPlace::kProcesses;
+  constexpr std::array<std::string_view, 2> kPlaces = {"threads", "processes"};
+  return std::unexpected(fmt::format("'{}' is no place for clients: threads or processes{}", text,
+                                     did_you_mean(text, kPlaces)));
+}
+
 std::expected<HangChoice, std::string> parse_hang(std::string_view text) {
   constexpr std::array<std::string_view, 2> kEngines = {"3d", "copy"};  // by node
   const size_t colon = std::min(text.find(':'), text.size());

@@ -76,6 +76,12 @@ enum class ClientApi {
   kUmd,     // the callbacks that a user-mode driver gets
 };
 
+/// Where the picture job's clients live.
+enum class ClientPlace {
+  kThreads,    // in this process, each as a client process of the kernel
+  kProcesses,  // programs of their own, and the kernel in a process of `dxgkit serve`
+};
+
 /// "3d:40": the engine of softgpu that stops dead, and the packet of clients' work at which it
 /// does, from 1.
 struct HangChoice {
@@ -179,6 +185,7 @@ struct RunOptions {
   std::optional<std::string> scanout;
   bool special_pool = false, trace_imports = false, in_process = false;
   ClientApi client_api = ClientApi::kD3dkmt;
+  ClientPlace clients = ClientPlace::kThreads;
   MachineOptions machine = {};
   Reports reports;
   WaiverChoice waivers;
@@ -192,6 +199,8 @@ std::expected<Mode, std::string> parse_mode(std::string_view text);
 std::expected<MemoryModel, std::string> parse_model(std::string_view text);
 /// "d3dkmt" or "umd".
 std::expected<ClientApi, std::string> parse_client_api(std::string_view text);
+/// "threads" or "processes".
+std::expected<ClientPlace, std::string> parse_client_place(std::string_view text);
 /// "3d:N" or "copy:N", N from 1.
 std::expected<HangChoice, std::string> parse_hang(std::string_view text);
 /// Names of switches with commas between them, "all", or the value of

@@ -51,6 +51,10 @@ TEST(Options, ModesAndSeeds) {
 TEST(Options, ClientApis) {
   EXPECT_EQ(parse_client_api("d3dkmt"), ClientApi::kD3dkmt);
   EXPECT_EQ(parse_client_api("umd"), ClientApi::kUmd);
+  EXPECT_EQ(parse_client_place("threads"), ClientPlace::kThreads);
+  EXPECT_EQ(parse_client_place("processes"), ClientPlace::kProcesses);
+  EXPECT_EQ(parse_client_place("process").error(),
+            "'process' is no place for clients: threads or processes (did you mean 'processes'?)");
   for (const char* text : {"", "UMD", "d3d"})
     EXPECT_FALSE(parse_client_api(text).has_value()) << text;
 }

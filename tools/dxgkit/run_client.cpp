@@ -11,20 +11,15 @@
 #include <cstring>
 #include <expected>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/private_mount.h"
+#include "tools/dxgkit/run_folder.h"
 
 namespace dxgkit::tool {
-namespace {
 
-/// Where some clients look for the library, whatever the environment says.
-constexpr const char* kWslFolder = "/usr/lib/wsl/lib";
-
-/// The folder of libdxcore.so: where an installed tool has it, or where the build left it.
 std::string library_folder() {
   std::error_code error;
   const auto tool = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -33,6 +28,11 @@ std::string library_folder() {
              ? std::filesystem::weakly_canonical(installed, error).string()
              : DXGKIT_BUILT_CLIENTS;
 }
+
+namespace {
+
+/// Where some clients look for the library, whatever the environment says.
+constexpr const char* kWslFolder = "/usr/lib/wsl/lib";
 
 /// A text of TOML; JSON's escapes are some of TOML's.
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
@@ -61,36 +61,6 @@ std::expected<std::string, std::string> stack_text(const RunClientOptions& optio
     text += fmt::format("findings = {}\n", quoted(absolute_path(options.findings)));
   return text;
 }
-
-/// A folder of one run, which goes with it.
-class RunFolder {
- public:
-  RunFolder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "dxgkit-client-XXXXXX";
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~RunFolder() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
-
-  /// The path of a new file with this text. Empty: it cannot be written.
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream file(path_ + "/" + name);
-    return !path_.empty() && file << text << std::flush ? path_ + "/" + name : "";
-  }
-  /// The path of a new folder in it.
-  std::string make_folder(const std::string& name) const {
-    std::error_code error;
-    std::filesystem::create_directory(path_ + "/" + name, error);
-    return path_ + "/" + name;
-  }
-
- private:
-  std::string path_;
-};
 
 /// In the child: becomes the program. Returns if it cannot.
 [[noreturn]] void become(const RunClientOptions& options, const RunFolder& run) {

@@ -30,4 +30,8 @@ void add_run_client_options(CLI::App* command, RunClientOptions& options);
 /// that ended it, or kExitBadInput: it cannot be started, or an option is wrong.
 int run_client_command(const RunClientOptions& options);
 
+/// The folder of libdxcore.so and of programs that are clients: where an installed tool has them,
+/// or where the build left the library.
+std::string library_folder();
+
 }  // namespace dxgkit::tool

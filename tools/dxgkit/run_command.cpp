@@ -19,6 +19,7 @@
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/no_client.h"
+#include "tools/dxgkit/processes/run_separately.h"
 #include "tools/dxgkit/report.h"
 #include "tools/dxgkit/screen.h"
 #include "tools/dxgkit/seeds.h"
@@ -352,6 +353,9 @@ int lose_run(const RunOptions& options, const SessionConfig& config, const Plan&
 int run_command(const RunOptions& given) {
   runtime::catch_interrupts();
   RunOptions options = given;
+  const bool separately = options.clients == ClientPlace::kProcesses;
+  if (const std::string what = only_with_threads(options); separately && !what.empty())
+    return bad_input(fmt::format("{}: not with --clients processes", what));
   const std::string driver = driver_of(options);
   const MemoryModel model = options.model.value_or(MemoryModel::kPatch);
   const std::expected<std::string, std::string> driver_path = find_loadable_driver(driver);
@@ -459,6 +463,12 @@ int run_command(const RunOptions& given) {
     return run_seeds(options, config, plan, source);
   }
 
+  if (separately) {
+    if (!is_softgpu_alone(options))
+      return bad_input("--clients processes: only for softgpu, whose user mode the clients know");
+    return run_separately(options, config, plan, source,
+                          model == MemoryModel::kLargePages ? kLargePageBytes : kPageBytes);
+  }
   if (options.in_process) return run_once(options, config, plan, source, nullptr);
 
   const LastWords words;

@@ -42,7 +42,7 @@ void write_rows(const Picture& picture, uint32_t first, uint32_t end, std::byte*
 /// `shown` is called with the whole picture on the screen.
 ClientResult<void> present(dxgk::Luid adapter, ClientApi api, const Picture& picture,
                            const std::function<void()>& shown) {
-  DXGKIT_CLIENT_GET(device, ClientDevice::open(adapter, api));
+  DXGKIT_CLIENT_GET(device, ClientDevice::open(adapter, maker_of(api)));
   DXGKIT_CLIENT_GET(context, device.create_context(SGPU_UMD_NODE_COPY));
   DXGKIT_CLIENT_GET(fence, device.create_fence());
   DXGKIT_CLIENT_GET(staging,

@@ -276,4 +276,8 @@ std::unique_ptr<ClientCalls> make_umd_calls(D3DKMT_HANDLE adapter) {
   return std::make_unique<UmdCalls>(adapter);
 }
 
+CallsMaker maker_of(ClientApi api) {
+  return api == ClientApi::kUmd ? make_umd_calls : make_d3dkmt_calls;
+}
+
 }  // namespace dxgkit::tool

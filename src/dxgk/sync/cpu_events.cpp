@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dxgk/core/adapter_core.h"
+#include "runtime/descriptors.h"
 
 namespace dxgkit::dxgk {
 
@@ -66,8 +67,7 @@ Status CpuEvents::signal(uint64_t event) {
   runtime::MutexLock lock(mutex_);
   const auto found = events_.find(event);
   if (found == events_.end()) return Status::kInvalidParameter;
-  const uint64_t one = 1;
-  static_cast<void>(!write(found->second.descriptor, &one, sizeof one));
+  runtime::set_event(found->second.descriptor);
   return Status::kSuccess;
 }
 

@@ -12,6 +12,7 @@
 #include "dxgk/sync/cpu_events.h"
 #include "dxgk/sync/native_fences.h"
 #include "dxgk/sync/sync_addresses.h"
+#include "runtime/descriptors.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -102,9 +103,7 @@ Status DeviceSync::complete(const Ref<SyncObject>& object) {
 void DeviceSync::finish_wait(CpuWait& wait, Status status) {
   std::erase(cpu_waits_, &wait);
   if (wait.event_fd >= 0) {
-    const uint64_t one = 1;
-    static_cast<void>(
-        !write(wait.event_fd, &one, sizeof one));  // a client that closed its end misses it
+    runtime::set_event(wait.event_fd);
     close(wait.event_fd);
   }
   if (wait.owned_by_callback) {

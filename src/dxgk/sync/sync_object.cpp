@@ -16,6 +16,7 @@
 #include "dxgk/sync/protected_session.h"
 #include "dxgk/sync/sync_addresses.h"
 #include "dxgk/sync/sync_floor.h"
+#include "runtime/descriptors.h"
 
 namespace dxgkit::dxgk {
 
@@ -77,10 +78,7 @@ Result<Ref<SharedSync>> SharedSync::create(SyncFloor& floor, const SyncRequest& 
       DXGKIT_ASSIGN_OR_RETURN(shared->cpu_event,
                               floor.cpu_events->create(request.driver_device, fd));
     }
-    desc->notify = [fd] {
-      const uint64_t one = 1;
-      static_cast<void>(!write(fd, &one, sizeof one));
-    };
+    desc->notify = [fd] { runtime::set_event(fd); };
   }
   return shared;
 }

@@ -50,7 +50,7 @@ Answer<void> check_driver(dxgk::System& system, dxgk::Luid adapter) {
     if (!handle.has_value()) {
       answer = std::unexpected(handle.error());
     } else {
-      const auto calls = ClientCalls::make(ClientApi::kD3dkmt, *handle);
+      const auto calls = tool::make_d3dkmt_calls(*handle);
       if (const auto info = ask_driver(*calls); !info) answer = std::unexpected(info.error());
     }
   }
@@ -81,7 +81,7 @@ Answer<void> D3dkmtBackend::open(dxgk::Luid adapter, const std::string& program_
   const auto handle = open_adapter(adapter);
   if (!handle.has_value()) return std::unexpected(handle.error());
   adapter_ = *handle;
-  calls_ = ClientCalls::make(ClientApi::kD3dkmt, adapter_);
+  calls_ = tool::make_d3dkmt_calls(adapter_);
   const auto info = ask_driver(*calls_);
   if (!info.has_value()) return std::unexpected(info.error());
   submit_bytes_max_ = info->submit_bytes_max;

@@ -187,6 +187,8 @@ int run_adapter_process(const AdapterProcessOptions& options) {
   // The broker's end is this process's end, whatever it is doing.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   report_crashes();
+  // A client's event may be a pipe that nobody reads any more.
+  signal(SIGPIPE, SIG_IGN);
   if (auto renounced = renounce_privileges(); !renounced.has_value()) {
     tell(Control::kFailed, renounced.error());
     return kExitFailed;

@@ -20,9 +20,11 @@ inline constexpr int kAdapterDescriptorsEnd = 5;
 class ProcessWorld final : public BrokerWorld {
  public:
   /// @param arguments  of the process of an adapter, without the name of the program
+  /// @param say        takes lines for people; without it they go to stdout
   explicit ProcessWorld(
-      std::function<std::vector<std::string>(size_t adapter, uint32_t luid)> arguments)
-      : arguments_(std::move(arguments)) {}
+      std::function<std::vector<std::string>(size_t adapter, uint32_t luid)> arguments,
+      std::function<void(const std::string& line)> say = {})
+      : arguments_(std::move(arguments)), say_(std::move(say)) {}
 
   /// The process has its two connections, its standard error, and nothing else. It ends when
   /// this thread does.
@@ -35,6 +37,7 @@ class ProcessWorld final : public BrokerWorld {
 
  private:
   const std::function<std::vector<std::string>(size_t adapter, uint32_t luid)> arguments_;
+  const std::function<void(const std::string& line)> say_;
 };
 
 /// Who is at the other end of a Unix socket.

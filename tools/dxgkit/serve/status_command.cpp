@@ -10,6 +10,7 @@
 #include "runtime/descriptors.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/files.h"
+#include "tools/dxgkit/serve/ask_status.h"
 #include "tools/dxgkit/serve/listener.h"
 #include "tools/dxgkit/serve/serve_options.h"
 #include "wire/greeting.h"
@@ -39,7 +40,9 @@ bool receive_all(runtime::Runtime& runtime, int socket, void* to, size_t bytes,
   return true;
 }
 
-std::expected<Json, std::string> ask(runtime::Runtime& runtime, const std::string& path) {
+}  // namespace
+
+std::expected<Json, std::string> ask_status(runtime::Runtime& runtime, const std::string& path) {
   const auto socket = vfiouser::connect_to(path);
   if (!socket.has_value()) return std::unexpected(socket.error());
   const runtime::TimeNs deadline = runtime.now() + kPatience;
@@ -67,6 +70,8 @@ std::expected<Json, std::string> ask(runtime::Runtime& runtime, const std::strin
     return std::unexpected(fmt::format("what listens at {} is no dxgkit serve", path));
   return status;
 }
+
+namespace {
 
 template <typename T>
 T value_of(const Json& object, const char* name, T otherwise) {
@@ -146,10 +151,10 @@ std::string text_of(const Json& status) {
 std::expected<Json, std::string> look(runtime::Runtime& runtime, const StatusOptions& options) {
   const auto path = serve::socket_path(options.socket);
   if (!path.has_value()) return std::unexpected(path.error());
-  auto status = ask(runtime, *path);
+  auto status = ask_status(runtime, *path);
   if (!status.has_value() || options.interval_ms == 0) return status;
   runtime.sleep_for(options.interval_ms * runtime::kMillisecond);
-  auto later = ask(runtime, *path);
+  auto later = ask_status(runtime, *path);
   if (later.has_value()) add_rates(*status, *later);
   return later;
 }
