@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/spelling.h"
+
 namespace dxgkit::record {
 namespace {
 
@@ -140,10 +142,12 @@ std::string compare(const Request& parsed, const Side& recorded, const Side& rep
   const auto& was = recorded.reply.windows;
   const auto& now = replayed.reply.windows;
   if (was.size() != now.size())
-    return fmt::format("it shows {} pieces of memory, and showed {}", now.size(), was.size());
+    return fmt::format("it shows {} of memory, and showed {}", counted(now.size(), "piece"),
+                       counted(was.size(), "piece"));
   for (size_t i = 0; i < was.size(); ++i) {
     if (was[i].bytes != now[i].bytes)
-      return fmt::format("it shows {} bytes of memory, and showed {}", now[i].bytes, was[i].bytes);
+      return fmt::format("it shows {}, and showed {}", counted(now[i].bytes, "byte"),
+                         counted(was[i].bytes, "byte"));
   }
   return {};
 }

@@ -375,7 +375,8 @@ std::expected<Recording, std::string> read_recording(std::span<const std::byte> 
         return Error(fmt::format("byte {}: the end has another size", at));
       std::memcpy(&calls, content.data(), sizeof calls);
       if (calls != recording.calls.size())
-        return Error(fmt::format("byte {}: {} calls are missing or too many", at, calls));
+        return Error(fmt::format("byte {}: the end mark counts {}, not {}", at, calls,
+                                 recording.calls.size()));
       if (!reader.at_end())
         return Error(fmt::format("byte {}: there are bytes behind the end", reader.position()));
       return recording;
