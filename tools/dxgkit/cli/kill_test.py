@@ -111,6 +111,9 @@ class Kill(serve_test.Server):
             os.waitpid(child, os.WUNTRACED)
             os.kill(adapter, signal.SIGSTOP)
             try:
+                # Each thread stops when it gets to it.
+                while any(") T " not in task.read_text() for task in pathlib.Path(f"/proc/{adapter}/task").glob("*/stat")):
+                    pass
                 os.kill(child, signal.SIGCONT)
                 while True:  # until it has come back, or waits for its answer
                     if select.select([ours], [], [], 0)[0]:
