@@ -70,7 +70,8 @@ def hello(ask, luid=0):
     return struct.pack("<QIIIi", MAGIC, 1, ask, luid, 0)
 
 
-class Serve(Cli):
+class Server(Cli):
+    """A server for each test, and what clients of it say."""
     def setUp(self):
         super().setUp()
         self.servers = []
@@ -178,6 +179,17 @@ class Serve(Cli):
             lines += line
         return lines
 
+    def until(self, holds):
+        """Asks for the status until something holds of the only adapter."""
+        while not holds(self.status()["adapters"][0]):
+            pass
+
+    def descriptors_of(self, process):
+        """What an adapter process has open; nobody but root may look."""
+        return len(os.listdir(f"/proc/{process}/fd")) if os.getuid() == 0 else None
+
+
+class Serve(Server):
     def test_programs_are_clients(self):
         self.write_stack('driver = "softgpu_wddm2"')
         server, runs = self.serve()
@@ -190,11 +202,6 @@ class Serve(Cli):
         self.assertEqual((one["connections"], one["figures"]["handles"], one["findings"]), (0, 0, []))
         self.assertGreaterEqual(one["figures"]["requests"], 3 * 5)
         self.end(server)
-
-    def until(self, holds):
-        """Asks for the status until something holds of the only adapter."""
-        while not holds(self.status()["adapters"][0]):
-            pass
 
     def test_a_client_that_dies_inside_a_call_leaves_nothing(self):
         self.write_stack('driver = "softgpu_wddm2"')
@@ -360,10 +367,6 @@ class Serve(Cli):
         self.assertFalse(self.is_over(good, 0))
         self.assertEqual(self.status()["adapters"][0]["process"], runs[1][1])
         self.end(server)
-
-    def descriptors_of(self, process):
-        """What an adapter process has open; nobody but root may look."""
-        return len(os.listdir(f"/proc/{process}/fd")) if os.getuid() == 0 else None
 
     def test_the_jail(self):
         self.write_stack('driver = "softgpu"')

@@ -24,7 +24,8 @@ namespace {
 #define DXGKIT_CALL(name, only, why) \
   { #name, SYS_##name, Only::only, why }
 
-// Those that come most often are first: the filter looks at them in this order.
+// Those that come most often are first: the filter looks at them in this order. set_robust_list, with
+// which the C library begins a thread, is refused: there are no robust locks, and it does not mind.
 constexpr SystemCall kCalls[] = {
     DXGKIT_CALL(futex, kAny, "locks, and threads that wait for work"),
     DXGKIT_CALL(recvmsg, kAny, "requests of clients, and connections from the broker"),
@@ -44,7 +45,7 @@ constexpr SystemCall kCalls[] = {
     DXGKIT_CALL(clone, kOwnThread, "threads, and nothing but threads"),
     DXGKIT_CALL(clone3, kAbsent, "its flags lie in memory, where no filter sees them"),
     DXGKIT_CALL(rseq, kAny, "the start of a thread"),
-    DXGKIT_CALL(set_robust_list, kAny, "the start of a thread"),
+    DXGKIT_CALL(restart_syscall, kAny, "a wait with a deadline, after the process was stopped"),
     DXGKIT_CALL(exit, kAny, "the end of a thread"),
     DXGKIT_CALL(exit_group, kAny, "the end of the process"),
     DXGKIT_CALL(rt_sigprocmask, kAny, "the start of a thread"),

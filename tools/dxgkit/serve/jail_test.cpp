@@ -81,7 +81,7 @@ TEST(Jail, HasTheseSystemCallsAndNoOthers) {
       testing::UnorderedElementsAre(
           "futex", "recvmsg", "sendmsg", "poll", "epoll_wait", "epoll_ctl", "shutdown", "read",
           "write", "mmap", "munmap", "mprotect", "madvise", "mincore", "brk", "clone", "clone3",
-          "set_robust_list", "exit", "exit_group", "rt_sigprocmask", "rt_sigaction", "rt_sigreturn",
+          "restart_syscall", "exit", "exit_group", "rt_sigprocmask", "rt_sigaction", "rt_sigreturn",
           "sigaltstack", "tgkill", "gettid", "getpid", "prctl", "sched_yield", "clock_gettime",
           "clock_nanosleep", "membarrier", "timer_create", "timer_settime", "timer_delete", "rseq",
           "fstat", "fcntl", "prlimit64", "close"));
