@@ -54,7 +54,7 @@ TEST(Options, ClientApis) {
   EXPECT_EQ(parse_client_place("threads"), ClientPlace::kThreads);
   EXPECT_EQ(parse_client_place("processes"), ClientPlace::kProcesses);
   EXPECT_EQ(parse_client_place("process").error(),
-            "'process' is no place for clients: threads or processes (did you mean 'processes'?)");
+            "'process' is no place for clients: threads or processes; did you mean processes?");
   for (const char* text : {"", "UMD", "d3d"})
     EXPECT_FALSE(parse_client_api(text).has_value()) << text;
 }
