@@ -18,26 +18,34 @@ constexpr std::array<std::string_view, 6> kOfTheMoment = {
     "D3DKMTGetDeviceState",  "D3DKMTGetPresentHistory",     "D3DKMTGetScanLine",
     "D3DKMTQueryStatistics", "D3DKMTQueryClockCalibration", "D3DKMTQueryVideoMemoryInfo"};
 
-/// What people call a byte of a block.
-std::string place_name(const Request& request, const Block& block, size_t at) {
+/// Where in a block a difference is shown.
+struct Place {
+  std::string name;
+  size_t at = 0, bytes = 0;
+};
+
+/// The member that a byte of a block belongs to; without one, the eight bytes around it.
+Place place_of(const Request& request, const Block& block, size_t at) {
   const wire::Function& function = wire::functions()[request.function];
   if (block.field == nullptr) {
     for (const wire::Shown& shown : function.shown) {
       if (at >= shown.place.offset && at < size_t{shown.place.offset} + shown.place.width)
-        return shown.name;
+        return {shown.name, shown.place.offset, shown.place.width};
     }
-    return fmt::format("byte {} of the arguments", at);
+    return {fmt::format("byte {} of the arguments", at), at / 8 * 8, 8};
   }
-  if (block.element_bytes <= 1) return fmt::format("{}, byte {}", block.field->name, at);
-  return fmt::format("{}[{}], byte {}", block.field->name, at / block.element_bytes,
-                     at % block.element_bytes);
+  if (block.element_bytes <= 1)
+    return {fmt::format("{}, byte {}", block.field->name, at), at / 8 * 8, 8};
+  return {fmt::format("{}[{}], byte {}", block.field->name, at / block.element_bytes,
+                      at % block.element_bytes),
+          at / 8 * 8, 8};
 }
 
-/// The bytes around a difference as one number.
-uint64_t number_around(std::span<const std::byte> bytes, size_t at) {
-  const size_t first = at / 8 * 8;
+/// The first bytes of a place as one number. What is beside the place may be anything.
+uint64_t number_at(std::span<const std::byte> bytes, const Place& place) {
   uint64_t value = 0;
-  std::memcpy(&value, bytes.data() + first, std::min<size_t>(8, bytes.size() - first));
+  std::memcpy(&value, bytes.data() + place.at,
+              std::min({sizeof value, place.bytes, bytes.size() - place.at}));
   return value;
 }
 
@@ -61,8 +69,9 @@ class Comparison {
     const auto [first, other] = std::ranges::mismatch(old, now);
     if (first == old.end()) return {};
     const auto at = static_cast<size_t>(first - old.begin());
-    return fmt::format("{} is {:#x}, and was {:#x}", place_name(parsed_, block, at),
-                       number_around(now, at), number_around(old, at));
+    const Place place = place_of(parsed_, block, at);
+    return fmt::format("{} is {:#x}, and was {:#x}", place.name, number_at(now, place),
+                       number_at(old, place));
   }
 
  private:
@@ -87,7 +96,7 @@ class Comparison {
     const bool same = was == asked ? is == read(replayed_.request.data() + block.at + at)
                                    : (was == 0) == (is == 0);
     if (!same)
-      return fmt::format("{} is {:#x}, and was {:#x}", place_name(parsed_, block, at), is, was);
+      return fmt::format("{} is {:#x}, and was {:#x}", place_of(parsed_, block, at).name, is, was);
     if (was != asked && was != 0) names_.learn(member.names, was, is);
     std::memcpy(old.data() + at, now.data() + at, width);
     return {};

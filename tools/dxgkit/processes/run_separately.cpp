@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/spelling.h"
 #include "runtime/interrupt.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/processes/separate_job.h"
@@ -54,7 +55,7 @@ std::string separate_text(const SessionConfig& config, const Plan& plan,
   };
   text += "Job\n";
   row("driver", config.driver_name);
-  row("clients", fmt::format("{} processes, and one with the kernel", kProcesses));
+  row("clients", fmt::format("{}, and one with the kernel", counted(kProcesses, "process")));
   row("picture", fmt::format("{} x {}", plan.width, plan.height));
   row("working set", fmt::format("{} bytes", plan.working_set_bytes));
   row("video memory", fmt::format("{} bytes", config.vram_bytes));
