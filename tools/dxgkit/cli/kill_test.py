@@ -146,12 +146,12 @@ class Kill(serve_test.Server):
 
         def figures():
             one = self.status()["adapters"][0]
-            return one["connections"], one["figures"]["processes"], one["figures"]["handles"], self.descriptors_of(adapter)
+            return one["connections"], one["figures"]["processes"], one["figures"]["handles"]
         # One picture first, so that what the server makes once is there.
         self.assertEqual(Picture(self.folder).result(), ([b"d", b"d"], expected))
-        while figures()[:3] != (0, 0, 0):
+        while figures() != (0, 0, 0):
             pass
-        before = figures()
+        before = self.descriptors_of(adapter)
         picture, local, inside, pictures = Picture(self.folder), [], set(), 0
         for name in self.names():
             for _ in range(KILLS):
@@ -168,9 +168,8 @@ class Kill(serve_test.Server):
         self.assertLessEqual(TRAVEL, inside)
         self.assertGreaterEqual(len(inside), TRAVEL_LEAST, local)
         self.assertGreaterEqual(pictures, 1, "no picture was drawn beside them")
-        while figures()[:3] != (0, 0, 0):
-            pass
-        self.assertEqual(figures(), before)
+        self.until(lambda one: figures() == (0, 0, 0))
+        self.until_descriptors_are_back(adapter, before)
         self.assertEqual(self.status()["adapters"][0]["process"], adapter)
         self.end(server)
 
