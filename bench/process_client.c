@@ -3,16 +3,12 @@
  * with both. Prints one figure a line: its name, and nanoseconds or bytes per second. */
 #include <d3dkmthk.h>
 #include <dlfcn.h>
-#include <linux/futex.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "miniports/softgpu/softgpu_umd.h"
 
@@ -191,38 +187,6 @@ static void time_locked_memory(void) {
   free(destination);
 }
 
-static _Atomic uint32_t ball;
-
-static void futex(int operation, uint32_t value) {
-  syscall(SYS_futex, &ball, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
-}
-
-static void pass(uint32_t mine) {
-  while (atomic_load(&ball) != mine) futex(FUTEX_WAIT, !mine);
-  atomic_store(&ball, !mine);
-  futex(FUTEX_WAKE, 1);
-}
-
-static void* partner(void* unused) {
-  for (int i = 0; i < kRounds; ++i) pass(1);
-  return unused;
-}
-
-/* Two threads that wake each other: what any wait across threads costs at least. */
-static void time_futex(void) {
-  static int64_t times[kRounds];
-  pthread_t thread;
-  if (pthread_create(&thread, NULL, partner, NULL) != 0) exit(1);
-  for (int i = 0; i < kRounds; ++i) {
-    const int64_t begin = now();
-    pass(0);
-    while (atomic_load(&ball) != 0) futex(FUTEX_WAIT, 1);
-    times[i] = now() - begin;
-  }
-  pthread_join(thread, NULL);
-  printf("futex_ns %lld\n", (long long)median(times, kRounds));
-}
-
 int main(void) {
   if ((library = dlopen("libdxcore.so", RTLD_NOW)) == NULL)
     return fprintf(stderr, "%s\n", dlerror()), 1;
@@ -230,6 +194,5 @@ int main(void) {
   time_round_trips();
   time_packets();
   time_locked_memory();
-  time_futex();
   return 0;
 }

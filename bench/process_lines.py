@@ -20,8 +20,9 @@ TURNS = 5
 LINES = (
     ("process.roundtrip", "roundtrip_ns", ("local", "roundtrip_ns"), "<= 3", "us", 1e-3,
      "Render, GPU signal, the fence's page read until it is there: kernel in another process / in this one"),
-    ("process.asleep_vs_futex", "asleep_ns", ("remote", "futex_ns"), "<= 2", "us", 1e-3,
-     "the same behind 100 us of work, asleep in a wait, less the work / two wake-ups of a bare futex ping-pong"),
+    # Not over a bare futex: the end of the work is a timer, which is late by more than both wake-ups take.
+    ("process.asleep", "asleep_ns", ("local", "asleep_ns"), "<= 2", "us", 1e-3,
+     "the same behind 100 us of work, asleep in a wait, less the work: kernel in another process / in this one"),
     ("process.packets_per_second", "packets_per_second", ("local", "packets_per_second"), ">= 0.7", "k/s", 1e-3,
      "64 Renders and one signal: kernel in another process / in this one"),
     ("process.locked_memory", "locked_bytes_per_second", ("remote", "memcpy_bytes_per_second"), ">= 0.9", "GB/s", 1e-9,
