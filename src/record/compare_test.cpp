@@ -9,20 +9,13 @@
 #include <cstring>
 #include <string_view>
 
+#include "record/function_number_test.h"
 #include "wire/client_call.h"
 
 namespace dxgkit::record {
 namespace {
 
 using wire::Names;
-
-uint32_t number_of(std::string_view name) {
-  const auto all = wire::functions();
-  return static_cast<uint32_t>(
-      std::ranges::find(all, name,
-                        [](const wire::Function& one) { return std::string_view(one.name); }) -
-      all.begin());
-}
 
 /// One call of D3DKMTCreateDevice, as one kernel makes it.
 struct Made {

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "record/function_number_test.h"
 #include "record/message.h"
 #include "wire/client_call.h"
 
@@ -19,14 +20,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-uint32_t number_of(std::string_view name) {
-  const auto all = wire::functions();
-  return static_cast<uint32_t>(
-      std::ranges::find(all, name,
-                        [](const wire::Function& one) { return std::string_view(one.name); }) -
-      all.begin());
-}
 
 /// A call of D3DKMTDestroyDevice whose reply says that nothing changed.
 Call destroy_device(uint64_t begin, int64_t result = 0) {

@@ -12,6 +12,7 @@
 
 #include "dxgkit/stack.h"
 #include "miniports/softgpu/softgpu_umd.h"
+#include "record/function_number_test.h"
 #include "record/recorder.h"
 
 namespace dxgkit::record {
@@ -21,14 +22,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr uint32_t kBytes = 8192;
-
-uint32_t number_of(std::string_view name) {
-  const auto all = wire::functions();
-  return static_cast<uint32_t>(
-      std::ranges::find(all, name,
-                        [](const wire::Function& one) { return std::string_view(one.name); }) -
-      all.begin());
-}
 
 /// A kernel with one adapter and one client process, to which the calling thread belongs.
 void in_kernel(Mode mode, uint64_t seed, const std::function<void(ClientProcess&)>& body) {
