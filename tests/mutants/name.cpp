@@ -1,8 +1,4 @@
-// Which mutant is wanted: for both images.
-#include <ntddk.h>
-
-/// The value "Mutant" of the driver's key as ASCII; empty if there is none.
-extern "C" NTSTATUS NTAPI read_mutant_name(PUNICODE_STRING path, char* name, ULONG size);
+#include "tests/mutants/name.h"
 
 extern "C" NTSTATUS NTAPI read_mutant_name(PUNICODE_STRING path, char* name, ULONG size) {
   RtlZeroMemory(name, size);

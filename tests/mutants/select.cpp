@@ -1,7 +1,6 @@
 // Chooses the mutant the registry names.
 #include "tests/mutants/mutants.h"
-
-extern "C" NTSTATUS NTAPI read_mutant_name(PUNICODE_STRING path, char* name, ULONG size);
+#include "tests/mutants/name.h"
 
 namespace mutants {
 
@@ -25,11 +24,6 @@ NTSTATUS NTAPI remember_start(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
   dxgk_copy = *table;
   dxgk = &dxgk_copy;
   return original.DxgkDdiStartDevice(context, info, table, sources, children);
-}
-
-bool same(const char* left, const char* right) {
-  while (*left != 0 && *left == *right) ++left, ++right;
-  return *left == *right;
 }
 
 const Mutant* find(const char* name) {

@@ -5,7 +5,7 @@
 #include <dispmprt.h>
 #include <ntddk.h>
 
-extern "C" NTSTATUS NTAPI read_mutant_name(PUNICODE_STRING path, char* name, ULONG size);
+#include "tests/mutants/name.h"
 
 namespace {
 
@@ -60,25 +60,12 @@ const Mutant kMutants[] = {
     {"pointer_never_hides", pointer_never_hides},
 };
 
-bool same(const char* left, const char* right) {
-  while (*left != 0 && *left == *right) ++left, ++right;
-  return *left == *right;
-}
-
 }  // namespace
 
 extern "C" NTSTATUS NTAPI pointer_mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRING path,
                                                     PDRIVER_INITIALIZATION_DATA table) {
-  char name[64];
-  (void)read_mutant_name(path, name, sizeof(name));
   original = *table;
-  if (name[0] != 0) {
-    const Mutant* found = nullptr;
-    for (const Mutant& mutant : kMutants) {
-      if (same(mutant.name, name)) found = &mutant;
-    }
-    if (found == nullptr) return STATUS_OBJECT_NAME_NOT_FOUND;  // the test misspelt it
-    found->install(table);
-  }
+  const NTSTATUS status = mutants::install_named(path, kMutants, table);
+  if (!NT_SUCCESS(status)) return status;
   return DxgkInitialize(driver, path, table);
 }
