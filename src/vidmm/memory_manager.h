@@ -59,9 +59,9 @@ struct LostContent {
                                      // segment, not for what was on its way out (PAGE-22)
 };
 
-/// Counted when planned. An eviction moves an allocation that no use has named. A return brings
-/// such an allocation back into a segment, by whatever operation. Page-ins and page-outs are
-/// transfers of content: an aperture has none, because its content stays in system memory.
+/// Counted when planned. An eviction moves an allocation that no use has named; a return brings it
+/// back into a segment. Page-ins are transfers of content into memory, and returns into an
+/// aperture. Page-outs are transfers to system memory, where an aperture's content is already.
 struct Statistics {
   uint64_t evictions = 0, returns = 0;
   uint64_t page_ins = 0, page_outs = 0, bytes_in = 0, bytes_out = 0;

@@ -141,7 +141,13 @@ TEST_F(MemoryManagerTest, AperturesMapAndMoveNothing) {
   const AllocationId a = add(2, bits({3}));
   EXPECT_THAT(kinds(use(a, true).operations), ElementsAre(Kind::kMapAperture));
   EXPECT_THAT(kinds(*memory_->evict(a)), ElementsAre(Kind::kUnmapAperture));
-  EXPECT_EQ(memory_->statistics().bytes_out, 0U);
+  EXPECT_EQ(memory_->statistics().page_ins, 0U) << "the first map brings nothing back";
+  EXPECT_THAT(kinds(use(a).operations), ElementsAre(Kind::kMapAperture));
+  const Statistics& s = memory_->statistics();
+  EXPECT_EQ(s.page_ins, 1U);
+  EXPECT_EQ(s.returns, 1U);
+  EXPECT_EQ(s.page_outs, 0U) << "its content was in system memory all the time";
+  EXPECT_EQ(s.bytes_in + s.bytes_out, 0U);
 }
 
 TEST_F(MemoryManagerTest, LockedContentStaysOnItsSideButMayBeMapped) {

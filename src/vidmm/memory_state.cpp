@@ -286,7 +286,8 @@ std::vector<PagingOp> MemoryManager::Impl::commit() {
   }
   for (const Touched& touched : journal) {
     Record& record = *touched.record;
-    if (record.evicted && record.resident() && !record.parked) {
+    const bool returns = record.evicted && record.resident() && !record.parked;
+    if (returns) {
       record.evicted = false;
       ++statistics.returns;
     }
@@ -300,6 +301,7 @@ std::vector<PagingOp> MemoryManager::Impl::commit() {
     }
     if (!record.resident()) continue;
     if (!parks(touched)) add_enter_operations(record, &ops);
+    if (returns && !segment(record.segment()).is_memory()) ++statistics.page_ins;
     expect_from(record, first);
     trace::emit(trace::EventKind::kPlaced, record.id.value, record.segment().value,
                 place_of(record).offset_bytes, align_up(record.size_bytes, kPageBytes));

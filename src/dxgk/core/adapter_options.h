@@ -72,8 +72,8 @@ struct AdapterStatistics {
   uint64_t engine_resets = 0, adapter_resets = 0;
   uint64_t watch_preemptions = 0;  // asked for because a node did not get on for TdrDelay
   uint64_t patch_locations = 0, dma_bytes = 0, interrupts = 0, dpcs = 0, sync_signals = 0;
-  /// Page-ins and page-outs are transfers of content, which an aperture has none of. `returns`:
-  /// evicted allocations that came back into a segment, by a transfer, a fill or a map.
+  /// Page-ins: transfers into memory, and returns into an aperture. Page-outs: transfers to system
+  /// memory. `returns`: evicted allocations that came back, by a transfer, a fill or a map.
   uint64_t page_ins = 0, page_outs = 0, bytes_in = 0, bytes_out = 0, evictions = 0, returns = 0,
            fills = 0, aperture_maps = 0;
   uint64_t splits = 0, multipass_renders = 0, multipass_paging = 0;
