@@ -82,7 +82,8 @@ class AddressBook {
     const uint64_t eighth = kPart.bytes / 8;
     uint64_t at = kPart.start, end = at + eighth;
     if (range == FixedRange::kStacks) at += eighth, end += eighth;
-    if (range == FixedRange::kMemory) at += 2 * eighth, end = kPart.start + kPart.bytes;
+    if (range == FixedRange::kMemory) at += 2 * eighth, end += 6 * eighth;
+    if (range == FixedRange::kLists) at += 7 * eighth, end += 7 * eighth;
     bytes = align_up(bytes, kPageBytes);
     for (auto next = used_.lower_bound(at); next != used_.end() && next->first < end; ++next) {
       if (bytes <= next->first - at) return at;

@@ -7,7 +7,7 @@
 namespace dxgkit {
 
 /// What a mapping is for. Each kind has addresses of its own, so that one does not move another.
-enum class FixedRange { kImages, kStacks, kMemory };
+enum class FixedRange { kImages, kStacks, kMemory, kLists };
 
 /// mmap for memory whose address a driver sees. It lies at the lowest free address of a part of the
 /// address space that the system leaves alone, with an inaccessible page behind it. So a process

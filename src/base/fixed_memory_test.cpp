@@ -23,10 +23,12 @@ std::string addresses() {
   void* const image = map(FixedRange::kImages, 3 * kPageBytes);
   void* const stack = map(FixedRange::kStacks, kPageBytes);
   void* const memory = map(FixedRange::kMemory, 100 * kPageBytes);
-  std::snprintf(text, sizeof(text), "%p %p %p", image, stack, memory);
+  void* const list = map(FixedRange::kLists, kPageBytes);
+  std::snprintf(text, sizeof(text), "%p %p %p %p", image, stack, memory, list);
   unmap_fixed(image, 3 * kPageBytes);
   unmap_fixed(stack, kPageBytes);
   unmap_fixed(memory, 100 * kPageBytes);
+  unmap_fixed(list, kPageBytes);
   return text;
 }
 

@@ -70,6 +70,22 @@ void start_leaves_outputs(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiStartDevice = start_silent;
 }
 
+NTSTATUS NTAPI start_looks_further(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                                   IN_PDXGKRNL_INTERFACE dxgk, OUT_PULONG sources,
+                                   OUT_PULONG children) {
+  DXGK_DEVICE_INFO device{};
+  if (NT_SUCCESS(dxgk->DxgkCbGetDeviceInformation(dxgk->DeviceHandle, &device))) {
+    const CM_PARTIAL_RESOURCE_LIST& list =
+        device.TranslatedResourceList->List[0].PartialResourceList;
+    for (ULONG i = 0; i <= list.Count; ++i)
+      (void)*static_cast<const volatile UCHAR*>(&list.PartialDescriptors[i].Type);
+  }
+  return original.DxgkDdiStartDevice(context, info, dxgk, sources, children);
+}
+void start_reads_one_resource_more(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = start_looks_further;
+}
+
 // --- caps ---
 
 using ChangeCaps = void (*)(DXGK_DRIVERCAPS* caps);
@@ -280,6 +296,7 @@ const Mutant kStartMutants[] = {
     {"start_answers_garbage", start_answers_garbage, nullptr},
     {"start_with_17_sources", start_with_17_sources, nullptr},
     {"start_leaves_outputs", start_leaves_outputs, nullptr},
+    {"start_reads_one_resource_more", start_reads_one_resource_more, nullptr},
     {"caps_without_nodes", caps_without_nodes, nullptr},
     {"caps_paging_node_unknown", caps_paging_node_unknown, nullptr},
     {"caps_preempt_without_engines", caps_preempt_without_engines, nullptr},

@@ -22,6 +22,13 @@ constexpr std::string_view kReleases[] = {"DxgkDdiStopDevice",     "DxgkDdiRemov
                                           "DxgkDdiDestroyContext", "DxgkDdiDestroyAllocation",
                                           "DxgkDdiCloseAllocation"};
 
+constexpr nt::FaultRange kBehindResources{
+    .rule = "NT-01",
+    .what = "memory behind the list of resources (TranslatedResourceList)",
+    .expected =
+        "PartialResourceList.Count says how many descriptors there are. The driver reads no other.",
+    .fix = "Compare the loop over PartialDescriptors with Count: i < Count."};
+
 }  // namespace
 
 PortCore::PortCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Machine& machine_in,
@@ -35,6 +42,7 @@ PortCore::PortCore(DriverTable& driver_in, nt::Kernel& kernel_in, bus::Machine& 
       findings(findings_in),
       ddi(driver.table),
       version(driver.version),
+      resource_list(kernel_in, kBehindResources),
       levels(kernel_in.runtime()),
       interrupts(*this) {
   const std::string key = nt::KernelConfig::kDeviceKey;

@@ -21,6 +21,7 @@
 #include "bus/machine.h"
 #include "nt/kernel.h"
 #include "port/adapter_host.h"
+#include "port/core/bounded_bytes.h"
 #include "port/core/ddi_info.h"
 #include "port/core/driver_table.h"
 #include "port/core/interrupts.h"
@@ -80,7 +81,7 @@ struct PortCore : InFixedMemory {
   DXGKRNL_INTERFACE callbacks{};
   DXGK_START_INFO start_info{};
   std::vector<DeviceResource> resources;  // as in resource_list
-  std::vector<std::byte> resource_list;   // CM_RESOURCE_LIST; empty: there are none
+  BoundedBytes resource_list;             // CM_RESOURCE_LIST; null: there are none
   PhysicalDevice device;
   std::u16string registry_path;
   std::byte* guard_page =

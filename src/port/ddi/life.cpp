@@ -94,17 +94,15 @@ void build_resources(PortCore& core) {
   const size_t head = offsetof(CM_RESOURCE_LIST, List) +
                       offsetof(CM_FULL_RESOURCE_DESCRIPTOR, PartialResourceList) +
                       offsetof(CM_PARTIAL_RESOURCE_LIST, PartialDescriptors);
-  core.resource_list.assign(
-      std::max(sizeof(CM_RESOURCE_LIST), head + descriptors.size() * sizeof(descriptors[0])),
-      std::byte{0});
-  auto* list = reinterpret_cast<CM_RESOURCE_LIST*>(core.resource_list.data());
+  std::vector<std::byte> bytes(head + descriptors.size() * sizeof(descriptors[0]));
+  auto* list = reinterpret_cast<CM_RESOURCE_LIST*>(bytes.data());
   list->Count = 1;
   list->List[0].InterfaceType = PCIBus;
   list->List[0].PartialResourceList.Version = 1;
   list->List[0].PartialResourceList.Revision = 1;
   list->List[0].PartialResourceList.Count = static_cast<ULONG>(descriptors.size());
-  std::memcpy(core.resource_list.data() + head, descriptors.data(),
-              descriptors.size() * sizeof(descriptors[0]));
+  std::memcpy(bytes.data() + head, descriptors.data(), descriptors.size() * sizeof(descriptors[0]));
+  core.resource_list.assign(bytes);
 }
 
 }  // namespace
