@@ -127,12 +127,13 @@ nt::KernelConfig config() {
 
 class AdapterInfo : public ContractTest {
  protected:
-  static void with_driver(const std::function<void(Stack&, Client&)>& body) {
+  static void with_driver(const std::function<void(Stack&, Client&)>& body,
+                          uint32_t version = DXGKDDI_INTERFACE_VERSION_WDDM2_6) {
     runtime::make_sim_runtime(
         {.seed = 1, .time_limit = 3600 * runtime::kSecond, .stack_bytes = 512 * 1024})
         ->run_main([&] {
           Stack stack(config());
-          stack.miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_6;
+          stack.miniport.config.version = version;
           stack.miniport.config.caps = [](DXGK_DRIVERCAPS& caps) {
             caps.WDDMVersion = DXGKDDI_WDDMv1_3;
             caps.HybridDiscrete = TRUE;
@@ -388,6 +389,26 @@ TEST_F(AdapterInfo, ValuesOfTheRegistryAreReadAsTheyAre) {
     EXPECT_EQ(query(client, KMTQAITYPE_QUERYREGISTRY, data.data(), 552), kInvalid)
         << "a name without end";
   });
+}
+
+TEST_F(AdapterInfo, ADriverOfBefore24IsNotAskedForItsPerformance) {
+  DXGKIT_COVERS("THUNK-42");
+  with_driver(
+      [](Stack& stack, Client& client) {
+        size_t asked = 0;
+        stack.miniport.hooks.query_adapter_info = [&](const DXGKARG_QUERYADAPTERINFO*) {
+          ++asked;
+          return STATUS_SUCCESS;
+        };
+        const Digest before = digest(stack, {&client});
+        D3DKMT_NODE_PERFDATA node{};
+        EXPECT_EQ(query(client, KMTQAITYPE_NODEPERFDATA, &node, sizeof node), kRefused);
+        D3DKMT_ADAPTER_PERFDATA adapter{};
+        EXPECT_EQ(query(client, KMTQAITYPE_ADAPTERPERFDATA, &adapter, sizeof adapter), kRefused);
+        EXPECT_EQ(asked, 0U);
+        EXPECT_EQ(digest(stack, {&client}), before);
+      },
+      DXGKDDI_INTERFACE_VERSION_WDDM2_3);
 }
 
 TEST_F(AdapterInfo, TheDriverIsAskedForItsPerformance) {

@@ -74,6 +74,7 @@ class PlaneDriver {
   // --- what happened
   std::vector<PlaneCall> sets;
   std::vector<UINT> checked;  // planes of each check
+  std::vector<DXGK_MULTIPLANE_OVERLAY_POST_COMPOSITION_WITH_SOURCE> posts_checked;  // of the last
   struct PostCall {
     UINT target = 0, layer = 0;
     uint64_t present_id = 0;
@@ -209,6 +210,11 @@ class PlaneDriver {
   static NTSTATUS NTAPI check(const HANDLE, Arguments* args) {
     EXPECT_EQ(nt::CallFrame::current().irql(), nt::kPassiveLevel);
     current->checked.push_back(args->PlaneCount);
+    if constexpr (requires { args->ppPostComposition; }) {
+      current->posts_checked.clear();
+      for (UINT i = 0; i < args->PostCompositionCount; ++i)
+        current->posts_checked.push_back(*args->ppPostComposition[i]);
+    }
     args->Supported = current->supported;
     args->ReturnInfo.Value = 0;
     args->ReturnInfo.FailingPlane = current->failing_plane & 0xF;

@@ -577,6 +577,57 @@ TEST_F(PlaneTest, TheDriverJudgesConfigurations) {
   }
 }
 
+/// What is done to the planes of a source together is part of the question.
+TEST_F(PlaneTest, TheDriverJudgesWhatHappensBehindThePlanes) {
+  DXGKIT_COVERS("DISP-27");
+  with_planes(k22, [](Stack& stack, PlaneDriver& driver, PlaneClient& client) {
+    Question question(client, make_resource(client));
+    D3DKMT_MULTIPLANE_OVERLAY_POST_COMPOSITION_WITH_SOURCE sent{};
+    sent.PostComposition.Flags.HorizontalFlip = 1;
+    sent.PostComposition.SrcRect = rect(0, 0, kWidth, kHeight);
+    sent.PostComposition.DstRect = kMiddle;
+    sent.PostComposition.Rotation = D3DDDI_ROTATION_180;
+    auto* pointer = &sent;
+    question.args.PostCompositionCount = 1;
+    question.args.ppPostComposition = &pointer;
+    const auto ask = [&] {
+      return client.call([&] { return D3DKMTCheckMultiPlaneOverlaySupport3(&question.args); });
+    };
+    ASSERT_EQ(ask(), 0);
+    ASSERT_EQ(driver.posts_checked.size(), 1U);
+    EXPECT_EQ(driver.posts_checked[0].VidPnSourceId, 0U);
+    const auto& seen = driver.posts_checked[0].PostComposition;
+    EXPECT_EQ(seen.Flags.Value, sent.PostComposition.Flags.Value);
+    EXPECT_EQ(std::memcmp(&seen.SrcRect, &sent.PostComposition.SrcRect, sizeof(RECT)), 0);
+    EXPECT_EQ(std::memcmp(&seen.DstRect, &sent.PostComposition.DstRect, sizeof(RECT)), 0);
+    EXPECT_EQ(seen.Rotation, D3DDDI_ROTATION_180);
+
+    using Sent = D3DKMT_MULTIPLANE_OVERLAY_POST_COMPOSITION_WITH_SOURCE;
+    const std::pair<const char*, std::function<void(Sent&)>> rows[] = {
+        {"source", [](Sent& s) { s.VidPnSourceId = 1; }},
+        {"flags", [](Sent& s) { s.PostComposition.Flags.Value |= 4; }},
+        {"the highest flag", [](Sent& s) { s.PostComposition.Flags.Value |= 1U << 31; }},
+        {"no rotation",
+         [](Sent& s) { s.PostComposition.Rotation = static_cast<D3DDDI_ROTATION>(0); }},
+        {"rotation", [](Sent& s) { s.PostComposition.Rotation = static_cast<D3DDDI_ROTATION>(5); }},
+        {"source rectangle", [](Sent& s) { s.PostComposition.SrcRect = rect(0, 0, 0, 8); }},
+        {"destination", [](Sent& s) { s.PostComposition.DstRect = rect(0, 9, 8, 8); }},
+    };
+    driver.checked.clear();
+    const Digest before = digest(stack, {&client});
+    const Sent right = sent;
+    for (const auto& [what, spoil] : rows) {
+      SCOPED_TRACE(what);
+      sent = right;
+      spoil(sent);
+      EXPECT_EQ(ask(), kInvalid);
+    }
+    EXPECT_THAT(driver.checked, IsEmpty());
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_EQ(stack.rules(), Rules{});
+  });
+}
+
 TEST_F(PlaneTest, OldVersionsOfTheQuestionAskTheSame) {
   with_planes(k13, [](Stack& stack, PlaneDriver& driver, PlaneClient& client) {
     const D3DKMT_HANDLE resource = make_resource(client);

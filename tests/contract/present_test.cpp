@@ -120,6 +120,10 @@ TEST_F(FlipTest, CopiesAndFillsNeedTheirRects) {
     no_blt("both keys", [](auto& a) { a.Flags.SrcColorKey = a.Flags.DstColorKey = 1; });
     const RECT empty{4, 4, 4, 8};
     no_blt("empty rect", [&](auto& a) { a.pSrcSubRects = &empty; });
+    for (const RECT& bad : {empty, RECT{0, 0, -1, 8}, RECT{0, 9, 8, 8}}) {
+      no_blt("no destination rect", [&](auto& a) { a.Flags.DstRectValid = 1, a.DstRect = bad; });
+      no_blt("no source rect", [&](auto& a) { a.Flags.SrcRectValid = 1, a.SrcRect = bad; });
+    }
     no_blt("destination without source rect",
            [&](auto& a) { a.hDestination = client.primaries[1]; });
     no_blt("no primary", [&](auto& a) {

@@ -126,6 +126,61 @@ TEST_F(Statistics, SegmentsAndProcessesAgreeOnMemory) {
   });
 }
 
+/// What the questions with an index of a physical adapter answer for the one there is.
+TEST_F(Statistics, TheFirstPhysicalAdapterIsTheAdapter) {
+  DXGKIT_COVERS("THUNK-43");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context(0);
+    ASSERT_EQ(client.render(context, work_on({client.make_allocation(3 * 4096, 1)})), 0);
+    stack.drive();
+    struct Row {
+      D3DKMT_QUERYSTATISTICS_TYPE old, indexed;
+      ULONG which;  // of both: a segment or node, as the old one says it
+    };
+    constexpr Row kRows[] = {
+        {D3DKMT_QUERYSTATISTICS_ADAPTER, D3DKMT_QUERYSTATISTICS_ADAPTER2, 0},
+        {D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER, D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER2, 0},
+        {D3DKMT_QUERYSTATISTICS_SEGMENT, D3DKMT_QUERYSTATISTICS_SEGMENT2, 1},
+        {D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT, D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT2, 1},
+        {D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP,
+         D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2, 0},
+        {D3DKMT_QUERYSTATISTICS_NODE, D3DKMT_QUERYSTATISTICS_NODE2, 1},
+        {D3DKMT_QUERYSTATISTICS_PROCESS_NODE, D3DKMT_QUERYSTATISTICS_PROCESS_NODE2, 0},
+    };
+    for (const Row& row : kRows) {
+      SCOPED_TRACE(row.indexed);
+      D3DKMT_QUERYSTATISTICS old = about(stack, row.old, row.which);
+      ASSERT_EQ(ask(client, &old), 0);
+      // The index of the physical adapter comes first, 16 bits wide.
+      D3DKMT_QUERYSTATISTICS indexed = about(stack, row.indexed, row.which << 16);
+      ASSERT_EQ(ask(client, &indexed), 0);
+      EXPECT_EQ(std::memcmp(&old.QueryResult, &indexed.QueryResult, sizeof old.QueryResult), 0);
+    }
+  });
+}
+
+/// What survives which sleep is told as the driver said it.
+TEST_F(Statistics, ASegmentSaysWhatItKeepsInASleep) {
+  DXGKIT_COVERS("THUNK-43");
+  struct Row {
+    UINT standby, hibernate;
+  };
+  for (const auto [standby, hibernate] : {Row{0, 0}, Row{1, 0}, Row{1, 1}}) {  // SEG-35
+    with_client(
+        [&](Stack&, Client& client) {
+          const auto power =
+              get(client, D3DKMT_QUERYSTATISTICS_SEGMENT, 1).SegmentInformation.PowerFlags;
+          EXPECT_EQ(power.PreservedDuringStandby, standby);
+          EXPECT_EQ(power.PreservedDuringHibernate, hibernate);
+          EXPECT_EQ(power.PartiallyPreservedDuringHibernate, 0U);
+        },
+        [&](ScriptedMiniport& miniport) {
+          miniport.config.segments[0].flags.PreservedDuringStandby = standby & 1U;
+          miniport.config.segments[0].flags.PreservedDuringHibernate = hibernate & 1U;
+        });
+  }
+}
+
 TEST_F(Statistics, RefusesWhatIsNotThere) {
   DXGKIT_COVERS("THUNK-43", "THUNK-05");
   with_client([](Stack& stack, Client& client) {
@@ -143,7 +198,15 @@ TEST_F(Statistics, RefusesWhatIsNotThere) {
         {"the same of a process", D3DKMT_QUERYSTATISTICS_PROCESS_NODE, 2, kInvalid},
         {"a source of an adapter without", D3DKMT_QUERYSTATISTICS_VIDPNSOURCE, 0, kInvalid},
         {"a group behind the last", D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP, 2, kInvalid},
-        {"a second physical adapter", D3DKMT_QUERYSTATISTICS_NODE2, 1, kInvalid},
+        {"a node of a second physical adapter", D3DKMT_QUERYSTATISTICS_NODE2, 1, kInvalid},
+        {"the same of a process", D3DKMT_QUERYSTATISTICS_PROCESS_NODE2, 1, kInvalid},
+        {"a second physical adapter", D3DKMT_QUERYSTATISTICS_ADAPTER2, 1, kInvalid},
+        {"the same of a process", D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER2, 1, kInvalid},
+        {"a segment of a second one", D3DKMT_QUERYSTATISTICS_SEGMENT2, 1, kInvalid},
+        {"the same of a process", D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT2, 1, kInvalid},
+        {"its use", D3DKMT_QUERYSTATISTICS_SEGMENT_USAGE, 1 + (1U << 16), kInvalid},
+        {"a group of a second one", D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2, 1, kInvalid},
+        {"its use", D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE, 1, kInvalid},
         {"a source's process", D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE, 0, kRefused},
         {"performance", D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER, 0, kRefused},
         {"no type", static_cast<D3DKMT_QUERYSTATISTICS_TYPE>(20), 0, kInvalid},

@@ -151,6 +151,7 @@ void expect_same(const InterruptReport& found, const InterruptReport& wanted) {
   EXPECT_EQ(found.source, wanted.source);
   EXPECT_EQ(found.planes, wanted.planes);
   EXPECT_EQ(found.highest_plane, wanted.highest_plane);
+  EXPECT_EQ(found.planes_by_id, wanted.planes_by_id);
   EXPECT_EQ(found.failed, wanted.failed);
   EXPECT_EQ(found.fence64, wanted.fence64);
   EXPECT_EQ(found.handle, wanted.handle);
@@ -261,6 +262,18 @@ TEST(InterruptReports, EachMemberOfEachTypeArrives) {
       {"vertical sync of planes without a list",
        [](Data& d, auto*, auto*) { show_planes(d, 54, 0, 2, nullptr); },
        {.type = Type::kCrtcVsync, .raw_type = 7, .source = 54, .planes = 2, .handles = {}}},
+      {"vertical sync of planes without addresses",
+       [](Data& d, auto*, auto*) {
+         d.InterruptType = DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY2;
+         d.CrtcVsyncWithMultiPlaneOverlay2.VidPnTargetId = 55;
+         d.CrtcVsyncWithMultiPlaneOverlay2.MultiPlaneOverlayVsyncInfoCount = 2;
+       },
+       {.type = Type::kCrtcVsync,
+        .raw_type = DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY2,
+        .source = 55,
+        .planes = 2,
+        .planes_by_id = true,
+        .handles = {}}},
       {"vertical sync of a display-only driver",
        [](Data& d, auto*, auto*) {
          d.InterruptType = DXGK_INTERRUPT_DISPLAYONLY_VSYNC;
