@@ -186,6 +186,18 @@ TEST_F(FlipTest, ACopyIsAPacketWithTheThreeEntries) {
       EXPECT_EQ(driver.presents.back().args.Flags.SrcColorKey, of_source ? 1U : 0U);
       EXPECT_EQ(driver.presents.back().args.Flags.DstColorKey, of_source ? 0U : 1U);
     }
+    // Rectangles of its own: the destination's limits the parts, and the source's goes along.
+    D3DKMT_PRESENT part = blt_of(client, texture, rects, 2);
+    part.Flags.DstRectValid = part.Flags.SrcRectValid = 1;
+    part.DstRect = {2, 3, 32, 62};
+    part.SrcRect = {1, 1, 31, 60};
+    ASSERT_EQ(client.present(part), 0);
+    stack.drive();
+    EXPECT_EQ(std::memcmp(&driver.presents.back().args.DstRect, &part.DstRect, sizeof(RECT)), 0);
+    EXPECT_EQ(std::memcmp(&driver.presents.back().args.SrcRect, &part.SrcRect, sizeof(RECT)), 0);
+    ASSERT_EQ(driver.presents.back().sub_rects.size(), 1U);
+    const RECT clipped{2, 3, 10, 10};
+    EXPECT_EQ(std::memcmp(driver.presents.back().sub_rects.data(), &clipped, sizeof(RECT)), 0);
     driver.presents.resize(1);
     // A fill has no source.
     ASSERT_EQ(client.present(fill_of(client, &kAll, 1)), 0);
