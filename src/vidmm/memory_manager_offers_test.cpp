@@ -36,6 +36,25 @@ TEST_F(MemoryManagerOffers, LowGoesBeforeNormalBeforeHighBeforeTheRest) {
   EXPECT_EQ(kinds(use(low).operations).back(), Kind::kFill) << "it starts again";
 }
 
+/// The pages of offered content that lies in system memory may go: then there is nothing to bring
+/// back.
+TEST_F(MemoryManagerOffers, ContentThatWasGivenUpInSystemMemoryDoesNotComeBack) {
+  DXGKIT_COVERS("ALLOC-44");
+  const AllocationId written = add(2);
+  const AllocationId empty = add(2);
+  run(use(written, true).operations);
+  const std::vector<PagingOp> out = *memory_->evict(written);
+  EXPECT_THAT(kinds(out), ElementsAre(Kind::kTransferOut));
+  run(out);
+  for (const AllocationId id : {written, empty}) {
+    memory_->offer(id, OfferPriority::kLow);
+    memory_->give_up_content(id);
+  }
+  EXPECT_TRUE(memory_->reclaim(written));
+  EXPECT_FALSE(memory_->reclaim(empty)) << "it had none";
+  EXPECT_THAT(kinds(use(written).operations), ElementsAre(Kind::kFill));
+}
+
 TEST_F(MemoryManagerOffers, AutoGoesAsItsPrioritySays) {
   DXGKIT_COVERS("ALLOC-44");
   const AllocationId offered = add(8);

@@ -1,6 +1,7 @@
 // Flips of the second source, presents that never ran, flips under the switch that cuts everywhere.
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/verifier_switches.h"
+#include "dxgk/display_exercise.h"
 #include "dxgk/work/device.h"
 #include "tests/contract/flip_fixture.h"
 
@@ -118,6 +119,17 @@ TEST_F(FlipTest, EachSourceIsToldByItsOwnNumber) {
       EXPECT_NE(addresses[0].hAllocation, shown);
       EXPECT_EQ(addresses[1].VidPnSourceId, 1U);
       EXPECT_EQ(addresses[1].hAllocation, shown);
+
+      // A source that nobody saw before the sleep is not lit by its end; the other is.
+      auto exercise = std::move(*dxgk::DisplayExercise::on(*stack.system, stack.luid));
+      ASSERT_EQ(exercise.set_visible(0, false), Status::kSuccess);
+      driver.display.clear_calls();
+      go(dxgk::PowerTarget::kD3);
+      go(dxgk::PowerTarget::kD0);
+      seen.clear();
+      for (const auto& one : driver.display.calls().visibilities)
+        seen.emplace_back(one.VidPnSourceId, one.Visible != FALSE);
+      EXPECT_EQ(seen, (Seen{{1, false}, {1, true}}));
     }
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
