@@ -329,6 +329,13 @@ void FileWriter::write(std::span<const std::byte> bytes) {
   }
 }
 
+bool is_recording(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string first(kMagic.size(), '\0');
+  file.read(first.data(), static_cast<std::streamsize>(first.size()));
+  return file && first == kMagic;
+}
+
 std::expected<Recording, std::string> read_recording(std::span<const std::byte> file) {
   Recording recording;
   wire::Reader reader(file);

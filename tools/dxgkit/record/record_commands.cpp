@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "base/spelling.h"
@@ -19,20 +18,13 @@
 namespace dxgkit::tool {
 namespace {
 
-bool is_recording(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string first(record::kMagic.size(), '\0');
-  file.read(first.data(), static_cast<std::streamsize>(first.size()));
-  return file && first == record::kMagic;
-}
-
 /// `record`: run-client, and every call goes to the file.
 int record_command(const RecordOptions& options) {
   if (options.client.program.empty()) return bad_input("record needs a program: -- PROGRAM");
   std::error_code error;
   const std::string path = std::filesystem::absolute(options.out, error).string();
   if (std::filesystem::exists(path, error)) {
-    if (!is_recording(path))
+    if (!record::is_recording(path))
       return bad_input(fmt::format("{}: it is no recording, and stays", options.out));
     std::filesystem::remove(path, error);
   }
