@@ -135,6 +135,17 @@ void add_record(CLI::App& app, RecordOptions& options) {
           },
           "seed of the simulation (1)")
       ->type_name("N");
+  replay
+      ->add_option_function<std::string>(
+          "--seeds",
+          [&again](const std::string& text) {
+            const auto seeds = parse_seeds(text);
+            if (!seeds.has_value()) throw CLI::ValidationError("--seeds", seeds.error());
+            again.seeds = *seeds;
+          },
+          "a simulation for each seed: what was concurrent comes in another order")
+      ->type_name("A..B")
+      ->excludes("--seed");
   replay->footer(
       "Exit code 0: every status and everything that came out was as recorded, and there is no "
       "finding but warnings; 1: something differs, or the driver broke a rule. Differences are "

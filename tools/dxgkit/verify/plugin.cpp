@@ -14,9 +14,7 @@ namespace dxgkit::tool::verify {
 namespace {
 
 constexpr uint32_t kPackedBytesMax = 64 * 1024;
-constexpr uint32_t kJobAllocationsMax = 16;
 constexpr size_t kSettingsMax = 16;
-constexpr uint64_t kJobAllocationBytesMax = uint64_t{64} << 20;
 
 /// The plug-in's sentence as an error; it names the function.
 std::unexpected<std::string> refused(const Plugin& plugin, const char* function, const char* text) {

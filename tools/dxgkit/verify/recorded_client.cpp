@@ -22,9 +22,6 @@ using record::Job;
 using record::JobAllocation;
 using Data = std::vector<std::byte>;
 
-/// As the host bounds plans.
-constexpr size_t kJobAllocationsMax = 16;
-constexpr uint64_t kAllocationBytesMax = uint64_t{64} << 20;
 /// Of an allocation whose size nothing in the recording tells.
 constexpr uint64_t kGuessedBytes = uint64_t{64} << 10;
 
@@ -51,7 +48,7 @@ class RecordedClient {
       const bool fits =
           !job.allocations.empty() && job.allocations.size() <= kJobAllocationsMax &&
           std::ranges::all_of(job.allocations, [&](const Job::Memory& memory) {
-            return size_of(allocation(memory)) <= kAllocationBytesMax;
+            return size_of(allocation(memory)) <= kJobAllocationBytesMax;
           });
       auto& jobs = of_node_[job.node];
       // One context of a node is enough for all its jobs.
