@@ -421,7 +421,8 @@ class Reading {
           for (const JobAllocation& one : work_.allocations) {
             if (!one.locked || (one.*which).size() != length) continue;
             const uint64_t value = number_in(one.*which, at, width);
-            if (value == one.size_bytes)
+            // A lock shows whole pages.
+            if (value != 0 && value <= one.size_bytes && one.size_bytes - value < kPageBytes)
               agree.insert(value);
             else if (!may_be_missing || value != 0)
               differs = true;
@@ -437,7 +438,7 @@ class Reading {
     work_.asked_size = field_of(&JobAllocation::asked, true);
     const auto made = field_of(&JobAllocation::made, false);
     for (JobAllocation& one : work_.allocations) {
-      if (one.size_bytes == 0 && made && one.made.size() == made->data_bytes)
+      if (made && one.made.size() == made->data_bytes)
         one.size_bytes = number_in(one.made, made->offset, made->width);
     }
   }

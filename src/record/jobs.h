@@ -15,7 +15,8 @@ namespace dxgkit::record {
 /// An allocation that the program has made alone: no primary, and of no resource with data.
 struct JobAllocation {
   std::vector<std::byte> asked, made;  // private data, from the program and as the driver left it
-  /// Bytes: of a lock. Of one that nobody has locked, what private data says (SizeField), else 0.
+  /// Bytes, as the driver's private data says where the recording tells its place; else the whole
+  /// pages of a lock; else 0.
   uint64_t size_bytes = 0;
   bool locked = false;
 };
@@ -24,7 +25,7 @@ struct JobAllocation {
 /// lock has shown. At least two sizes agree, and none says otherwise.
 struct SizeField {
   size_t offset = 0;
-  size_t width = 8;      // bytes
+  size_t width = 8;       // bytes
   size_t data_bytes = 0;  // of private data of this kind
 };
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/spelling.h"
+#include "base/arithmetic.h"
 #include "tools/dxgkit/verify/bench.h"
 
 namespace dxgkit::tool::verify {
@@ -23,7 +23,7 @@ using record::JobAllocation;
 using Data = std::vector<std::byte>;
 
 /// Of an allocation whose size nothing in the recording tells.
-constexpr uint64_t kGuessedBytes = uint64_t{64} << 10;
+constexpr uint64_t kGuessedBytes = kPageBytes;
 
 /// The sentence that a function of a plug-in returns; it lives until the next call on this thread.
 const char* sentence(std::string text) {
@@ -122,8 +122,8 @@ class RecordedClient {
     if (job == nullptr || index >= job->allocations.size() || !job->allocations[index].before)
       return "there is nothing to fill";
     const Data& before = *job->allocations[index].before;
-    if (view_bytes < before.size()) return "the view is too short";
-    std::memcpy(view, before.data(), before.size());
+    // The program saw whole pages.
+    std::memcpy(view, before.data(), std::min<uint64_t>(before.size(), view_bytes));
     return nullptr;
   }
 
@@ -154,9 +154,9 @@ class RecordedClient {
     const Job::Memory& memory = job->allocations[index];
     const auto& right = memory.written ? memory.after : memory.before;
     if (!right) return "there is nothing to check";
-    if (view_bytes < right->size()) return "the view is too short";
-    const std::span now(static_cast<const std::byte*>(view), right->size());
-    const auto [is, was] = std::ranges::mismatch(now, *right);
+    const size_t bytes = std::min<uint64_t>(right->size(), view_bytes);
+    const std::span now(static_cast<const std::byte*>(view), bytes);
+    const auto [is, was] = std::ranges::mismatch(now, std::span(*right).first(bytes));
     if (is == now.end()) return nullptr;
     return sentence(
         fmt::format("byte {} of allocation {} of call {} is {:#04x}, and in the recording {:#04x}",
