@@ -268,8 +268,7 @@ class Reading {
       JobAllocation& allocation = work_.allocations[found->second];
       allocation.size_bytes = note.bytes;
       // A new window shows everything once more, and begins with zeros.
-      if (note.has_descriptor != 0 && note.bytes <= kMaxContent)
-        state.content.assign(note.bytes, std::byte{0});
+      if (note.has_descriptor != 0) show(state, note.bytes);
       if (!allocation.locked) {
         allocation.locked = true;
         for (const auto& [job, place] : state.fresh_in) {
@@ -298,6 +297,15 @@ class Reading {
       state.known = complete;
       if (state.writer && complete) state.result_seen = true;
     }
+  }
+
+  /// A recording may say anything: all that is shown has a limit.
+  void show(State& state, uint64_t bytes) {
+    shown_ -= state.content.size();
+    state.content.clear();
+    if (bytes > kMaxContent || bytes > kMaxShown - shown_) return;
+    state.content.assign(bytes, std::byte{0});
+    shown_ += bytes;
   }
 
   void unlock(uint32_t handle) {
@@ -443,10 +451,11 @@ class Reading {
     }
   }
 
-  static constexpr uint64_t kMaxContent = uint64_t{64} << 20;
+  static constexpr uint64_t kMaxContent = uint64_t{64} << 20, kMaxShown = uint64_t{1} << 30;
 
   const Recording& recording_;
   uint64_t room_;
+  uint64_t shown_ = 0;  // bytes of content in all states
   Work work_;
   std::vector<State> states_;  // of work_.allocations
   std::map<uint32_t, size_t> handles_;
