@@ -29,10 +29,10 @@
 #include "wire/kernel_memory.h"
 
 // The linker (--wrap) sends the calls of everybody else to the second one.
-extern "C" bool real_guarded_copy(void* to, const void* from, size_t bytes) asm(
-    "__real__ZN6dxgkit12guarded_copyEPvPKvm");
-extern "C" bool watched_guarded_copy(void* to, const void* from, size_t bytes) asm(
-    "__wrap__ZN6dxgkit12guarded_copyEPvPKvm");
+extern "C" bool real_guarded_copy(void* to, const void* from,
+                                  size_t bytes) asm("__real__ZN6dxgkit12guarded_copyEPvPKvm");
+extern "C" bool watched_guarded_copy(void* to, const void* from,
+                                     size_t bytes) asm("__wrap__ZN6dxgkit12guarded_copyEPvPKvm");
 
 namespace dxgkit::fuzz {
 namespace {
@@ -88,9 +88,10 @@ class Reads : public hostile::MemoryWatch {
   template <typename Visit>
   static void for_each_byte(const OneCall& call, const void* from, size_t bytes, Visit&& visit) {
     const auto* const first = static_cast<const std::byte*>(from);
-    std::byte* const begin = call.memory.data() + std::max<ptrdiff_t>(first - call.memory.data(), 0);
-    const std::byte* const end = std::min<const std::byte*>(
-        first + bytes, call.memory.data() + call.memory.size());
+    std::byte* const begin =
+        call.memory.data() + std::max<ptrdiff_t>(first - call.memory.data(), 0);
+    const std::byte* const end =
+        std::min<const std::byte*>(first + bytes, call.memory.data() + call.memory.size());
     for (std::byte* at = begin; at < end; ++at) visit(at);
   }
 

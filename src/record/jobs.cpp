@@ -190,7 +190,7 @@ class Reading {
   void create(const Parsed& call) {
     const auto args = call.arguments<D3DKMT_CREATEALLOCATION>();
     const auto list = call.name() == "D3DKMTCreateAllocation2" ? call.block("pAllocationInfo2")
-                                                              : call.block("pAllocationInfo");
+                                                               : call.block("pAllocationInfo");
     if (!list) return;
     const Block& infos = call.blocks()[*list];
     // The private data of each element, breadth first: no other block has this name behind it.
@@ -208,8 +208,8 @@ class Reading {
         state.plain = state.plain &&
                       as<D3DDDI_ALLOCATIONINFO2>(call.sent(*list).subspan(at)).Flags.Value == 0;
       else
-        state.plain = state.plain &&
-                      as<D3DDDI_ALLOCATIONINFO>(call.sent(*list).subspan(at)).Flags.Value == 0;
+        state.plain =
+            state.plain && as<D3DDDI_ALLOCATIONINFO>(call.sent(*list).subspan(at)).Flags.Value == 0;
       forget(handle);
       handles_[handle] = states_.size();
       states_.push_back(std::move(state));
@@ -232,8 +232,8 @@ class Reading {
   /// Something else is about to change the allocation: what the program has seen is the result.
   void end_of_result(size_t allocation) {
     State& state = states_[allocation];
-    const auto job = state.writer && state.result_seen ? submitted_[*state.writer].job
-                                                       : std::optional<size_t>();
+    const auto job =
+        state.writer && state.result_seen ? submitted_[*state.writer].job : std::optional<size_t>();
     if (job) {
       for (Job::Memory& memory : work_.jobs[*job].allocations) {
         if (memory.allocation == allocation) keep(memory.after, state.content);
@@ -329,8 +329,7 @@ class Reading {
     job.patches = copy(call.note(wire::Memory::kPatches));
     usable = usable && job.commands.size() == args.CommandLength;
     std::map<size_t, uint32_t> numbers;  // of allocations in the job
-    for (const auto& one :
-         list_of<D3DDDI_ALLOCATIONLIST>(call.note(wire::Memory::kAllocations))) {
+    for (const auto& one : list_of<D3DDDI_ALLOCATIONLIST>(call.note(wire::Memory::kAllocations))) {
       JobUse use{.write = one.WriteOperation != 0};
       if (one.hAllocation != 0) {
         const auto found = handles_.find(one.hAllocation);
@@ -351,9 +350,8 @@ class Reading {
     const size_t number = work_.jobs.size();
     usable = usable && is_new(job);
     // What comes out is known only if all that went in is.
-    const bool reproducible = std::ranges::all_of(job.allocations, [&](const Job::Memory& one) {
-      return states_[one.allocation].known;
-    });
+    const bool reproducible = std::ranges::all_of(
+        job.allocations, [&](const Job::Memory& one) { return states_[one.allocation].known; });
     for (size_t place = 0; place < job.allocations.size(); ++place) {
       Job::Memory& memory = job.allocations[place];
       State& state = states_[memory.allocation];
@@ -416,7 +414,7 @@ class Reading {
   }
 
   /// Where the size stands in one of the two private data of allocations.
-  std::optional<SizeField> field_of(Data JobAllocation::* which, bool may_be_missing) const {
+  std::optional<SizeField> field_of(Data JobAllocation::*which, bool may_be_missing) const {
     std::set<size_t> lengths;
     for (const JobAllocation& one : work_.allocations) {
       if (one.locked) lengths.insert((one.*which).size());

@@ -61,9 +61,8 @@ static void open_plugin(const char* path, uint32_t nodes) {
                                    .pPrivateDriverData = data,
                                    .PrivateDriverDataSize = plugin->umd_private_bytes};
   if (plugin->umd_private_bytes != 0) call("D3DKMTQueryAdapterInfo", &query);
-  const DxgkitClientAdapter facts = {.node_count = nodes,
-                                     .umd_private_bytes = plugin->umd_private_bytes,
-                                     .umd_private = data};
+  const DxgkitClientAdapter facts = {
+      .node_count = nodes, .umd_private_bytes = plugin->umd_private_bytes, .umd_private = data};
   must("open", plugin->open(&facts, &client));
   free(data);
 }
@@ -89,12 +88,11 @@ static void make(DxgkitClientJob* job, DxgkitClientHandle* handles, D3DKMT_HANDL
   static uint8_t data[ALLOCATIONS_MAX][DATA_MAX];
   D3DDDI_ALLOCATIONINFO2 infos[ALLOCATIONS_MAX] = {0};
   DxgkitClientAllocation wanted[ALLOCATIONS_MAX];
-  must("plan", plugin->plan(client, job->seed, job->node, wanted, ALLOCATIONS_MAX,
-                            &job->allocation_count));
+  must("plan",
+       plugin->plan(client, job->seed, job->node, wanted, ALLOCATIONS_MAX, &job->allocation_count));
   for (uint32_t i = 0; i < job->allocation_count; ++i) {
     uint32_t bytes = 0;
-    must("pack_allocation",
-         plugin->pack_allocation(client, &wanted[i], data[i], DATA_MAX, &bytes));
+    must("pack_allocation", plugin->pack_allocation(client, &wanted[i], data[i], DATA_MAX, &bytes));
     infos[i].pPrivateDriverData = data[i];
     infos[i].PrivateDriverDataSize = bytes;
   }
@@ -167,9 +165,8 @@ static void run(uint64_t seed, uint32_t node, D3DKMT_CREATECONTEXT* context) {
     must("check", plugin->check(client, &job, i, view, handles[i].wanted.size_bytes));
     unlock(allocations[i]);
   }
-  D3DKMT_DESTROYALLOCATION2 destroy = {.hDevice = device,
-                                       .phAllocationList = allocations,
-                                       .AllocationCount = job.allocation_count};
+  D3DKMT_DESTROYALLOCATION2 destroy = {
+      .hDevice = device, .phAllocationList = allocations, .AllocationCount = job.allocation_count};
   call("D3DKMTDestroyAllocation2", &destroy);
 }
 

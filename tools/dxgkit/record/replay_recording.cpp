@@ -49,8 +49,8 @@ struct Once {
 };
 
 std::optional<record::ReplayResult> replay_on(Stack& stack, const std::string& driver,
-                                              const record::Recording& recording, const Say& differs,
-                                              std::string& error) {
+                                              const record::Recording& recording,
+                                              const Say& differs, std::string& error) {
   if (error = start_adapters(stack, driver); !error.empty()) return std::nullopt;
   const auto client = stack.make_client(recording.process.name);
   const ClientProcess::Attach attach(*client);
@@ -150,9 +150,8 @@ int replay_recording_command(const ReplayRecordingOptions& options) {
   say(stdout, "{} replayed, {}{}{}, {}\n", counted(result.made, "call"),
       result.left_out == 0 ? "" : fmt::format("{} left out, ", result.left_out),
       counted(result.differences, "difference"),
-      result.renamed == 0
-          ? ""
-          : fmt::format(", {} with other numbers", counted(result.renamed, "name")),
+      result.renamed == 0 ? ""
+                          : fmt::format(", {} with other numbers", counted(result.renamed, "name")),
       counted(once.findings, "finding"));
   return once.alike ? kExitDone : kExitFailed;
 }

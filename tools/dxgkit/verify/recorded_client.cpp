@@ -45,11 +45,10 @@ class RecordedClient {
       : work_(std::move(work)), name_("recording of " + program) {
     for (size_t i = 0; i < work_.jobs.size(); ++i) {
       const Job& job = work_.jobs[i];
-      const bool fits =
-          !job.allocations.empty() && job.allocations.size() <= kJobAllocationsMax &&
-          std::ranges::all_of(job.allocations, [&](const Job::Memory& memory) {
-            return size_of(allocation(memory)) <= kJobAllocationBytesMax;
-          });
+      const bool fits = !job.allocations.empty() && job.allocations.size() <= kJobAllocationsMax &&
+                        std::ranges::all_of(job.allocations, [&](const Job::Memory& memory) {
+                          return size_of(allocation(memory)) <= kJobAllocationBytesMax;
+                        });
       auto& jobs = of_node_[job.node];
       // One context of a node is enough for all its jobs.
       if (fits && (jobs.empty() || work_.jobs[jobs.front()].context == job.context))
@@ -246,8 +245,8 @@ const DxgkitClient* make_recorded_client(record::Work work, const std::string& p
   functions.record = [](void* client, DxgkitClientJob* job) { return of(client).record(*job); };
   functions.check = [](void* client, const DxgkitClientJob* job, uint32_t index, const void* view,
                        uint64_t bytes) { return of(client).check(*job, index, view, bytes); };
-  functions.example = [](void* client, uint32_t kind, uint32_t index, void* data,
-                         uint32_t capacity, uint32_t* bytes) {
+  functions.example = [](void* client, uint32_t kind, uint32_t index, void* data, uint32_t capacity,
+                         uint32_t* bytes) {
     return of(client).example(kind, index, data, capacity, bytes);
   };
   return &functions;
