@@ -7,6 +7,7 @@
 #include "fuzz/demand.h"
 #include "record/compare.h"
 #include "record/file.h"
+#include "record/jobs.h"
 #include "record/message.h"
 #include "wire/call_text.h"
 
@@ -39,6 +40,21 @@ void check_call(const Call& call) {
   fuzz::demand(read_request(renamed).has_value());
 }
 
+/// What verify takes from a recording.
+void check_work(const Recording& recording) {
+  const Work work = work_of(recording, 1 << 20);
+  for (const Job& job : work.jobs) {
+    fuzz::demand(job.call >= 1 && job.call <= recording.calls.size());
+    for (const JobUse& use : job.uses)
+      fuzz::demand(use.allocation < job.allocations.size() || use.allocation == kNoJobAllocation);
+    for (const Job::Memory& one : job.allocations)
+      fuzz::demand(one.allocation < work.allocations.size());
+  }
+  if (!work.asked_size) return;
+  const SizeField& field = *work.asked_size;
+  fuzz::demand(field.width <= sizeof(uint64_t) && field.offset + field.width <= field.data_bytes);
+}
+
 void read(std::span<const std::byte> file) {
   const auto recording = read_recording(file);
   if (!recording.has_value()) {
@@ -46,6 +62,7 @@ void read(std::span<const std::byte> file) {
     return;
   }
   for (const Call& call : recording->calls) check_call(call);
+  check_work(*recording);
 }
 
 }  // namespace

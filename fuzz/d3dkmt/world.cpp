@@ -73,6 +73,7 @@ void live(Stack& stack, testing::Choices& choices, const WorldOptions& options, 
   ground.log = options.log;
   ground.answered = options.answered;
   ground.repeats = options.repeats;
+  ground.watch = options.watch;
   bool stopped = false;
   ground.stopped = [&stopped] { return stopped; };
   const hostile::Choices decide = [&choices] { return choices(); };

@@ -20,6 +20,7 @@ struct WorldOptions {
   std::function<void(std::string_view call, NTSTATUS status)> answered = {};
   /// As hostile::CallerOptions.
   bool repeats = false;
+  hostile::MemoryWatch* watch = nullptr;
   /// The adapter patches and has a screen, whatever the choices say.
   bool with_screen = false;
   /// What happens to the clients' devices when half of the calls have been made. kLost: each device

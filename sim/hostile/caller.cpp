@@ -17,6 +17,9 @@ namespace {
 
 constexpr size_t kArenaBytes = size_t{1} << 20;
 constexpr size_t kGuardBytes = size_t{1} << 16;
+/// With a watch each list is alone: a size that is too long leads to no other.
+constexpr size_t kSlotBytes = size_t{16} << 10, kSlotGuard = 4096, kSlots = 512;
+constexpr size_t kSlotStep = kSlotBytes + kSlotGuard;
 constexpr size_t kKnownMost = 24;  // of a kind of handle
 
 size_t index_of(Pool pool) { return static_cast<size_t>(pool); }
@@ -97,20 +100,65 @@ Caller::Caller(Market& market, CallerOptions options)
   DXGKIT_CHECK(memory != MAP_FAILED && event_ >= 0);
   arena_ = static_cast<std::byte*>(memory);
   DXGKIT_CHECK(mprotect(arena_ + kArenaBytes, kGuardBytes, PROT_NONE) == 0);
+  void* const pages = mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  DXGKIT_CHECK(pages != MAP_FAILED);
+  backing_ = static_cast<std::byte*>(pages);
+  if (options_.watch == nullptr) return;
+  void* const slots = mmap(nullptr, kSlots * kSlotStep, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  DXGKIT_CHECK(slots != MAP_FAILED);
+  slots_ = static_cast<std::byte*>(slots);
+  for (size_t i = 1; i <= kSlots; ++i)
+    DXGKIT_CHECK(mprotect(slots_ + i * kSlotStep - kSlotGuard, kSlotGuard, PROT_NONE) == 0);
 }
 
 Caller::~Caller() {
   munmap(arena_, kArenaBytes + kGuardBytes);
+  munmap(backing_, kArenaBytes);
+  if (slots_ != nullptr) munmap(slots_, kSlots * kSlotStep);
   close(event_);
 }
 
-std::byte* Caller::room(size_t bytes, bool pages) {
-  if (pages) used_ = (used_ + 0xFFF) & ~size_t{0xFFF};
+std::byte* Caller::room(size_t bytes) {
+  if (slots_ != nullptr && bytes <= kSlotBytes) {
+    std::byte* const end = slots_ + (slot_++ % kSlots + 1) * kSlotStep - kSlotGuard;
+    return end - ((bytes + 15) & ~size_t{15});
+  }
   if (used_ + bytes > kArenaBytes) used_ = 0;
   std::byte* const at = arena_ + used_;
   used_ += (bytes + 15) & ~size_t{15};
   return at;
 }
+
+std::byte* Caller::backing(size_t bytes, bool aligned) {
+  backing_used_ = (backing_used_ + 0xFFF) & ~size_t{0xFFF};
+  if (backing_used_ + bytes + 16 > kArenaBytes) backing_used_ = 0;
+  std::byte* const at = backing_ + backing_used_ + (aligned ? 0 : 16);
+  backing_used_ += bytes + 16;
+  return at;
+}
+
+Planned Caller::placed(Planned planned) {
+  if (options_.watch == nullptr) return planned;
+  planned.watch = options_.watch;
+  planned.place = room(planned.arguments.size());
+  planned.memory = {slots_, kSlots * kSlotStep};
+  return planned;
+}
+
+NTSTATUS Caller::make(Planned& planned) {
+  if (planned.watch == nullptr) return planned.call->run(planned.arguments.data());
+  std::ranges::copy(planned.arguments, planned.place);
+  planned.watch->begins(planned.memory);
+  const NTSTATUS status = planned.call->run(planned.place);
+  planned.watch->ends();
+  std::copy_n(planned.place, planned.arguments.size(), planned.arguments.data());
+  return status;
+}
+
+Planned Caller::plan(const Choices& choices) { return placed(plan_any(choices)); }
+Planned Caller::plan_opening(uint32_t step) { return placed(plan_one_of_opening(step)); }
 
 uint32_t Caller::handle(Pool pool, const Choices& choices) {
   const uint64_t choice = choices();
@@ -151,7 +199,7 @@ uint64_t Caller::value(const Field& field, uint32_t count, uint32_t depth, const
       if (choice == 2) return choices();
       const Record& record = records()[static_cast<size_t>(field.record)];
       const uint32_t length = std::max<uint32_t>(count, 1);
-      std::byte* const list = room(size_t{record.size} * length, false);
+      std::byte* const list = room(size_t{record.size} * length);
       if (depth > 3) return reinterpret_cast<uint64_t>(list);
       for (uint32_t i = 0; i < length; ++i)
         fill(record, list + size_t{i} * record.size, depth + 1, choices);
@@ -203,14 +251,14 @@ uint64_t Caller::value(const Field& field, uint32_t count, uint32_t depth, const
       return pick(addresses_, rest) + (choice % 4 == 2 ? rest / 64 % 4 * 0x1000 : 0);
     case Kind::kBuffer:
       if (odd) return choice;
-      return choice % 4 == 1 ? 0 : reinterpret_cast<uint64_t>(room(4096, false));
+      return choice % 4 == 1 ? 0 : reinterpret_cast<uint64_t>(room(4096));
     case Kind::kMemory:
       if (odd) return choice;
       if (choice % 8 != 1) return 0;  // most allocations are the kernel's to back
-      return reinterpret_cast<uint64_t>(room(0x20000, rest % 8 != 0));
+      return reinterpret_cast<uint64_t>(backing(0x20000, rest % 8 != 0));
     case Kind::kPrivateData: {
       if (odd) return rest % 2 == 0 ? 0 : reinterpret_cast<uint64_t>(arena_) + kArenaBytes - 4;
-      std::byte* const data = room(std::max<size_t>(options_.allocation_data.size(), 64), false);
+      std::byte* const data = room(std::max<size_t>(options_.allocation_data.size(), 64));
       std::copy(options_.allocation_data.begin(), options_.allocation_data.end(), data);
       if (choice % 4 == 1 && !options_.allocation_data.empty())
         put(data + rest % options_.allocation_data.size() / 4 * 4, choices(), 4);
@@ -271,7 +319,7 @@ Planned Caller::plan_again(const Choices& choices) {
   return planned;
 }
 
-Planned Caller::plan(const Choices& choices) {
+Planned Caller::plan_any(const Choices& choices) {
   if (options_.repeats && !accepted_.empty() && choices() % 2 == 0) {
     Planned again = plan_again(choices);
     if (std::string_view(again.call->name).starts_with("D3DKMTDestroy")) buffers_.clear();
@@ -341,7 +389,7 @@ void Caller::prepare_render(Planned& planned, const Choices& choices) {
                                  render.PatchLocationCount * sizeof(D3DDDI_PATCHLOCATIONLIST)));
 }
 
-Planned Caller::plan_opening(uint32_t step) {
+Planned Caller::plan_one_of_opening(uint32_t step) {
   const auto newest = [&](Pool pool) {
     const auto& known = mine_[index_of(pool)];
     return known.empty() ? 0 : known.back();
@@ -380,10 +428,10 @@ Planned Caller::plan_opening(uint32_t step) {
       return planned_as("D3DKMTCreateSynchronizationObject2", args);
     }
     default: {
-      std::byte* const data = room(std::max<size_t>(options_.allocation_data.size(), 16), false);
+      std::byte* const data = room(std::max<size_t>(options_.allocation_data.size(), 16));
       std::copy(options_.allocation_data.begin(), options_.allocation_data.end(), data);
       auto* const info =
-          reinterpret_cast<D3DDDI_ALLOCATIONINFO2*>(room(sizeof(D3DDDI_ALLOCATIONINFO2), false));
+          reinterpret_cast<D3DDDI_ALLOCATIONINFO2*>(room(sizeof(D3DDDI_ALLOCATIONINFO2)));
       *info = {};
       info->pPrivateDriverData = data;
       info->PrivateDriverDataSize = static_cast<UINT>(options_.allocation_data.size());

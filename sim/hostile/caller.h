@@ -39,6 +39,16 @@ struct Market {
   Market& operator=(const Market&) = delete;
 };
 
+/// Stands beside the calls of clients, on the threads that make them.
+class MemoryWatch {
+ public:
+  virtual ~MemoryWatch() = default;
+  /// A call begins. Its structure, lists and private data are in `memory`, and nothing else that
+  /// the kernel may look at. Two of its pointers lead to different bytes of it.
+  virtual void begins(std::span<std::byte> memory) = 0;
+  virtual void ends() = 0;
+};
+
 struct CallerOptions {
   uint32_t luid_low = 0, luid_high = 0;
   /// Private data that the driver accepts for an allocation. Mostly sent unchanged.
@@ -54,12 +64,17 @@ struct CallerOptions {
   /// Half of the calls are ones that succeeded before, with one member changed.
   bool repeats = false;
   std::string name = {};
+  MemoryWatch* watch = nullptr;  // outlives the caller; null: nobody looks
 };
 
 /// A call with its arguments, which live until the caller does.
 struct Planned {
   const Call* call = nullptr;
   std::vector<std::byte> arguments, before;
+  /// With a watch the call is made with a copy of `arguments` at the beginning of `place`.
+  MemoryWatch* watch = nullptr;
+  std::byte* place = nullptr;
+  std::span<std::byte> memory = {};
   std::string text() const;
 };
 
@@ -78,7 +93,7 @@ class Caller {
   Planned plan(const Choices& choices);
   /// Makes the call. The calling thread is bound to the process. May block. Call `learn`
   /// afterwards, on the thread that plans.
-  static NTSTATUS make(Planned& planned) { return planned.call->run(planned.arguments.data()); }
+  static NTSTATUS make(Planned& planned);
   /// Takes over the results of the call.
   void learn(const Planned& planned, NTSTATUS status);
 
@@ -93,7 +108,12 @@ class Caller {
     std::byte* patches = nullptr;
   };
 
-  std::byte* room(size_t bytes, bool pages);
+  std::byte* room(size_t bytes);
+  /// The same of pages that back allocations. They are no arguments.
+  std::byte* backing(size_t bytes, bool aligned);
+  Planned plan_any(const Choices& choices);
+  Planned plan_one_of_opening(uint32_t step);
+  Planned placed(Planned planned);
   void fill(const Record& record, std::byte* out, uint32_t depth, const Choices& choices);
   uint64_t value(const Field& field, uint32_t count, uint32_t depth, const Choices& choices);
   uint32_t handle(Pool pool, const Choices& choices);
@@ -111,6 +131,10 @@ class Caller {
   std::vector<Planned> accepted_;  // the last success of each call
   std::byte* arena_ = nullptr;
   size_t used_ = 0;
+  std::byte* slots_ = nullptr;  // null: no watch
+  size_t slot_ = 0;
+  std::byte* backing_ = nullptr;
+  size_t backing_used_ = 0;
   int event_ = -1;
 };
 

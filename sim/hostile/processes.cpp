@@ -72,7 +72,8 @@ void Processes::open(const Choices& choices) {
                         .log = ground_.log,
                         .answered = ground_.answered,
                         .repeats = ground_.repeats,
-                        .name = name};
+                        .name = name,
+                        .watch = ground_.watch};
   options.allocation_data = ground_.allocation_data;
   options.commands = ground_.commands;
   client->caller = std::make_unique<Caller>(market_, std::move(options));

@@ -38,6 +38,7 @@ struct Ground {
   /// As CallerOptions; may be empty.
   std::function<void(std::string_view call, NTSTATUS status)> answered = {};
   bool repeats = false;
+  MemoryWatch* watch = nullptr;  // as CallerOptions
 };
 
 struct Counts {

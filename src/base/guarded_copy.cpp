@@ -13,6 +13,7 @@ namespace {
 // are a few hundred bytes, for which `rep movsb` takes longer to start than a loop of 16 bytes
 // takes altogether.
 extern "C" {
+uint64_t dxgkit_guarded_probe(void* at);
 uint64_t dxgkit_guarded_copy(void* to, const void* from, size_t bytes);
 extern const char dxgkit_guarded_copy_fault_here[];
 extern const char dxgkit_guarded_copy_go_on_here[];
@@ -47,6 +48,11 @@ dxgkit_guarded_copy_fault_here:
 3:
   movq %rdx, %rcx
   rep movsb
+  ret
+  .globl dxgkit_guarded_probe
+dxgkit_guarded_probe:
+  xorl %eax, %eax
+  lock orb $0, (%rdi)
   ret
 dxgkit_guarded_copy_go_on_here:
   movl $1, %eax
@@ -85,6 +91,13 @@ bool install() {
          sigaction(SIGBUS, &action, &g_previous_bus) == 0;
 }
 
+bool install_once() {
+  static const bool installed = install();
+  return installed;
+}
+
+constexpr uintptr_t kPage = 4096;
+
 }  // namespace
 
 bool in_guarded_copy(const void* instruction) {
@@ -94,12 +107,22 @@ bool in_guarded_copy(const void* instruction) {
 }
 
 bool guarded_copy(void* to, const void* from, size_t bytes) {
-  static const bool installed = install();
-  if (!installed) return false;
+  if (!install_once()) return false;
   const auto source = reinterpret_cast<uintptr_t>(from);
   const auto target = reinterpret_cast<uintptr_t>(to);
   if (source + bytes < source || target + bytes < target) return false;
   return dxgkit_guarded_copy(to, from, bytes) == 0;
+}
+
+bool guarded_probe(void* at, size_t bytes) {
+  const auto first = reinterpret_cast<uintptr_t>(at);
+  if (!install_once() || first + bytes < first) return false;
+  if (bytes == 0) return true;
+  // The last byte, and one of each page before it.
+  for (uintptr_t byte = first; byte < first + bytes - 1; byte = (byte / kPage + 1) * kPage) {
+    if (dxgkit_guarded_probe(reinterpret_cast<void*>(byte)) != 0) return false;
+  }
+  return dxgkit_guarded_probe(reinterpret_cast<void*>(first + bytes - 1)) == 0;
 }
 
 }  // namespace dxgkit

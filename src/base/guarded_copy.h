@@ -11,7 +11,12 @@ namespace dxgkit {
 /// that of `rep movsb`; a fault costs a signal.
 [[nodiscard]] bool guarded_copy(void* to, const void* from, size_t bytes);
 
-/// True for an instruction of guarded_copy that may fault: its own handler must get that fault.
+/// True if all of these bytes can be written. Nothing is changed, also if others write there
+/// meanwhile, and nothing is learned of their content. As guarded_copy otherwise. Cost: an
+/// instruction for each page.
+[[nodiscard]] bool guarded_probe(void* at, size_t bytes);
+
+/// True for an instruction of these two that may fault: their own handler must get that fault.
 bool in_guarded_copy(const void* instruction);
 
 }  // namespace dxgkit

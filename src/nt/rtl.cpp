@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/crc32.h"
 #include "nt/executive.h"
 
 namespace dxgkit::nt {
@@ -534,13 +535,7 @@ DXGKIT_NT_ABI uint32_t random_number(uint32_t* seed) {
   return number;
 }
 DXGKIT_NT_ABI uint32_t crc32(const void* data, uint64_t bytes, uint32_t initial) {
-  uint32_t sum = ~initial;
-  const auto* at = static_cast<const uint8_t*>(data);
-  for (uint64_t i = 0; i < bytes; ++i) {
-    sum ^= at[i];
-    for (int k = 0; k < 8; ++k) sum = (sum & 1) != 0 ? sum >> 1 ^ 0xEDB88320U : sum >> 1;
-  }
-  return ~sum;
+  return dxgkit::crc32({static_cast<const std::byte*>(data), bytes}, initial);
 }
 DXGKIT_NT_ABI uint32_t compute_crc32(uint32_t initial, const void* data, uint32_t bytes) {
   return crc32(data, bytes, initial);

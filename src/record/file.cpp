@@ -13,6 +13,7 @@
 #include <map>
 
 #include "base/arithmetic.h"
+#include "base/crc32.h"
 #include "record/message.h"
 
 namespace dxgkit::record {
@@ -42,37 +43,9 @@ constexpr uint32_t kMaxList = 4096;  // descriptors and fences of a call
 constexpr size_t kMaxText = 4096;
 constexpr int kCompression = 1;
 
-/// CRC-32 as in Ethernet, over several pieces.
-class Checksum {
- public:
-  void add(std::span<const std::byte> bytes) {
-    for (const std::byte one : bytes)
-      value_ = table()[(value_ ^ static_cast<uint32_t>(one)) & 0xFF] ^ (value_ >> 8);
-  }
-  uint32_t value() const { return ~value_; }
-
- private:
-  static const std::array<uint32_t, 256>& table() {
-    static const std::array<uint32_t, 256> made = [] {
-      std::array<uint32_t, 256> entries{};
-      for (uint32_t i = 0; i < 256; ++i) {
-        uint32_t value = i;
-        for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) * 0xEDB88320U);
-        entries[i] = value;
-      }
-      return entries;
-    }();
-    return made;
-  }
-  uint32_t value_ = ~uint32_t{0};
-};
-
 uint32_t checksum_of(ChunkHead head, std::span<const std::byte> stored) {
   head.checksum = 0;
-  Checksum sum;
-  sum.add(std::as_bytes(std::span(&head, 1)));
-  sum.add(stored);
-  return sum.value();
+  return crc32(stored, crc32(std::as_bytes(std::span(&head, 1))));
 }
 
 std::vector<std::byte> chunk(uint32_t kind, std::span<const std::byte> content,
@@ -327,6 +300,13 @@ void FileWriter::write(std::span<const std::byte> bytes) {
     else
       bytes = bytes.subspan(static_cast<size_t>(some));
   }
+}
+
+bool is_recording(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string first(kMagic.size(), '\0');
+  file.read(first.data(), static_cast<std::streamsize>(first.size()));
+  return file && first == kMagic;
 }
 
 std::expected<Recording, std::string> read_recording(std::span<const std::byte> file) {

@@ -63,6 +63,8 @@ struct Recording {
   std::string cut;
 };
 
+/// True if the file begins as a recording does.
+bool is_recording(const std::string& path);
 /// Reads a whole recording. The bytes may be anything. The error names the place in the file.
 std::expected<Recording, std::string> read_recording(std::span<const std::byte> file);
 /// The same, from a file.

@@ -16,6 +16,15 @@
 namespace dxgkit::record {
 namespace {
 
+/// A program that makes calls faster than they are written waits from here on.
+constexpr size_t kMostWaiting = size_t{64} << 20;
+
+size_t bytes_of(const Call& call) {
+  size_t bytes = sizeof call + call.request.size() + call.reply.size();
+  for (const Bytes& one : call.memory) bytes += sizeof one + one.bytes.size();
+  return bytes;
+}
+
 /// The memory that the call on this thread moves.
 thread_local std::vector<Bytes>* t_memory = nullptr;
 
@@ -47,7 +56,10 @@ Descriptor describe(int file) {
 Recorder::Recorder(std::unique_ptr<FileWriter> file) : file_(std::move(file)) {
   bus::PageApart::allow();
   windows_->set_observer(note_moved);
+  writer_ = std::make_unique<runtime::HostThread>("dxgkit record", [this] { write_calls(); });
 }
+
+Recorder::~Recorder() { end_writing(); }
 
 std::expected<std::unique_ptr<Recorder>, std::string> Recorder::create(const std::string& path,
                                                                        std::string program) {
@@ -139,12 +151,67 @@ std::vector<Reached> Recorder::reached() {
 }
 
 void Recorder::put(Call call) {
-  const runtime::HostMutexLock lock(mutex_);
-  call.end = ++moments_;
-  file_->put(call);
+  const size_t bytes = bytes_of(call);
+  while (true) {
+    const uint32_t news = news_.load();
+    {
+      const runtime::HostMutexLock lock(mutex_);
+      if (waiting_bytes_ <= kMostWaiting) {
+        waiting_bytes_ += bytes;
+        call.end = ++moments_;
+        waiting_.push_back(std::move(call));
+        break;
+      }
+    }
+    runtime::wait_while(news_, news);
+  }
+  ++news_;
+  runtime::wake_host_waiters(news_);
+}
+
+void Recorder::write_calls() {
+  while (true) {
+    const uint32_t news = news_.load();
+    std::vector<Call> calls;
+    bool ending = false;
+    {
+      const runtime::HostMutexLock lock(mutex_);
+      calls.swap(waiting_);
+      ending = ending_;
+    }
+    if (calls.empty()) {
+      if (ending) return;
+      runtime::wait_while(news_, news);
+      continue;
+    }
+    size_t bytes = 0;
+    for (const Call& call : calls) {
+      file_->put(call);
+      bytes += bytes_of(call);
+    }
+    {
+      const runtime::HostMutexLock lock(mutex_);
+      waiting_bytes_ -= bytes;
+    }
+    ++news_;
+    runtime::wake_host_waiters(news_);
+  }
+}
+
+void Recorder::end_writing() {
+  if (writer_ == nullptr) return;
+  {
+    const runtime::HostMutexLock lock(mutex_);
+    ending_ = true;
+  }
+  ++news_;
+  runtime::wake_host_waiters(news_);
+  writer_->join();
+  writer_.reset();
 }
 
 std::string Recorder::finish() {
+  end_writing();
   const runtime::HostMutexLock lock(mutex_);
   sessions_.clear();
   file_->finish();

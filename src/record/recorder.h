@@ -27,6 +27,7 @@ class Recorder {
   /// Real threads only. `path`: a new file. The error is one sentence.
   static std::expected<std::unique_ptr<Recorder>, std::string> create(const std::string& path,
                                                                       std::string program);
+  ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
@@ -44,14 +45,23 @@ class Recorder {
   std::vector<Reached> reached();
   void through_messages(wire::ClientCall& made, const std::function<int64_t()>& direct, Call* call);
   void put(Call call);
+  /// Until there are no more calls: on a thread of its own, so that the program does not wait while
+  /// a chunk is compressed.
+  void write_calls();
+  void end_writing();
 
   std::atomic<uint64_t> moments_{0};
   wire::KernelMemory memory_;
   const std::shared_ptr<wire::Windows> windows_ = wire::make_windows();
-  runtime::HostMutex mutex_;  // held while the file is written; guards what follows
-  std::unique_ptr<FileWriter> file_;
+  std::unique_ptr<FileWriter> file_;  // of the writing thread; of finish() when that has ended
+  std::atomic<uint32_t> news_{0};     // counts changes of what follows
+  runtime::HostMutex mutex_;          // guards what follows
+  std::vector<Call> waiting_;         // to be written
+  size_t waiting_bytes_ = 0;          // of them, and of those that are being written
+  bool ending_ = false;
   std::map<uint32_t, uint64_t> fences_;
   std::vector<std::unique_ptr<wire::ServerSession>> sessions_;
+  std::unique_ptr<runtime::HostThread> writer_;  // null: it has ended
 };
 
 }  // namespace dxgkit::record

@@ -2,10 +2,7 @@
 
 namespace dxgkit::thunks {
 
-bool writable(void* client, size_t bytes) {
-  std::vector<std::byte> same(bytes);
-  return guarded_copy(same.data(), client, bytes) && guarded_copy(client, same.data(), bytes);
-}
+bool writable(void* client, size_t bytes) { return guarded_probe(client, bytes); }
 
 Status capture_bytes(const void* client, size_t bytes, std::vector<std::byte>* out) {
   return capture_array(static_cast<const std::byte*>(client), bytes, kMaxPrivateBytes, out);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/arithmetic.h"
 #include "base/sealed_memory.h"
@@ -25,6 +26,45 @@ struct Windows::Window {
   uint32_t device = 0;
   uint32_t locks = 0;
 };
+
+namespace {
+
+/// Takes over the bytes that changed, and no other: the other side may have changed those. Returns
+/// where they begin and end.
+std::pair<size_t, size_t> take_changes(std::span<const std::byte> page, std::byte* seen,
+                                       std::byte* to) {
+  size_t first = page.size(), last = 0;
+  const auto take = [&](size_t at, size_t bytes) {
+    for (size_t i = at; i < at + bytes; ++i) {
+      if (page[i] == seen[i]) continue;
+      to[i] = seen[i] = page[i];
+      first = std::min(first, i);
+      last = i + 1;
+    }
+  };
+  constexpr uint64_t kLow = 0x0101010101010101, kHigh = kLow << 7;
+  size_t at = 0;
+  for (; at + sizeof(uint64_t) <= page.size(); at += sizeof(uint64_t)) {
+    uint64_t now = 0, before = 0;
+    std::memcpy(&now, page.data() + at, sizeof now);
+    std::memcpy(&before, seen + at, sizeof before);
+    const uint64_t changed = now ^ before;
+    if (changed == 0) continue;
+    // Not zero if a byte of `changed` is 0.
+    if (((changed - kLow) & ~changed & kHigh) != 0) {
+      take(at, sizeof now);
+      continue;
+    }
+    std::memcpy(to + at, &now, sizeof now);
+    std::memcpy(seen + at, &now, sizeof now);
+    first = std::min(first, at);
+    last = at + sizeof now;
+  }
+  take(at, page.size() - at);
+  return {first, last};
+}
+
+}  // namespace
 
 Windows::Windows() = default;
 Windows::~Windows() = default;
@@ -49,17 +89,10 @@ bool Windows::move(dxgk::Process& process, uint32_t allocation, Window& window, 
       std::byte* const seen = window.seen.data() + at;
       std::memcpy(page.data(), from, some);  // read once: its writer may be at work
       if (std::memcmp(page.data(), seen, some) == 0) continue;
-      // Only what changed here: the other side may have changed other bytes.
-      size_t first = some, last = 0;
-      for (size_t i = 0; i < some; ++i) {
-        if (page[i] == seen[i]) continue;
-        to[i] = seen[i] = page[i];
-        first = std::min(first, i);
-        last = i;
-      }
+      const auto [first, last] = take_changes({page.data(), some}, seen, to);
       if (observer_ != nullptr)
         observer_(allocation, way == Way::kPush, at + first,
-                  std::span(page).subspan(first, last + 1 - first));
+                  std::span(page).subspan(first, last - first));
     }
   });
 }

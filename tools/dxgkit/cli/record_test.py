@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""dxgkit record, calls and replay of a recording: examples/client is the program."""
+"""dxgkit record, calls, replay of a recording and verify with one: examples/client and a program that does a plug-in's jobs are recorded."""
+import json
 import os
 import sys
 import unittest
 
-from support import TOOL, Cli
+from support import MUTANT, TOOL, Cli
 
-CLIENT = os.path.join(os.path.dirname(TOOL), "clients", "example_client")
+CLIENTS = os.path.join(os.path.dirname(TOOL), "clients")
+CLIENT = os.path.join(CLIENTS, "example_client")
+PLUGIN = os.path.join(CLIENTS, "softgpu_client.so")
+JOBS = 12  # on each node
+WORKS = (os.path.join(CLIENTS, "plugin_program"), PLUGIN, str(JOBS), "2")
 SAID = "1 adapter, 4096 bytes written, the fence is at 7\n"
 # A parent and its child call the kernel, each its own.
 FORKS = """
@@ -45,6 +50,54 @@ class Record(Cli):
         for options in ((), ("--driver", "softgpu_wddm2"), ("--mode", "sim", "--seed", "3"), ("--mode", "sim", "--seed", "4")):
             done = self.run_tool("replay", "app.dxgk", *options)
             self.assertEqual((done.stdout, done.stderr, done.returncode), ("8 calls replayed, 0 differences, 0 findings\n", "", 0), options)
+
+    def recorded_work(self):
+        """A recording of a program that does the jobs of softgpu's plug-in."""
+        done = self.record(program=WORKS, file="work.dxgk")
+        self.assertEqual((done.stdout, done.stderr, done.returncode), (f"{JOBS} jobs on each of 2 nodes\n", "", 0))
+
+    def test_seeds_reorder_what_was_concurrent_and_change_no_byte(self):
+        self.recorded_work()
+        done = self.run_tool("replay", "work.dxgk")
+        self.assertRegex(done.stdout, r"^\d+ calls replayed, 0 differences, 0 findings\n$")
+        done = self.run_tool("replay", "work.dxgk", "--seeds", "1..20")
+        self.assertEqual((done.stdout, done.stderr, done.returncode), ("seeds 1..20: 20 as recorded, 0 not\n", "", 0))
+        # Another driver's engine fills memory with another pattern: each seed shows the byte.
+        done = self.run_tool("replay", "work.dxgk", "--seeds", "1..3", "--driver", MUTANT, *self.choose_fault("fills_otherwise"))
+        self.assertEqual((done.stderr, done.returncode), ("", 1))
+        self.assertTrue(done.stdout.endswith("seeds 1..3: 0 as recorded, 3 not\n"), done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^seed 2: \d+ differences?, 0 findings\n  call \d+, D3DKMTLock2: byte \d+ of allocation ")
+
+    def verified(self, client, *options, driver="softgpu"):
+        done = self.run_tool("verify", driver, "--mode", "sim", "--client", client, *options, "--json")
+        return json.loads(done.stdout), done.returncode
+
+    def test_verify_with_a_recording_confronts_the_driver_with_as_much_as_the_plug_in(self):
+        self.recorded_work()
+        by_plugin, code = self.verified(PLUGIN)
+        self.assertEqual(code, 0)
+        by_recording, code = self.verified("work.dxgk")
+        self.assertEqual(code, 0)
+        reached = [report["situations"]["reached"] for report in (by_plugin, by_recording)]
+        self.assertGreaterEqual(reached[1], 0.95 * reached[0])
+        self.assertGreater(reached[0], 100)
+
+    def test_verify_with_a_recording_compares_what_comes_out(self):
+        self.recorded_work()
+        report, code = self.verified("work.dxgk", "--step", "render", *self.choose_fault("fills_otherwise"), driver=MUTANT)
+        self.assertEqual(code, 1)
+        text = json.dumps([step for step in report["steps"] if step["name"] == "render"])
+        self.assertRegex(text, r"byte \d+ of allocation \d of call \d+ is 0x[0-9a-f]{2}, and in the recording 0x[0-9a-f]{2}")
+        # What it has no work for is said when it is opened.
+        self.recorded()
+        done = self.run_tool("verify", "softgpu", "--mode", "sim", "--client", "app.dxgk", "--step", "client")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("client recording of example_client: plan: it has no work for node 0 that can be done alone", done.stdout)
+        path = self.folder / "work.dxgk"
+        path.write_bytes(path.read_bytes()[:5000] + b"x" + path.read_bytes()[5001:])
+        done = self.run_tool("verify", "softgpu", "--client", "work.dxgk")
+        self.assertEqual((done.stdout, done.returncode), ("", 2))
+        self.assertIn("work.dxgk: byte 24: the checksum of the chunk is wrong", done.stderr)
 
     def test_what_differs_is_told_by_the_number_of_the_call(self):
         self.recorded()

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "base/spelling.h"
@@ -19,20 +18,13 @@
 namespace dxgkit::tool {
 namespace {
 
-bool is_recording(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string first(record::kMagic.size(), '\0');
-  file.read(first.data(), static_cast<std::streamsize>(first.size()));
-  return file && first == record::kMagic;
-}
-
 /// `record`: run-client, and every call goes to the file.
 int record_command(const RecordOptions& options) {
   if (options.client.program.empty()) return bad_input("record needs a program: -- PROGRAM");
   std::error_code error;
   const std::string path = std::filesystem::absolute(options.out, error).string();
   if (std::filesystem::exists(path, error)) {
-    if (!is_recording(path))
+    if (!record::is_recording(path))
       return bad_input(fmt::format("{}: it is no recording, and stays", options.out));
     std::filesystem::remove(path, error);
   }
@@ -143,6 +135,17 @@ void add_record(CLI::App& app, RecordOptions& options) {
           },
           "seed of the simulation (1)")
       ->type_name("N");
+  replay
+      ->add_option_function<std::string>(
+          "--seeds",
+          [&again](const std::string& text) {
+            const auto seeds = parse_seeds(text);
+            if (!seeds.has_value()) throw CLI::ValidationError("--seeds", seeds.error());
+            again.seeds = *seeds;
+          },
+          "a simulation for each seed: what was concurrent comes in another order")
+      ->type_name("A..B")
+      ->excludes("--seed");
   replay->footer(
       "Exit code 0: every status and everything that came out was as recorded, and there is no "
       "finding but warnings; 1: something differs, or the driver broke a rule. Differences are "

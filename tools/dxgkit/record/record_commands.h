@@ -19,6 +19,7 @@ struct ReplayRecordingOptions {
   std::string registry;
   Mode mode = Mode::kOs;
   uint64_t seed = 1;
+  std::optional<SeedRange> seeds;  // a run for each, in simulation
 };
 
 struct RecordOptions {

@@ -6,13 +6,15 @@
 #include <cstddef>
 #include <filesystem>
 
+#include "record/file.h"
+#include "record/jobs.h"
+#include "tools/dxgkit/verify/recorded_client.h"
+
 namespace dxgkit::tool::verify {
 namespace {
 
 constexpr uint32_t kPackedBytesMax = 64 * 1024;
-constexpr uint32_t kJobAllocationsMax = 16;
 constexpr size_t kSettingsMax = 16;
-constexpr uint64_t kJobAllocationBytesMax = uint64_t{64} << 20;
 
 /// The plug-in's sentence as an error; it names the function.
 std::unexpected<std::string> refused(const Plugin& plugin, const char* function, const char* text) {
@@ -39,6 +41,14 @@ std::expected<std::unique_ptr<Plugin>, std::string> Plugin::load(const std::stri
   std::error_code error;
   if (!std::filesystem::exists(path, error))
     return std::unexpected(fmt::format("{}: there is no such client plug-in", path));
+  if (record::is_recording(path)) {
+    auto recording = record::read_recording(path);
+    if (!recording.has_value()) return std::unexpected(std::move(recording.error()));
+    std::unique_ptr<Plugin> plugin(new Plugin());
+    plugin->functions_ = make_recorded_client(record::work_of(*recording), recording->process.name);
+    plugin->name_ = plugin->functions_->name;
+    return plugin;
+  }
   // dlopen looks a name without a slash up in the system's folders.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
