@@ -71,7 +71,7 @@ std::vector<std::byte> answer(const ServerCall& call, std::span<const uint8_t> d
     note->bytes = 4096;
     return true;
   };
-  return call.reply(0, show, &descriptors);
+  return call.reply(0, show, {}, &descriptors);
 }
 
 void as_request(std::span<const uint8_t> input) {

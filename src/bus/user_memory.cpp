@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.h"
 #include "base/guarded_copy.h"
+#include "bus/pages_apart.h"
 
 namespace dxgkit::bus {
 namespace {
@@ -151,7 +152,19 @@ void UserMemory::exchange_back() {
   }
 }
 
+Result<std::unique_ptr<UserMemory>> UserMemory::adopt(Machine& machine, int fd, uint64_t bytes,
+                                                      std::function<void()> ended) {
+  DXGKIT_ASSIGN_OR_RETURN(std::vector<PageFrame> pages, PagesApart::adopt(machine, fd, bytes));
+  return std::unique_ptr<UserMemory>(
+      new UserMemory(machine, std::move(pages), std::move(ended)));
+}
+
 UserMemory::~UserMemory() {
+  if (address_ == nullptr) {
+    machine_.free_pages(pages_);
+    if (ended_) ended_();
+    return;
+  }
   exchange_back();
   for (size_t i = 0; i < pages_.size(); ++i) {
     if (!kept_[i]) machine_.free_contiguous(pages_[i], 1);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -23,6 +24,13 @@ class UserMemory {
   /// Nothing has changed then.
   static Result<std::unique_ptr<UserMemory>> capture(Machine& machine, void* address,
                                                      uint64_t size_bytes);
+  /// The same for a client in another process, which has exchanged its pages for those of a memory
+  /// object that nobody can make shorter (seal_memory). All of `bytes` bytes from its start; whole
+  /// pages. Takes the descriptor. `ended` is called when no device reaches them any more, and the
+  /// client may have private memory again. kNoMemory: there are no system pages, or they cannot be
+  /// apart; `ended` is not called then.
+  static Result<std::unique_ptr<UserMemory>> adopt(Machine& machine, int fd, uint64_t bytes,
+                                                   std::function<void()> ended);
   /// Pages that the client has unmapped or replaced meanwhile stay as they are.
   ~UserMemory();
   UserMemory(const UserMemory&) = delete;
@@ -33,16 +41,21 @@ class UserMemory {
  private:
   UserMemory(Machine& machine, std::byte* address, std::vector<PageFrame> pages)
       : machine_(machine), address_(address), pages_(std::move(pages)), kept_(pages_.size()) {}
+  UserMemory(Machine& machine, std::vector<PageFrame> pages, std::function<void()> ended)
+      : UserMemory(machine, nullptr, std::move(pages)) {
+    ended_ = std::move(ended);
+  }
   Status exchange();
   std::byte* content(size_t page) const;
   /// Makes private memory with the content of our pages, where our pages are still mapped.
   void exchange_back();
 
   Machine& machine_;
-  std::byte* const address_;
+  std::byte* const address_;  // null: of another process
   const std::vector<PageFrame> pages_;
   // Pages that the process kept, against all rules; they are never given to others.
   std::vector<bool> kept_;
+  std::function<void()> ended_;
 };
 
 }  // namespace dxgkit::bus

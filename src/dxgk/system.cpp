@@ -155,6 +155,7 @@ void System::end_process(Process& process) {
   process.gate().wait_empty();
   destroy_devices();  // what those inside were making
   for (const auto& [handle, type] : process.handles().live()) process.handles().erase(handle);
+  if (process.client_memory() != nullptr) process.client_memory()->end();
   runtime::MutexLock lock(impl_->mutex);
   impl_->process_handles.close_all(process);
   std::erase_if(impl_->processes, [&](const auto& owned) { return owned.get() == &process; });

@@ -196,6 +196,9 @@ std::optional<int64_t> ClientCall::finish(std::span<const std::byte> reply,
       result = status(STATUS_INVALID_PARAMETER);
   }
   if (!reader.at_end()) return std::nullopt;
+  for (size_t i = next_window_; i < windows.size(); ++i) {
+    if (windows[i].bytes == 0) memory_.end(windows[i]);
+  }
   if (result >= 0) memory_.after(function_, root.data());
   return result;
 }

@@ -30,6 +30,8 @@ class KernelMemory {
   bool add_notes(uint32_t function, const std::byte* arguments, std::vector<std::byte>* message);
   /// The address of what a reply tells of. Null: it cannot be shown here.
   void* show(const WindowNote& note, UniqueFd descriptor);
+  /// A window has ended, as a reply says.
+  void end(const WindowNote& note);
   /// The call has succeeded. `arguments`: with its outputs.
   void after(uint32_t function, const std::byte* arguments);
   /// Calls `visit(owner, value)` for each fence that is shown here. Not for long: others wait.
@@ -40,6 +42,7 @@ class KernelMemory {
     void* address = nullptr;
     size_t bytes = 0;
     uint32_t locks = 0;
+    uint64_t id = 0;  // of a window that stays until it has ended; 0: it goes with the last unlock
   };
   struct Key {
     Memory memory;

@@ -162,6 +162,7 @@ std::span<const std::byte> ServerCall::block(size_t number) const {
 }
 
 std::vector<std::byte> ServerCall::reply(int64_t result, const ShowMemory& show,
+                                         std::span<const WindowNote> ended,
                                          std::vector<UniqueFd>* descriptors) const {
   std::vector<WindowNote> windows;
   std::vector<std::byte> blocks;
@@ -174,6 +175,7 @@ std::vector<std::byte> ServerCall::reply(int64_t result, const ShowMemory& show,
     writer.put(uint32_t{changed ? 1U : 0U});
     if (changed) writer.bytes(now.data(), now.size());
   }
+  windows.insert(windows.end(), ended.begin(), ended.end());
   std::vector<std::byte> out;
   Writer head(&out);
   head.put(kReply);

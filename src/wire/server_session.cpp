@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "base/arithmetic.h"
 #include "base/guarded_copy.h"
@@ -88,10 +89,13 @@ struct ServerSession::Impl {
   std::shared_ptr<Windows> windows;
   Arena arena{};
   bool texts = false;
+  std::vector<WindowNote> ended{};  // what the reply to this call says has ended
 
   void before(const ServerCall& call, std::string_view name);
   void after(const ServerCall& call, std::string_view name, int64_t result);
   void take_notes(const ServerCall& call);
+  void after_destruction(const ServerCall& call, std::string_view name);
+  std::vector<uint32_t> handles_of(const ServerCall& call) const;
   std::vector<uint32_t> unlocked_by(const ServerCall& call, std::string_view name) const;
   bool show(const ServerCall& call, Memory memory, WindowNote* note, UniqueFd* descriptor);
   bool show_fence(const ServerCall& call, WindowNote* note, UniqueFd* descriptor);
@@ -128,23 +132,37 @@ Reply ServerSession::handle(std::span<const std::byte> request, std::vector<Uniq
   const auto show = [&](Memory memory, WindowNote* note, UniqueFd* descriptor) {
     return impl_->show(*call, memory, note, descriptor);
   };
-  reply.bytes = call->reply(result, show, &reply.descriptors);
+  reply.bytes = call->reply(result, show, std::exchange(impl_->ended, {}), &reply.descriptors);
   if (impl_->texts) reply.text = call_text(call->function(), call->captured(), result);
   return reply;
 }
 
+/// The list of a call that points to nothing else.
+std::vector<uint32_t> ServerSession::Impl::handles_of(const ServerCall& call) const {
+  const std::span<const std::byte> list = call.block(1);
+  std::vector<uint32_t> handles(list.size() / sizeof(uint32_t));
+  if (!handles.empty()) std::memcpy(handles.data(), list.data(), handles.size() * sizeof(uint32_t));
+  return handles;
+}
+
 std::vector<uint32_t> ServerSession::Impl::unlocked_by(const ServerCall& call,
                                                        std::string_view name) const {
-  std::vector<uint32_t> handles;
-  if (name == "D3DKMTUnlock2") {
-    handles.push_back(as<D3DKMT_UNLOCK2>(call.captured()).hAllocation);
-  } else if (name == "D3DKMTUnlock") {
-    const std::span<const std::byte> list = call.block(1);
-    handles.resize(list.size() / sizeof(uint32_t));
-    if (!handles.empty())
-      std::memcpy(handles.data(), list.data(), handles.size() * sizeof(uint32_t));
+  if (name == "D3DKMTUnlock2") return {as<D3DKMT_UNLOCK2>(call.captured()).hAllocation};
+  if (name == "D3DKMTUnlock") return handles_of(call);
+  return {};
+}
+
+void ServerSession::Impl::after_destruction(const ServerCall& call, std::string_view name) {
+  GivenMemory& given = windows->given();
+  if (name == "D3DKMTDestroyAllocation") {
+    const auto args = as<D3DKMT_DESTROYALLOCATION>(call.captured());
+    given.destroyed(handles_of(call), args.hResource, 0, &ended);
+  } else if (name == "D3DKMTDestroyAllocation2") {
+    const auto args = as<D3DKMT_DESTROYALLOCATION2>(call.captured());
+    given.destroyed(handles_of(call), args.hResource, 0, &ended);
+  } else if (name == "D3DKMTDestroyDevice") {
+    given.destroyed({}, 0, as<D3DKMT_DESTROYDEVICE>(call.captured()).hDevice, &ended);
   }
-  return handles;
 }
 
 void ServerSession::Impl::before(const ServerCall& call, std::string_view name) {
@@ -162,6 +180,7 @@ void ServerSession::Impl::after(const ServerCall& call, std::string_view name, i
   if (result < 0) return;
   const std::vector<uint32_t> handles = unlocked_by(call, name);
   if (!handles.empty()) windows->unlocked(handles);
+  if (name.starts_with("D3DKMTDestroy")) after_destruction(call, name);
 }
 
 void ServerSession::Impl::take_notes(const ServerCall& call) {
@@ -205,7 +224,7 @@ bool ServerSession::Impl::show(const ServerCall& call, Memory memory, WindowNote
       static_assert(offsetof(D3DKMT_LOCK, hAllocation) == offsetof(D3DKMT_LOCK2, hAllocation));
       const auto args = as<D3DKMT_LOCK2>(call.arguments());
       note->owner = args.hAllocation;
-      return windows->locked(process, args.hDevice, args.hAllocation, &note->bytes, descriptor);
+      return windows->locked(process, args.hDevice, args.hAllocation, note, descriptor);
     }
     default:
       return show_commands(call, memory, note);

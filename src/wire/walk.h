@@ -127,13 +127,16 @@ class Reader {
 /// The first bytes of requests and replies.
 inline constexpr uint32_t kRequest = 0x51575844, kReply = 0x52575844;  // "DXWQ", "DXWR"
 
-/// What a reply says of an address of the kernel's memory.
+/// What a reply says of an address of the kernel's memory. Behind those of addresses come notes of
+/// windows that have ended: they have an id and no bytes.
 struct WindowNote {
   uint32_t memory = 0;  // Memory
   uint32_t owner = 0;   // the handle whose object has the memory
   uint64_t bytes = 0;
   uint32_t has_descriptor = 0;
   uint32_t reserved = 0;
+  uint64_t offset = 0;  // where it begins in the memory object
+  uint64_t id = 0;      // of a window that stays until a note says that it has ended; 0: none
 };
 
 /// What a request says of a client's own copy of kernel memory: the next bytes go there.

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "base/status.h"
+#include "bus/pages_apart.h"
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/handle_table.h"
 #include "dxgk/memory/allocation.h"
@@ -52,6 +54,15 @@ class DeviceLocks {
   /// on the lane, once. False, without a call: the handle names no allocation of the device, or it
   /// is not locked.
   bool with_view(Handle allocation, const std::function<void(std::span<std::byte>)>& use);
+  /// What a lock shows, as memory that a client in another process can be given: nothing else is in
+  /// the memory object. It stays so until the last unlock.
+  struct Given {
+    bus::PagesApart::Part part;  // with a descriptor of the caller's
+    Handle original = 0;         // the allocation that it goes with, itself or the first instance
+    Handle resource = 0;
+  };
+  /// nullopt: as for with_view, or it lies in memory that others use, too.
+  std::optional<Given> give(Handle allocation);
 
  private:
   /// False: not now, ask again after progress.
