@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dxgk/core/client_memory.h"
 #include "dxgk/power/power.h"
 #include "dxgk/sync/keyed_mutex.h"
 #include "dxgk/sync/native_fences.h"

@@ -11,7 +11,7 @@
 #include "base/sealed_memory.h"
 #include "dxgk/core/client_memory.h"
 #include "dxgk/memory/device_lock.h"
-#include "dxgk/system.h"
+#include "dxgk/system_impl.h"
 #include "dxgk/work/device.h"
 
 namespace dxgkit::wire {
