@@ -196,19 +196,4 @@ size_t PagesApart::object_count() const {
   return objects_.size();
 }
 
-Result<std::vector<PageFrame>> PagesApart::adopt(Machine& machine, int fd, uint64_t bytes) {
-  const uint64_t count = bytes / kPageBytes;
-  const auto group = make(machine, Spare::kNone);
-  auto object = group->map(fd, count);
-  if (!object.has_value()) return Error(object.error());
-  const PageFrame first = (*object)->first;
-  machine.set_owner(first, count, fd, group);
-  DXGKIT_CHECK((*object)->free.allocate_contiguous(count).has_value());
-  static_cast<void>(group->keep(*object));
-  group->close();
-  std::vector<PageFrame> pages;
-  for (uint64_t i = 0; i < count; ++i) pages.push_back(PageFrame{first.value + i});
-  return pages;
-}
-
 }  // namespace dxgkit::bus

@@ -52,11 +52,6 @@ class PagesApart final : public PageOwner, public std::enable_shared_from_this<P
   /// How many there are now.
   size_t object_count() const;
 
-  /// Pages whose content is a memory object of `bytes` bytes that exists already, as a group of
-  /// their own. Nobody can make it shorter. Takes the descriptor, which is closed when the pages
-  /// have been freed, or if there is an error.
-  static Result<std::vector<PageFrame>> adopt(Machine& machine, int fd, uint64_t bytes);
-
   void release(PageFrame first, uint64_t count) override;
 
  private:

@@ -9,8 +9,6 @@
 #include <cstring>
 #include <set>
 
-#include "base/sealed_memory.h"
-
 namespace dxgkit::bus {
 namespace {
 
@@ -164,32 +162,6 @@ TEST(PagesApart, RefusalsChangeNothing) {
   machine.fix_system_memory();
   EXPECT_EQ(group->allocate(1).error(), Status::kNoMemory);
   EXPECT_EQ(machine.free_page_count(), kPages);
-}
-
-/// A client's own memory object as system pages, until they are freed.
-TEST(PagesApart, AdoptWhatIsThere) {
-  Machine machine(kPages * kPageBytes);
-  const int fd = create_sealed_memory("test", 5 * kPageBytes);
-  const Seen seen({.fd = fd, .offset = 0, .size = 5 * kPageBytes});
-  std::strcpy(seen.bytes() + 4 * kPageBytes, "content");
-  const auto pages = *PagesApart::adopt(machine, fd, 5 * kPageBytes);
-  ASSERT_EQ(pages.size(), 5U);
-  EXPECT_STREQ(reinterpret_cast<char*>(machine.system_pointer(address_of(pages[4]), kPageBytes)),
-               "content");
-  std::strcpy(reinterpret_cast<char*>(machine.system_pointer(address_of(pages[0]), kPageBytes)),
-              "written");
-  EXPECT_STREQ(seen.bytes(), "written");
-  machine.free_pages(pages);
-  EXPECT_EQ(machine.free_page_count(), kPages);
-  EXPECT_EQ(fcntl(fd, F_GETFD), -1) << "it is closed";
-  EXPECT_STREQ(seen.bytes(), "written") << "the client keeps it";
-  const auto fresh = *machine.allocate_pages(kPages);
-  EXPECT_TRUE(is_zero(
-      reinterpret_cast<const char*>(machine.system_pointer(address_of(fresh[0]), kPageBytes)),
-      kPageBytes));
-  const int other = create_sealed_memory("test", kPageBytes);
-  EXPECT_EQ(PagesApart::adopt(machine, other, kPageBytes).error(), Status::kNoMemory);
-  EXPECT_EQ(fcntl(other, F_GETFD), -1);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bus/machine.h"
+#include "bus/pages_apart.h"
 
 namespace dxgkit::bus {
 
@@ -24,27 +25,27 @@ class UserMemory {
   /// Nothing has changed then.
   static Result<std::unique_ptr<UserMemory>> capture(Machine& machine, void* address,
                                                      uint64_t size_bytes);
-  /// The same for a client in another process, which has exchanged its pages for those of a memory
-  /// object that nobody can make shorter (seal_memory). All of `bytes` bytes from its start; whole
-  /// pages. Takes the descriptor. `ended` is called when no device reaches them any more, and the
-  /// client may have private memory again. kNoMemory: there are no system pages, or they cannot be
-  /// apart; `ended` is not called then.
-  static Result<std::unique_ptr<UserMemory>> adopt(Machine& machine, int fd, uint64_t bytes,
-                                                   std::function<void()> ended);
+  /// The same for a client in another process: `bytes` bytes of zeros, whole pages, in a memory
+  /// object of their own. The client copies its content there and maps the object in the place of
+  /// its pages. `ended` is called when no device reaches them any more, so that the client may have
+  /// private memory again. kNoMemory: as PagesApart; `ended` is not called then.
+  /// @param number  what number() returns
+  static Result<std::unique_ptr<UserMemory>> elsewhere(Machine& machine, uint64_t bytes,
+                                                       uint64_t number,
+                                                       std::function<void()> ended);
   /// Pages that the client has unmapped or replaced meanwhile stay as they are.
   ~UserMemory();
   UserMemory(const UserMemory&) = delete;
   UserMemory& operator=(const UserMemory&) = delete;
 
   std::span<const PageFrame> pages() const { return pages_; }
+  /// Where a client in another process has them; null: it is in this one.
+  const PagesApart* group() const { return group_.get(); }
+  uint64_t number() const { return number_; }
 
  private:
   UserMemory(Machine& machine, std::byte* address, std::vector<PageFrame> pages)
       : machine_(machine), address_(address), pages_(std::move(pages)), kept_(pages_.size()) {}
-  UserMemory(Machine& machine, std::vector<PageFrame> pages, std::function<void()> ended)
-      : UserMemory(machine, nullptr, std::move(pages)) {
-    ended_ = std::move(ended);
-  }
   Status exchange();
   std::byte* content(size_t page) const;
   /// Makes private memory with the content of our pages, where our pages are still mapped.
@@ -55,6 +56,8 @@ class UserMemory {
   const std::vector<PageFrame> pages_;
   // Pages that the process kept, against all rules; they are never given to others.
   std::vector<bool> kept_;
+  std::shared_ptr<PagesApart> group_;  // of another process
+  uint64_t number_ = 0;
   std::function<void()> ended_;
 };
 

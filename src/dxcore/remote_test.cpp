@@ -274,24 +274,6 @@ TEST(RemoteLibrary, WhatDoesNotGoToOtherProcessesIsRefused) {
   EXPECT_EQ(run_program(folder.file("socket"),
                         [&] {
                           const Opened opened = open_device();
-                          // Memory of the program.
-                          alignas(4096) static std::byte memory[4096];
-                          D3DKMT_CREATESTANDARDALLOCATION standard{};
-                          standard.Type = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP;
-                          standard.ExistingHeapData.Size = sizeof memory;
-                          D3DDDI_ALLOCATIONINFO2 info{};
-                          info.pSystemMem = memory;
-                          D3DKMT_CREATEALLOCATION create{};
-                          create.hDevice = opened.device;
-                          create.NumAllocations = 1;
-                          create.pAllocationInfo2 = &info;
-                          create.pStandardAllocation = &standard;
-                          create.Flags.CreateResource = 1;
-                          create.Flags.ExistingSysMem = 1;
-                          create.Flags.StandardAllocation = 1;
-                          EXPECT_EQ(CALL(D3DKMTCreateAllocation2)(&create), STATUS_NOT_SUPPORTED);
-                          EXPECT_EQ(info.hAllocation, 0U);
-                          EXPECT_EQ(create.hResource, 0U);
                           // A function of the program.
                           D3DKMT_REGISTERTRIMNOTIFICATION trim{};
                           trim.hDevice = opened.device;

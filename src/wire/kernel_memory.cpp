@@ -97,6 +97,7 @@ void* KernelMemory::show(const WindowNote& note, UniqueFd descriptor) {
 }
 
 void KernelMemory::end(const WindowNote& note) {
+  if (static_cast<Memory>(note.memory) == Memory::kPages) return exchanged_.end(note);
   const SpinGuard guard(lock_);
   const auto found = mappings_.find({static_cast<Memory>(note.memory), note.owner});
   // Another thread may have the same handle again, and its window.

@@ -94,6 +94,11 @@ std::string ServerCall::expand(size_t number, Reader& reader, std::span<const Un
           most = 1;
           if (sent != 0) value = address_of(arena.bad());
           break;
+        case Kind::kPages:  // the address means nothing here, but whether it is one of a page
+          most = kPagesElsewhere;
+          if (sent != 0)
+            value = address_of(arena.bad()) + (sent == kPagesAligned ? 0U : sizeof(uint64_t));
+          break;
         default:  // nothing of it goes to the kernel
           break;
       }

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "base/arithmetic.h"
 #include "base/guarded_copy.h"
+#include "dxgk/core/client_memory.h"
 #include "dxgk/memory/paging_queue.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/work/context.h"
@@ -89,11 +91,17 @@ struct ServerSession::Impl {
   std::shared_ptr<Windows> windows;
   Arena arena{};
   bool texts = false;
-  std::vector<WindowNote> ended{};  // what the reply to this call says has ended
+  /// What the reply to this call says beside: windows that have ended, and pages to exchange.
+  std::vector<WindowNote> notes{};
+  std::vector<UniqueFd> objects{};  // of such pages
 
   void before(const ServerCall& call, std::string_view name);
   void after(const ServerCall& call, std::string_view name, int64_t result);
   void take_notes(const ServerCall& call);
+  std::vector<WindowNote> take_notes_for_client();
+  void after_creation(const ServerCall& call, std::string_view name);
+  template <typename Info>
+  void exchange(uint32_t device, const Info* infos, uint32_t count);
   void after_destruction(const ServerCall& call, std::string_view name);
   std::vector<uint32_t> handles_of(const ServerCall& call) const;
   std::vector<uint32_t> unlocked_by(const ServerCall& call, std::string_view name) const;
@@ -132,7 +140,8 @@ Reply ServerSession::handle(std::span<const std::byte> request, std::vector<Uniq
   const auto show = [&](Memory memory, WindowNote* note, UniqueFd* descriptor) {
     return impl_->show(*call, memory, note, descriptor);
   };
-  reply.bytes = call->reply(result, show, std::exchange(impl_->ended, {}), &reply.descriptors);
+  reply.bytes = call->reply(result, show, impl_->take_notes_for_client(), &reply.descriptors);
+  std::ranges::move(std::exchange(impl_->objects, {}), std::back_inserter(reply.descriptors));
   if (impl_->texts) reply.text = call_text(call->function(), call->captured(), result);
   return reply;
 }
@@ -152,16 +161,53 @@ std::vector<uint32_t> ServerSession::Impl::unlocked_by(const ServerCall& call,
   return {};
 }
 
+std::vector<WindowNote> ServerSession::Impl::take_notes_for_client() {
+  if (process.client_memory() != nullptr) {
+    for (const uint64_t number : process.client_memory()->take_ended())
+      notes.push_back({.memory = static_cast<uint32_t>(Memory::kPages), .id = number});
+  }
+  return std::exchange(notes, {});
+}
+
+template <typename Info>
+void ServerSession::Impl::exchange(uint32_t device, const Info* infos, uint32_t count) {
+  const auto found = process.handles().find<dxgk::Device>(device);
+  if (!found.has_value() || infos == nullptr) return;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (infos[i].pSystemMem == nullptr) continue;
+    const auto given = (*found)->locks().give_user_memory(infos[i].hAllocation);
+    if (!given.has_value()) return;  // the client finds one too few, and destroys them all
+    const auto& [part, number] = *given;
+    objects.emplace_back(part.window.fd);
+    notes.push_back({.memory = static_cast<uint32_t>(Memory::kPages),
+                     .owner = infos[i].hAllocation,
+                     .bytes = part.window.size,
+                     .has_descriptor = 1,
+                     .offset = part.window.offset,
+                     .id = number});
+  }
+}
+
+void ServerSession::Impl::after_creation(const ServerCall& call, std::string_view name) {
+  const auto args = as<D3DKMT_CREATEALLOCATION>(call.arguments());
+  // As many as there are in the list that came.
+  const auto count = as<D3DKMT_CREATEALLOCATION>(call.captured()).NumAllocations;
+  if (name == "D3DKMTCreateAllocation2")
+    exchange(args.hDevice, args.pAllocationInfo2, count);
+  else
+    exchange(args.hDevice, args.pAllocationInfo, count);
+}
+
 void ServerSession::Impl::after_destruction(const ServerCall& call, std::string_view name) {
   GivenMemory& given = windows->given();
   if (name == "D3DKMTDestroyAllocation") {
     const auto args = as<D3DKMT_DESTROYALLOCATION>(call.captured());
-    given.destroyed(handles_of(call), args.hResource, 0, &ended);
+    given.destroyed(handles_of(call), args.hResource, 0, &notes);
   } else if (name == "D3DKMTDestroyAllocation2") {
     const auto args = as<D3DKMT_DESTROYALLOCATION2>(call.captured());
-    given.destroyed(handles_of(call), args.hResource, 0, &ended);
+    given.destroyed(handles_of(call), args.hResource, 0, &notes);
   } else if (name == "D3DKMTDestroyDevice") {
-    given.destroyed({}, 0, as<D3DKMT_DESTROYDEVICE>(call.captured()).hDevice, &ended);
+    given.destroyed({}, 0, as<D3DKMT_DESTROYDEVICE>(call.captured()).hDevice, &notes);
   }
 }
 
@@ -181,6 +227,8 @@ void ServerSession::Impl::after(const ServerCall& call, std::string_view name, i
   const std::vector<uint32_t> handles = unlocked_by(call, name);
   if (!handles.empty()) windows->unlocked(handles);
   if (name.starts_with("D3DKMTDestroy")) after_destruction(call, name);
+  if (name.starts_with("D3DKMTCreateAllocation") && process.client_memory() != nullptr)
+    after_creation(call, name);
 }
 
 void ServerSession::Impl::take_notes(const ServerCall& call) {

@@ -21,6 +21,9 @@ inline constexpr size_t kMaxParts = size_t{1} << 18;
 /// How a block stands in a message.
 enum class State : uint32_t { kNull, kBad, kPresent };
 
+/// How an address of the caller's pages stands in a message: whether it begins a page.
+inline constexpr uint64_t kPagesAligned = 1, kPagesElsewhere = 2;
+
 /// How a descriptor stands in a message.
 inline constexpr uint64_t kNoDescriptor = 0, kSentDescriptor = 1, kBadDescriptor = 2;
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "dxgk/core/process.h"
@@ -47,6 +48,7 @@ class Elsewhere {
       objects.push_back(fcntl(one.get(), F_DUPFD_CLOEXEC, 0));
     const auto result = call.finish(reply.bytes, std::move(reply.descriptors));
     EXPECT_TRUE(result.has_value());
+    undone = call.undo();
     return static_cast<NTSTATUS>(result.value_or(-1));
   }
 
@@ -97,7 +99,8 @@ class Elsewhere {
     objects.clear();
   }
 
-  wire::KernelMemory memory;
+  wire::KernelMemory memory{wire::KernelMemory::Pages::kExchange};
+  std::optional<wire::ClientCall::Undo> undone;  // of the last call
   std::vector<int> objects;  // the client's, of all replies
 
  private:
@@ -140,6 +143,45 @@ size_t open_descriptors() {
   for (int fd = 0; fd < 4096; ++fd) count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
   return count;
 }
+
+/// Memory of the client.
+class OwnPages {
+ public:
+  explicit OwnPages(int sharing = MAP_PRIVATE, int protection = PROT_READ | PROT_WRITE)
+      : data(static_cast<char*>(
+            mmap(nullptr, kBytes, protection, sharing | MAP_ANONYMOUS, -1, 0))) {}
+  ~OwnPages() { munmap(data, kBytes); }
+  /// Whether other processes can have them.
+  bool is_shared() const {
+    return mremap(data, 0, kPageBytes, MREMAP_MAYMOVE) != MAP_FAILED;  // of shared memory only
+  }
+  char* const data;
+};
+
+/// An allocation of the client's own memory.
+struct Heap {
+  Heap(Client& client, void* memory) {
+    description.size = kBytes;
+    description.supported_read = description.supported_write = kAperture;
+    description.flags = 1 | 16;  // CpuVisible, ExistingSysMem
+    info.pSystemMem = memory;
+    info.pPrivateDriverData = &description;
+    info.PrivateDriverDataSize = sizeof description;
+    standard.Type = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP;
+    standard.ExistingHeapData.Size = kBytes;
+    args.hDevice = client.device;
+    args.pStandardAllocation = &standard;
+    args.NumAllocations = 1;
+    args.pAllocationInfo2 = &info;
+    args.Flags.CreateResource = 1;
+    args.Flags.ExistingSysMem = 1;
+    args.Flags.StandardAllocation = 1;
+  }
+  ScriptedAllocation description;
+  D3DDDI_ALLOCATIONINFO2 info{};
+  D3DKMT_CREATESTANDARDALLOCATION standard{};
+  D3DKMT_CREATEALLOCATION args{};
+};
 
 struct WireMemoryTest : ContractTest {};
 
@@ -365,6 +407,93 @@ TEST_F(WireMemoryTest, ASharedResourceIsAloneInItsObject) {
     EXPECT_STREQ(theirs, "shared");
     EXPECT_EQ(user.destroy(0, open.hResource), 0);
     EXPECT_FALSE(is_mapped(theirs));
+  });
+}
+
+/// The client's pages are exchanged where they are, and given back as private memory.
+TEST_F(WireMemoryTest, OwnPagesAreExchangedInPlace) {
+  with_client([](Stack& stack, Client& client) {
+    Elsewhere far(client);
+    OwnPages pages;
+    std::strcpy(pages.data + kBytes - 8, "before");
+    Heap heap(client, pages.data);
+    ASSERT_EQ(far.call("D3DKMTCreateAllocation2", heap.args), 0);
+    EXPECT_EQ(heap.info.pSystemMem, pages.data);
+    EXPECT_TRUE(pages.is_shared());
+    EXPECT_STREQ(pages.data + kBytes - 8, "before");
+    EXPECT_EQ(Whole(far.objects.at(0)).size(), kBytes) << "nothing else is in it";
+    void* address = nullptr;
+    ASSERT_EQ(client.lock(heap.info.hAllocation, &address), 0);
+    auto* const kernels = static_cast<char*>(address);
+    EXPECT_STREQ(kernels + kBytes - 8, "before");
+    std::strcpy(kernels, "near");
+    EXPECT_STREQ(pages.data, "near");
+    std::strcpy(pages.data + kPageBytes, "afar");
+    EXPECT_STREQ(kernels + kPageBytes, "afar");
+    EXPECT_EQ(client.unlock(heap.info.hAllocation), 0);
+    // A lock shows the same memory at another address.
+    EXPECT_STREQ(far.lock(heap.info.hAllocation), "near");
+    far.unlock(heap.info.hAllocation);
+    // While the GPU uses it, it is shared, and what the GPU writes is not lost.
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(client.render(context, work_on({heap.info.hAllocation})), 0);
+    stack.settle();
+    EXPECT_EQ(far.destroy(0, heap.args.hResource), 0);
+    EXPECT_TRUE(pages.is_shared());
+    stack.drive();
+    // The next reply says that it has ended.
+    far.destroy(far.make_allocation(kAperture));
+    EXPECT_FALSE(pages.is_shared());
+    EXPECT_STREQ(pages.data, "near");
+    EXPECT_STREQ(pages.data + kPageBytes, "afar");
+    EXPECT_STREQ(pages.data + kBytes - 8, "before");
+    pages.data[0] = 'x';
+    EXPECT_EQ(Whole(far.objects.at(0)).text()[0], 'n') << "no one else sees it any more";
+  });
+}
+
+/// Pages that cannot be exchanged are refused as in one process. Nothing stays of the allocation.
+TEST_F(WireMemoryTest, OwnPagesThatCannotBeExchangedAreRefused) {
+  with_client([](Stack& stack, Client& client) {
+    Elsewhere far(client);
+    OwnPages good, shared(MAP_SHARED), read_only(MAP_PRIVATE, PROT_READ);
+    const struct {
+      const char* what;
+      void* memory;
+    } rows[] = {{"shared memory", shared.data},
+                {"memory that cannot be written", read_only.data},
+                {"no memory", reinterpret_cast<void*>(uintptr_t{1} << 40)},
+                {"the middle of a page", good.data + 8}};
+    for (const auto& [what, memory] : rows) {
+      const size_t handles = client.handles();
+      const uint64_t free = stack.machine.free_page_count();
+      Heap heap(client, memory);
+      EXPECT_EQ(far.call("D3DKMTCreateAllocation2", heap.args),
+                nt_status(Status::kInvalidParameter))
+          << what;
+      EXPECT_EQ(heap.info.hAllocation, 0U) << what;
+      EXPECT_EQ(heap.args.hResource, 0U) << what;
+      if (far.undone.has_value()) {
+        EXPECT_EQ(far.destroy(0, far.undone->resource), 0) << what;
+        stack.drive();
+      }
+      EXPECT_EQ(client.handles(), handles) << what;
+      EXPECT_EQ(stack.machine.free_page_count(), free) << what;
+    }
+    stack.machine.fix_system_memory();
+    Heap heap(client, good.data);
+    EXPECT_EQ(far.call("D3DKMTCreateAllocation2", heap.args), nt_status(Status::kNotSupported));
+    EXPECT_EQ(heap.info.hAllocation, 0U);
+    EXPECT_FALSE(far.undone.has_value());
+    EXPECT_FALSE(good.is_shared());
+    // As a recorder does, which is in the kernel's process.
+    wire::KernelMemory here;
+    const auto all = wire::functions();
+    const auto create = std::ranges::find_if(all, [](const auto& one) {
+      return std::string_view(one.name) == "D3DKMTCreateAllocation2";
+    });
+    const wire::ClientCall call(static_cast<uint32_t>(create - all.begin()), &heap.args, here);
+    EXPECT_EQ(call.answer(), int64_t{nt_status(Status::kNotSupported)});
   });
 }
 

@@ -1,71 +1,53 @@
 // The memory that a client in another process shares with the kernel.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <utility>
+#include <vector>
 
 #include "bus/pages_apart.h"
 #include "runtime/sync.h"
 
 namespace dxgkit::dxgk {
 
-/// Of a process that is a client in another process of the system, and so cannot be given the
+/// Of a process whose client is in another process of the system, and so cannot be given the
 /// addresses that the kernel has. Any thread.
-class ClientMemory {
+class ClientMemory : public std::enable_shared_from_this<ClientMemory> {
  public:
-  /// A memory object of the client in the place of its own pages: whole pages, and nobody can make
-  /// it shorter.
-  struct Lent {
-    Lent() = default;
-    Lent(int descriptor, uint64_t size, std::function<void()> when_ended)
-        : fd(descriptor), bytes(size), ended(std::move(when_ended)) {}
-    Lent(Lent&& other) noexcept
-        : fd(std::exchange(other.fd, -1)), bytes(other.bytes), ended(std::move(other.ended)) {}
-    ~Lent() {
-      if (fd >= 0) close(fd);
-    }
-    int fd = -1;  // owned
-    uint64_t bytes = 0;
-    std::function<void()> ended;
-  };
+  explicit ClientMemory(bus::Machine& machine)
+      : machine_(machine), pages_(bus::PagesApart::make(machine)) {}
 
-  explicit ClientMemory(bus::Machine& machine) : pages_(bus::PagesApart::make(machine)) {}
-
+  /// Whether anything can be given by descriptor.
+  bool can_give() const { return !machine_.system_memory_is_fixed(); }
   /// The backing of its allocations.
   bus::PagesApart& pages() { return *pages_; }
   /// The process has ended: pages go back with the last allocation.
   void end() { pages_->close(); }
 
-  /// For the next call: what the client has at an address that means nothing here.
-  void lend(const void* address, Lent lent) {
+  /// What is called when memory of the client that is an allocation is the client's alone again.
+  /// The number names it.
+  std::function<void()> new_exchange(uint64_t* number) {
     const runtime::MutexLock lock(mutex_);
-    lent_.insert_or_assign(address, std::make_unique<Lent>(std::move(lent)));
+    *number = ++last_exchange_;
+    return [self = shared_from_this(), one = *number] {
+      const runtime::MutexLock inner(self->mutex_);
+      self->ended_.push_back(one);
+    };
   }
-  /// Null: nothing of this size is lent at the address.
-  std::unique_ptr<Lent> take(const void* address, uint64_t bytes) {
+  /// The numbers of those that have ended since the last call.
+  std::vector<uint64_t> take_ended() {
     const runtime::MutexLock lock(mutex_);
-    const auto found = lent_.find(address);
-    if (found == lent_.end() || found->second->bytes != bytes) return nullptr;
-    std::unique_ptr<Lent> lent = std::move(found->second);
-    lent_.erase(found);
-    return lent;
-  }
-  /// The call is over.
-  void end_loan(const void* address) {
-    const runtime::MutexLock lock(mutex_);
-    lent_.erase(address);
+    return std::exchange(ended_, {});
   }
 
  private:
+  bus::Machine& machine_;
   const std::shared_ptr<bus::PagesApart> pages_;
   runtime::Mutex mutex_;
-  std::map<const void*, std::unique_ptr<Lent>> lent_ DXGKIT_GUARDED_BY(mutex_);
+  uint64_t last_exchange_ DXGKIT_GUARDED_BY(mutex_) = 0;
+  std::vector<uint64_t> ended_ DXGKIT_GUARDED_BY(mutex_);
 };
 
 }  // namespace dxgkit::dxgk

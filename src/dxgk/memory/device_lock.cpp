@@ -334,16 +334,41 @@ std::optional<DeviceLocks::Given> DeviceLocks::give(Handle allocation) {
     // Who may not write gets no descriptor: nothing would keep it from writing.
     if (one.closing || one.locks == 0 || one.read_only) return;
     if (!floor_.cpu_windows->shows_backing(one)) return;
-    const SharedResource* const shared = one.allocation->shared;
-    const bus::PagesApart& group = shared != nullptr && shared->pages_apart != nullptr
-                                       ? *shared->pages_apart
-                                       : client->pages();
-    bus::PagesApart::Part part = group.part_of(one.allocation->pages.frames());
-    if (part.window.fd >= 0) part.window.fd = fcntl(part.window.fd, F_DUPFD_CLOEXEC, 0);
+    const bus::PagesApart::Part part = part_with_descriptor(*one.allocation, client->pages());
     if (part.window.fd < 0) return;
     given = {.part = part,
              .original = one.first_instance().handle,
              .resource = one.resource ? one.resource->handle : 0};
+  });
+  return given;
+}
+
+bus::PagesApart::Part DeviceLocks::part_with_descriptor(const Allocation& allocation,
+                                                        const bus::PagesApart& of_process) {
+  const bus::PagesApart* group = &of_process;
+  if (allocation.user_memory != nullptr)
+    group = allocation.user_memory->group();
+  else if (allocation.shared != nullptr && allocation.shared->pages_apart != nullptr)
+    group = allocation.shared->pages_apart.get();
+  if (group == nullptr) return {};
+  bus::PagesApart::Part part = group->part_of(allocation.pages.frames());
+  if (part.window.fd >= 0) part.window.fd = fcntl(part.window.fd, F_DUPFD_CLOEXEC, 0);
+  return part;
+}
+
+std::optional<std::pair<bus::PagesApart::Part, uint64_t>> DeviceLocks::give_user_memory(
+    Handle allocation) {
+  ClientMemory* const client = process_.client_memory();
+  const Result<Ref<OpenedAllocation>> opened =
+      process_.handles().find<OpenedAllocation>(allocation);
+  if (client == nullptr || !opened.has_value() || (*opened)->device.get() != &memory_)
+    return std::nullopt;
+  std::optional<std::pair<bus::PagesApart::Part, uint64_t>> given;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const OpenedAllocation& one = **opened;
+    if (one.closing || one.allocation->user_memory == nullptr) return;
+    const bus::PagesApart::Part part = part_with_descriptor(*one.allocation, client->pages());
+    if (part.window.fd >= 0) given = {part, one.allocation->user_memory->number()};
   });
   return given;
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "base/status.h"
 #include "bus/pages_apart.h"
@@ -63,8 +64,15 @@ class DeviceLocks {
   };
   /// nullopt: as for with_view, or it lies in memory that others use, too.
   std::optional<Given> give(Handle allocation);
+  /// The memory object for the client's own pages (ALLOC-20), with a descriptor of the caller's,
+  /// and the number of the exchange. nullopt: the backing is not the client's.
+  std::optional<std::pair<bus::PagesApart::Part, uint64_t>> give_user_memory(Handle allocation);
 
  private:
+  /// Where its pages lie, with a descriptor of the caller's; -1: among those of others.
+  bus::PagesApart::Part part_with_descriptor(const Allocation& allocation,
+                                             const bus::PagesApart& of_process)
+      DXGKIT_REQUIRES(on_lane);
   /// False: not now, ask again after progress.
   bool try_lock(OpenedAllocation& opened, const LockRequest& how, Status* status, void** address)
       DXGKIT_REQUIRES(on_lane);

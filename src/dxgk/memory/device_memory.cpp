@@ -172,10 +172,10 @@ Result<std::vector<bus::PageFrame>> DeviceMemory::take_pages(uint64_t count,
 Result<std::unique_ptr<bus::UserMemory>> DeviceMemory::take_user_memory(
     const AllocationRequest& request, uint64_t bytes) {
   if (ClientMemory* const client = process_.client_memory(); client != nullptr) {
-    const auto lent = client->take(request.user_memory, bytes);
-    if (lent == nullptr) return Error(Status::kInvalidParameter);
-    return bus::UserMemory::adopt(core_.machine(), std::exchange(lent->fd, -1), bytes,
-                                  std::move(lent->ended));
+    if (!client->can_give()) return Error(Status::kNotSupported);
+    uint64_t number = 0;
+    const auto ended = client->new_exchange(&number);
+    return bus::UserMemory::elsewhere(core_.machine(), bytes, number, ended);
   }
   DXGKIT_ASSIGN_OR_RETURN(
       std::unique_ptr<bus::UserMemory> memory,
