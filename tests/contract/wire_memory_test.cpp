@@ -2,6 +2,7 @@
 // do with it. Client and kernel are one process here; the client looks through descriptors alone.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,9 +13,13 @@
 #include <string_view>
 
 #include "dxgk/core/process.h"
+#include "runtime/host_thread.h"
 #include "tests/contract/fixture.h"
 #include "wire/arguments.h"
+#include "wire/channel.h"
 #include "wire/client_call.h"
+#include "wire/client_connection.h"
+#include "wire/hello.h"
 #include "wire/server_session.h"
 #include "wire/windows.h"
 
@@ -24,6 +29,12 @@ namespace {
 constexpr uint64_t kBytes = 16 * kKibibyte;
 constexpr uint32_t kVideoMemory = 1U << 0, kAperture = 1U << 2;
 constexpr UINT kCreateResource = 1U << 0, kCreateShared = 1U << 1;
+
+uint32_t number_of(std::string_view name) {
+  const auto all = wire::functions();
+  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.name == name; });
+  return static_cast<uint32_t>(found - all.begin());
+}
 
 /// A client in another process.
 class Elsewhere {
@@ -36,9 +47,7 @@ class Elsewhere {
 
   template <typename Args>
   NTSTATUS call(std::string_view name, Args& args) {
-    const auto all = wire::functions();
-    const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.name == name; });
-    wire::ClientCall call(static_cast<uint32_t>(found - all.begin()), &args, memory);
+    wire::ClientCall call(number_of(name), &args, memory);
     if (call.answer().has_value()) return static_cast<NTSTATUS>(*call.answer());
     std::vector<wire::UniqueFd> given;
     for (const int fd : call.descriptors()) given.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -452,6 +461,47 @@ TEST_F(WireMemoryTest, OwnPagesAreExchangedInPlace) {
   });
 }
 
+/// The library destroys what its program cannot have, by a call of its own.
+TEST_F(WireMemoryTest, AnAllocationThatThePagesCannotBeExchangedForIsDestroyed) {
+  with_client([](Stack& stack, Client& client) {
+    const size_t handles = client.handles();
+    const uint64_t free = stack.machine.free_page_count();
+    OwnPages shared(MAP_SHARED);
+    Heap heap(client, shared.data);
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    NTSTATUS status = 0;
+    runtime::HostThread program("program", [&] {
+      wire::KernelMemory memory(wire::KernelMemory::Pages::kExchange);
+      auto connection = wire::ClientConnection::greet(wire::UniqueFd(ends[0]), {.name = "program"});
+      ASSERT_TRUE(connection.has_value());
+      status = static_cast<NTSTATUS>(
+          connection->call(memory, number_of("D3DKMTCreateAllocation2"), &heap.args));
+    });
+    const wire::UniqueFd socket(ends[1]);
+    wire::Frame frame;
+    ASSERT_EQ(wire::receive_frame(socket.get(), &frame), wire::Received::kFrame);
+    ASSERT_TRUE(wire::send_frame(socket.get(), wire::encode(wire::Welcome{}),
+                                 std::span<const int>{}));
+    wire::ServerSession session(*stack.system, *client.process,
+                                wire::make_windows(*stack.system, *client.process));
+    size_t calls = 0;
+    for (; wire::receive_frame(socket.get(), &frame) == wire::Received::kFrame; ++calls) {
+      const wire::Reply reply = session.handle(frame.bytes, std::move(frame.descriptors));
+      EXPECT_EQ(reply.refusal, "");
+      EXPECT_TRUE(wire::send_frame(socket.get(), reply.bytes,
+                                   std::span<const wire::UniqueFd>(reply.descriptors)));
+    }
+    program.join();
+    EXPECT_EQ(calls, 2U);
+    EXPECT_EQ(status, nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(heap.args.hResource, 0U);
+    stack.drive();
+    EXPECT_EQ(client.handles(), handles);
+    EXPECT_EQ(stack.machine.free_page_count(), free);
+  });
+}
+
 /// Pages that cannot be exchanged are refused as in one process. Nothing stays of the allocation.
 TEST_F(WireMemoryTest, OwnPagesThatCannotBeExchangedAreRefused) {
   with_client([](Stack& stack, Client& client) {
@@ -488,11 +538,7 @@ TEST_F(WireMemoryTest, OwnPagesThatCannotBeExchangedAreRefused) {
     EXPECT_FALSE(good.is_shared());
     // As a recorder does, which is in the kernel's process.
     wire::KernelMemory here;
-    const auto all = wire::functions();
-    const auto create = std::ranges::find_if(all, [](const auto& one) {
-      return std::string_view(one.name) == "D3DKMTCreateAllocation2";
-    });
-    const wire::ClientCall call(static_cast<uint32_t>(create - all.begin()), &heap.args, here);
+    const wire::ClientCall call(number_of("D3DKMTCreateAllocation2"), &heap.args, here);
     EXPECT_EQ(call.answer(), int64_t{nt_status(Status::kNotSupported)});
   });
 }
