@@ -33,8 +33,7 @@ void check_pointers(const ServerCall& call) {
   for_each_field(structure, call.captured(), call.function(), [&](const Field& field, Kind kind) {
     const uint64_t value = slot_at(call.arguments(), field.offset);
     if (kind == Kind::kPresence) fuzz::demand(value == 0 || value == bad);
-    if (kind == Kind::kAddress || kind == Kind::kInto || kind == Kind::kRefused ||
-        kind == Kind::kDescriptorOut)
+    if (kind == Kind::kAddress || kind == Kind::kInto || kind == Kind::kDescriptorOut)
       fuzz::demand(value == 0);
     if (kind != Kind::kBlock) {
       if (kind == Kind::kText) ++next;
@@ -71,7 +70,7 @@ std::vector<std::byte> answer(const ServerCall& call, std::span<const uint8_t> d
     note->bytes = 4096;
     return true;
   };
-  return call.reply(0, show, &descriptors);
+  return call.reply(0, show, {}, &descriptors);
 }
 
 void as_request(std::span<const uint8_t> input) {

@@ -185,6 +185,7 @@ std::expected<void, std::string> Container::map(bus::Machine& machine) {
   want(bus::Machine::kSystemMemoryBase,
        machine.highest_system_address().value + 1 - bus::Machine::kSystemMemoryBase);
   if (auto fit = check_addresses(wanted); !fit.has_value()) return fit;
+  machine.fix_system_memory();  // the IOMMU knows the pages that are there now
   for (const Range& range : wanted) {
     vfio_iommu_type1_dma_map map{.argsz = sizeof map,
                                  .flags = VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE,

@@ -188,6 +188,7 @@ class RemoteDevice final : public bus::Device, private bus::ConfigHandler {
     const Area ranges[] = {{Machine::kSystemMemoryBase, size},
                            {Machine::kLowMemoryBase, machine_.low_memory_bytes()},
                            {Machine::kPoolMemoryBase, Machine::kPoolMemoryBytes}};
+    if (!options_.dma_by_message) machine_.fix_system_memory();  // the server maps it
     for (const Area& range : ranges) {
       if (range.size == 0) continue;
       const bus::MemoryWindow window =

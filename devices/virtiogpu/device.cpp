@@ -38,6 +38,7 @@ std::expected<std::unique_ptr<Rendering>, std::string> make_rendering(bus::Machi
         "3d: there is no renderer, because dxgkit was built without libvirglrenderer");
   const bus::PhysicalAddress base{bus::Machine::kSystemMemoryBase};
   options.memory = machine.window_of(base, kPageBytes).fd;
+  machine.fix_system_memory();  // the renderer maps it
   if (options.memory < 0)
     return std::unexpected("3d: the renderer cannot reach memory that belongs to another process");
   options.data_bytes = config.gpu.memory_bytes * kFormatFactor;

@@ -60,6 +60,13 @@ struct IoMapping {
   uint64_t mapped_size = 0;
 };
 
+/// Pages that somebody else gives out, by the first one.
+struct OwnedPages {
+  uint64_t count = 0;
+  int fd = -1;
+  std::shared_ptr<PageOwner> owner;
+};
+
 using Runs = std::vector<std::pair<uint64_t, uint64_t>>;  // first page, count
 using BarMap = std::map<uint64_t, BarSlot>;               // by base address
 
@@ -194,6 +201,10 @@ struct Machine::Impl {
   std::vector<std::unique_ptr<RegisterBar>> register_bars DXGKIT_GUARDED_BY(mutex);
   std::multimap<uintptr_t, IoMapping> mappings DXGKIT_GUARDED_BY(mutex);
   std::atomic<uint64_t> lost_accesses{0};  // a count, nothing hangs on it
+  std::map<uint64_t, OwnedPages> owned DXGKIT_GUARDED_BY(mutex);  // by first frame
+  // Whether `owned` ever had any: without, the memory object of a page is found without a lock.
+  std::atomic<bool> has_owned{false};
+  std::atomic<bool> is_fixed{false};
 
   // AGP. Set up before anything runs; entries are bus addresses of pages, 0 where nothing is shown.
   const PciFunction* agp_master = nullptr;
@@ -253,6 +264,40 @@ struct Machine::Impl {
     DXGKIT_CHECK(first >= kFirstLowFrame);
     low_pages.release(first - kFirstLowFrame, count);
   }
+  /// The pages among which a frame is, or null. `until`: the frame behind those that have the same
+  /// answer.
+  const std::pair<const uint64_t, OwnedPages>* owner_of(uint64_t frame, uint64_t* until) const
+      DXGKIT_REQUIRES(mutex) {
+    const auto after = owned.upper_bound(frame);
+    *until = after == owned.end() ? UINT64_MAX : after->first;
+    if (after == owned.begin()) return nullptr;
+    const auto& found = *std::prev(after);
+    if (frame - found.first >= found.second.count) return nullptr;
+    *until = found.first + found.second.count;
+    return &found;
+  }
+  /// A run of pages that go back to who owns them.
+  struct Returned {
+    std::shared_ptr<PageOwner> owner;
+    uint64_t first = 0, count = 0;
+  };
+  /// Frees pages of the machine; those of others go on the list.
+  void release_or_return(uint64_t first, uint64_t count, std::vector<Returned>& returned)
+      DXGKIT_REQUIRES(mutex) {
+    if (owned.empty()) return release(first, count);
+    for (const uint64_t end = first + count; first < end;) {
+      uint64_t until = 0;
+      const auto* const found = owner_of(first, &until);
+      const uint64_t some = std::min(until, end) - first;
+      if (found == nullptr) {
+        release(first, some);
+      } else {
+        returned.push_back({found->second.owner, first, some});
+      }
+      first += some;
+    }
+  }
+
   /// The first frame, or nullopt.
   std::optional<uint64_t> take_contiguous(uint64_t count, uint64_t alignment, uint64_t highest)
       DXGKIT_REQUIRES(mutex) {
@@ -486,8 +531,12 @@ void Machine::free_pool_pages(PageFrame first, uint64_t count) {
 }
 
 void Machine::free_contiguous(PageFrame first, uint64_t count) {
-  const runtime::MutexLock lock(impl_->mutex);
-  impl_->release(first.value, count);
+  std::vector<Impl::Returned> returned;
+  {
+    const runtime::MutexLock lock(impl_->mutex);
+    impl_->release_or_return(first.value, count, returned);
+  }
+  for (const Impl::Returned& run : returned) run.owner->release(PageFrame{run.first}, run.count);
 }
 
 Result<std::vector<PageFrame>> Machine::allocate_pages(uint64_t count) {
@@ -508,13 +557,37 @@ Result<std::vector<PageFrame>> Machine::allocate_pages(uint64_t count) {
 }
 
 void Machine::free_pages(std::span<const PageFrame> pages) {
-  const runtime::MutexLock lock(impl_->mutex);
-  for (size_t i = 0; i < pages.size();) {
-    size_t run = 1;
-    while (i + run < pages.size() && pages[i + run].value == pages[i].value + run) ++run;
-    impl_->release(pages[i].value, run);
-    i += run;
+  std::vector<Impl::Returned> returned;
+  {
+    const runtime::MutexLock lock(impl_->mutex);
+    for (size_t i = 0; i < pages.size();) {
+      size_t run = 1;
+      while (i + run < pages.size() && pages[i + run].value == pages[i].value + run) ++run;
+      impl_->release_or_return(pages[i].value, run, returned);
+      i += run;
+    }
   }
+  for (const Impl::Returned& run : returned) run.owner->release(PageFrame{run.first}, run.count);
+}
+
+void Machine::set_owner(PageFrame first, uint64_t count, int fd, std::shared_ptr<PageOwner> owner) {
+  const runtime::MutexLock lock(impl_->mutex);
+  impl_->owned[first.value] = {count, fd, std::move(owner)};
+  impl_->has_owned.store(true, std::memory_order_release);
+}
+
+void Machine::clear_owner(PageFrame first) {
+  std::shared_ptr<PageOwner> last;  // may end here, without the lock
+  const runtime::MutexLock lock(impl_->mutex);
+  const auto found = impl_->owned.find(first.value);
+  DXGKIT_CHECK(found != impl_->owned.end());
+  last = std::move(found->second.owner);
+  impl_->owned.erase(found);
+}
+
+void Machine::fix_system_memory() { impl_->is_fixed.store(true); }
+bool Machine::system_memory_is_fixed() const {
+  return impl_->is_fixed.load() || impl_->outside != nullptr;
 }
 
 PhysicalAddress Machine::highest_system_address() const {
@@ -548,13 +621,40 @@ MemoryWindow Machine::window_of(PhysicalAddress address, uint64_t size) const {
   if (size == 0) return {};
   if (const auto offset = impl_->offset_of(address.value, size); offset.has_value()) {
     if (impl_->outside != nullptr) return {};
-    return {impl_->fd, *offset, size};
+    if (!impl_->has_owned.load(std::memory_order_acquire)) return {impl_->fd, *offset, size};
+    const runtime::MutexLock lock(impl_->mutex);
+    const uint64_t frame = address.value / kPageBytes;
+    uint64_t until = 0;
+    const auto* const found = impl_->owner_of(frame, &until);
+    // Never part of one memory object and part of another.
+    if (until < (address.value + size + kPageBytes - 1) / kPageBytes) return {};
+    if (found == nullptr) return {impl_->fd, *offset, size};
+    return {found->second.fd, address.value - found->first * kPageBytes, size};
   }
   const runtime::MutexLock lock(impl_->mutex);
   const auto bar = impl_->find_bar(address.value, size);
   if (bar == impl_->bars.end()) return {};
   if (bar->second.kind != BarKind::kMemory) return {};
   return {bar->second.memory.fd, bar->second.memory.offset + (address.value - bar->first), size};
+}
+
+std::vector<MemoryWindow> Machine::windows_of(std::span<const PageFrame> frames) const {
+  std::vector<MemoryWindow> windows;
+  for (size_t i = 0; i < frames.size();) {
+    size_t run = 1;
+    while (i + run < frames.size() && frames[i + run].value == frames[i].value + run) ++run;
+    const auto window_at = [&](size_t page, size_t count) {
+      return window_of(PhysicalAddress{frames[page].value * kPageBytes}, count * kPageBytes);
+    };
+    const MemoryWindow whole = window_at(i, run);
+    if (whole.fd >= 0) {
+      windows.push_back(whole);
+    } else {
+      for (size_t page = i; page < i + run; ++page) windows.push_back(window_at(page, 1));
+    }
+    i += run;
+  }
+  return windows;
 }
 
 void* Machine::map_io(PhysicalAddress address, uint64_t size) {

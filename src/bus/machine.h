@@ -42,6 +42,15 @@ class OutsideMemory {
   virtual bool write(PhysicalAddress address, std::span<const std::byte> in) = 0;
 };
 
+/// Gives out pages that it has taken from a machine, and gets them back when they are freed
+/// (PagesApart). Any thread; called with no lock of the machine held.
+class PageOwner {
+ public:
+  virtual ~PageOwner() = default;
+  /// Pages that this owner has given out have been freed.
+  virtual void release(PageFrame first, uint64_t count) = 0;
+};
+
 /// The physical address space, with memfd-backed system pages.
 ///
 /// Thread-safe. System memory starts at kSystemMemoryBase, so that address 0 and small numbers
@@ -150,6 +159,19 @@ class Machine {
   /// able to address it (LIFE-14).
   PhysicalAddress highest_system_address() const;
 
+  // --- pages in memory objects of their own (PagesApart)
+  /// Pages from allocate_contiguous are another's to give out from now on. Their content lies in
+  /// the memory object `fd`, from its start, which the owner has mapped where they are. Freed ones
+  /// go to `owner`. The machine keeps the owner, and the owner the descriptor, until clear_owner.
+  void set_owner(PageFrame first, uint64_t count, int fd, std::shared_ptr<PageOwner> owner);
+  /// Ends that, for the same range as a whole. The owner maps the machine's memory there again, and
+  /// frees the pages, which come to the machine.
+  void clear_owner(PageFrame first);
+  /// Hardware or another process has mapped system memory as it is now. Its pages stay in the one
+  /// memory object from here on: PagesApart gives none. Call it before clients come.
+  void fix_system_memory();
+  bool system_memory_is_fixed() const;
+
   // --- access
   /// A CPU pointer to system memory [address, address + size); null unless all of it is system
   /// memory. Lock-free. The pointer is valid for the machine's life: system memory is mapped once.
@@ -160,6 +182,8 @@ class Machine {
   /// The memory object behind a physical address (system pages or a memory BAR); fd -1 if there is
   /// none.
   MemoryWindow window_of(PhysicalAddress address, uint64_t size) const;
+  /// The same for system pages in this order. Neighbours in one memory object are one window.
+  std::vector<MemoryWindow> windows_of(std::span<const PageFrame> frames) const;
   /// Maps a bus range for a driver. A memory BAR gives a real pointer. A register BAR gives a
   /// reserved, inaccessible address range that read_register and write_register decode. Any byte
   /// address and any size > 0. Null if the range is not inside one BAR, or the system refuses.

@@ -4,60 +4,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "base/arithmetic.h"
 #include "base/guarded_copy.h"
+#include "base/own_mappings.h"
+#include "bus/pages_apart.h"
 
 namespace dxgkit::bus {
-namespace {
-
-/// One line of /proc/self/maps.
-struct Mapping {
-  uintptr_t start = 0, end = 0;
-  char access[5] = {};
-  uint64_t offset = 0, inode = 0;
-};
-
-/// The mappings that touch [start, end), in order of address.
-std::vector<Mapping> mappings(uintptr_t start, uintptr_t end) {
-  std::vector<Mapping> found;
-  FILE* file = std::fopen("/proc/self/maps", "re");
-  if (file == nullptr) return found;
-  char line[512];
-  while (std::fgets(line, sizeof line, file) != nullptr) {
-    Mapping mapping;
-    unsigned long long first = 0, last = 0, offset = 0, inode = 0;
-    if (std::sscanf(line, "%llx-%llx %4s %llx %*s %llu", &first, &last, mapping.access, &offset,
-                    &inode) == 5 &&
-        first < end && last > start) {
-      mapping.start = first;
-      mapping.end = last;
-      mapping.offset = offset;
-      mapping.inode = inode;
-      found.push_back(mapping);
-    }
-    // The line is longer than the buffer; its rest is not needed.
-    while (std::strchr(line, '\n') == nullptr && std::fgets(line, sizeof line, file) != nullptr) {
-    }
-  }
-  std::fclose(file);
-  return found;
-}
-
-/// Checks that all of it is mapped for reading and writing, and privately.
-bool is_private(uintptr_t start, uintptr_t end) {
-  uintptr_t reached = start;
-  for (const Mapping& mapping : mappings(start, end)) {
-    if (mapping.start > reached) return false;
-    if (std::strncmp(mapping.access, "rw", 2) != 0 || mapping.access[3] != 'p') return false;
-    reached = mapping.end;
-  }
-  return reached >= end;
-}
-
-}  // namespace
 
 Result<std::unique_ptr<UserMemory>> UserMemory::capture(Machine& machine, void* address,
                                                         uint64_t size_bytes) {
@@ -67,7 +21,7 @@ Result<std::unique_ptr<UserMemory>> UserMemory::capture(Machine& machine, void* 
   if (start % kPageBytes != 0 || size_bytes % kPageBytes != 0)
     return Error(Status::kInvalidParameter);
   if (!checked_add(uint64_t{start}, size_bytes, &end)) return Error(Status::kInvalidParameter);
-  if (!is_private(start, end)) return Error(Status::kInvalidParameter);
+  if (!is_private_memory(start, end)) return Error(Status::kInvalidParameter);
   const uint64_t count = size_bytes / kPageBytes;
   std::vector<PageFrame> pages;
   // In one piece it is one mapping.
@@ -109,7 +63,7 @@ std::byte* UserMemory::content(size_t page) const {
 void UserMemory::exchange_back() {
   const auto start = reinterpret_cast<uintptr_t>(address_);
   const uintptr_t end = start + pages_.size() * kPageBytes;
-  for (const Mapping& mapping : mappings(start, end)) {
+  for (const OwnMapping& mapping : own_mappings(start, end)) {
     // Only pages that still show our memory: the client may have mapped other memory there.
     const uintptr_t first = std::max(mapping.start, start);
     const uintptr_t last = std::min(mapping.end, end);
@@ -128,21 +82,11 @@ void UserMemory::exchange_back() {
         at += kPageBytes;
         continue;
       }
-      // Made at another address and then moved, so that the process never sees the range without
-      // its content.
-      void* const fresh =
-          mmap(nullptr, stop - at, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       const size_t page = (at - start) / kPageBytes;
       const size_t count = (stop - at) / kPageBytes;
-      bool moved = fresh != MAP_FAILED;
-      if (moved) {
-        for (size_t i = 0; i < count; ++i)
-          std::memcpy(static_cast<std::byte*>(fresh) + i * kPageBytes, content(page + i),
-                      kPageBytes);
-        moved = mremap(fresh, stop - at, stop - at, MREMAP_MAYMOVE | MREMAP_FIXED,
-                       reinterpret_cast<void*>(at)) != MAP_FAILED;
-        if (!moved) munmap(fresh, stop - at);
-      }
+      // Pages that are one mapping are neighbours.
+      const bool moved =
+          replace_with_private_memory(reinterpret_cast<void*>(at), content(page), stop - at);
       // If the process is out of mappings, it keeps the machine's pages, and no one else may get
       // them.
       if (!moved) std::fill_n(kept_.begin() + static_cast<std::ptrdiff_t>(page), count, true);
@@ -151,7 +95,26 @@ void UserMemory::exchange_back() {
   }
 }
 
+Result<std::unique_ptr<UserMemory>> UserMemory::elsewhere(Machine& machine, uint64_t bytes,
+                                                          uint64_t number,
+                                                          std::function<void()> ended) {
+  const auto group = PagesApart::make(machine, PagesApart::Spare::kNone);
+  Result<std::vector<PageFrame>> pages = group->allocate(bytes / kPageBytes);
+  group->close();
+  if (!pages.has_value()) return Error(pages.error());
+  std::unique_ptr<UserMemory> memory(new UserMemory(machine, nullptr, std::move(*pages)));
+  memory->group_ = group;
+  memory->number_ = number;
+  memory->ended_ = std::move(ended);
+  return memory;
+}
+
 UserMemory::~UserMemory() {
+  if (address_ == nullptr) {
+    machine_.free_pages(pages_);
+    ended_();
+    return;
+  }
   exchange_back();
   for (size_t i = 0; i < pages_.size(); ++i) {
     if (!kept_[i]) machine_.free_contiguous(pages_[i], 1);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "bus/machine.h"
+#include "bus/pages_apart.h"
 
 namespace dxgkit::bus {
 
@@ -23,12 +25,23 @@ class UserMemory {
   /// Nothing has changed then.
   static Result<std::unique_ptr<UserMemory>> capture(Machine& machine, void* address,
                                                      uint64_t size_bytes);
+  /// The same for a client in another process: `bytes` bytes of zeros, whole pages, in a memory
+  /// object of their own. The client copies its content there and maps the object in the place of
+  /// its pages. `ended` is called when no device reaches them any more, so that the client may have
+  /// private memory again. kNoMemory: as PagesApart; `ended` is not called then.
+  /// @param number  what number() returns
+  static Result<std::unique_ptr<UserMemory>> elsewhere(Machine& machine, uint64_t bytes,
+                                                       uint64_t number,
+                                                       std::function<void()> ended);
   /// Pages that the client has unmapped or replaced meanwhile stay as they are.
   ~UserMemory();
   UserMemory(const UserMemory&) = delete;
   UserMemory& operator=(const UserMemory&) = delete;
 
   std::span<const PageFrame> pages() const { return pages_; }
+  /// Where a client in another process has them; null: it is in this one.
+  const PagesApart* group() const { return group_.get(); }
+  uint64_t number() const { return number_; }
 
  private:
   UserMemory(Machine& machine, std::byte* address, std::vector<PageFrame> pages)
@@ -39,10 +52,13 @@ class UserMemory {
   void exchange_back();
 
   Machine& machine_;
-  std::byte* const address_;
+  std::byte* const address_;  // null: of another process
   const std::vector<PageFrame> pages_;
   // Pages that the process kept, against all rules; they are never given to others.
   std::vector<bool> kept_;
+  std::shared_ptr<PagesApart> group_;  // of another process
+  uint64_t number_ = 0;
+  std::function<void()> ended_;
 };
 
 }  // namespace dxgkit::bus

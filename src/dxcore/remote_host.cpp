@@ -103,7 +103,7 @@ class Remote {
   wire::Token token_{};
   std::unique_ptr<Connected> first_;  // keeps the client process while no thread has a connection
   std::atomic<bool> lost_{false};
-  wire::KernelMemory memory_;
+  wire::KernelMemory memory_{wire::KernelMemory::Pages::kExchange};
 };
 
 std::atomic<Remote*> Remote::current_{nullptr};

@@ -77,7 +77,7 @@ class Server {
  private:
   struct Client {
     std::unique_ptr<ClientProcess> process;
-    std::shared_ptr<wire::Windows> windows = wire::make_windows();
+    std::shared_ptr<wire::Windows> windows;
     wire::Token token{};
   };
   struct Connection {
@@ -110,6 +110,11 @@ class Server {
     if (hello->token == wire::Token{}) {
       one->client = std::make_shared<Client>();
       one->client->process = stack_.make_client(hello->name);
+      {
+        const ClientProcess::Attach attach(*one->client->process);
+        dxgk::Process& process = *dxgk::Process::current();
+        one->client->windows = wire::make_windows(process.system(), process);
+      }
       one->client->token[0] = static_cast<std::byte>(clients_.size() + 1);
       clients_.push_back(one->client);
     } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dxgk/core/client_memory.h"
 #include "dxgk/power/power.h"
 #include "dxgk/sync/keyed_mutex.h"
 #include "dxgk/sync/native_fences.h"
@@ -155,6 +156,7 @@ void System::end_process(Process& process) {
   process.gate().wait_empty();
   destroy_devices();  // what those inside were making
   for (const auto& [handle, type] : process.handles().live()) process.handles().erase(handle);
+  if (process.client_memory() != nullptr) process.client_memory()->end();
   runtime::MutexLock lock(impl_->mutex);
   impl_->process_handles.close_all(process);
   std::erase_if(impl_->processes, [&](const auto& owned) { return owned.get() == &process; });

@@ -18,7 +18,7 @@ enum class Kind : uint8_t {
   kAddress,
   kInto,
   kPresence,
-  kRefused,
+  kPages,
   kValue,
 };
 
@@ -37,6 +37,7 @@ enum class Memory : uint8_t {
   kCommands,  // the next commands of a context, and its lists
   kAllocations,
   kPatches,
+  kPages,  // what the program's own pages are exchanged for
 };
 
 /// A number in a structure, by place.

@@ -1,11 +1,14 @@
 #include "wire/client_call.h"
 
+#include <d3dkmthk.h>
 #include <fcntl.h>
 #include <ntstatus.h>
 
 #include <algorithm>
 #include <climits>
+#include <cstring>
 
+#include "base/arithmetic.h"
 #include "base/guarded_copy.h"
 #include "wire/channel.h"
 #include "wire/walk.h"
@@ -102,8 +105,10 @@ bool ClientCall::expand(size_t number) {
         case Kind::kPresence:
           sent = original != 0 ? 1 : 0;
           break;
-        case Kind::kRefused:
-          if (original != 0) answer_ = status(STATUS_NOT_SUPPORTED);
+        case Kind::kPages:
+          if (original == 0) break;
+          if (!memory_.exchanges_pages()) answer_ = status(STATUS_NOT_SUPPORTED);
+          sent = original % kPageBytes == 0 ? kPagesAligned : kPagesElsewhere;
           break;
         default:
           break;
@@ -169,6 +174,7 @@ std::optional<int64_t> ClientCall::finish(std::span<const std::byte> reply,
     if (!reader.get(&note)) return std::nullopt;
     windows.push_back(note);
   }
+  std::map<size_t, std::vector<std::byte>> contents;  // by part
   std::vector<std::byte> root;
   size_t fixup = 0;
   for (size_t number = 0; number < parts_.size(); ++number) {
@@ -189,15 +195,73 @@ std::optional<int64_t> ClientCall::finish(std::span<const std::byte> reply,
       set_slot(content.data() + fixups_[i].offset, 0,
                restore(fixups_[i], sent, windows, &descriptors));
     }
+    contents[number] = std::move(content);
+  }
+  if (!reader.at_end()) return std::nullopt;
+  for (size_t i = next_window_; i < windows.size(); ++i) {
+    if (windows[i].bytes == 0) memory_.end(windows[i]);
+  }
+  if (result >= 0 && !exchange(windows, &descriptors)) {
+    plan_undo(contents);
+    return status(STATUS_INVALID_PARAMETER);
+  }
+  for (const auto& [number, content] : contents) {
     // As in the thunks: a caller whose memory went away meanwhile loses only its outputs. A
     // structure that the function writes against its prototype is the exception.
+    const Part& part = parts_[number];
     const bool written = guarded_copy(part.client, content.data(), content.size());
     if (!written && number == 0 && part.use == Use::kBoth)
       result = status(STATUS_INVALID_PARAMETER);
   }
-  if (!reader.at_end()) return std::nullopt;
   if (result >= 0) memory_.after(function_, root.data());
   return result;
+}
+
+bool ClientCall::exchange(std::span<const WindowNote> windows,
+                          std::vector<UniqueFd>* descriptors) {
+  std::vector<WindowNote> done;
+  size_t next = next_window_;
+  const auto exchange_one = [&](uint64_t address) {
+    while (next < windows.size() && (windows[next].bytes == 0 || windows[next].has_descriptor == 0))
+      ++next;
+    if (next >= windows.size() || next_descriptor_ >= descriptors->size()) return false;
+    const WindowNote& note = windows[next++];
+    UniqueFd& object = (*descriptors)[next_descriptor_++];
+    auto* const pages = reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+    if (!memory_.exchanged().begin(note, std::move(object), pages)) return false;
+    done.push_back(note);
+    return true;
+  };
+  for (const Fixup& fixup : fixups_) {
+    if (fixup.kind != Kind::kPages || fixup.original == 0 || exchange_one(fixup.original)) continue;
+    for (const WindowNote& note : done) memory_.exchanged().end(note);
+    return false;
+  }
+  return true;
+}
+
+void ClientCall::plan_undo(const std::map<size_t, std::vector<std::byte>>& contents) {
+  static_assert(offsetof(D3DDDI_ALLOCATIONINFO, pSystemMem) ==
+                offsetof(D3DDDI_ALLOCATIONINFO2, pSystemMem));
+  static_assert(offsetof(D3DDDI_ALLOCATIONINFO, hAllocation) ==
+                offsetof(D3DDDI_ALLOCATIONINFO2, hAllocation));
+  undo_.emplace();
+  const auto root = contents.find(0);
+  if (root == contents.end() || root->second.size() < sizeof(D3DKMT_CREATEALLOCATION)) return;
+  D3DKMT_CREATEALLOCATION args;
+  std::memcpy(&args, root->second.data(), sizeof args);
+  undo_->device = args.hDevice;
+  if (args.Flags.CreateResource != 0) undo_->resource = args.hResource;
+  for (const Fixup& fixup : fixups_) {
+    const auto found = contents.find(fixup.part);
+    if (fixup.kind != Kind::kPages || found == contents.end()) continue;
+    const size_t element = fixup.offset - offsetof(D3DDDI_ALLOCATIONINFO2, pSystemMem);
+    uint32_t handle = 0;
+    std::memcpy(&handle,
+                found->second.data() + element + offsetof(D3DDDI_ALLOCATIONINFO2, hAllocation),
+                sizeof handle);
+    undo_->allocations.push_back(handle);
+  }
 }
 
 uint64_t ClientCall::restore(const Fixup& fixup, uint64_t sent, std::span<const WindowNote> windows,

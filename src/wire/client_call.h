@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,6 +26,15 @@ class ClientCall {
   std::span<const std::byte> message() const { return message_; }
   /// Descriptors of the caller, which stay the caller's.
   std::span<const int> descriptors() const { return descriptors_; }
+
+  /// An allocation that has been made, and must go: the caller's pages cannot be exchanged. To be
+  /// destroyed by resource, or by list if that is 0.
+  struct Undo {
+    uint32_t device = 0, resource = 0;
+    std::vector<uint32_t> allocations;
+  };
+  /// After `finish`; the result is STATUS_INVALID_PARAMETER then, and the caller sees no output.
+  const std::optional<Undo>& undo() const { return undo_; }
 
   /// Takes the reply: writes what the function wrote, and returns what it returned. nullopt: it is
   /// no reply to this call; some of it may have been written.
@@ -54,6 +64,10 @@ class ClientCall {
   void add_block(const Field& field, std::byte* client, std::optional<size_t> bytes);
   void add_text(const std::byte* client);
   void begin_part(uint32_t state, size_t bytes);
+  /// Exchanges the caller's pages for what the notes behind those of addresses say. All or none.
+  bool exchange(std::span<const WindowNote> windows, std::vector<UniqueFd>* descriptors);
+  /// `contents`: of the parts that come back, by number.
+  void plan_undo(const std::map<size_t, std::vector<std::byte>>& contents);
   uint64_t restore(const Fixup& fixup, uint64_t sent, std::span<const WindowNote> windows,
                    std::vector<UniqueFd>* descriptors);
 
@@ -64,6 +78,7 @@ class ClientCall {
   std::vector<int> descriptors_;
   std::vector<Part> parts_;
   std::vector<Fixup> fixups_;
+  std::optional<Undo> undo_;
   size_t next_window_ = 0;
   size_t next_descriptor_ = 0;
 };

@@ -1,6 +1,10 @@
 #include "wire/client_connection.h"
 
+#include <d3dkmthk.h>
 #include <ntstatus.h>
+
+#include <algorithm>
+#include <string_view>
 
 #include "wire/channel.h"
 #include "wire/client_call.h"
@@ -27,9 +31,27 @@ int64_t ClientConnection::call(KernelMemory& memory, uint32_t function, void* ar
   if (socket_ && send_frame(socket_.get(), call.message(), call.descriptors()) &&
       receive_frame(socket_.get(), &reply) == Received::kFrame)
     result = call.finish(reply.bytes, std::move(reply.descriptors));
-  if (result.has_value()) return *result;
+  if (result.has_value()) {
+    if (call.undo().has_value()) destroy(memory, *call.undo());
+    return *result;
+  }
   socket_.reset();  // whatever comes next on it belongs to nothing
   return NTSTATUS{STATUS_DEVICE_REMOVED};
+}
+
+void ClientConnection::destroy(KernelMemory& memory, const ClientCall::Undo& made) {
+  static const auto number = static_cast<uint32_t>(
+      std::ranges::find(functions(), std::string_view("D3DKMTDestroyAllocation2"),
+                        [](const Function& one) { return std::string_view(one.name); }) -
+      functions().begin());
+  D3DKMT_DESTROYALLOCATION2 args{};
+  args.hDevice = made.device;
+  args.hResource = made.resource;
+  if (made.resource == 0) {
+    args.phAllocationList = made.allocations.data();
+    args.AllocationCount = static_cast<UINT>(made.allocations.size());
+  }
+  static_cast<void>(call(memory, number, &args));
 }
 
 }  // namespace dxgkit::wire

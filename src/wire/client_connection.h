@@ -4,6 +4,7 @@
 #include <expected>
 #include <string>
 
+#include "wire/client_call.h"
 #include "wire/hello.h"
 #include "wire/kernel_memory.h"
 #include "wire/unique_fd.h"
@@ -23,6 +24,8 @@ class ClientConnection {
   int socket() const { return socket_.get(); }
 
  private:
+  /// What a call has made, and its caller cannot have.
+  void destroy(KernelMemory& memory, const ClientCall::Undo& made);
   ClientConnection(UniqueFd socket, const Token& token)
       : socket_(std::move(socket)), token_(token) {}
 

@@ -277,7 +277,7 @@ class Table:
 
 
 KINDS = {"block": "kBlock", "text": "kText", "descriptor": "kDescriptor", "descriptor_out": "kDescriptorOut", "address": "kAddress", "into": "kInto",
-         "presence": "kPresence", "refused": "kRefused", "value": "kValue"}
+         "presence": "kPresence", "pages": "kPages", "value": "kValue"}
 
 
 def field_line(offset, row):

@@ -79,6 +79,8 @@ void* KernelMemory::show(const WindowNote& note, UniqueFd descriptor) {
   if (bytes == 0) return nullptr;
   const SpinGuard guard(lock_);
   const auto found = mappings_.find(key);
+  const bool known = found != mappings_.end() && note.id != 0 && found->second.id == note.id;
+  if (known) return found->second.address;
   const bool own = !descriptor;
   if (found != mappings_.end() && own && found->second.bytes == bytes) {
     if (memory == Memory::kLock) ++found->second.locks;
@@ -86,16 +88,28 @@ void* KernelMemory::show(const WindowNote& note, UniqueFd descriptor) {
   }
   const int protection = memory == Memory::kFence ? PROT_READ : PROT_READ | PROT_WRITE;
   void* const address = own ? mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                            : mmap(nullptr, bytes, protection, MAP_SHARED, descriptor.get(), 0);
+                            : mmap(nullptr, bytes, protection, MAP_SHARED, descriptor.get(),
+                                   static_cast<off_t>(note.offset));
   if (address == MAP_FAILED) return nullptr;
   if (found != mappings_.end()) munmap(found->second.address, found->second.bytes);
-  mappings_[key] = {address, bytes, 1};
+  mappings_[key] = {address, bytes, 1, note.id};
   return address;
+}
+
+void KernelMemory::end(const WindowNote& note) {
+  if (static_cast<Memory>(note.memory) == Memory::kPages) return exchanged_.end(note);
+  const SpinGuard guard(lock_);
+  const auto found = mappings_.find({static_cast<Memory>(note.memory), note.owner});
+  // Another thread may have the same handle again, and its window.
+  if (found == mappings_.end() || found->second.id != note.id) return;
+  munmap(found->second.address, found->second.bytes);
+  mappings_.erase(found);
 }
 
 void KernelMemory::drop(Key key) {
   const auto found = mappings_.find(key);
   if (found == mappings_.end()) return;
+  if (found->second.id != 0) return;
   if (key.memory == Memory::kLock && --found->second.locks != 0) return;
   munmap(found->second.address, found->second.bytes);
   mappings_.erase(found);

@@ -11,6 +11,7 @@
 
 #include "base/spin_lock.h"
 #include "wire/arguments.h"
+#include "wire/exchanged_pages.h"
 #include "wire/unique_fd.h"
 #include "wire/walk.h"
 
@@ -20,7 +21,11 @@ namespace dxgkit::wire {
 /// a copy of our own that travels with the call that uses it. One for all threads of a process.
 class KernelMemory {
  public:
-  KernelMemory() = default;
+  /// Whether pages of the program may be exchanged for the kernel's. Who is in the kernel's process
+  /// exchanges them by itself.
+  enum class Pages { kStay, kExchange };
+
+  explicit KernelMemory(Pages pages = Pages::kStay) : pages_(pages) {}
   ~KernelMemory();
   KernelMemory(const KernelMemory&) = delete;
   KernelMemory& operator=(const KernelMemory&) = delete;
@@ -30,6 +35,10 @@ class KernelMemory {
   bool add_notes(uint32_t function, const std::byte* arguments, std::vector<std::byte>* message);
   /// The address of what a reply tells of. Null: it cannot be shown here.
   void* show(const WindowNote& note, UniqueFd descriptor);
+  bool exchanges_pages() const { return pages_ == Pages::kExchange; }
+  ExchangedPages& exchanged() { return exchanged_; }
+  /// A window has ended, as a reply says.
+  void end(const WindowNote& note);
   /// The call has succeeded. `arguments`: with its outputs.
   void after(uint32_t function, const std::byte* arguments);
   /// Calls `visit(owner, value)` for each fence that is shown here. Not for long: others wait.
@@ -40,6 +49,7 @@ class KernelMemory {
     void* address = nullptr;
     size_t bytes = 0;
     uint32_t locks = 0;
+    uint64_t id = 0;  // of a window that stays until it has ended; 0: it goes with the last unlock
   };
   struct Key {
     Memory memory;
@@ -48,6 +58,8 @@ class KernelMemory {
   };
   void drop(Key key);
 
+  const Pages pages_;
+  ExchangedPages exchanged_;
   SpinLock lock_;  // held for a system call at most
   std::map<Key, Mapping> mappings_;
 };

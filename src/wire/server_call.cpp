@@ -94,6 +94,11 @@ std::string ServerCall::expand(size_t number, Reader& reader, std::span<const Un
           most = 1;
           if (sent != 0) value = address_of(arena.bad());
           break;
+        case Kind::kPages:  // the address means nothing here, but whether it is one of a page
+          most = kPagesElsewhere;
+          if (sent != 0)
+            value = address_of(arena.bad()) + (sent == kPagesAligned ? 0U : sizeof(uint64_t));
+          break;
         default:  // nothing of it goes to the kernel
           break;
       }
@@ -162,6 +167,7 @@ std::span<const std::byte> ServerCall::block(size_t number) const {
 }
 
 std::vector<std::byte> ServerCall::reply(int64_t result, const ShowMemory& show,
+                                         std::span<const WindowNote> ended,
                                          std::vector<UniqueFd>* descriptors) const {
   std::vector<WindowNote> windows;
   std::vector<std::byte> blocks;
@@ -174,6 +180,7 @@ std::vector<std::byte> ServerCall::reply(int64_t result, const ShowMemory& show,
     writer.put(uint32_t{changed ? 1U : 0U});
     if (changed) writer.bytes(now.data(), now.size());
   }
+  windows.insert(windows.end(), ended.begin(), ended.end());
   std::vector<std::byte> out;
   Writer head(&out);
   head.put(kReply);

@@ -44,7 +44,9 @@ class ServerCall {
   /// null.
   using ShowMemory = std::function<bool(Memory memory, WindowNote* note, UniqueFd* descriptor)>;
   /// What goes back after the call. Takes the descriptors that the kernel has made.
+  /// @param ended  windows of the client that have ended
   std::vector<std::byte> reply(int64_t result, const ShowMemory& show,
+                               std::span<const WindowNote> ended,
                                std::vector<UniqueFd>* descriptors) const;
 
  private:

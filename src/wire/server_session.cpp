@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "base/arithmetic.h"
 #include "base/guarded_copy.h"
+#include "dxgk/core/client_memory.h"
 #include "dxgk/memory/paging_queue.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/work/context.h"
@@ -88,10 +91,19 @@ struct ServerSession::Impl {
   std::shared_ptr<Windows> windows;
   Arena arena{};
   bool texts = false;
+  /// What the reply to this call says beside: windows that have ended, and pages to exchange.
+  std::vector<WindowNote> notes{};
+  std::vector<UniqueFd> objects{};  // of such pages
 
   void before(const ServerCall& call, std::string_view name);
   void after(const ServerCall& call, std::string_view name, int64_t result);
   void take_notes(const ServerCall& call);
+  std::vector<WindowNote> take_notes_for_client();
+  void after_creation(const ServerCall& call, std::string_view name);
+  template <typename Info>
+  void exchange(uint32_t device, const Info* infos, uint32_t count);
+  void after_destruction(const ServerCall& call, std::string_view name);
+  std::vector<uint32_t> handles_of(const ServerCall& call) const;
   std::vector<uint32_t> unlocked_by(const ServerCall& call, std::string_view name) const;
   bool show(const ServerCall& call, Memory memory, WindowNote* note, UniqueFd* descriptor);
   bool show_fence(const ServerCall& call, WindowNote* note, UniqueFd* descriptor);
@@ -128,23 +140,75 @@ Reply ServerSession::handle(std::span<const std::byte> request, std::vector<Uniq
   const auto show = [&](Memory memory, WindowNote* note, UniqueFd* descriptor) {
     return impl_->show(*call, memory, note, descriptor);
   };
-  reply.bytes = call->reply(result, show, &reply.descriptors);
+  reply.bytes = call->reply(result, show, impl_->take_notes_for_client(), &reply.descriptors);
+  std::ranges::move(std::exchange(impl_->objects, {}), std::back_inserter(reply.descriptors));
   if (impl_->texts) reply.text = call_text(call->function(), call->captured(), result);
   return reply;
 }
 
+/// The list of a call that points to nothing else.
+std::vector<uint32_t> ServerSession::Impl::handles_of(const ServerCall& call) const {
+  const std::span<const std::byte> list = call.block(1);
+  std::vector<uint32_t> handles(list.size() / sizeof(uint32_t));
+  if (!handles.empty()) std::memcpy(handles.data(), list.data(), handles.size() * sizeof(uint32_t));
+  return handles;
+}
+
 std::vector<uint32_t> ServerSession::Impl::unlocked_by(const ServerCall& call,
                                                        std::string_view name) const {
-  std::vector<uint32_t> handles;
-  if (name == "D3DKMTUnlock2") {
-    handles.push_back(as<D3DKMT_UNLOCK2>(call.captured()).hAllocation);
-  } else if (name == "D3DKMTUnlock") {
-    const std::span<const std::byte> list = call.block(1);
-    handles.resize(list.size() / sizeof(uint32_t));
-    if (!handles.empty())
-      std::memcpy(handles.data(), list.data(), handles.size() * sizeof(uint32_t));
+  if (name == "D3DKMTUnlock2") return {as<D3DKMT_UNLOCK2>(call.captured()).hAllocation};
+  if (name == "D3DKMTUnlock") return handles_of(call);
+  return {};
+}
+
+std::vector<WindowNote> ServerSession::Impl::take_notes_for_client() {
+  if (process.client_memory() != nullptr) {
+    for (const uint64_t number : process.client_memory()->take_ended())
+      notes.push_back({.memory = static_cast<uint32_t>(Memory::kPages), .id = number});
   }
-  return handles;
+  return std::exchange(notes, {});
+}
+
+template <typename Info>
+void ServerSession::Impl::exchange(uint32_t device, const Info* infos, uint32_t count) {
+  const auto found = process.handles().find<dxgk::Device>(device);
+  if (!found.has_value() || infos == nullptr) return;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (infos[i].pSystemMem == nullptr) continue;
+    const auto given = (*found)->locks().give_user_memory(infos[i].hAllocation);
+    if (!given.has_value()) return;  // the client finds one too few, and destroys them all
+    const auto& [part, number] = *given;
+    objects.emplace_back(part.window.fd);
+    notes.push_back({.memory = static_cast<uint32_t>(Memory::kPages),
+                     .owner = infos[i].hAllocation,
+                     .bytes = part.window.size,
+                     .has_descriptor = 1,
+                     .offset = part.window.offset,
+                     .id = number});
+  }
+}
+
+void ServerSession::Impl::after_creation(const ServerCall& call, std::string_view name) {
+  const auto args = as<D3DKMT_CREATEALLOCATION>(call.arguments());
+  // As many as there are in the list that came.
+  const auto count = as<D3DKMT_CREATEALLOCATION>(call.captured()).NumAllocations;
+  if (name == "D3DKMTCreateAllocation2")
+    exchange(args.hDevice, args.pAllocationInfo2, count);
+  else
+    exchange(args.hDevice, args.pAllocationInfo, count);
+}
+
+void ServerSession::Impl::after_destruction(const ServerCall& call, std::string_view name) {
+  GivenMemory& given = windows->given();
+  if (name == "D3DKMTDestroyAllocation") {
+    const auto args = as<D3DKMT_DESTROYALLOCATION>(call.captured());
+    given.destroyed(handles_of(call), args.hResource, 0, &notes);
+  } else if (name == "D3DKMTDestroyAllocation2") {
+    const auto args = as<D3DKMT_DESTROYALLOCATION2>(call.captured());
+    given.destroyed(handles_of(call), args.hResource, 0, &notes);
+  } else if (name == "D3DKMTDestroyDevice") {
+    given.destroyed({}, 0, as<D3DKMT_DESTROYDEVICE>(call.captured()).hDevice, &notes);
+  }
 }
 
 void ServerSession::Impl::before(const ServerCall& call, std::string_view name) {
@@ -162,6 +226,9 @@ void ServerSession::Impl::after(const ServerCall& call, std::string_view name, i
   if (result < 0) return;
   const std::vector<uint32_t> handles = unlocked_by(call, name);
   if (!handles.empty()) windows->unlocked(handles);
+  if (name.starts_with("D3DKMTDestroy")) after_destruction(call, name);
+  if (name.starts_with("D3DKMTCreateAllocation") && process.client_memory() != nullptr)
+    after_creation(call, name);
 }
 
 void ServerSession::Impl::take_notes(const ServerCall& call) {
@@ -205,7 +272,7 @@ bool ServerSession::Impl::show(const ServerCall& call, Memory memory, WindowNote
       static_assert(offsetof(D3DKMT_LOCK, hAllocation) == offsetof(D3DKMT_LOCK2, hAllocation));
       const auto args = as<D3DKMT_LOCK2>(call.arguments());
       note->owner = args.hAllocation;
-      return windows->locked(process, args.hDevice, args.hAllocation, &note->bytes, descriptor);
+      return windows->locked(process, args.hDevice, args.hAllocation, note, descriptor);
     }
     default:
       return show_commands(call, memory, note);

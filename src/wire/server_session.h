@@ -17,8 +17,10 @@ namespace dxgkit::wire {
 class Windows;
 
 /// The memory that client and kernel exchange. Make one for each client process, and give it to all
-/// sessions of this process.
+/// sessions of this process. With system and process: the client is in another process, and has
+/// made no call yet.
 std::shared_ptr<Windows> make_windows();
+std::shared_ptr<Windows> make_windows(dxgk::System& system, dxgk::Process& process);
 
 struct Reply {
   std::vector<std::byte> bytes;

@@ -21,6 +21,9 @@ inline constexpr size_t kMaxParts = size_t{1} << 18;
 /// How a block stands in a message.
 enum class State : uint32_t { kNull, kBad, kPresent };
 
+/// How an address of the caller's pages stands in a message: whether it begins a page.
+inline constexpr uint64_t kPagesAligned = 1, kPagesElsewhere = 2;
+
 /// How a descriptor stands in a message.
 inline constexpr uint64_t kNoDescriptor = 0, kSentDescriptor = 1, kBadDescriptor = 2;
 
@@ -127,13 +130,16 @@ class Reader {
 /// The first bytes of requests and replies.
 inline constexpr uint32_t kRequest = 0x51575844, kReply = 0x52575844;  // "DXWQ", "DXWR"
 
-/// What a reply says of an address of the kernel's memory.
+/// What a reply says of an address of the kernel's memory. Behind those of addresses come notes of
+/// windows that have ended: they have an id and no bytes.
 struct WindowNote {
   uint32_t memory = 0;  // Memory
   uint32_t owner = 0;   // the handle whose object has the memory
   uint64_t bytes = 0;
   uint32_t has_descriptor = 0;
   uint32_t reserved = 0;
+  uint64_t offset = 0;  // where it begins in the memory object
+  uint64_t id = 0;      // of a window that stays until a note says that it has ended; 0: none
 };
 
 /// What a request says of a client's own copy of kernel memory: the next bytes go there.

@@ -10,7 +10,9 @@
 
 #include "base/arithmetic.h"
 #include "base/sealed_memory.h"
+#include "dxgk/core/client_memory.h"
 #include "dxgk/memory/device_lock.h"
+#include "dxgk/system_impl.h"
 #include "dxgk/work/device.h"
 
 namespace dxgkit::wire {
@@ -97,8 +99,21 @@ bool Windows::move(dxgk::Process& process, uint32_t allocation, Window& window, 
   });
 }
 
-bool Windows::locked(dxgk::Process& process, uint32_t device, uint32_t allocation, uint64_t* bytes,
+std::shared_ptr<Windows> make_windows(dxgk::System& system, dxgk::Process& process) {
+  process.set_client_memory(std::make_shared<dxgk::ClientMemory>(system.impl().machine));
+  return make_windows();
+}
+
+bool Windows::copies(uint32_t allocation) const {
+  const runtime::MutexLock lock(mutex_);
+  return windows_.contains(allocation);
+}
+
+bool Windows::locked(dxgk::Process& process, uint32_t device, uint32_t allocation, WindowNote* note,
                      UniqueFd* descriptor) {
+  // What was locked before stays what it is: the client has that address.
+  if (!copies(allocation) && given_.locked(process, device, allocation, note, descriptor))
+    return true;
   const runtime::MutexLock lock(mutex_);
   auto& window = windows_[allocation];
   uint64_t size = 0;
@@ -131,7 +146,7 @@ bool Windows::locked(dxgk::Process& process, uint32_t device, uint32_t allocatio
     }
   }
   ++window->locks;
-  *bytes = size;
+  note->bytes = size;
   if (window->locks > 1) static_cast<void>(move(process, allocation, *window, Way::kPush));
   return move(process, allocation, *window, Way::kPull);
 }

@@ -12,11 +12,14 @@
 #include "base/status.h"
 #include "dxgk/core/process.h"
 #include "runtime/sync.h"
+#include "wire/given_memory.h"
 #include "wire/unique_fd.h"
+#include "wire/walk.h"
 
 namespace dxgkit::wire {
 
-/// A locked allocation may lie in memory that holds other processes' content too, so that no
+/// A locked allocation whose content lies in system pages of its process is given by descriptor
+/// (GivenMemory). Others may lie in memory that holds other processes' content too, so that no
 /// descriptor of it can be given away. The client sees a shared copy instead. What the client has
 /// changed of it goes to the allocation before calls that unlock or submit; what changed in the
 /// allocation goes to the copy after calls that lock or wait.
@@ -29,9 +32,10 @@ class Windows {
   Windows(const Windows&) = delete;
   Windows& operator=(const Windows&) = delete;
 
-  /// The allocation has been locked once more. `bytes`: the size of the window. A descriptor comes
-  /// with the first lock; the client has the window already otherwise. False: no memory for it.
-  bool locked(dxgk::Process& process, uint32_t device, uint32_t allocation, uint64_t* bytes,
+  /// The allocation has been locked once more. `note`: what the client is told of the window. A
+  /// descriptor of a copy comes with the first lock; the client has the window already otherwise.
+  /// False: no memory for it.
+  bool locked(dxgk::Process& process, uint32_t device, uint32_t allocation, WindowNote* note,
               UniqueFd* descriptor);
   /// These are about to be unlocked.
   void before_unlock(dxgk::Process& process, std::span<const uint32_t> allocations);
@@ -46,8 +50,9 @@ class Windows {
   using Observer = void (*)(uint32_t allocation, bool to_kernel, uint64_t offset,
                             std::span<const std::byte> bytes);
   void set_observer(Observer observer) { observer_ = observer; }
-  /// How many there are.
+  /// How many copies there are.
   size_t count() const;
+  GivenMemory& given() { return given_; }
 
  private:
   struct Window;
@@ -55,11 +60,18 @@ class Windows {
   /// False: the allocation is not locked any more.
   bool move(dxgk::Process& process, uint32_t allocation, Window& window, Way way) const;
 
+  /// The allocation is locked, and the client sees a copy.
+  bool copies(uint32_t allocation) const;
+
   Observer observer_ = nullptr;
+  GivenMemory given_;
   mutable runtime::Mutex mutex_;
   std::map<uint32_t, std::unique_ptr<Window>> windows_ DXGKIT_GUARDED_BY(mutex_);
 };
 
 std::shared_ptr<Windows> make_windows();
+/// The same for a client in another process, before its first call: its allocations are made so
+/// that it can be given them by descriptor.
+std::shared_ptr<Windows> make_windows(dxgk::System& system, dxgk::Process& process);
 
 }  // namespace dxgkit::wire

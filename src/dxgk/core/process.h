@@ -15,6 +15,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class ClientMemory;
 class System;
 
 /// Lives while System knows it or a thread is bound to it: what ended still answers.
@@ -39,6 +40,12 @@ class Process : public std::enable_shared_from_this<Process> {
     priority_class_.store(priority_class);
   }
   vidsch::PriorityClass priority_class() const { return priority_class_.load(); }
+
+  /// Before its first call: the client is in another process. Null, the default: it is in this one.
+  void set_client_memory(std::shared_ptr<ClientMemory> memory) {
+    client_memory_ = std::move(memory);
+  }
+  ClientMemory* client_memory() const { return client_memory_.get(); }
 
   /// D3DKMT_QUERYPROCESSOFFERINFO: a number that changes when what the process could decommit does.
   uint64_t decommit_uniqueness() const { return commitment_changes_.load(); }
@@ -77,6 +84,7 @@ class Process : public std::enable_shared_from_this<Process> {
   std::atomic<bool> base_priority_privilege_{false};
   std::atomic<vidsch::PriorityClass> priority_class_{vidsch::PriorityClass::kNormal};
   std::atomic<uint64_t> commitment_changes_{0};
+  std::shared_ptr<ClientMemory> client_memory_;
 };
 
 }  // namespace dxgkit::dxgk

@@ -109,9 +109,10 @@ uint64_t Commitment::release_if_gone(MemoryFloor& floor, AllocationId id) {
 
 Status Commitment::recommit(Allocation& allocation) {
   if (!allocation.pages.empty()) return Status::kSuccess;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(
-      const std::vector<bus::PageFrame> pages,
-      floor_.core.machine().allocate_pages(allocation.size_bytes / kPageBytes));
+  const DeviceMemory& owner = *allocation.opened.front()->device;
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const std::vector<bus::PageFrame> pages,
+                                 owner.take_pages(allocation.size_bytes / kPageBytes,
+                                                  bus::PagesApart::Objects::kAsTheyAre));
   allocation.pages = FrameList(pages);
   return Status::kSuccess;
 }

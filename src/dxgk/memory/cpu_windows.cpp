@@ -36,12 +36,15 @@ Result<CpuWindows::Windows> CpuWindows::open(OpenedAllocation& opened, const Cpu
 }
 
 CpuWindows::Windows CpuWindows::backing(const Allocation& allocation) const {
-  Windows windows;
-  for (const bus::PageFrame page : allocation.pages) {
-    windows.push_back(
-        core_.machine().window_of(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes));
-  }
-  return windows;
+  return core_.machine().windows_of(allocation.pages.frames());
+}
+
+bool CpuWindows::shows_backing(const OpenedAllocation& opened) const {
+  const CpuAccess* const cpu = opened.cpu_if_any();
+  if (cpu == nullptr || cpu->view == nullptr || cpu->told()) return false;
+  const SegmentId segment = core_.memory().placement(opened.allocation->id).segment;
+  return segment == kSystemMemory || opened.allocation->keeps_system_copy() ||
+         core_.memory().segments()[segment.value - 1].kind == vidmm::SegmentKind::kAperture;
 }
 
 Result<CpuWindows::Windows> CpuWindows::in_aperture(OpenedAllocation& opened, const CpuLook& look,

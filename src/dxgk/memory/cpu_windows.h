@@ -43,6 +43,8 @@ class CpuWindows {
   /// cannot see it there.
   Result<Windows> open(OpenedAllocation& opened, const CpuLook& look, const vidmm::Placement& place)
       DXGKIT_REQUIRES(on_lane);
+  /// Of a locked one: the CPU sees the backing pages, until the last unlock (ALLOC-43).
+  bool shows_backing(const OpenedAllocation& opened) const DXGKIT_REQUIRES(on_lane);
   /// ALLOC-48: the CPU may write these pages of a permanent copy; empty: all of them.
   void note_written(OpenedAllocation& opened, std::span<const uint32_t> pages)
       DXGKIT_REQUIRES(on_lane);

@@ -1,13 +1,17 @@
 #include "dxgk/memory/device_lock.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 
 #include "base/interface_versions.h"
+#include "dxgk/core/client_memory.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/allocation_rules.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
+#include "dxgk/memory/sharing.h"
 #include "trace/trace.h"
 
 namespace dxgkit::dxgk {
@@ -152,7 +156,7 @@ Ref<OpenedAllocation> DeviceLocks::make_instance(OpenedAllocation& first) {
   made->device_specific = first.device_specific;
   made->cpu().original = &first;
   Result<std::vector<bus::PageFrame>> pages =
-      core_.machine().allocate_pages(model.size_bytes / kPageBytes);
+      memory_.take_pages(model.size_bytes / kPageBytes, bus::PagesApart::Objects::kAsTheyAre);
   if (!pages.has_value()) return {};
   const Result<Handle> inserted = process_.handles().insert(made);
   if (!inserted.has_value()) {
@@ -316,6 +320,57 @@ bool DeviceLocks::with_view(Handle allocation,
     shown = true;
   });
   return shown;
+}
+
+std::optional<DeviceLocks::Given> DeviceLocks::give(Handle allocation) {
+  ClientMemory* const client = process_.client_memory();
+  const Result<Ref<OpenedAllocation>> opened =
+      process_.handles().find<OpenedAllocation>(allocation);
+  if (client == nullptr || !opened.has_value() || (*opened)->device.get() != &memory_)
+    return std::nullopt;
+  std::optional<Given> given;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    OpenedAllocation& one = **opened;
+    // Who may not write gets no descriptor: nothing would keep it from writing.
+    if (one.closing || one.locks == 0 || one.read_only) return;
+    if (!floor_.cpu_windows->shows_backing(one)) return;
+    const bus::PagesApart::Part part = part_with_descriptor(*one.allocation, client->pages());
+    if (part.window.fd < 0) return;
+    given = {.part = part,
+             .original = one.first_instance().handle,
+             .resource = one.resource ? one.resource->handle : 0};
+  });
+  return given;
+}
+
+bus::PagesApart::Part DeviceLocks::part_with_descriptor(const Allocation& allocation,
+                                                        const bus::PagesApart& of_process) {
+  const bus::PagesApart* group = &of_process;
+  if (allocation.user_memory != nullptr)
+    group = allocation.user_memory->group();
+  else if (allocation.shared != nullptr && allocation.shared->pages_apart != nullptr)
+    group = allocation.shared->pages_apart.get();
+  if (group == nullptr) return {};
+  bus::PagesApart::Part part = group->part_of(allocation.pages.frames());
+  if (part.window.fd >= 0) part.window.fd = fcntl(part.window.fd, F_DUPFD_CLOEXEC, 0);
+  return part;
+}
+
+std::optional<std::pair<bus::PagesApart::Part, uint64_t>> DeviceLocks::give_user_memory(
+    Handle allocation) {
+  ClientMemory* const client = process_.client_memory();
+  const Result<Ref<OpenedAllocation>> opened =
+      process_.handles().find<OpenedAllocation>(allocation);
+  if (client == nullptr || !opened.has_value() || (*opened)->device.get() != &memory_)
+    return std::nullopt;
+  std::optional<std::pair<bus::PagesApart::Part, uint64_t>> given;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    const OpenedAllocation& one = **opened;
+    if (one.closing || one.allocation->user_memory == nullptr) return;
+    const bus::PagesApart::Part part = part_with_descriptor(*one.allocation, client->pages());
+    if (part.window.fd >= 0) given = {part, one.allocation->user_memory->number()};
+  });
+  return given;
 }
 
 Status DeviceLocks::unlock(Handle allocation_handle) {

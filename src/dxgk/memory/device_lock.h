@@ -4,9 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "base/status.h"
+#include "bus/pages_apart.h"
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/handle_table.h"
 #include "dxgk/memory/allocation.h"
@@ -52,8 +55,24 @@ class DeviceLocks {
   /// on the lane, once. False, without a call: the handle names no allocation of the device, or it
   /// is not locked.
   bool with_view(Handle allocation, const std::function<void(std::span<std::byte>)>& use);
+  /// What a lock shows, as memory that a client in another process can be given: nothing else is in
+  /// the memory object. It stays so until the last unlock.
+  struct Given {
+    bus::PagesApart::Part part;  // with a descriptor of the caller's
+    Handle original = 0;         // the allocation that it goes with, itself or the first instance
+    Handle resource = 0;
+  };
+  /// nullopt: as for with_view, or it lies in memory that others use, too.
+  std::optional<Given> give(Handle allocation);
+  /// The memory object for the client's own pages (ALLOC-20), with a descriptor of the caller's,
+  /// and the number of the exchange. nullopt: the backing is not the client's.
+  std::optional<std::pair<bus::PagesApart::Part, uint64_t>> give_user_memory(Handle allocation);
 
  private:
+  /// Where its pages lie, with a descriptor of the caller's; -1: among those of others.
+  bus::PagesApart::Part part_with_descriptor(const Allocation& allocation,
+                                             const bus::PagesApart& of_process)
+      DXGKIT_REQUIRES(on_lane);
   /// False: not now, ask again after progress.
   bool try_lock(OpenedAllocation& opened, const LockRequest& how, Status* status, void** address)
       DXGKIT_REQUIRES(on_lane);

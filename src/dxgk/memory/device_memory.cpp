@@ -6,6 +6,7 @@
 
 #include "base/arithmetic.h"
 #include "base/short_vector.h"
+#include "dxgk/core/client_memory.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/allocation_rules.h"
 #include "dxgk/memory/commitment.h"
@@ -55,6 +56,9 @@ Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
   // and handles returned.
   std::vector<Ref<OpenedAllocation>> openings_made;
   ShortVector<AllocationBacking, 1> backings(requests.size());
+  std::shared_ptr<bus::PagesApart> group;
+  if (options.shared && process_.client_memory() != nullptr)
+    group = bus::PagesApart::make(core_.machine(), bus::PagesApart::Spare::kNone);
   bool opened = false;
   const Status status = [&]() -> Status {
     if (creates_resource) {  // before its allocations (ALLOC-58)
@@ -62,7 +66,7 @@ Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
     }
     for (size_t i = 0; i < requests.size(); ++i) {
       DXGKIT_RETURN_IF_FAILED(check_allocation_info(infos[i], core_, &backings[i].desc));
-      DXGKIT_RETURN_IF_FAILED(back(requests[i], infos[i], &backings[i]));
+      DXGKIT_RETURN_IF_FAILED(back(requests[i], infos[i], group.get(), &backings[i]));
       Ref<OpenedAllocation> one = make_object<OpenedAllocation>();
       one->device = Ref<DeviceMemory>(this);
       one->resource = resource;
@@ -88,6 +92,7 @@ Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
                                      make_shared(requests, options, driver_resource));
       for (size_t i = 0; i < requests.size(); ++i)
         resource->shared->members[i].driver_handle = infos[i].handle;
+      resource->shared->pages_apart = group;
     }
     Status registered = Status::kSuccess;
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
@@ -95,6 +100,7 @@ Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
     });
     return registered;
   }();
+  if (group != nullptr) group->close();  // its pages are complete
   if (is_success(status)) {
     for (size_t i = 0; i < requests.size(); ++i) {
       requests[i].handle = openings_made[i]->handle;
@@ -131,36 +137,59 @@ Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
 }
 
 Status DeviceMemory::back(const AllocationRequest& request, const port::AllocationInfo& info,
-                          AllocationBacking* backing) {
+                          bus::PagesApart* group, AllocationBacking* backing) {
   DXGKIT_RETURN_IF_FAILED(
       check_existing_memory(info, core_, request.user_memory != nullptr, request.user_bytes));
   const uint64_t bytes = backing->desc.size_bytes;
   if (request.user_memory == nullptr) {
-    Result<std::vector<bus::PageFrame>> pages = core_.machine().allocate_pages(bytes / kPageBytes);
+    constexpr auto kMayGrow = bus::PagesApart::Objects::kMayGrow;
+    Result<std::vector<bus::PageFrame>> pages = take_pages(bytes / kPageBytes, kMayGrow, group);
     if (!pages.has_value() && floor_.may_decommit.load(std::memory_order_relaxed)) {
       // Offered content makes room for content that is wanted (ALLOC-59).
       const Result<uint64_t> freed = Commitment(floor_).decommit({.bytes = bytes});
       if (freed.has_value() && *freed != 0)
-        pages = core_.machine().allocate_pages(bytes / kPageBytes);
+        pages = take_pages(bytes / kPageBytes, kMayGrow, group);
     }
     DXGKIT_ASSIGN_OR_RETURN_STATUS(backing->pages, std::move(pages));
     return Status::kSuccess;
   }
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(
-      backing->user_memory, bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(backing->user_memory, take_user_memory(request, bytes));
+  const std::span<const bus::PageFrame> pages = backing->user_memory->pages();
+  backing->pages.assign(pages.begin(), pages.end());
+  return Status::kSuccess;
+}
+
+Result<std::vector<bus::PageFrame>> DeviceMemory::take_pages(uint64_t count,
+                                                             bus::PagesApart::Objects objects,
+                                                             bus::PagesApart* group) const {
+  if (ClientMemory* const client = process_.client_memory(); client != nullptr) {
+    auto apart = (group != nullptr ? *group : client->pages()).allocate(count, objects);
+    if (apart.has_value()) return apart;
+  }
+  return core_.machine().allocate_pages(count);
+}
+
+Result<std::unique_ptr<bus::UserMemory>> DeviceMemory::take_user_memory(
+    const AllocationRequest& request, uint64_t bytes) {
+  if (ClientMemory* const client = process_.client_memory(); client != nullptr) {
+    if (!client->can_give()) return Error(Status::kNotSupported);
+    uint64_t number = 0;
+    const auto ended = client->new_exchange(&number);
+    return bus::UserMemory::elsewhere(core_.machine(), bytes, number, ended);
+  }
+  DXGKIT_ASSIGN_OR_RETURN(
+      std::unique_ptr<bus::UserMemory> memory,
+      bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
   if (core_.options().verifier.has(VerifierSwitch::kFailProbeAndLock)) {
     // As if the pages could not be had the first time: all of them are let go of, and taken again.
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       static_cast<void>(core_.strikes(VerifierSwitch::kFailProbeAndLock));
     });
-    backing->user_memory.reset();
-    DXGKIT_ASSIGN_OR_RETURN_STATUS(
-        backing->user_memory,
-        bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
+    memory.reset();
+    DXGKIT_ASSIGN_OR_RETURN(
+        memory, bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
   }
-  const std::span<const bus::PageFrame> pages = backing->user_memory->pages();
-  backing->pages.assign(pages.begin(), pages.end());
-  return Status::kSuccess;
+  return memory;
 }
 
 Status DeviceMemory::register_allocations(std::span<const port::AllocationInfo> infos,

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "bus/machine.h"
+#include "bus/pages_apart.h"
 #include "bus/user_memory.h"
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/arrival_list.h"
@@ -87,6 +88,11 @@ class DeviceMemory {
   /// driver's objects go when no queued work needs them (ALLOC-27); `synchronous` waits for that
   /// (ALLOC-28).
   Status destroy_allocations(Handle resource, std::span<const Handle> handles, bool synchronous);
+  /// Backing pages. Those of a client in another process are apart from others' if the system
+  /// allows it. `group`: of a resource; null: of the process. kNoMemory. Any thread; on the lane
+  /// with Objects::kAsTheyAre only.
+  Result<std::vector<bus::PageFrame>> take_pages(uint64_t count, bus::PagesApart::Objects objects,
+                                                 bus::PagesApart* group = nullptr) const;
 
   // --- lane ---
   /// Nothing is made any more, and what there is begins to be destroyed. Counts in `teardowns`.
@@ -119,7 +125,10 @@ class DeviceMemory {
                                           void* driver_resource) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
   /// Backing pages for what the driver described.
   Status back(const AllocationRequest& request, const port::AllocationInfo& info,
-              AllocationBacking* backing);
+              bus::PagesApart* group, AllocationBacking* backing);
+  /// The client's memory as backing.
+  Result<std::unique_ptr<bus::UserMemory>> take_user_memory(const AllocationRequest& request,
+                                                            uint64_t bytes);
 
   MemoryFloor& floor_;
   AdapterCore& core_;

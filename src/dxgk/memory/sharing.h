@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "bus/pages_apart.h"
 #include "dxgk/core/global_shares.h"
 #include "dxgk/core/object.h"
 #include "runtime/sync.h"
@@ -58,6 +59,9 @@ class SharedResource : public Object {
   std::vector<std::byte> runtime_data, resource_data;
   std::vector<Member> members;
   Handle global = 0;
+  /// Made by a client in another process: the backing pages, in memory objects that hold nothing
+  /// else, so that every client that opens the resource may have descriptors of them. Or null.
+  std::shared_ptr<bus::PagesApart> pages_apart;
 
   // Lane:
   uint32_t resources DXGKIT_GUARDED_BY(on_lane) = 0;  // openings on devices

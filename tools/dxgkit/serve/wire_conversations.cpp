@@ -200,7 +200,7 @@ std::shared_ptr<Client> Clients::join(const wire::Hello& hello, uint32_t user, i
   }
   auto client = std::make_shared<Client>();
   client->process = system_.create_process(hello.name).shared_from_this();
-  client->windows = wire::make_windows();
+  client->windows = wire::make_windows(system_, *client->process);
   client->user = user;
   client->number = process;
   client->connections = 1;
