@@ -17,6 +17,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "runtime/brief_spin.h"
 #include "runtime/host_thread.h"
 #include "runtime/internal.h"
 #include "trace/trace.h"
@@ -136,6 +137,35 @@ uint32_t spin_pauses() {
   return pauses;
 }
 
+TimeNs clock_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * kSecond + now.tv_nsec;
+}
+
+/// Spins until `changed`, but not for long. False: it has not.
+/// @param give_up  on the system's clock; kForever: only the spin's own end counts
+template <typename Changed>
+bool spin_until(uint32_t pauses, TimeNs give_up, const Changed& changed) {
+  for (uint32_t i = 0; i < pauses; ++i) {
+    if (changed()) return true;
+    pause_cpu();
+  }
+  if (pauses == 0) return false;
+  // Two threads that answer each other must not both park after one hiccup: they would then pay a
+  // wake-up per answer for ever. So spin for as long as a wake-up would take, and leave the core
+  // to other threads.
+  give_up = std::min(clock_ns() + kPolitelyNs, give_up);
+  do {
+    for (int i = 0; i < 8; ++i) {
+      if (changed()) return true;
+      pause_cpu();
+    }
+    sched_yield();
+  } while (clock_ns() < give_up);
+  return false;
+}
+
 class OsRuntime final : public Runtime {
  public:
   explicit OsRuntime(uint64_t seed)
@@ -144,9 +174,7 @@ class OsRuntime final : public Runtime {
         timers_(*this, [this](std::function<void()> body) {
           return start("timer", std::move(body), {}, /*counted=*/false);
         }) {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    start_ = now.tv_sec * kSecond + now.tv_nsec;
+    start_ = clock_ns();
   }
 
   ~OsRuntime() override {
@@ -157,11 +185,7 @@ class OsRuntime final : public Runtime {
 
   bool is_simulated() const override { return false; }
 
-  TimeNs now() override {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * kSecond + now.tv_nsec - start_;
-  }
+  TimeNs now() override { return clock_ns() - start_; }
 
   std::unique_ptr<Thread> spawn(std::string name, std::function<void()> body,
                                 ThreadOptions options) override {
@@ -312,11 +336,14 @@ class OsRuntime final : public Runtime {
     return *t_state;
   }
 
-  timespec absolute(TimeNs due) const {
+  TimeNs on_the_clock(TimeNs due) const {
     // A deadline that does not fit counts as the farthest one that does.
     TimeNs ns = 0;
     if (__builtin_add_overflow(due, start_, &ns)) ns = kForever;
-    ns = std::max<TimeNs>(ns, 0);
+    return std::max<TimeNs>(ns, 0);
+  }
+  timespec absolute(TimeNs due) const {
+    const TimeNs ns = on_the_clock(due);
     return {.tv_sec = ns / kSecond, .tv_nsec = ns % kSecond};
   }
 
@@ -334,23 +361,8 @@ class OsRuntime final : public Runtime {
 
   WaitResult wait_for(std::span<const Awaited> awaited, TimeNs deadline) {
     ThreadState& thread = self();
-    for (uint32_t i = 0; i < spin_pauses_; ++i) {
-      if (any_changed(awaited)) return WaitResult::kWoken;
-      pause_cpu();
-    }
-    // Two threads that answer each other must not both park after one hiccup: they would then pay a
-    // wake-up per answer for ever. So spin for as long as a wake-up would take, and leave the core
-    // to other threads.
-    if (spin_pauses_ != 0) {
-      const TimeNs give_up = std::min(now() + kPolitelyNs, deadline);
-      do {
-        for (int i = 0; i < 8; ++i) {
-          if (any_changed(awaited)) return WaitResult::kWoken;
-          pause_cpu();
-        }
-        sched_yield();
-      } while (now() < give_up);
-    }
+    if (spin_until(spin_pauses_, on_the_clock(deadline), [&] { return any_changed(awaited); }))
+      return WaitResult::kWoken;
     thread.token.store(0, std::memory_order_relaxed);
     std::array<WaitNode, 2> nodes;
     for (size_t i = 0; i < awaited.size(); ++i) {
@@ -446,6 +458,11 @@ AdoptThread::AdoptThread(Runtime& runtime, std::string name) {
   state_ = std::make_unique<State>(*os, name);
 }
 AdoptThread::~AdoptThread() = default;
+
+bool spin_briefly(const std::atomic<uint32_t>& word, uint32_t value) {
+  return spin_until(spin_pauses(), kForever,
+                    [&] { return word.load(std::memory_order_acquire) != value; });
+}
 
 void leave_runtime_of_parent() {
   t_state = nullptr;

@@ -6,6 +6,7 @@
 
 #include "wire/hello.h"
 #include "wire/kernel_memory.h"
+#include "wire/mailbox.h"
 #include "wire/unique_fd.h"
 
 namespace dxgkit::wire {
@@ -23,10 +24,11 @@ class ClientConnection {
   int socket() const { return socket_.get(); }
 
  private:
-  ClientConnection(UniqueFd socket, const Token& token)
-      : socket_(std::move(socket)), token_(token) {}
+  ClientConnection(UniqueFd socket, Mailbox mailbox, const Token& token)
+      : socket_(std::move(socket)), mailbox_(std::move(mailbox)), token_(token) {}
 
   UniqueFd socket_;
+  Mailbox mailbox_;
   Token token_;
 };
 
