@@ -143,26 +143,36 @@ TimeNs clock_ns() {
   return now.tv_sec * kSecond + now.tv_nsec;
 }
 
-/// Spins until `changed`, but not for long. False: it has not.
-/// @param give_up  on the system's clock; kForever: only the spin's own end counts
+/// The first part of a spin, with the processor for itself. False: nothing has changed.
 template <typename Changed>
-bool spin_until(uint32_t pauses, TimeNs give_up, const Changed& changed) {
-  for (uint32_t i = 0; i < pauses; ++i) {
+bool spin_alone(const Changed& changed) {
+  for (uint32_t i = 0, pauses = spin_pauses(); i < pauses; ++i) {
     if (changed()) return true;
     pause_cpu();
   }
-  if (pauses == 0) return false;
-  // Two threads that answer each other must not both park after one hiccup: they would then pay a
-  // wake-up per answer for ever. So spin for as long as a wake-up would take, and leave the core
-  // to other threads.
-  give_up = std::min(clock_ns() + kPolitelyNs, give_up);
+  return false;
+}
+
+/// Two threads that answer each other must not both park after one hiccup: they would then pay a
+/// wake-up per answer for ever. So the second part lasts as long as a wake-up would take, and leaves
+/// the core to other threads. False: nothing has changed.
+/// @param give_up  on the system's clock; kForever: only the spin's own end counts
+/// @param yielded  told how long each yield took
+template <typename Changed, typename Yielded>
+bool spin_politely(TimeNs give_up, const Changed& changed, const Yielded& yielded) {
+  if (spin_pauses() == 0) return false;
+  TimeNs now = clock_ns();
+  give_up = std::min(now + kPolitelyNs, give_up);
   do {
     for (int i = 0; i < 8; ++i) {
       if (changed()) return true;
       pause_cpu();
     }
+    const TimeNs before = now;
     sched_yield();
-  } while (clock_ns() < give_up);
+    now = clock_ns();
+    yielded(now - before);
+  } while (now < give_up);
   return false;
 }
 
@@ -170,7 +180,6 @@ class OsRuntime final : public Runtime {
  public:
   explicit OsRuntime(uint64_t seed)
       : random_(seed),
-        spin_pauses_(spin_pauses()),
         timers_(*this, [this](std::function<void()> body) {
           return start("timer", std::move(body), {}, /*counted=*/false);
         }) {
@@ -361,7 +370,8 @@ class OsRuntime final : public Runtime {
 
   WaitResult wait_for(std::span<const Awaited> awaited, TimeNs deadline) {
     ThreadState& thread = self();
-    if (spin_until(spin_pauses_, on_the_clock(deadline), [&] { return any_changed(awaited); }))
+    const auto changed = [&] { return any_changed(awaited); };
+    if (spin_alone(changed) || spin_politely(on_the_clock(deadline), changed, [](TimeNs) {}))
       return WaitResult::kWoken;
     thread.token.store(0, std::memory_order_relaxed);
     std::array<WaitNode, 2> nodes;
@@ -438,7 +448,6 @@ class OsRuntime final : public Runtime {
   std::vector<std::string> names_;
   size_t live_ = 0;
   TimeNs start_ = 0;
-  const uint32_t spin_pauses_;
   std::array<Bucket, kBuckets> buckets_;
   TimerQueue timers_;
 };
@@ -460,8 +469,23 @@ AdoptThread::AdoptThread(Runtime& runtime, std::string name) {
 AdoptThread::~AdoptThread() = default;
 
 bool spin_briefly(const std::atomic<uint32_t>& word, uint32_t value) {
-  return spin_until(spin_pauses(), kForever,
-                    [&] { return word.load(std::memory_order_acquire) != value; });
+  // A yield that takes longer has let another thread run.
+  constexpr TimeNs kYieldNs = 1'000;
+  // So many in a row that let nobody run say that the processor is the thread's own.
+  constexpr uint32_t kLonely = 32;
+  // One spin in so many asks whether somebody else wants it.
+  constexpr uint32_t kAsk = 64;
+  constinit static thread_local uint32_t crowded = 0, spins = 0;
+  const auto changed = [&] { return word.load(std::memory_order_acquire) != value; };
+  // Two processes that answer each other keep two processors busy, and the thread that does the
+  // work they talk about may need one of these.
+  if (crowded == 0 && ++spins % kAsk != 0 && spin_alone(changed)) return true;
+  return spin_politely(kForever, changed, [&](TimeNs ns) {
+    if (ns > kYieldNs)
+      crowded = kLonely;
+    else if (crowded != 0)
+      --crowded;
+  });
 }
 
 void leave_runtime_of_parent() {
