@@ -22,6 +22,7 @@
 #include "wire/channel.h"
 #include "wire/greeting.h"
 #include "wire/hello.h"
+#include "wire/mailbox.h"
 #include "wire/server_session.h"
 
 namespace dxgkit::dxcore {
@@ -39,8 +40,8 @@ void write_whole(int fd, const void* bytes, size_t count) {
 
 class Server {
  public:
-  Server(Stack& stack, int listener, int control)
-      : stack_(stack), listener_(listener), control_(control) {}
+  Server(Stack& stack, int listener, int control, bool with_mailbox)
+      : stack_(stack), listener_(listener), control_(control), with_mailbox_(with_mailbox) {}
 
   /// Until the control pipe is closed and the last client has left. Returns how many there were.
   size_t run() {
@@ -82,6 +83,7 @@ class Server {
   };
   struct Connection {
     UniqueFd socket;
+    wire::Mailbox mailbox;
     std::shared_ptr<Client> client;
     std::unique_ptr<runtime::HostThread> thread;
     runtime::HostFlag attached;  // to the client process, which must not have ended
@@ -122,8 +124,13 @@ class Server {
       if (number == 0 || number > clients_.size()) return;
       one->client = clients_[number - 1];
     }
+    std::vector<UniqueFd> memory;
+    if (with_mailbox_) {
+      one->mailbox = wire::Mailbox::make(&memory.emplace_back());
+      DXGKIT_CHECK(one->mailbox);
+    }
     if (!wire::send_frame(fd, wire::encode(wire::Welcome{0, one->client->token}),
-                          std::span<const int>{}))
+                          std::span<const UniqueFd>(memory)))
       return;
     Connection& kept = *connections_.emplace_back(std::move(one));
     kept.thread = std::make_unique<runtime::HostThread>("serves", [&kept] {
@@ -139,13 +146,14 @@ class Server {
     wire::ServerSession session(process.system(), process, connection.client->windows);
     wire::Frame frame;
     const int fd = connection.socket.get();
-    while (wire::receive_frame(fd, &frame) == wire::Received::kFrame) {
+    wire::Mailbox& mailbox = connection.mailbox;
+    while (mailbox.receive(fd, &frame) == wire::Received::kFrame) {
       const wire::Reply reply = session.handle(frame.bytes, std::move(frame.descriptors));
       if (!reply.refusal.empty()) {
         std::fprintf(stderr, "refused: %s\n", reply.refusal.c_str());
         return;
       }
-      if (!wire::send_frame(fd, reply.bytes, std::span<const UniqueFd>(reply.descriptors))) return;
+      if (!mailbox.send(fd, reply.bytes, std::span<const UniqueFd>(reply.descriptors))) return;
     }
   }
 
@@ -161,13 +169,14 @@ class Server {
 
   Stack& stack_;
   const int listener_, control_;
+  const bool with_mailbox_;
   std::list<std::unique_ptr<Connection>> connections_;
   std::vector<std::shared_ptr<Client>> clients_;
 };
 
 /// The whole life of the server's process.
-int serve(const std::string& driver, const std::string& registry, int listener, int control,
-          int report) {
+int serve(const std::string& driver, const std::string& registry, bool with_mailbox, int listener,
+          int control, int report) {
   StackOptions options;
   options.registry = registry;
   std::string findings;
@@ -179,7 +188,7 @@ int serve(const std::string& driver, const std::string& registry, int listener, 
     DXGKIT_CHECK(stack.start(**loaded).has_value());
     static_cast<void>(!write(report, "R", 1));
     // A thread of the runtime must not wait for sockets as the runtime counts: it is the main one.
-    clients = Server(stack, listener, control).run();
+    clients = Server(stack, listener, control, with_mailbox).run();
   });
   const bool clean = outcome.has_value() && outcome->findings.empty();
   const std::string text = std::to_string(clients) + (clean ? " clean\n" : " found\n") + findings;
@@ -190,7 +199,7 @@ int serve(const std::string& driver, const std::string& registry, int listener, 
 }  // namespace
 
 TestServer::TestServer(const std::string& socket_path, const std::string& driver,
-                       const std::string& registry) {
+                       const std::string& registry, bool with_mailbox) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   DXGKIT_CHECK(socket_path.size() < sizeof address.sun_path);
@@ -204,7 +213,7 @@ TestServer::TestServer(const std::string& socket_path, const std::string& driver
   if (child_ == 0) {
     close(control[1]);
     close(report[0]);
-    _exit(serve(driver, registry, listener, control[0], report[1]));
+    _exit(serve(driver, registry, with_mailbox, listener, control[0], report[1]));
   }
   close(listener);
   close(control[0]);

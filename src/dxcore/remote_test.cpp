@@ -159,7 +159,6 @@ std::vector<uint32_t> expected_words() {
 void same_as_in_one_process(const char* driver, const char* registry, void (*body)(Shared*)) {
   const Folder folder;
   Shared* const here = make_shared_memory();
-  Shared* const there = make_shared_memory();
   {
     std::ofstream(folder.file("registry.toml")) << registry;
     std::ofstream(folder.file("stack.toml"))
@@ -168,13 +167,18 @@ void same_as_in_one_process(const char* driver, const char* registry, void (*bod
     setenv("DXGKIT_STACK", folder.file("stack.toml").c_str(), 1);
     EXPECT_EQ(end_of(start_program(DXCORE_LIBRARY, "", [&] { body(here); })), 0);
   }
-  TestServer server(folder.file("socket"), driver, registry);
-  EXPECT_EQ(run_program(folder.file("socket"), [&] { body(there); }), 0);
-  const ServerEnd end = server.end();
-  EXPECT_TRUE(end.clean) << end.findings;
   const std::vector<uint32_t> words = expected_words();
   EXPECT_EQ(std::vector<uint32_t>(here->words, here->words + words.size()), words);
-  EXPECT_EQ(std::vector<uint32_t>(there->words, there->words + words.size()), words);
+  for (const bool with_mailbox : {false, true}) {
+    Shared* const there = make_shared_memory();
+    std::filesystem::remove(folder.file("socket"));
+    TestServer server(folder.file("socket"), driver, registry, with_mailbox);
+    EXPECT_EQ(run_program(folder.file("socket"), [&] { body(there); }), 0);
+    const ServerEnd end = server.end();
+    EXPECT_TRUE(end.clean) << end.findings;
+    EXPECT_EQ(std::vector<uint32_t>(there->words, there->words + words.size()), words)
+        << (with_mailbox ? "with a mailbox" : "over the socket alone");
+  }
 }
 
 TEST(RemoteLibrary, APatchedPacketGivesWhatItGivesInOneProcess) {

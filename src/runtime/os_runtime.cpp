@@ -17,6 +17,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "runtime/brief_spin.h"
 #include "runtime/host_thread.h"
 #include "runtime/internal.h"
 #include "trace/trace.h"
@@ -136,17 +137,53 @@ uint32_t spin_pauses() {
   return pauses;
 }
 
+TimeNs clock_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * kSecond + now.tv_nsec;
+}
+
+/// The first part of a spin, with the processor for itself. False: nothing has changed.
+template <typename Changed>
+bool spin_alone(const Changed& changed) {
+  for (uint32_t i = 0, pauses = spin_pauses(); i < pauses; ++i) {
+    if (changed()) return true;
+    pause_cpu();
+  }
+  return false;
+}
+
+/// Two threads that answer each other must not both park after one hiccup: they would then pay a
+/// wake-up per answer for ever. So the second part lasts as long as a wake-up would take, and leaves
+/// the core to other threads. False: nothing has changed.
+/// @param give_up  on the system's clock; kForever: only the spin's own end counts
+/// @param yielded  told how long each yield took
+template <typename Changed, typename Yielded>
+bool spin_politely(TimeNs give_up, const Changed& changed, const Yielded& yielded) {
+  if (spin_pauses() == 0) return false;
+  TimeNs now = clock_ns();
+  give_up = std::min(now + kPolitelyNs, give_up);
+  do {
+    for (int i = 0; i < 8; ++i) {
+      if (changed()) return true;
+      pause_cpu();
+    }
+    const TimeNs before = now;
+    sched_yield();
+    now = clock_ns();
+    yielded(now - before);
+  } while (now < give_up);
+  return false;
+}
+
 class OsRuntime final : public Runtime {
  public:
   explicit OsRuntime(uint64_t seed)
       : random_(seed),
-        spin_pauses_(spin_pauses()),
         timers_(*this, [this](std::function<void()> body) {
           return start("timer", std::move(body), {}, /*counted=*/false);
         }) {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    start_ = now.tv_sec * kSecond + now.tv_nsec;
+    start_ = clock_ns();
   }
 
   ~OsRuntime() override {
@@ -157,11 +194,7 @@ class OsRuntime final : public Runtime {
 
   bool is_simulated() const override { return false; }
 
-  TimeNs now() override {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * kSecond + now.tv_nsec - start_;
-  }
+  TimeNs now() override { return clock_ns() - start_; }
 
   std::unique_ptr<Thread> spawn(std::string name, std::function<void()> body,
                                 ThreadOptions options) override {
@@ -312,11 +345,14 @@ class OsRuntime final : public Runtime {
     return *t_state;
   }
 
-  timespec absolute(TimeNs due) const {
+  TimeNs on_the_clock(TimeNs due) const {
     // A deadline that does not fit counts as the farthest one that does.
     TimeNs ns = 0;
     if (__builtin_add_overflow(due, start_, &ns)) ns = kForever;
-    ns = std::max<TimeNs>(ns, 0);
+    return std::max<TimeNs>(ns, 0);
+  }
+  timespec absolute(TimeNs due) const {
+    const TimeNs ns = on_the_clock(due);
     return {.tv_sec = ns / kSecond, .tv_nsec = ns % kSecond};
   }
 
@@ -334,23 +370,9 @@ class OsRuntime final : public Runtime {
 
   WaitResult wait_for(std::span<const Awaited> awaited, TimeNs deadline) {
     ThreadState& thread = self();
-    for (uint32_t i = 0; i < spin_pauses_; ++i) {
-      if (any_changed(awaited)) return WaitResult::kWoken;
-      pause_cpu();
-    }
-    // Two threads that answer each other must not both park after one hiccup: they would then pay a
-    // wake-up per answer for ever. So spin for as long as a wake-up would take, and leave the core
-    // to other threads.
-    if (spin_pauses_ != 0) {
-      const TimeNs give_up = std::min(now() + kPolitelyNs, deadline);
-      do {
-        for (int i = 0; i < 8; ++i) {
-          if (any_changed(awaited)) return WaitResult::kWoken;
-          pause_cpu();
-        }
-        sched_yield();
-      } while (now() < give_up);
-    }
+    const auto changed = [&] { return any_changed(awaited); };
+    if (spin_alone(changed) || spin_politely(on_the_clock(deadline), changed, [](TimeNs) {}))
+      return WaitResult::kWoken;
     thread.token.store(0, std::memory_order_relaxed);
     std::array<WaitNode, 2> nodes;
     for (size_t i = 0; i < awaited.size(); ++i) {
@@ -426,7 +448,6 @@ class OsRuntime final : public Runtime {
   std::vector<std::string> names_;
   size_t live_ = 0;
   TimeNs start_ = 0;
-  const uint32_t spin_pauses_;
   std::array<Bucket, kBuckets> buckets_;
   TimerQueue timers_;
 };
@@ -446,6 +467,26 @@ AdoptThread::AdoptThread(Runtime& runtime, std::string name) {
   state_ = std::make_unique<State>(*os, name);
 }
 AdoptThread::~AdoptThread() = default;
+
+bool spin_briefly(const std::atomic<uint32_t>& word, uint32_t value) {
+  // A yield that takes longer has let another thread run.
+  constexpr TimeNs kYieldNs = 1'000;
+  // So many in a row that let nobody run say that the processor is the thread's own.
+  constexpr uint32_t kLonely = 32;
+  // One spin in so many asks whether somebody else wants it.
+  constexpr uint32_t kAsk = 64;
+  constinit static thread_local uint32_t crowded = 0, spins = 0;
+  const auto changed = [&] { return word.load(std::memory_order_acquire) != value; };
+  // Two processes that answer each other keep two processors busy, and the thread that does the
+  // work they talk about may need one of these.
+  if (crowded == 0 && ++spins % kAsk != 0 && spin_alone(changed)) return true;
+  return spin_politely(kForever, changed, [&](TimeNs ns) {
+    if (ns > kYieldNs)
+      crowded = kLonely;
+    else if (crowded != 0)
+      --crowded;
+  });
+}
 
 void leave_runtime_of_parent() {
   t_state = nullptr;

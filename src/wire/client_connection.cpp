@@ -20,7 +20,9 @@ std::expected<ClientConnection, std::string> ClientConnection::greet(UniqueFd so
   const auto welcome = decode_welcome(answer.bytes);
   if (!welcome.has_value()) return std::unexpected(welcome.error());
   if (welcome->status < 0) return std::unexpected("the server refuses the connection");
-  return ClientConnection(std::move(socket), welcome->token);
+  Mailbox mailbox;
+  if (!answer.descriptors.empty()) mailbox = Mailbox::open(answer.descriptors.front());
+  return ClientConnection(std::move(socket), std::move(mailbox), welcome->token);
 }
 
 int64_t ClientConnection::call(KernelMemory& memory, uint32_t function, void* arguments) {
@@ -28,8 +30,8 @@ int64_t ClientConnection::call(KernelMemory& memory, uint32_t function, void* ar
   if (call.answer().has_value()) return *call.answer();
   Frame reply;
   std::optional<int64_t> result;
-  if (socket_ && send_frame(socket_.get(), call.message(), call.descriptors()) &&
-      receive_frame(socket_.get(), &reply) == Received::kFrame)
+  if (socket_ && mailbox_.send(socket_.get(), call.message(), call.descriptors()) &&
+      mailbox_.receive(socket_.get(), &reply) == Received::kFrame)
     result = call.finish(reply.bytes, std::move(reply.descriptors));
   if (result.has_value()) {
     if (call.undo().has_value()) destroy(memory, *call.undo());

@@ -7,6 +7,7 @@
 #include "wire/client_call.h"
 #include "wire/hello.h"
 #include "wire/kernel_memory.h"
+#include "wire/mailbox.h"
 #include "wire/unique_fd.h"
 
 namespace dxgkit::wire {
@@ -26,10 +27,11 @@ class ClientConnection {
  private:
   /// What a call has made, and its caller cannot have.
   void destroy(KernelMemory& memory, const ClientCall::Undo& made);
-  ClientConnection(UniqueFd socket, const Token& token)
-      : socket_(std::move(socket)), token_(token) {}
+  ClientConnection(UniqueFd socket, Mailbox mailbox, const Token& token)
+      : socket_(std::move(socket)), mailbox_(std::move(mailbox)), token_(token) {}
 
   UniqueFd socket_;
+  Mailbox mailbox_;
   Token token_;
 };
 

@@ -20,6 +20,7 @@ struct Hello {
   std::string name;  // of the process, at most 64 bytes; for people only
 };
 
+/// With a descriptor: the connection has a mailbox (mailbox.h).
 struct Welcome {
   int32_t status = 0;  // an NTSTATUS; below 0: the connection is refused
   Token token{};

@@ -95,7 +95,52 @@ def be_client(name, ready):
     os._exit(0)
 
 
+def call_for_ever(ready):
+    """In a forked process: calls without a pause, each a message that the other side is awake for. Every hundredth is told."""
+    calls = ctypes.CDLL(LIBRARY)
+    adapters = ctypes.create_string_buffer(20 * 8)
+    everything = ctypes.create_string_buffer(struct.pack("<QQ", 8, ctypes.addressof(adapters)), 16)
+    if calls.D3DKMTEnumAdapters2(everything) != 0:
+        os._exit(3)
+    while True:
+        for _ in range(100):
+            calls.D3DKMTEnumAdapters2(everything)
+        os.write(ready, b"c")
+
+
 class Kill(serve_test.Server):
+    def test_a_client_that_dies_among_calls_leaves_nothing(self):
+        expected = self.run_tool("run", "--input", "good.png", "--output", "expected.png")
+        self.assertEqual(expected.returncode, 0, expected.stderr)
+        expected = read_png(self.folder / "expected.png")[2]
+        self.write_stack('driver = "softgpu"')
+        server, runs = self.serve("--max-connections", "1000")
+        os.environ["DXGKIT_SOCKET"] = str(self.folder / "s")
+        self.addCleanup(os.environ.pop, "DXGKIT_SOCKET")
+        self.assertEqual(Picture(self.folder).result(), ([b"d", b"d"], expected))
+        self.until(lambda one: (one["connections"], one["figures"]["processes"]) == (0, 0))
+        before = self.descriptors_of(runs[1][1])
+        picture = Picture(self.folder)
+        for number in range(10 * KILLS):
+            ours, theirs = os.pipe()
+            child = os.fork()
+            if child == 0:
+                try:
+                    call_for_ever(theirs)
+                finally:
+                    os._exit(4)
+            os.close(theirs)
+            for _ in range(1 + number % 5):
+                self.assertEqual(os.read(ours, 1), b"c")
+            os.kill(child, signal.SIGKILL)
+            self.assertEqual(os.waitpid(child, 0)[1], signal.SIGKILL)
+            os.close(ours)
+        self.assertEqual(picture.result(), ([b"d", b"d"], expected))
+        self.until(lambda one: (one["connections"], one["figures"]["processes"], one["figures"]["handles"]) == (0, 0, 0))
+        self.until_descriptors_are_back(runs[1][1], before)
+        self.assertEqual(self.status()["adapters"][0]["process"], runs[1][1])
+        self.end(server)
+
     def kill_inside(self, name, adapter):
         """Whether the call was in progress in the server when its client died."""
         ours, theirs = os.pipe()

@@ -67,6 +67,28 @@ D3DKMTShareObjects 0x0 True
 """
 
 
+# A client that writes into its mailbox what is no message, while it makes calls, until its adapter is gone for it.
+MAILBOX_CLIENT = """
+import ctypes, struct, sys, threading
+calls = ctypes.CDLL("libdxcore.so")
+adapters = ctypes.create_string_buffer(20 * 8)
+everything = ctypes.create_string_buffer(struct.pack("<QQ", 8, ctypes.addressof(adapters)), 16)
+assert calls.D3DKMTEnumAdapters2(everything) == 0
+boxes = [int(line.split("-")[0], 16) for line in open("/proc/self/maps") if "/memfd:dxgkit" in line and line.split()[1] == "rw-s"]
+over = threading.Event()
+def scribble():
+    while not over.is_set():
+        for box in boxes:
+            ctypes.c_uint32.from_address(box).value = int(sys.argv[1], 0)
+threading.Thread(target=scribble, daemon=True).start()
+print(len(boxes) > 0, flush=True)
+while (status := calls.D3DKMTCloseAdapter(ctypes.byref(ctypes.c_uint32(12345))) & 0xFFFFFFFF) == 0xC000000D:
+    pass
+over.set()
+print(hex(status), flush=True)
+"""
+
+
 def hello(ask, luid=0):
     return struct.pack("<QIIIi", MAGIC, 1, ask, luid, 0)
 
@@ -372,6 +394,23 @@ class Serve(Server):
             pass
         self.assertEqual(self.descriptors_of(runs[1][1]), before)
         self.assertFalse(self.is_over(good, 0))
+        self.assertEqual(self.status()["adapters"][0]["process"], runs[1][1])
+        self.end(server)
+
+    def test_a_hostile_mailbox_ends_its_connection(self):
+        self.write_stack('driver = "softgpu"')
+        server, runs = self.serve()
+        other = self.client("wait")
+        self.lines_until(other, "waiting\n")
+        self.until(lambda one: one["connections"] == 2)  # one of its thread, one that keeps the process
+        before = self.descriptors_of(runs[1][1])
+        environment = {**os.environ, "DXGKIT_SOCKET": str(self.folder / "s"), "LD_LIBRARY_PATH": CLIENTS}
+        for word in ("0xffffffff", "0x8000"):  # one more than the most is the second
+            done = subprocess.run([sys.executable, "-c", MAILBOX_CLIENT, word], env=environment, capture_output=True, text=True, timeout=PATIENCE)
+            self.assertEqual((done.stdout, done.stderr, done.returncode), (f"True\n{DEVICE_REMOVED:#x}\n", "", 0), word)
+            self.until(lambda one: one["figures"]["processes"] == 1 and one["connections"] == 2)
+        self.until_descriptors_are_back(runs[1][1], before)
+        self.assertIsNone(other.poll())
         self.assertEqual(self.status()["adapters"][0]["process"], runs[1][1])
         self.end(server)
 

@@ -15,6 +15,7 @@
 #include "tools/dxgkit/serve/conversations.h"
 #include "wire/channel.h"
 #include "wire/hello.h"
+#include "wire/mailbox.h"
 #include "wire/server_session.h"
 
 namespace dxgkit::serve {
@@ -117,14 +118,19 @@ class Calls final : public Conversation {
     const auto hello = wire::decode_hello(frame.bytes);
     if (!hello.has_value()) return hello.error();
     wire::Welcome welcome;
+    std::vector<wire::UniqueFd> descriptors;
     auto client = clients_.join(*hello, user_, process_, &welcome.status);
     if (client != nullptr) {
       welcome.token = client->token;
+      wire::UniqueFd memory;
+      mailbox_ = wire::Mailbox::make(&memory);
+      if (mailbox_) descriptors.push_back(std::move(memory));
       const runtime::MutexLock lock(mutex_);
       client_ = client;
       if (is_hung_up_) clients_.hang_up(client);
     }
-    if (!wire::send_frame(fd(), wire::encode(welcome), std::span<const wire::UniqueFd>{}))
+    if (!wire::send_frame(fd(), wire::encode(welcome),
+                          std::span<const wire::UniqueFd>(descriptors)))
       return "the client takes no answer";
     return client == nullptr ? "the client names a process that is not its own" : "";
   }
@@ -133,9 +139,9 @@ class Calls final : public Conversation {
     dxgk::Process& process = *client_->process;
     wire::ServerSession session(clients_.system(), process, client_->windows);
     size_t handles = 0;
+    wire::Frame frame;
     while (true) {
-      wire::Frame frame;
-      switch (wire::receive_frame(fd(), &frame)) {
+      switch (mailbox_.receive(fd(), &frame)) {
         case wire::Received::kFrame:
           break;
         case wire::Received::kEnd:
@@ -149,7 +155,7 @@ class Calls final : public Conversation {
       clients_.requests.fetch_add(1, std::memory_order_relaxed);
       clients_.bytes_in.fetch_add(bytes, std::memory_order_relaxed);
       clients_.bytes_out.fetch_add(reply.bytes.size(), std::memory_order_relaxed);
-      if (!wire::send_frame(fd(), reply.bytes, std::span<const wire::UniqueFd>(reply.descriptors)))
+      if (!mailbox_.send(fd(), reply.bytes, std::span<const wire::UniqueFd>(reply.descriptors)))
         return "the client takes no answer";
       // Looking at all clients of the user costs, and is needed only when there is more.
       const size_t now = process.handles().size();
@@ -162,6 +168,7 @@ class Calls final : public Conversation {
   const Descriptor socket_;
   const uint32_t user_;
   const int32_t process_;
+  wire::Mailbox mailbox_;           // of talk()
   runtime::Mutex mutex_;            // before that of Clients
   std::shared_ptr<Client> client_;  // written by talk() only, under the mutex
   bool is_hung_up_ DXGKIT_GUARDED_BY(mutex_) = false;
