@@ -471,17 +471,27 @@ AdoptThread::~AdoptThread() = default;
 bool spin_briefly(const std::atomic<uint32_t>& word, uint32_t value) {
   // A yield that takes longer has let another thread run.
   constexpr TimeNs kYieldNs = 1'000;
+  // One that takes longer than this has let a thread run that knows of no one who waits: it keeps
+  // the processor for its whole time slice. So nobody is asked again for many spins.
+  constexpr TimeNs kStrangerNs = 50'000;
+  constexpr uint32_t kSpinsWithStrangers = 1024;
   // So many in a row that let nobody run say that the processor is the thread's own.
   constexpr uint32_t kLonely = 32;
   // One spin in so many asks whether somebody else wants it.
   constexpr uint32_t kAsk = 64;
-  constinit static thread_local uint32_t crowded = 0, spins = 0;
+  constinit static thread_local uint32_t crowded = 0, spins = 0, with_strangers = 0;
   const auto changed = [&] { return word.load(std::memory_order_acquire) != value; };
+  if (with_strangers != 0) {
+    --with_strangers;
+    return spin_alone(changed);
+  }
   // Two processes that answer each other keep two processors busy, and the thread that does the
   // work they talk about may need one of these.
   if (crowded == 0 && ++spins % kAsk != 0 && spin_alone(changed)) return true;
   return spin_politely(kForever, changed, [&](TimeNs ns) {
-    if (ns > kYieldNs)
+    if (ns > kStrangerNs)
+      with_strangers = kSpinsWithStrangers;
+    else if (ns > kYieldNs)
       crowded = kLonely;
     else if (crowded != 0)
       --crowded;

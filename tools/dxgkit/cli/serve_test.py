@@ -405,7 +405,7 @@ class Serve(Server):
         self.until(lambda one: one["connections"] == 2)  # one of its thread, one that keeps the process
         before = self.descriptors_of(runs[1][1])
         environment = {**os.environ, "DXGKIT_SOCKET": str(self.folder / "s"), "LD_LIBRARY_PATH": CLIENTS}
-        for word in ("0xffffffff", "0x8000"):  # one more than the most is the second
+        for word in ("0xffffffff", "0x7fff"):  # one more than the most is the second
             done = subprocess.run([sys.executable, "-c", MAILBOX_CLIENT, word], env=environment, capture_output=True, text=True, timeout=PATIENCE)
             self.assertEqual((done.stdout, done.stderr, done.returncode), (f"True\n{DEVICE_REMOVED:#x}\n", "", 0), word)
             self.until(lambda one: one["figures"]["processes"] == 1 and one["connections"] == 2)
