@@ -8,6 +8,25 @@
 
 namespace dxgkit::bus {
 
+std::vector<MemoryWindow> Machine::windows_of(std::span<const PageFrame> frames) const {
+  std::vector<MemoryWindow> windows;
+  for (size_t i = 0; i < frames.size();) {
+    size_t run = 1;
+    while (i + run < frames.size() && frames[i + run].value == frames[i].value + run) ++run;
+    const auto window_at = [&](size_t page, size_t count) {
+      return window_of(PhysicalAddress{frames[page].value * kPageBytes}, count * kPageBytes);
+    };
+    const MemoryWindow whole = window_at(i, run);
+    if (whole.fd >= 0) {
+      windows.push_back(whole);
+    } else {
+      for (size_t page = i; page < i + run; ++page) windows.push_back(window_at(page, 1));
+    }
+    i += run;
+  }
+  return windows;
+}
+
 Result<std::unique_ptr<CpuView>> CpuView::create(uint64_t size) {
   if (size == 0) return Error(Status::kInvalidParameter);
   if (size % kPageBytes != 0) return Error(Status::kInvalidParameter);

@@ -1,7 +1,6 @@
 #include "bus/machine.h"
 
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +14,9 @@
 #include "base/fixed_memory.h"
 #include "base/sealed_memory.h"
 #include "base/spin_lock.h"
+#include "bus/hardware_pages.h"
 #include "bus/page_allocator.h"
+#include "bus/page_owners.h"
 #include "bus/pci_function.h"
 #include "runtime/sync.h"
 
@@ -58,13 +59,6 @@ struct IoMapping {
   RegisterBar* registers = nullptr;       // or null: a real mapping
   void* mapped = nullptr;
   uint64_t mapped_size = 0;
-};
-
-/// Pages that somebody else gives out, by the first one.
-struct OwnedPages {
-  uint64_t count = 0;
-  int fd = -1;
-  std::shared_ptr<PageOwner> owner;
 };
 
 using Runs = std::vector<std::pair<uint64_t, uint64_t>>;  // first page, count
@@ -124,32 +118,6 @@ bool bars_are_sound(std::span<const Bar> bars) {
   return true;
 }
 
-/// True for memory of hardware: behind it is a device file, and no memory object.
-bool is_hardware(const MemoryWindow& memory) {
-  struct stat status {};
-  return fstat(memory.fd, &status) == 0 && !S_ISREG(status.st_mode);
-}
-
-/// Ones for as many pages as a mapping shows at once.
-constexpr uint64_t kOnesBytes = uint64_t{2} << 20;
-int make_ones() {
-  const int fd = memfd_create("dxgkit-ones", MFD_CLOEXEC);
-  DXGKIT_CHECK(fd >= 0);
-  const std::vector<std::byte> ones(kOnesBytes, std::byte{0xFF});
-  DXGKIT_CHECK(pwrite(fd, ones.data(), ones.size(), 0) == static_cast<ssize_t>(ones.size()));
-  return fd;
-}
-
-/// Puts ones in the place of hardware that has left. Its pages would fault from now on.
-void show_ones(const IoMapping& mapping) {
-  static const int ones = make_ones();  // for the process's life
-  for (uint64_t done = 0; done < mapping.mapped_size; done += kOnesBytes) {
-    const uint64_t bytes = std::min(mapping.mapped_size - done, kOnesBytes);
-    std::byte* const at = static_cast<std::byte*>(mapping.mapped) + done;
-    DXGKIT_CHECK(mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, ones, 0) == at);
-  }
-}
-
 /// Lowest naturally aligned hole of [base, limit) between the taken ranges.
 std::optional<uint64_t> find_hole(const BarMap& taken, uint64_t size, uint64_t base,
                                   uint64_t limit) {
@@ -201,8 +169,8 @@ struct Machine::Impl {
   std::vector<std::unique_ptr<RegisterBar>> register_bars DXGKIT_GUARDED_BY(mutex);
   std::multimap<uintptr_t, IoMapping> mappings DXGKIT_GUARDED_BY(mutex);
   std::atomic<uint64_t> lost_accesses{0};  // a count, nothing hangs on it
-  std::map<uint64_t, OwnedPages> owned DXGKIT_GUARDED_BY(mutex);  // by first frame
-  // Whether `owned` ever had any: without, the memory object of a page is found without a lock.
+  PageOwners owners DXGKIT_GUARDED_BY(mutex);
+  // Whether there ever was one: without, the memory object of a page is found without a lock.
   std::atomic<bool> has_owned{false};
   std::atomic<bool> is_fixed{false};
 
@@ -264,38 +232,22 @@ struct Machine::Impl {
     DXGKIT_CHECK(first >= kFirstLowFrame);
     low_pages.release(first - kFirstLowFrame, count);
   }
-  /// The pages among which a frame is, or null. `until`: the frame behind those that have the same
-  /// answer.
-  const std::pair<const uint64_t, OwnedPages>* owner_of(uint64_t frame, uint64_t* until) const
-      DXGKIT_REQUIRES(mutex) {
-    const auto after = owned.upper_bound(frame);
-    *until = after == owned.end() ? UINT64_MAX : after->first;
-    if (after == owned.begin()) return nullptr;
-    const auto& found = *std::prev(after);
-    if (frame - found.first >= found.second.count) return nullptr;
-    *until = found.first + found.second.count;
-    return &found;
-  }
-  /// A run of pages that go back to who owns them.
-  struct Returned {
-    std::shared_ptr<PageOwner> owner;
-    uint64_t first = 0, count = 0;
-  };
-  /// Frees pages of the machine; those of others go on the list.
-  void release_or_return(uint64_t first, uint64_t count, std::vector<Returned>& returned)
-      DXGKIT_REQUIRES(mutex) {
-    if (owned.empty()) return release(first, count);
-    for (const uint64_t end = first + count; first < end;) {
-      uint64_t until = 0;
-      const auto* const found = owner_of(first, &until);
-      const uint64_t some = std::min(until, end) - first;
-      if (found == nullptr) {
-        release(first, some);
-      } else {
-        returned.push_back({found->second.owner, first, some});
+  /// Frees runs of pages, those of others by their owners.
+  void free(std::span<const Runs::value_type> runs) {
+    std::vector<PageOwners::Returned> returned;
+    {
+      const runtime::MutexLock lock(mutex);
+      for (const auto& [first, count] : runs) {
+        if (owners.empty()) {
+          release(first, count);
+          continue;
+        }
+        owners.split(first, count, returned, [this](uint64_t at, uint64_t some)
+                                                 DXGKIT_REQUIRES(mutex) { release(at, some); });
       }
-      first += some;
     }
+    for (const PageOwners::Returned& run : returned)
+      run.owner->release(PageFrame{run.first}, run.count);
   }
 
   /// The first frame, or nullopt.
@@ -469,7 +421,7 @@ void Machine::pull_out(PciFunction& function) {
   }
   function.impl_->gone.store(true, std::memory_order_release);
   for (const auto& [pointer, mapping] : impl_->mappings) {
-    if (mapping.function == &function) show_ones(mapping);
+    if (mapping.function == &function) show_ones(mapping.mapped, mapping.mapped_size);
   }
 }
 
@@ -531,12 +483,8 @@ void Machine::free_pool_pages(PageFrame first, uint64_t count) {
 }
 
 void Machine::free_contiguous(PageFrame first, uint64_t count) {
-  std::vector<Impl::Returned> returned;
-  {
-    const runtime::MutexLock lock(impl_->mutex);
-    impl_->release_or_return(first.value, count, returned);
-  }
-  for (const Impl::Returned& run : returned) run.owner->release(PageFrame{run.first}, run.count);
+  const Runs::value_type run{first.value, count};
+  impl_->free({&run, 1});
 }
 
 Result<std::vector<PageFrame>> Machine::allocate_pages(uint64_t count) {
@@ -557,32 +505,26 @@ Result<std::vector<PageFrame>> Machine::allocate_pages(uint64_t count) {
 }
 
 void Machine::free_pages(std::span<const PageFrame> pages) {
-  std::vector<Impl::Returned> returned;
-  {
-    const runtime::MutexLock lock(impl_->mutex);
-    for (size_t i = 0; i < pages.size();) {
-      size_t run = 1;
-      while (i + run < pages.size() && pages[i + run].value == pages[i].value + run) ++run;
-      impl_->release_or_return(pages[i].value, run, returned);
-      i += run;
-    }
+  Runs runs;
+  for (const PageFrame page : pages) {
+    if (!runs.empty() && runs.back().first + runs.back().second == page.value)
+      ++runs.back().second;
+    else
+      runs.emplace_back(page.value, 1);
   }
-  for (const Impl::Returned& run : returned) run.owner->release(PageFrame{run.first}, run.count);
+  impl_->free(runs);
 }
 
 void Machine::set_owner(PageFrame first, uint64_t count, int fd, std::shared_ptr<PageOwner> owner) {
   const runtime::MutexLock lock(impl_->mutex);
-  impl_->owned[first.value] = {count, fd, std::move(owner)};
+  impl_->owners.add(first.value, count, fd, std::move(owner));
   impl_->has_owned.store(true, std::memory_order_release);
 }
 
 void Machine::clear_owner(PageFrame first) {
   std::shared_ptr<PageOwner> last;  // may end here, without the lock
   const runtime::MutexLock lock(impl_->mutex);
-  const auto found = impl_->owned.find(first.value);
-  DXGKIT_CHECK(found != impl_->owned.end());
-  last = std::move(found->second.owner);
-  impl_->owned.erase(found);
+  last = impl_->owners.remove(first.value);
 }
 
 void Machine::fix_system_memory() { impl_->is_fixed.store(true); }
@@ -623,38 +565,17 @@ MemoryWindow Machine::window_of(PhysicalAddress address, uint64_t size) const {
     if (impl_->outside != nullptr) return {};
     if (!impl_->has_owned.load(std::memory_order_acquire)) return {impl_->fd, *offset, size};
     const runtime::MutexLock lock(impl_->mutex);
-    const uint64_t frame = address.value / kPageBytes;
-    uint64_t until = 0;
-    const auto* const found = impl_->owner_of(frame, &until);
+    const PageOwners::Found found = impl_->owners.find(address.value / kPageBytes);
     // Never part of one memory object and part of another.
-    if (until < (address.value + size + kPageBytes - 1) / kPageBytes) return {};
-    if (found == nullptr) return {impl_->fd, *offset, size};
-    return {found->second.fd, address.value - found->first * kPageBytes, size};
+    if (found.until < (address.value + size + kPageBytes - 1) / kPageBytes) return {};
+    if (found.owner == nullptr) return {impl_->fd, *offset, size};
+    return {found.fd, address.value - found.first * kPageBytes, size};
   }
   const runtime::MutexLock lock(impl_->mutex);
   const auto bar = impl_->find_bar(address.value, size);
   if (bar == impl_->bars.end()) return {};
   if (bar->second.kind != BarKind::kMemory) return {};
   return {bar->second.memory.fd, bar->second.memory.offset + (address.value - bar->first), size};
-}
-
-std::vector<MemoryWindow> Machine::windows_of(std::span<const PageFrame> frames) const {
-  std::vector<MemoryWindow> windows;
-  for (size_t i = 0; i < frames.size();) {
-    size_t run = 1;
-    while (i + run < frames.size() && frames[i + run].value == frames[i].value + run) ++run;
-    const auto window_at = [&](size_t page, size_t count) {
-      return window_of(PhysicalAddress{frames[page].value * kPageBytes}, count * kPageBytes);
-    };
-    const MemoryWindow whole = window_at(i, run);
-    if (whole.fd >= 0) {
-      windows.push_back(whole);
-    } else {
-      for (size_t page = i; page < i + run; ++page) windows.push_back(window_at(page, 1));
-    }
-    i += run;
-  }
-  return windows;
 }
 
 void* Machine::map_io(PhysicalAddress address, uint64_t size) {
@@ -679,7 +600,7 @@ void* Machine::map_io(PhysicalAddress address, uint64_t size) {
     if (mapping.mapped == MAP_FAILED) return nullptr;
     if (is_hardware(bar->second.memory)) {
       mapping.function = bar->second.function;
-      if (!mapping.function->present()) show_ones(mapping);
+      if (!mapping.function->present()) show_ones(mapping.mapped, mapping.mapped_size);
     }
     pointer = static_cast<std::byte*>(mapping.mapped) + skew;
   }
