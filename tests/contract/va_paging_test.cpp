@@ -162,6 +162,42 @@ TEST_F(VaPagingTest, PagingRunsInItsOwnProcessBuiltByTheCpu) {
   });
 }
 
+// A change in a table that has pages of 64 KiB beside it is of whole ones, which have the end of
+// one buffer and the beginning of the next in them.
+TEST_F(VaPagingTest, BuffersThatShare64KibKeepTheirPages) {
+  DXGKIT_COVERS("PAGE-01", "VA-44");
+  constexpr uint64_t kBuffers = 4, kEach = 7;  // pages, with the last of the guard
+  for (const bool dual : {false, true}) {
+    SCOPED_TRACE(dual ? "two entries for each 64 KiB" : "one kind of entries in a table");
+    GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
+    config.caps = [dual](DXGK_GPUMMUCAPS& caps) {
+      caps.LeafPageTableSizeFor64KPagesInBytes = kPage;
+      caps.DualPteSupported = dual ? 1 : 0;
+    };
+    running(
+        config,
+        [](GpuVaStack& stack) {
+          const auto pages = stack.gpu.tables_of(stack.gpu.system_process()).pages;
+          std::map<uint64_t, uint64_t> times;  // what stands in for nothing is there many times
+          for (const auto& [va, walk] : pages) {
+            if (walk.place.segment == kSystemMemory) ++times[walk.place.offset];
+          }
+          std::vector<uint64_t> of_buffers;
+          for (const auto& [va, walk] : pages) {
+            if (walk.place.segment == kSystemMemory && times[walk.place.offset] == 1)
+              of_buffers.push_back(walk.place.offset);
+          }
+          ASSERT_EQ(of_buffers.size(), kBuffers * kEach);
+          for (size_t i = 0; i < of_buffers.size(); ++i) {
+            if (i % kEach != 0) {
+              EXPECT_EQ(of_buffers[i], of_buffers[i - 1] + kPage) << i;
+            }
+          }
+        },
+        [](GpuVaStack& stack) { stack.miniport.config.paging_buffer_bytes = (kEach - 1) * kPage; });
+  }
+}
+
 TEST_F(VaPagingTest, TablesAreWrittenInvalidFirstAndTheirEntriesFollowEachOther) {
   DXGKIT_COVERS("PAGE-33", "PAGE-34");
   everywhere([](GpuVaStack& stack) {

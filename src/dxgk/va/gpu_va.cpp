@@ -88,7 +88,6 @@ void GpuVa::stop() {
     free_tables();
     spaces_.clear();
     places_.clear();
-    system_pages_.clear();
   });
 }
 
@@ -229,7 +228,6 @@ std::unique_ptr<PagingWork> GpuVa::translate(const vidmm::PagingOp& op) {
 
 void GpuVa::forget(AllocationId allocation, const Process& process) {
   const std::shared_ptr<GpuSpace> space = spaces_.of(process.number());
-  if (!space) return;
   if (const std::shared_ptr<SecondSpace> second = spaces_.second_of(process.number())) {
     Work work;
     second->forget(allocation, &work);
