@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "dxgk/display_exercise.h"
 #include "dxgk/adapter/adapter.h"
 #include "port/port_world_test.h"
 #include "tests/contract/fixture.h"
@@ -248,46 +247,6 @@ TEST_F(LevelsTest, AnEscapeWithHardwareAccessIsAloneWithIdleHardware) {
         },
         seed);
   }
-}
-
-// Nothing new is given to the hardware while such a call waits, and nobody but its end says that
-// what is queued may go on.
-TEST_F(LevelsTest, QueuedWorkGoesOnWhenACallThatWantedIdleHardwareReturns) {
-  DXGKIT_COVERS("IRQL-03");
-  flipping([](Stack& stack, FlipDriver& driver, FlipClient&) {
-    Client client(stack);
-    ContextBuffers context = client.make_context(0);
-    const D3DKMT_HANDLE used = client.make_allocation(64 * kKibibyte, kVisible);
-    ASSERT_EQ(client.render(context, work_on({used})), 0);
-    stack.drive();
-    constexpr size_t kPackets = 6;
-    for (size_t i = 0; i < kPackets; ++i) ASSERT_EQ(client.render(context, work_on({used})), 0);
-    stack.settle();
-    size_t on_hardware = stack.miniport.outstanding(0).size();
-    ASSERT_GE(on_hardware, 1U);
-    ASSERT_LT(on_hardware, kPackets);
-    size_t there = 99;
-    driver.display.hooks["DxgkDdiRecommendMonitorModes"] = [&] {
-      there = stack.miniport.outstanding(0).size();
-    };
-    auto exercise = std::move(*dxgk::DisplayExercise::on(*stack.system, stack.luid));
-    const uint32_t target = exercise.connected_targets().at(0);
-    Stack::Background asking(stack, [&] {
-      EXPECT_EQ(exercise.recommend_monitor_modes(target).status, Status::kSuccess);
-    });
-    EXPECT_FALSE(asking.finished());
-    for (; on_hardware > 0; --on_hardware) {
-      EXPECT_EQ(stack.miniport.outstanding(0).size(), on_hardware) << "no other takes its place";
-      ASSERT_TRUE(stack.miniport.complete(0, stack.miniport.outstanding(0).front()));
-      stack.settle();
-    }
-    EXPECT_TRUE(asking.finished());
-    EXPECT_EQ(there, 0U);
-    EXPECT_GE(stack.miniport.outstanding(0).size(), 1U);
-    driver.display.hooks.clear();
-    stack.drive();
-    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
-  });
 }
 
 // A client's query is answered inside SetPowerState, and while the adapter sleeps; whatever else a

@@ -126,6 +126,54 @@ TEST_F(Statistics, SegmentsAndProcessesAgreeOnMemory) {
   });
 }
 
+// One is kept in standby, one in hibernation as well, and one nowhere.
+TEST_F(Statistics, SegmentsSayWhatSleepLeavesThem) {
+  DXGKIT_COVERS("THUNK-43");
+  with_client(
+      [](Stack&, Client& client) {
+        for (ULONG id = 1; id <= 3; ++id) {
+          SCOPED_TRACE(id);
+          const auto flags =
+              get(client, D3DKMT_QUERYSTATISTICS_SEGMENT, id).SegmentInformation.PowerFlags;
+          EXPECT_EQ(flags.PreservedDuringStandby, id <= 2 ? 1U : 0U);
+          EXPECT_EQ(flags.PreservedDuringHibernate, id == 2 ? 1U : 0U);
+          EXPECT_EQ(flags.PartiallyPreservedDuringHibernate, 0U);
+        }
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.segments[0].flags.PreservedDuringStandby = 1;
+        miniport.config.segments[1].flags.PreservedDuringStandby = 1;
+        miniport.config.segments[1].flags.PreservedDuringHibernate = 1;
+      });
+}
+
+// The forms that name a physical adapter: there is one, and it answers what the others do.
+TEST_F(Statistics, ThereIsOnePhysicalAdapter) {
+  DXGKIT_COVERS("THUNK-43", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context(0);
+    ASSERT_EQ(client.render(context, work_on({client.make_allocation(3 * 4096, 1)})), 0);
+    stack.drive();
+    for (const USHORT physical : {USHORT{0}, USHORT{1}}) {
+      SCOPED_TRACE(physical);
+      D3DKMT_QUERYSTATISTICS args = about(stack, D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT2);
+      args.QueryProcessSegment2 = {};
+      args.QueryProcessSegment2.PhysicalAdapterIndex = physical;
+      args.QueryProcessSegment2.SegmentId = 1;
+      EXPECT_EQ(ask(client, &args), physical == 0 ? 0 : kInvalid);
+      EXPECT_EQ(args.QueryResult.ProcessSegmentInformation.BytesCommitted,
+                physical == 0 ? 3U * 4096 : 0U);
+      args = about(stack, D3DKMT_QUERYSTATISTICS_SEGMENT2);
+      args.QuerySegment2 = {};
+      args.QuerySegment2.PhysicalAdapterIndex = physical;
+      args.QuerySegment2.SegmentId = 1;
+      EXPECT_EQ(ask(client, &args), physical == 0 ? 0 : kInvalid);
+      EXPECT_EQ(args.QueryResult.SegmentInformation.BytesCommitted,
+                physical == 0 ? 3U * 4096 : 0U);
+    }
+  });
+}
+
 TEST_F(Statistics, RefusesWhatIsNotThere) {
   DXGKIT_COVERS("THUNK-43", "THUNK-05");
   with_client([](Stack& stack, Client& client) {

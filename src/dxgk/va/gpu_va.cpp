@@ -142,7 +142,6 @@ void GpuVa::detach(SpaceUser& context) {
   if (!space) return;
   if (std::erase(space->contexts, &context) != 0 && space->held != 0) context.keep_off(false);
   updates_.detach(context.id());
-  context.rooted = false;
 }
 
 Status GpuVa::update_context(AllocationId allocation, std::vector<std::byte> data,

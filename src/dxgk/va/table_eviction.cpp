@@ -155,7 +155,7 @@ TableEviction::Tables TableEviction::bring_tables(const Process& process) {
   TablePlanner::Work work;
   if (space->evicted && space->restoring == 0) {
     if (!is_success(restore_tables(space, &work))) return no_room();
-  } else if (!space->evicted && !space->owed.empty() && room_may_come(*space)) {
+  } else if (!space->owed.empty() && room_may_come(*space)) {
     static_cast<void>(floor_.planner->replan(space, {}, &work));
     if (!space->owed.empty()) {
       // All tables together may fit where those that are missing do not.
