@@ -611,6 +611,44 @@ TEST_F(AddressSpaceTest, AUniqueDriverProtectionStandsAlone) {
   EXPECT_EQ(claim(plain), Status::kSuccess);
 }
 
+TEST_F(AddressSpaceTest, ARepeatedMappingIsOfThePagesThatItRepeats) {
+  // Eight pages show two of the allocation, again and again: those may not be unique elsewhere.
+  DXGKIT_COVERS("VA-24", "VA-37");
+  ASSERT_TRUE(space_.reserve({.base = 0x4000'0000, .size = k64}, ++sequence_).has_value());
+  const UpdateOperation update{.kind = UpdateOperation::Kind::kMap,
+                               .base_address = 0x4000'0000,
+                               .size_bytes = 8 * kPage,
+                               .allocation = kA,
+                               .allocation_offset_bytes = 20 * kPage,
+                               .allocation_size_bytes = 2 * kPage,
+                               .whole_allocation_pages = 100};
+  ASSERT_EQ(space_.check_update({&update, 1}), Status::kSuccess);
+  space_.apply_update({&update, 1}, ++sequence_, nullptr);
+  for (uint64_t page = 19; page < 29; ++page) {
+    MapRequest unique = valid();
+    unique.driver_protection = kUniqueDriverProtection | 1;
+    unique.offset_pages = page;
+    unique.size_pages = 1;
+    const bool may = page < 20 || page >= 22;
+    EXPECT_EQ(claim(unique), may ? Status::kSuccess : Status::kInvalidParameter) << page;
+    if (may) withdraw();
+  }
+}
+
+TEST_F(AddressSpaceTest, WhatWasQueuedAndIsDoneLeavesOthersThatAreQueuedUnique) {
+  DXGKIT_COVERS("VA-24");
+  MapRequest before = valid();
+  before.base = 0x4000'0000;
+  before.offset_pages = 50;
+  ASSERT_EQ(claim(before), Status::kSuccess);
+  space_.apply(last_, nullptr);
+  MapRequest unique = valid();
+  unique.base = 0x5000'0000;
+  unique.driver_protection = kUniqueDriverProtection | 1;
+  ASSERT_EQ(claim(unique), Status::kSuccess);
+  expect_refused(valid(), Status::kInvalidParameter, "the other one is queued");
+}
+
 TEST_F(AddressSpaceTest, ALaterCallThatTakesAPartOfAMappingLeavesTheRestUnique) {
   // Of ten pages of an allocation the fourth to the sixth get another mapping, later and not yet.
   // So those may have a unique protection elsewhere; the pages on either side may not.

@@ -799,6 +799,34 @@ TEST_F(LockTest, WhatWouldHaveToLeaveStaysWhenToldSo) {
   });
 }
 
+// It waits for the adapter to wake up, which it never does.
+TEST_F(LockTest, ALockInSleepReturnsWhenTheAdapterStops) {
+  DXGKIT_COVERS("ALLOC-38");
+  for (const bool old : {true, false}) {
+    SCOPED_TRACE(old ? "D3DKMTLock" : "D3DKMTLock2");
+    with_client([old](Stack& stack, Client& client) {
+      const D3DKMT_HANDLE handle = client.make_allocation(described(kVisible));
+      stack.blocking([&] {
+        EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+      });
+      D3DKMT_LOCK args = lock_args(handle);
+      D3DKMT_LOCK2 args2{};
+      args2.hDevice = client.device;
+      args2.hAllocation = handle;
+      NTSTATUS status = 1;
+      Stack::Background locking(stack, [&] {
+        status = old ? lock_now(client, args) : client.call([&] { return D3DKMTLock2(&args2); });
+      });
+      ASSERT_FALSE(locking.finished());
+      stack.blocking([&] { EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess); });
+      locking.finish();
+      EXPECT_EQ(status, nt_status(Status::kDeviceRemoved));
+      EXPECT_EQ(args.pData, nullptr);
+      EXPECT_EQ(args2.pData, nullptr);
+    });
+  }
+}
+
 TEST_F(LockTest, CacheInvalidationChecksItsRangeAndDoesNothingHere) {
   DXGKIT_COVERS("THUNK-34");
   with_client([](Stack& stack, Client& client) {

@@ -414,5 +414,30 @@ TEST_F(PermanentVaTest, AtVirtualAddressesTheUnlockWaitsForTheCopy) {
   });
 }
 
+// Its process destroys what another of its threads has just unlocked.
+TEST_F(PermanentVaTest, AnUnlockReturnsAlsoWhenItsAllocationGoesMeanwhile) {
+  DXGKIT_COVERS("ALLOC-48", "ALLOC-30");
+  running([](GpuVaStack& stack) {
+    VaClient client(stack);
+    const D3DKMT_HANDLE handle = client.make_allocation(permanent());
+    client.list({handle});
+    stack.drive();
+    D3DKMT_LOCK args = lock_args(handle);
+    ASSERT_EQ(lock(client, args), 0);
+    NTSTATUS status = 1;
+    Stack::Background unlocking(stack, [&] { status = unlock(client, {handle}); });
+    ASSERT_FALSE(unlocking.finished()) << "it waits for the copy";
+    D3DKMT_DESTROYALLOCATION2 destroy{};
+    destroy.hDevice = client.device;
+    destroy.phAllocationList = &handle;
+    destroy.AllocationCount = 1;
+    EXPECT_EQ(client.call([&] { return D3DKMTDestroyAllocation2(&destroy); }), 0);
+    unlocking.finish();
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(unlock(client, {handle}), kInvalid);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

@@ -832,5 +832,25 @@ TEST_F(ThunkTest, EscapesReachTheDriverBothWays) {
   });
 }
 
+// HardwareAccess and DriverKnownEscape are flags of this call; no other bit reaches a driver.
+TEST_F(ThunkTest, AnEscapeWithAnyOtherFlagIsRefused) {
+  DXGKIT_COVERS("THUNK-32", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    const Digest before = digest(stack, {&client});
+    for (UINT bit = 1; bit < 32; ++bit) {
+      if (bit == 6) continue;
+      D3DKMT_ESCAPE args{};
+      args.hAdapter = client.adapter;
+      args.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+      args.Flags.Value = 1U << bit;
+      EXPECT_EQ(client.call([&] { return D3DKMTEscape(&args); }),
+                nt_status(Status::kInvalidParameter))
+          << bit;
+    }
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_EQ(stack.miniport.count("DxgkDdiEscape"), 0U);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

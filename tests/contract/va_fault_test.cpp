@@ -101,6 +101,23 @@ TEST_F(VaFaultTest, EachReasonIsToldApart) {
        },
        "memory that was unmapped", "[0xA201000, 0xA202000) was unmapped",
        "behind the fence of the last work"},
+      {"unmapped so long ago that nobody remembers",
+       [](GpuVaStack& stack, VaClient& client, D3DKMT_HANDLE data, uint64_t) {
+         constexpr uint64_t kRemembered = 256;
+         const uint64_t base = client.make_reservation((kRemembered + 8) * 4 * kPage,
+                                                       kFar + 16 * kMebibyte);
+         const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE);
+         std::vector<UpdateOperation> maps, unmaps;
+         for (uint64_t i = 0; i <= kRemembered; ++i) {
+           maps.push_back(map_op(data, base + i * 4 * kPage, 4 * kPage));
+           unmaps.push_back(unmap_op(base + i * 4 * kPage, kPage));
+         }
+         EXPECT_EQ(client.update(client.context, fence, 0, maps, true), 0);
+         EXPECT_EQ(client.update(client.context, fence, 2, unmaps, true), 0);
+         stack.drive();
+         return GpuCommand::read(base);
+       },
+       "nothing was mapped at", "is reserved", "D3DKMTMapGpuVirtualAddress"},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.name);

@@ -1,6 +1,7 @@
 // Page tables as the driver is asked to write them, in every update mode, and paging through the
 // paging process's space.
 #include <map>
+#include <set>
 
 #include "dxgk/adapter/adapter.h"
 #include "tests/contract/va_fixture.h"
@@ -160,6 +161,42 @@ TEST_F(VaPagingTest, PagingRunsInItsOwnProcessBuiltByTheCpu) {
     EXPECT_EQ(stack.miniport.count("DxgkDdiSubmitCommand"), 0U);
     EXPECT_EQ(stack.miniport.count("DxgkDdiPatch"), 0U);
   });
+}
+
+// A change in a table that has pages of 64 KiB beside it is of whole ones, which have the end of
+// one buffer and the beginning of the next in them.
+TEST_F(VaPagingTest, BuffersThatShare64KibKeepTheirPages) {
+  DXGKIT_COVERS("PAGE-01", "VA-44");
+  constexpr uint64_t kBuffers = 4, kEach = 7;  // pages, with the last of the guard
+  for (const bool dual : {false, true}) {
+    SCOPED_TRACE(dual ? "two entries for each 64 KiB" : "one kind of entries in a table");
+    GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
+    config.caps = [dual](DXGK_GPUMMUCAPS& caps) {
+      caps.LeafPageTableSizeFor64KPagesInBytes = kPage;
+      caps.DualPteSupported = dual ? 1 : 0;
+    };
+    running(
+        config,
+        [](GpuVaStack& stack) {
+          const auto pages = stack.gpu.tables_of(stack.gpu.system_process()).pages;
+          std::map<uint64_t, uint64_t> times;  // what stands in for nothing is there many times
+          for (const auto& [va, walk] : pages) {
+            if (walk.place.segment == kSystemMemory) ++times[walk.place.offset];
+          }
+          std::vector<uint64_t> of_buffers;
+          for (const auto& [va, walk] : pages) {
+            if (walk.place.segment == kSystemMemory && times[walk.place.offset] == 1)
+              of_buffers.push_back(walk.place.offset);
+          }
+          ASSERT_EQ(of_buffers.size(), kBuffers * kEach);
+          for (size_t i = 0; i < of_buffers.size(); ++i) {
+            if (i % kEach != 0) {
+              EXPECT_EQ(of_buffers[i], of_buffers[i - 1] + kPage) << i;
+            }
+          }
+        },
+        [](GpuVaStack& stack) { stack.miniport.config.paging_buffer_bytes = (kEach - 1) * kPage; });
+  }
 }
 
 TEST_F(VaPagingTest, TablesAreWrittenInvalidFirstAndTheirEntriesFollowEachOther) {
@@ -397,6 +434,91 @@ TEST_F(VaPagingTest, PagesOf64KibAreOfTheSegmentAndTheAllocation) {
         [&](GpuVaStack& stack) {
           stack.miniport.config.segments[0].flags.Use64KBPages = row.segment ? 1 : 0;
         });
+  }
+}
+
+// What a window showed of an allocation that has gone is behind what it shows now, in the same 64
+// KiB: nobody looks at those pages again.
+TEST_F(VaPagingTest, AWindowKeepsNoPagesOfAnAllocationThatHasGone) {
+  DXGKIT_COVERS("PAGE-31", "VA-29");
+  GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
+  config.caps = [](DXGK_GPUMMUCAPS& caps) { caps.LeafPageTableSizeFor64KPagesInBytes = kPage; };
+  running(config, [](GpuVaStack& stack) {
+    VaClient client(stack);
+    constexpr uint64_t kLarge = 10, kSmall = 3;
+    const D3DKMT_HANDLE large = client.make_allocation(kLarge * kPage, kMemorySet);
+    const D3DKMT_HANDLE small = client.make_allocation(kSmall * kPage, kMemorySet);
+    // The pages of system memory that paging showed since.
+    const auto shown = [&] {
+      std::set<uint64_t> pages;
+      for (const auto& update : stack.gpu.calls().updates) {
+        if (update.args.hProcess != stack.gpu.system_process() || update.args.Flags.Repeat != 0)
+          continue;
+        for (const auto& entry : update.entries) {
+          if ((entry.flags & (gpuva::kPteValid | gpuva::kPteSegmentMask)) == gpuva::kPteValid)
+            pages.insert(entry.page);
+        }
+      }
+      stack.gpu.clear_calls();
+      return pages;
+    };
+    const auto move_out = [&](D3DKMT_HANDLE allocation, uint64_t pages) {
+      client.list({allocation});
+      stack.drive();
+      const uint64_t va = client.make_mapping(allocation, pages);
+      EXPECT_TRUE(stack.gpu.write(client.process_handle(), va, 0x77));
+      static_cast<void>(shown());
+      EXPECT_EQ(client.evict({allocation}), 0);
+      stack.drive();
+    };
+    move_out(large, kLarge);
+    const std::set<uint64_t> gone = shown();
+    ASSERT_EQ(gone.size(), kLarge);
+    EXPECT_EQ(client.destroy_allocation(large), 0);
+    stack.drive();
+    move_out(small, kSmall);
+    const std::set<uint64_t> now = shown();
+    EXPECT_EQ(now.size(), kSmall);
+    for (const uint64_t page : now) EXPECT_FALSE(gone.contains(page)) << page;
+  });
+}
+
+// Twenty pages that begin at 64 KiB: the first sixteen, where a leaf has a table for each size.
+TEST_F(VaPagingTest, WithATableForEachSizeOnlyTheRestIsInSmallPages) {
+  DXGKIT_COVERS("VA-43", "VA-44");
+  for (const bool dual : {false, true}) {
+    SCOPED_TRACE(dual ? "two tables" : "one table");
+    GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
+    config.caps = [dual](DXGK_GPUMMUCAPS& caps) {
+      caps.LeafPageTableSizeFor64KPagesInBytes = kPage;
+      caps.DualPteSupported = dual ? 1 : 0;
+    };
+    running(
+        config,
+        [&](GpuVaStack& stack) {
+          VaClient client(stack);
+          ScriptedAllocation description;
+          description.size = 20 * kPage;
+          description.supported_read = description.supported_write = 1;
+          description.alignment = 64 * 1024;
+          const D3DKMT_HANDLE allocation = client.make_allocation(description);
+          client.list({allocation});
+          stack.drive();
+          stack.gpu.clear_calls();
+          client.make_mapping(allocation, 20);
+          uint64_t small = 0, large = 0;
+          for (const auto& update : stack.gpu.calls().updates) {
+            if (update.args.Flags.Repeat != 0 || update.args.PageTableLevel != 0) continue;
+            if (update.args.hProcess != client.process_handle()) continue;
+            for (const auto& entry : update.entries) {
+              if ((entry.flags & gpuva::kPteValid) == 0) continue;
+              ++(update.args.Flags.Use64KBPages != 0 ? large : small);
+            }
+          }
+          EXPECT_EQ(large, dual ? 16U : 0U);
+          EXPECT_EQ(small, dual ? 4U : 20U);
+        },
+        [](GpuVaStack& stack) { stack.miniport.config.segments[0].flags.Use64KBPages = 1; });
   }
 }
 

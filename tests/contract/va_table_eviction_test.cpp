@@ -206,6 +206,9 @@ TEST_F(VaTableEvictionTest, ProcessesTakeTurns) {
         // A context made meanwhile gets the root of tables that are complete.
         const D3DKMT_HANDLE context = one.client.make_context_virtual();
         one.run_and_check(context);
+        two.run_and_check(two.client.context);
+        one.run_and_check(context);
+        EXPECT_GE(new_roots(stack), 1) << "and loses it like the others";
         EXPECT_GE(lost, 5) << "each turn costs the other one's";
         EXPECT_TRUE(stack.gpu.faults().empty());
         EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);

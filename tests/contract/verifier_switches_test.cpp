@@ -407,5 +407,26 @@ TEST_F(SwitchTest, EachStrikesAndContentStays) {
   }
 }
 
+// An adapter whose driver has failed is called no more, whatever is to be done twice.
+TEST_F(SwitchTest, APatchThatFailsIsNotRepeated) {
+  DXGKIT_COVERS("REND-28", "PATCH-31");
+  bare([](Stack& stack) {
+    stack.options.verifier.set(VerifierSwitch::kAlwaysRepatch);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    Client client(stack);
+    ContextBuffers context = client.make_context();
+    int calls = 0;
+    stack.miniport.hooks.patch = [&](const DXGKARG_PATCH*) {
+      return nt_status(++calls == 1 ? Status::kNoMemory : Status::kSuccess);
+    };
+    ASSERT_EQ(client.render(context, work_on({})), 0);
+    stack.settle();
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(stack.only_finding().rule, "PATCH-31");
+    EXPECT_EQ(stack.miniport.count("DxgkDdiSubmitCommand"), 0U);
+    stack.miniport.hooks.patch = nullptr;
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

@@ -88,7 +88,6 @@ void GpuVa::stop() {
     free_tables();
     spaces_.clear();
     places_.clear();
-    system_pages_.clear();
   });
 }
 
@@ -143,7 +142,6 @@ void GpuVa::detach(SpaceUser& context) {
   if (!space) return;
   if (std::erase(space->contexts, &context) != 0 && space->held != 0) context.keep_off(false);
   updates_.detach(context.id());
-  context.rooted = false;
 }
 
 Status GpuVa::update_context(AllocationId allocation, std::vector<std::byte> data,
@@ -229,7 +227,6 @@ std::unique_ptr<PagingWork> GpuVa::translate(const vidmm::PagingOp& op) {
 
 void GpuVa::forget(AllocationId allocation, const Process& process) {
   const std::shared_ptr<GpuSpace> space = spaces_.of(process.number());
-  if (!space) return;
   if (const std::shared_ptr<SecondSpace> second = spaces_.second_of(process.number())) {
     Work work;
     second->forget(allocation, &work);

@@ -44,8 +44,7 @@ void StepWriter::tell_copy() {
 }
 
 const gpuva::Step* StepWriter::at_root_change() const {
-  if (over() || plan_.steps[step_].kind != gpuva::Step::Kind::kSetRoot) return nullptr;
-  return &plan_.steps[step_];
+  return over() ? nullptr : &plan_.steps[step_];
 }
 
 bool StepWriter::next(std::vector<port::PagingOperation>* operations) {

@@ -118,11 +118,10 @@ void SecondSpace::forget(AllocationId pool, Work* work) {
 }
 
 SecondSpace::Ranges SecondSpace::ranges_of(const gpuva::Step& step) const {
-  using Kind = gpuva::Step::Kind;
   Ranges ranges;
-  if (step.kind != Kind::kWriteEntries || step.level != 0 || step.repeat || step.large_page ||
-      step.of_64k_pages || step.source.kind != gpuva::PteSource::Kind::kRun ||
-      step.allocation == gpuva::kNoAllocation || !space_->owed.empty()) {
+  // Only steps that write leaf entries, or large pages, have a source.
+  if (step.repeat || step.large_page || step.of_64k_pages ||
+      step.source.kind != gpuva::PteSource::Kind::kRun || step.allocation == gpuva::kNoAllocation || !space_->owed.empty()) {
     return ranges;
   }
   const gpuva::Protection protection{.write = !step.source.read_only,

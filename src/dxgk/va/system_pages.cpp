@@ -78,10 +78,4 @@ std::optional<gpuva::PteSource> SystemPages::source(AllocationId allocation) con
   return source;
 }
 
-void SystemPages::clear() {
-  for (const auto& [id, page] : pages_)
-    floor_.allocations.destroy(floor_.allocations.at(AllocationId{id}));
-  pages_.clear();
-}
-
 }  // namespace dxgkit::dxgk

@@ -37,8 +37,6 @@ class SystemPages {
   }
   /// What its mapping shows; nullopt: the allocation is no page of the kernel's.
   std::optional<gpuva::PteSource> source(AllocationId allocation) const DXGKIT_REQUIRES(on_lane);
-  /// At the end: what stood for them is destroyed.
-  void clear() DXGKIT_REQUIRES(on_lane);
 
  private:
   struct Page {

@@ -23,8 +23,8 @@ namespace dxgkit::dxgk {
 /// has them brought when it is.
 bool TableEviction::may_evict(const GpuSpace& space, Whose whose) const {
   if (space.of_paging || space.kernel_only) return false;
-  if (space.planning != 0 || space.held != 0 || space.busy.use_count() != 1) return false;
-  if (space.tables.root() == gpuva::kNoTable || space.restoring != 0) return false;
+  if (space.planning != 0 || space.busy.use_count() != 1) return false;
+  if (space.tables.root() == gpuva::kNoTable) return false;
   return std::ranges::all_of(space.contexts, [&](SpaceUser* context) DXGKIT_REQUIRES(on_lane) {
     if (context->names().of_hw_queue) return false;
     return whose == Whose::kIdle ? floor_.core.scheduler().packets_of(context->id()) == 0
@@ -155,7 +155,7 @@ TableEviction::Tables TableEviction::bring_tables(const Process& process) {
   TablePlanner::Work work;
   if (space->evicted && space->restoring == 0) {
     if (!is_success(restore_tables(space, &work))) return no_room();
-  } else if (!space->evicted && !space->owed.empty() && room_may_come(*space)) {
+  } else if (!space->owed.empty() && room_may_come(*space)) {
     static_cast<void>(floor_.planner->replan(space, {}, &work));
     if (!space->owed.empty()) {
       // All tables together may fit where those that are missing do not.

@@ -60,8 +60,7 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
     if (list == Prepare::kBusy || list == Prepare::kFailed) return list;
     list_under_way = list == Prepare::kWaiting;
   }
-  if (table_eviction_ != nullptr && packet.context != nullptr &&
-      packet.context->virtual_addressing()) {
+  if (table_eviction_ != nullptr && packet.context != nullptr) {
     switch (table_eviction_->bring_tables(packet.context->device().process())) {
       case TableEviction::Tables::kThere:
         break;
@@ -511,7 +510,7 @@ void Submission::retired(PacketId id, vidsch::PacketOutcome outcome, vidsch::Rea
   packets_.destroy(packet);
   // A DMA buffer's flip ends at a vertical sync, unless it never began.
   if (flip.second != 0 && (!work || !reached_hardware))
-    owner_.flip_reached(flip.first, flip.second, completed && !work);
+    owner_.flip_reached(flip.first, flip.second, completed);
   core_.progress();
 }
 
