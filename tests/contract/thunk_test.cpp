@@ -812,18 +812,6 @@ TEST_F(ThunkTest, EscapesReachTheDriverBothWays) {
     EXPECT_EQ(size, 24U);
     EXPECT_EQ(seen, std::vector<std::byte>(24, std::byte{0x11}));
     EXPECT_EQ(data, std::vector<std::byte>(24, std::byte{0x22}));
-    size = 0;
-    const Digest before = digest(stack, {&client});
-    for (UINT bit = 0; bit < 32; ++bit) {
-      if (bit == 0 || bit == 6) continue;  // HardwareAccess, DriverKnownEscape
-      escape.Flags.Value = 1U << bit;
-      EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }),
-                nt_status(Status::kInvalidParameter))
-          << bit;
-    }
-    EXPECT_EQ(size, 0U) << "the driver is not asked";
-    EXPECT_EQ(digest(stack, {&client}), before);
-    escape.Flags.Value = 0;
     stack.miniport.hooks.escape = [](const DXGKARG_ESCAPE*) {
       return nt_status(Status::kPrivilegedInstruction);
     };
