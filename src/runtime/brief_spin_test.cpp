@@ -1,7 +1,6 @@
 #include "runtime/brief_spin.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <atomic>
 
@@ -15,14 +14,15 @@ TEST(BriefSpin, EndsByItself) {
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(spin_briefly(word, 7));
 }
 
-TEST(BriefSpin, SeesAChangeThatWasThereBefore) {
-  const std::atomic<uint32_t> word{7};
-  bool any = false;
-  for (int i = 0; i < 100; ++i) any |= spin_briefly(word, 8);
-  // With one processor nobody looks.
-  cpu_set_t set;
-  ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
-  EXPECT_EQ(any, CPU_COUNT(&set) > 1);
+TEST(BriefSpin, SaysThatAWordHasChangedOnlyIfItHas) {
+  // It need not look, on a busy machine. So only one of the answers is certain.
+  std::atomic<uint32_t> word{7};
+  for (int i = 0; i < 100; ++i) {
+    if (spin_briefly(word, 8)) {
+      EXPECT_NE(word.load(), 8U);
+    }
+    EXPECT_FALSE(spin_briefly(word, word.load()));
+  }
 }
 
 TEST(BriefSpin, WhateverItSaysTheWordIsTheOther) {

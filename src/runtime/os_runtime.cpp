@@ -471,9 +471,9 @@ AdoptThread::~AdoptThread() = default;
 bool spin_briefly(const std::atomic<uint32_t>& word, uint32_t value) {
   // A yield that takes longer has let another thread run.
   constexpr TimeNs kYieldNs = 1'000;
-  // One that takes longer than this has let a thread run that knows of no one who waits: it keeps
-  // the processor for its whole time slice. So nobody is asked again for many spins.
-  constexpr TimeNs kStrangerNs = 50'000;
+  // One that takes longer than this has let a thread run that knows nothing of who waits here, and
+  // keeps the processor for its whole time slice. Who sleeps gets it back earlier than who yields.
+  constexpr TimeNs kStrangerNs = 500'000;
   constexpr uint32_t kSpinsWithStrangers = 1024;
   // So many in a row that let nobody run say that the processor is the thread's own.
   constexpr uint32_t kLonely = 32;
@@ -483,7 +483,7 @@ bool spin_briefly(const std::atomic<uint32_t>& word, uint32_t value) {
   const auto changed = [&] { return word.load(std::memory_order_acquire) != value; };
   if (with_strangers != 0) {
     --with_strangers;
-    return spin_alone(changed);
+    return false;
   }
   // Two processes that answer each other keep two processors busy, and the thread that does the
   // work they talk about may need one of these.
