@@ -28,7 +28,7 @@ namespace {
 
 constexpr uint64_t kBytes = 16 * kKibibyte;
 constexpr uint32_t kVideoMemory = 1U << 0, kAperture = 1U << 2;
-constexpr UINT kCreateResource = 1U << 0, kCreateShared = 1U << 1;
+constexpr UINT kCreateResource = 1U << 0, kCreateShared = 1U << 1, kNtSecuritySharing = 1U << 6;
 
 uint32_t number_of(std::string_view name) {
   const auto all = wire::functions();
@@ -416,6 +416,37 @@ TEST_F(WireMemoryTest, ASharedResourceIsAloneInItsObject) {
     EXPECT_STREQ(theirs, "shared");
     EXPECT_EQ(user.destroy(0, open.hResource), 0);
     EXPECT_FALSE(is_mapped(theirs));
+  });
+}
+
+/// Nothing would keep who may only read from writing through a descriptor.
+TEST_F(WireMemoryTest, WhatIsOpenedForReadingIsCopied) {
+  running([](Stack& stack) {
+    Client creator_client(stack), user_client(stack);
+    Elsewhere creator(creator_client), user(user_client);
+    D3DKMT_HANDLE resource = 0;
+    const D3DKMT_HANDLE created = creator.make_allocation(
+        kAperture, kCreateResource | kCreateShared | kNtSecuritySharing, &resource);
+    std::strcpy(creator.lock(created), "shared");
+    constexpr uint64_t kReadOnly = 0x8000'0000;
+    HANDLE handle = nullptr;
+    uint64_t parameters[5] = {1, reinterpret_cast<uintptr_t>(&resource), 0, kReadOnly,
+                              reinterpret_cast<uintptr_t>(&handle)};
+    ASSERT_EQ(creator.call("D3DKMTShareObjects", parameters), 0);
+    D3DDDI_OPENALLOCATIONINFO2 info{};
+    std::vector<std::byte> total(sizeof(ScriptedAllocation));
+    D3DKMT_OPENRESOURCEFROMNTHANDLE open{};
+    open.hDevice = user_client.device;
+    open.hNtHandle = handle;
+    open.NumAllocations = 1;
+    open.pOpenAllocationInfo2 = &info;
+    open.pTotalPrivateDriverDataBuffer = total.data();
+    open.TotalPrivateDriverDataBufferSize = static_cast<UINT>(total.size());
+    ASSERT_EQ(user.call("D3DKMTOpenResourceFromNtHandle", open), 0);
+    EXPECT_STREQ(user.lock(info.hAllocation), "shared");
+    EXPECT_EQ(user.windows->count(), 1U);
+    EXPECT_EQ(user.windows->given().count(), 0U);
+    close(static_cast<int>(reinterpret_cast<uintptr_t>(handle)));
   });
 }
 
