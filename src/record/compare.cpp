@@ -18,6 +18,13 @@ constexpr std::array<std::string_view, 6> kOfTheMoment = {
     "D3DKMTGetDeviceState",  "D3DKMTGetPresentHistory",     "D3DKMTGetScanLine",
     "D3DKMTQueryStatistics", "D3DKMTQueryClockCalibration", "D3DKMTQueryVideoMemoryInfo"};
 
+/// The same of one member of the arguments. The GPU may have done more of its work, or less.
+struct MemberOfTheMoment {
+  std::string_view function, name;
+};
+constexpr std::array<MemberOfTheMoment, 1> kMembersOfTheMoment = {
+    {{"D3DKMTRender", "QueuedBufferCount"}}};
+
 /// Where in a block a difference is shown.
 struct Place {
   std::string name;
@@ -66,6 +73,7 @@ class Comparison {
       if (text.empty()) text = std::move(one);
     });
     if (!text.empty() || of_the_moment()) return text;
+    if (block.field == nullptr) pass_over_moment(old, now);
     const auto [first, other] = std::ranges::mismatch(old, now);
     if (first == old.end()) return {};
     const auto at = static_cast<size_t>(first - old.begin());
@@ -79,6 +87,18 @@ class Comparison {
     return std::ranges::find(kOfTheMoment,
                              std::string_view(wire::functions()[parsed_.function].name)) !=
            kOfTheMoment.end();
+  }
+
+  void pass_over_moment(std::vector<std::byte>& old, std::span<const std::byte> now) const {
+    const wire::Function& function = wire::functions()[parsed_.function];
+    for (const MemberOfTheMoment& member : kMembersOfTheMoment) {
+      if (member.function != function.name) continue;
+      for (const wire::Shown& shown : function.shown) {
+        if (member.name == shown.name)
+          std::memcpy(old.data() + shown.place.offset, now.data() + shown.place.offset,
+                      shown.place.width);
+      }
+    }
   }
 
   /// A member that names something: it may differ, if the two numbers mean the same. It does not

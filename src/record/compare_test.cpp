@@ -17,23 +17,48 @@ namespace {
 
 using wire::Names;
 
-/// One call of D3DKMTCreateDevice, as one kernel makes it.
+/// One call, as one kernel makes it.
 struct Made {
+  /// Of D3DKMTCreateDevice.
   Made(uint32_t adapter, int64_t result, uint32_t device, uint32_t list_size = 0) {
     D3DKMT_CREATEDEVICE arguments{};
     arguments.hAdapter = adapter;
-    wire::KernelMemory memory;
-    const wire::ClientCall call(number_of("D3DKMTCreateDevice"), &arguments, memory);
-    request.assign(call.message().begin(), call.message().end());
-    parsed = read_request(request).value();
-    std::vector<std::byte> content(
-        request.begin() + static_cast<ptrdiff_t>(parsed.blocks[0].at),
-        request.begin() + static_cast<ptrdiff_t>(parsed.blocks[0].at + sizeof arguments));
+    std::vector<std::byte> content = ask("D3DKMTCreateDevice", &arguments);
     std::memcpy(content.data() + offsetof(D3DKMT_CREATEDEVICE, hDevice), &device, sizeof device);
     std::memcpy(content.data() + offsetof(D3DKMT_CREATEDEVICE, AllocationListSize), &list_size,
                 sizeof list_size);
     // Between two members: whatever a client's stack held.
     content[offsetof(D3DKMT_CREATEDEVICE, AllocationListSize) + sizeof list_size] = std::byte{0x6F};
+    give(result, content);
+  }
+  /// Of D3DKMTRender.
+  struct Rendered {
+    uint32_t queued = 0, list_size = 0;
+  };
+  explicit Made(const Rendered& rendered) {
+    D3DKMT_RENDER arguments{};
+    std::vector<std::byte> content = ask("D3DKMTRender", &arguments);
+    std::memcpy(content.data() + offsetof(D3DKMT_RENDER, QueuedBufferCount), &rendered.queued,
+                sizeof rendered.queued);
+    std::memcpy(content.data() + offsetof(D3DKMT_RENDER, NewAllocationListSize),
+                &rendered.list_size, sizeof rendered.list_size);
+    give(0, content);
+  }
+  Made(const Made&) = delete;
+  Made& operator=(const Made&) = delete;
+  Side side() const { return {request, reply}; }
+
+  /// The arguments, which the kernel's content replaces.
+  std::vector<std::byte> ask(std::string_view name, void* arguments) {
+    wire::KernelMemory memory;
+    const wire::ClientCall call(number_of(name), arguments, memory);
+    request.assign(call.message().begin(), call.message().end());
+    parsed = read_request(request).value();
+    const Block& block = parsed.blocks[0];
+    return {request.begin() + static_cast<ptrdiff_t>(block.at),
+            request.begin() + static_cast<ptrdiff_t>(block.at + block.bytes)};
+  }
+  void give(int64_t result, const std::vector<std::byte>& content) {
     wire::Writer writer(&answer);
     writer.put(wire::kReply);
     writer.put(result);
@@ -42,9 +67,6 @@ struct Made {
     writer.bytes(content.data(), content.size());
     reply = read_reply(parsed, request, answer).value();
   }
-  Made(const Made&) = delete;
-  Made& operator=(const Made&) = delete;
-  Side side() const { return {request, reply}; }
 
   std::vector<std::byte> request, answer;
   Request parsed;
@@ -67,6 +89,14 @@ TEST(Compare, AnotherOutputIsADifferenceWithItsName) {
   const Made was(0x40000000, 0, 0x40000040, 7), now(0x40000000, 0, 0x40000040, 9);
   EXPECT_EQ(compared(was, now, names), "AllocationListSize is 0x9, and was 0x7");
   EXPECT_EQ(compared(was, was, names), "");
+}
+
+TEST(Compare, HowMuchWorkIsQueuedDependsOnTheMoment) {
+  NameMap names;
+  const Made was(Made::Rendered{.queued = 7, .list_size = 4});
+  EXPECT_EQ(compared(was, Made(Made::Rendered{.queued = 2, .list_size = 4}), names), "");
+  EXPECT_EQ(compared(was, Made(Made::Rendered{.queued = 7, .list_size = 5}), names),
+            "NewAllocationListSize is 0x5, and was 0x4");
 }
 
 TEST(Compare, AHandleMayHaveAnotherNumberAndIsReplacedFromThenOn) {
