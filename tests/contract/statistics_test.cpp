@@ -168,8 +168,7 @@ TEST_F(Statistics, ThereIsOnePhysicalAdapter) {
       args.QuerySegment2.PhysicalAdapterIndex = physical;
       args.QuerySegment2.SegmentId = 1;
       EXPECT_EQ(ask(client, &args), physical == 0 ? 0 : kInvalid);
-      EXPECT_EQ(args.QueryResult.SegmentInformation.BytesCommitted,
-                physical == 0 ? 3U * 4096 : 0U);
+      EXPECT_EQ(args.QueryResult.SegmentInformation.BytesCommitted, physical == 0 ? 3U * 4096 : 0U);
     }
   });
 }
