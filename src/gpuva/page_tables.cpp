@@ -128,12 +128,11 @@ std::vector<PageTables::WalkStep> PageTables::walk(uint64_t page) const {
   const uint64_t index = page - state.leaf_span(number).first_page;
   const auto says = [&](const ValidBits& bits) { return bits.count(index, 1) != 0; };
   const bool big = leaf->table == kNoTable || says(leaf->valid_64k);
-  steps.push_back(
-      {.level = 0,
-       .table = big ? leaf->table_64k : leaf->table,
-       .index = index,
-       .valid = says(leaf->valid) || says(leaf->valid_64k),
-       .of_64k_pages = big || leaf->of_64k_pages});
+  steps.push_back({.level = 0,
+                   .table = big ? leaf->table_64k : leaf->table,
+                   .index = index,
+                   .valid = says(leaf->valid) || says(leaf->valid_64k),
+                   .of_64k_pages = big || leaf->of_64k_pages});
   return steps;
 }
 

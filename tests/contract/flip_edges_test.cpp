@@ -309,6 +309,33 @@ TEST_F(FlipTest, AFillIsOfTheSourceItNames) {
   }
 }
 
+// A rectangle counts where its flag says so, and then it has to be one.
+TEST_F(FlipTest, AFillIsOfTheRectangleItNames) {
+  DXGKIT_COVERS("REND-18", "THUNK-05");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    constexpr RECT kSome{8, 16, 40, 24}, kNone{40, 16, 8, 24};
+    for (const auto& [rect, named] : {std::pair{kSome, true}, {kSome, false}, {kNone, false}}) {
+      D3DKMT_PRESENT args = fill_of(client);
+      args.Flags.DstRectValid = named ? 1 : 0;
+      args.DstRect = rect;
+      ASSERT_EQ(client.present(args), 0);
+      stack.drive();
+      const RECT told = driver.presents.back().args.DstRect;
+      EXPECT_EQ(told.left, named ? 8 : 0);
+      EXPECT_EQ(told.top, named ? 16 : 0);
+      EXPECT_EQ(told.right == 40, named);
+      EXPECT_EQ(told.bottom == 24, named);
+    }
+    const size_t before = driver.presents.size();
+    D3DKMT_PRESENT args = fill_of(client);
+    args.Flags.DstRectValid = 1;
+    args.DstRect = kNone;
+    EXPECT_EQ(client.present(args), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(driver.presents.size(), before);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // Formats of the screen and of what is shown there differ in alpha at most.
 // Like other monitored fences, a periodic one is shared by NT handles alone, and if it was made for
 // that.

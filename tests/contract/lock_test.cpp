@@ -533,8 +533,7 @@ TEST_F(LockTest, AnInstanceIsLikeTheFirstOne) {
       for (const testing::PagingCall& call : calls.paging) {
         if (call.args.Operation == DXGK_OPERATION_TRANSFER)
           named.push_back(call.args.Transfer.hAllocation);
-        if (call.args.Operation == DXGK_OPERATION_FILL)
-          named.push_back(call.args.Fill.hAllocation);
+        if (call.args.Operation == DXGK_OPERATION_FILL) named.push_back(call.args.Fill.hAllocation);
       }
       ASSERT_GE(named.size(), 2U);
       EXPECT_NE(named[0], nullptr);

@@ -74,6 +74,47 @@ TEST_F(PowerComponentTest, ComponentsAreActiveWhileTheirEnginesHaveWork) {
   }
 }
 
+// A packet that goes in parts is work until its last part is done.
+TEST_F(PowerComponentTest, AnEngineStaysUpBetweenThePartsOfAPacket) {
+  DXGKIT_COVERS("PWR-12", "PWR-14");
+  bare([](Stack& stack) {
+    std::vector<bool> up(4, true);
+    describe_components(stack.miniport, false);
+    stack.miniport.hooks.set_power_component_f_state = [&](UINT component, UINT f_state) {
+      up[component] = f_state == 0;
+      return nt_status(Status::kSuccess);
+    };
+    stack.options.verifier.set(dxgk::VerifierSwitch::kTakeSplitPoint);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      Client client(stack);
+      ContextBuffers context = client.make_context(0);
+      const D3DKMT_HANDLE one = client.make_allocation(64 * kKibibyte, kHidden);
+      const D3DKMT_HANDLE two = client.make_allocation(64 * kKibibyte, kHidden);
+      ASSERT_EQ(client.render(context, work_on({one, two})), 0);
+      stack.drive();
+      EXPECT_FALSE(up[0]);
+      Work work = work_on({one});
+      work.command_bytes = 768;
+      work.allocations.push_back({two});
+      work.patches.push_back(patch_at(1, 528, 512));
+      ASSERT_EQ(client.render(context, work), 0);
+      stack.settle();
+      ASSERT_EQ(stack.statistics().splits, 1U);
+      EXPECT_TRUE(up[0]);
+      ASSERT_TRUE(stack.miniport.complete_next(0)) << "the first part";
+      stack.settle();
+      ASSERT_EQ(stack.miniport.outstanding(0).size(), 1U) << "the rest";
+      EXPECT_TRUE(up[0]);
+      stack.drive();
+      EXPECT_FALSE(up[0]);
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    stack.blocking([&] { static_cast<void>(stack.system->stop_adapter(stack.luid)); });
+    stack.miniport.hooks = {};
+  });
+}
+
 // Without the capability nobody asks for components or moves one.
 TEST_F(PowerComponentTest, WithoutTheCapabilityThereAreNoComponents) {
   DXGKIT_COVERS("PWR-12");

@@ -104,8 +104,8 @@ TEST_F(VaFaultTest, EachReasonIsToldApart) {
       {"unmapped so long ago that nobody remembers",
        [](GpuVaStack& stack, VaClient& client, D3DKMT_HANDLE data, uint64_t) {
          constexpr uint64_t kRemembered = 256;
-         const uint64_t base = client.make_reservation((kRemembered + 8) * 4 * kPage,
-                                                       kFar + 16 * kMebibyte);
+         const uint64_t base =
+             client.make_reservation((kRemembered + 8) * 4 * kPage, kFar + 16 * kMebibyte);
          const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE);
          std::vector<UpdateOperation> maps, unmaps;
          for (uint64_t i = 0; i <= kRemembered; ++i) {
@@ -178,8 +178,7 @@ TEST_F(VaFaultTest, AnAddressThatTranslatesPointsAtTheHardware) {
       const verifier::Finding finding = stack.only_finding();
       EXPECT_EQ(finding.rule, "VA-28");
       EXPECT_THAT(finding.actual, HasSubstr("an address that translates"));
-      EXPECT_THAT(finding.why,
-                  HasSubstr(fmt::format("entry {}: valid.", va / kPage % 512)));
+      EXPECT_THAT(finding.why, HasSubstr(fmt::format("entry {}: valid.", va / kPage % 512)));
       EXPECT_THAT(finding.fix, HasSubstr("FlushTlb"));
     });
   }

@@ -121,7 +121,8 @@ SecondSpace::Ranges SecondSpace::ranges_of(const gpuva::Step& step) const {
   Ranges ranges;
   // Only steps that write leaf entries, or large pages, have a source.
   if (step.repeat || step.large_page || step.of_64k_pages ||
-      step.source.kind != gpuva::PteSource::Kind::kRun || step.allocation == gpuva::kNoAllocation || !space_->owed.empty()) {
+      step.source.kind != gpuva::PteSource::Kind::kRun || step.allocation == gpuva::kNoAllocation ||
+      !space_->owed.empty()) {
     return ranges;
   }
   const gpuva::Protection protection{.write = !step.source.read_only,
