@@ -44,8 +44,6 @@ set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "WDDM graphics kernel as a library
 The kernel that stands between a display miniport driver and its clients in
 Windows, for an ordinary Linux process, with the drivers that come with it.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/triggers)
-file(WRITE ${CMAKE_BINARY_DIR}/triggers "activate-noawait ldconfig\n")
 
 dxgkit_deb(development libdxgkit-dev libdevel)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "WDDM graphics kernel as a library (development files)
