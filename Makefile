@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers traces known clean bootstrap
+.PHONY: run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers package package-test traces known clean bootstrap
 
 run: bootstrap
 	@mkdir -p build
@@ -82,6 +82,19 @@ vfio-test: bootstrap
 	@mkdir -p build
 	@$(call build,dev) --target dxgkit_tool miniport_edu miniport_edu_astray edu_client picture_client
 	@tests/vfio/guest_test.py build/dev build/dev/vfio
+
+# Debian packages of the release build, for /usr: build/release/packages. Then a clean Debian 12 that installs, uses and removes them.
+package: bootstrap
+	@mkdir -p build
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX=/usr > build/release.log 2>&1 || { cat build/release.log; exit 1; }
+	@$(call build,release) --target installed
+	@rm -rf build/release/packages
+	@cd build/release && cpack -G DEB > packages.log 2>&1 || { cat packages.log; exit 1; }
+	@ls build/release/packages/*.deb
+
+package-test: package
+	@scripts/bootstrap debootstrap
+	@scripts/package_test build/release/packages
 
 coverage: bootstrap
 	@scripts/coverage --jobs $(JOBS)

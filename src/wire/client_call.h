@@ -14,6 +14,13 @@
 
 namespace dxgkit::wire {
 
+/// An allocation that a call has made, and that must go: the caller's pages cannot be exchanged. To
+/// be destroyed by resource, or by list if that is 0.
+struct UnwantedAllocation {
+  uint32_t device = 0, resource = 0;
+  std::vector<uint32_t> allocations;
+};
+
 class ClientCall {
  public:
   /// Reads the caller's memory. `arguments`: as the caller has it; it may be no memory at all.
@@ -27,14 +34,8 @@ class ClientCall {
   /// Descriptors of the caller, which stay the caller's.
   std::span<const int> descriptors() const { return descriptors_; }
 
-  /// An allocation that has been made, and must go: the caller's pages cannot be exchanged. To be
-  /// destroyed by resource, or by list if that is 0.
-  struct Undo {
-    uint32_t device = 0, resource = 0;
-    std::vector<uint32_t> allocations;
-  };
   /// After `finish`; the result is STATUS_INVALID_PARAMETER then, and the caller sees no output.
-  const std::optional<Undo>& undo() const { return undo_; }
+  const std::optional<UnwantedAllocation>& undo() const { return undo_; }
 
   /// Takes the reply: writes what the function wrote, and returns what it returned. nullopt: it is
   /// no reply to this call; some of it may have been written.
@@ -78,7 +79,7 @@ class ClientCall {
   std::vector<int> descriptors_;
   std::vector<Part> parts_;
   std::vector<Fixup> fixups_;
-  std::optional<Undo> undo_;
+  std::optional<UnwantedAllocation> undo_;
   size_t next_window_ = 0;
   size_t next_descriptor_ = 0;
 };

@@ -41,7 +41,7 @@ int64_t ClientConnection::call(KernelMemory& memory, uint32_t function, void* ar
   return NTSTATUS{STATUS_DEVICE_REMOVED};
 }
 
-void ClientConnection::destroy(KernelMemory& memory, const ClientCall::Undo& made) {
+void ClientConnection::destroy(KernelMemory& memory, const UnwantedAllocation& made) {
   static const auto number = static_cast<uint32_t>(
       std::ranges::find(functions(), std::string_view("D3DKMTDestroyAllocation2"),
                         [](const Function& one) { return std::string_view(one.name); }) -

@@ -26,7 +26,7 @@ class ClientConnection {
 
  private:
   /// What a call has made, and its caller cannot have.
-  void destroy(KernelMemory& memory, const ClientCall::Undo& made);
+  void destroy(KernelMemory& memory, const UnwantedAllocation& made);
   ClientConnection(UniqueFd socket, Mailbox mailbox, const Token& token)
       : socket_(std::move(socket)), mailbox_(std::move(mailbox)), token_(token) {}
 

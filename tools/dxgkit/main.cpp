@@ -7,6 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -17,6 +19,8 @@
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/fuzz/fuzz_options.h"
 #include "tools/dxgkit/gl/gl_options.h"
+#include "tools/dxgkit/manual/examples.h"
+#include "tools/dxgkit/manual/manual.h"
 #include "tools/dxgkit/record/record_commands.h"
 #include "tools/dxgkit/run_client.h"
 #include "tools/dxgkit/serve/serve_options.h"
@@ -316,62 +320,111 @@ void add_va(CLI::App& app, VaOptions& options) {
       "behind by what is queued. Times count from the start of the run's clock.");
 }
 
-int run_command_line(std::vector<std::string> arguments) {
-  CLI::App app("dxgkit: the WDDM graphics kernel in a Linux process", "dxgkit");
+/// The commands with their options, and what was read into them.
+struct CommandLine {
+  CommandLine();
+  /// Reads the words behind the program's name. A value is the exit code: there is nothing to run.
+  std::optional<int> read(std::vector<std::string> arguments);
+  int run();
+
+  CLI::App app{"dxgkit: the WDDM graphics kernel in a Linux process", "dxgkit"};
+  RunOptions run_options;
+  VerifyOptions verify_options;
+  dxgkit::tool::FuzzOptions fuzz_options;
+  dxgkit::tool::GlOptions gl_options;
+  std::string doctor_driver;
+  Reports doctor_reports;
+  std::optional<std::string> doctor_registry;
+  EvictBenchOptions evict_options;
+  VaOptions va_options;
+  dxgkit::tool::SimArguments simulation;
+  Reports situations_reports;
+  dxgkit::tool::SupportOptions support_options;
+  Reports devices_reports;
+  std::string served_model, served_socket;
+  dxgkit::tool::RunClientOptions run_client_options;
+  dxgkit::tool::RecordOptions record_options;
+  dxgkit::tool::ServeOptions serve_options;
+  dxgkit::serve::AdapterProcessOptions adapter_options;
+  dxgkit::tool::StatusOptions status_options;
+  std::string client_folder;
+  std::string area;
+  std::vector<std::string> explain_words;
+  Reports explain_reports;
+  std::string topic;
+  CLI::App* doctor = nullptr;
+  CLI::App* situations = nullptr;
+  CLI::App* support = nullptr;
+  CLI::App* devices = nullptr;
+  CLI::App* serve_device = nullptr;
+  CLI::App* new_client = nullptr;
+  CLI::App* rules = nullptr;
+  CLI::App* explain = nullptr;
+  CLI::App* manual = nullptr;
+  std::string manual_folder;
+  bool check_examples = false;
+};
+
+/// Man pages and completions, or whether every example is one that the parser takes.
+int manual_command(const CommandLine& line) {
+  if (line.check_examples) {
+    int code = 0;
+    for (const dxgkit::tool::Example& one : dxgkit::tool::examples()) {
+      CommandLine typed;
+      // `help COMMAND` is over with reading.
+      if (typed.read(dxgkit::tool::words_of(one)).value_or(0) == 0) continue;
+      say(stderr, "dxgkit: no command line: {}\n", one.line);
+      code = 1;
+    }
+    return code;
+  }
+  if (line.manual_folder.empty()) return dxgkit::tool::bad_input("manual: which folder?");
+  const auto written =
+      dxgkit::tool::write_manual(line.app, dxgkit::version().text, line.manual_folder);
+  return written.has_value() ? 0 : dxgkit::tool::not_written(written.error());
+}
+
+CommandLine::CommandLine() {
   app.require_subcommand(1);
+  app.formatter(std::make_shared<dxgkit::tool::HelpFormatter>());
   const dxgkit::Version own = dxgkit::version();
   app.set_version_flag(
       "--version",
       fmt::format("dxgkit {} ({}), DXGKDDI_INTERFACE_VERSION 0x{:X} to 0x{:X}", own.text,
                   own.commit, own.oldest_interface, own.newest_interface),
       "version, commit, and interface versions a driver may declare");
-  RunOptions run_options;
   add_run(app, run_options);
-  VerifyOptions verify_options;
   add_verify(app, verify_options);
 
-  dxgkit::tool::FuzzOptions fuzz_options;
   dxgkit::tool::add_fuzz(app, fuzz_options);
 
-  dxgkit::tool::GlOptions gl_options;
   dxgkit::tool::add_gl(app, gl_options);
 
-  std::string doctor_driver;
-  Reports doctor_reports;
-  CLI::App* doctor =
-      app.add_subcommand("doctor", "what a driver is, and whether it can be started");
+  doctor = app.add_subcommand("doctor", "what a driver is, and whether it can be started");
   doctor->add_option("DRIVER", doctor_driver, "softgpu, or the path of a driver (.sys or .so)")
       ->required();
-  std::optional<std::string> doctor_registry;
   doctor->add_option("--registry", doctor_registry, "values the driver reads (TOML or JSON)");
   add_reports(doctor, doctor_reports, "the diagnosis as JSON");
 
-  EvictBenchOptions evict_options;
   add_evict_bench(app, evict_options);
 
-  VaOptions va_options;
   add_va(app, va_options);
 
-  dxgkit::tool::SimArguments simulation;
   dxgkit::tool::add_simulation(app, simulation);
 
-  Reports situations_reports;
-  CLI::App* situations = app.add_subcommand(
+  situations = app.add_subcommand(
       "situations", "what a driver may be confronted with, and the rules that each one tries");
   add_reports(situations, situations_reports, "the situations as JSON");
 
-  dxgkit::tool::SupportOptions support_options;
-  CLI::App* support = app.add_subcommand(
-      "support", "what is supported: DDIs, callbacks, NT exports, D3DKMT functions");
+  support = app.add_subcommand("support",
+                               "what is supported: DDIs, callbacks, NT exports, D3DKMT functions");
   support->add_option("NAME", support_options.name, "only names with this text in them");
   support->add_flag("--refused", support_options.refused, "only what is refused");
   support->add_flag("--ddi", support_options.ddis, "only driver entries (DxgkDdi*)");
   add_reports(support, support_options.reports, "the tables as JSON");
-  Reports devices_reports;
-  CLI::App* devices = app.add_subcommand("devices", "the devices there are, with their options");
+  devices = app.add_subcommand("devices", "the devices there are, with their options");
   add_reports(devices, devices_reports, "the devices as JSON");
-  std::string served_model, served_socket;
-  CLI::App* serve_device = app.add_subcommand(
+  serve_device = app.add_subcommand(
       "serve-device", "a device model for other processes: a vfio-user server, until Ctrl-C");
   serve_device
       ->add_option("MODEL", served_model,
@@ -383,34 +436,30 @@ int run_command_line(std::vector<std::string> arguments) {
                    "the socket to listen at; clients come with --device vfio-user:PATH")
       ->required()
       ->type_name("PATH");
-  dxgkit::tool::RunClientOptions run_client_options;
   dxgkit::tool::add_run_client(app, run_client_options);
-  dxgkit::tool::RecordOptions record_options;
   dxgkit::tool::add_record(app, record_options);
-  dxgkit::tool::ServeOptions serve_options;
-  dxgkit::serve::AdapterProcessOptions adapter_options;
-  dxgkit::tool::StatusOptions status_options;
   dxgkit::tool::add_serve(app, serve_options, adapter_options, status_options);
-  std::string client_folder;
-  CLI::App* new_client = app.add_subcommand(
+  new_client = app.add_subcommand(
       "new-client", "write the skeleton of a client plug-in, for --client of verify and fuzz");
   new_client->add_option("FOLDER", client_folder, "new; its name is the plug-in's")->required();
-  std::string area;
-  CLI::App* rules = app.add_subcommand("rules", "the rulebook: its areas, or the rules of one");
+  rules = app.add_subcommand("rules", "the rulebook: its areas, or the rules of one");
   rules->add_option("AREA", area, "like PATCH");
-  std::vector<std::string> explain_words;
-  Reports explain_reports;
-  CLI::App* explain =
+  explain =
       app.add_subcommand("explain", "a rule in full, or what a bug check and its parameters say");
   explain
       ->add_option("RULE|CODE", explain_words,
                    "like PATCH-08; or like 0x119 0x1: a bug check and its parameters, hexadecimal")
       ->required();
   add_reports(explain, explain_reports, "the answer as JSON");
-  std::string topic;
   app.add_subcommand("help", "this list, or how a command is used")
       ->add_option("COMMAND", topic, "as `dxgkit COMMAND --help`");
+  manual = app.add_subcommand("manual", "man pages and completions, for the build");
+  manual->group("");
+  manual->add_option("FOLDER", manual_folder, "where they go");
+  manual->add_flag("--check-examples", check_examples, "read every example as if it were typed");
+}
 
+std::optional<int> CommandLine::read(std::vector<std::string> arguments) {
   if (arguments.empty()) {
     say(stdout, "{}", app.help());
     return dxgkit::tool::kExitBadInput;
@@ -431,7 +480,10 @@ int run_command_line(std::vector<std::string> arguments) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
     return dxgkit::tool::bad_input(dxgkit::tool::explain(app, error));
   }
+  return std::nullopt;
+}
 
+int CommandLine::run() {
   if (const auto code = dxgkit::tool::run_simulation(app, simulation)) return *code;
   if (app.got_subcommand("evict-bench")) return dxgkit::tool::evict_bench_command(evict_options);
   if (app.got_subcommand("verify")) return dxgkit::tool::verify_command(verify_options);
@@ -454,6 +506,7 @@ int run_command_line(std::vector<std::string> arguments) {
   if (new_client->parsed()) return dxgkit::tool::new_client_command(client_folder);
   if (rules->parsed()) return dxgkit::tool::rules_command(area);
   if (explain->parsed()) return dxgkit::tool::explain_command(explain_words, explain_reports);
+  if (manual->parsed()) return manual_command(*this);
   return dxgkit::tool::run_command(run_options);
 }
 
@@ -474,8 +527,9 @@ int main(int argc, char** argv) {
   using dxgkit::tool::not_written;
   if (!open_streams()) return not_written("stdout: it is closed");
   try {
-    return dxgkit::tool::exit_code_of_output(
-        run_command_line(std::vector<std::string>(argv + 1, argv + argc)));
+    CommandLine line;
+    const std::optional<int> over = line.read(std::vector<std::string>(argv + 1, argv + argc));
+    return dxgkit::tool::exit_code_of_output(over.has_value() ? *over : line.run());
   } catch (const std::system_error& error) {
     if (std::ferror(stdout) != 0) return not_written("stdout: " + error.code().message());
     if (std::ferror(stderr) != 0) return dxgkit::tool::kExitNotWritten;
