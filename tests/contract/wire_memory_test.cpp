@@ -1,5 +1,6 @@
-// Locked memory of clients in other processes: what a descriptor shows, and what a hostile client can
-// do with it. Client and kernel are one process here; the client looks through descriptors alone.
+// Locked memory of clients in other processes: what a descriptor shows, and what a hostile client
+// can do with it. Client and kernel are one process here; the client looks through descriptors
+// alone.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -109,8 +110,8 @@ class Elsewhere {
   }
 
   wire::KernelMemory memory{wire::KernelMemory::Pages::kExchange};
-  std::optional<wire::ClientCall::Undo> undone;  // of the last call
-  std::vector<int> objects;  // the client's, of all replies
+  std::optional<wire::UnwantedAllocation> undone;  // of the last call
+  std::vector<int> objects;                        // the client's, of all replies
 
  private:
   Client& client_;
@@ -157,8 +158,9 @@ size_t open_descriptors() {
 class OwnPages {
  public:
   explicit OwnPages(int sharing = MAP_PRIVATE, int protection = PROT_READ | PROT_WRITE)
-      : data(static_cast<char*>(
-            mmap(nullptr, kBytes, protection, sharing | MAP_ANONYMOUS, -1, 0))) {}
+      : data(
+            static_cast<char*>(mmap(nullptr, kBytes, protection, sharing | MAP_ANONYMOUS, -1, 0))) {
+  }
   ~OwnPages() { munmap(data, kBytes); }
   /// Whether other processes can have them.
   bool is_shared() const {
@@ -322,9 +324,9 @@ TEST_F(WireMemoryTest, AHostileClientHurtsOnlyItself) {
       ASSERT_TRUE(rest.has_value());
       all.fill('f');
       for (const bus::PageFrame page : *rest) {
-        EXPECT_TRUE(is_zero(stack.machine.system_pointer(
-                                bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes),
-                            kPageBytes));
+        EXPECT_TRUE(is_zero(
+            stack.machine.system_pointer(bus::PhysicalAddress{page.value * kPageBytes}, kPageBytes),
+            kPageBytes));
       }
       stack.machine.free_pages(*rest);
       victim.unlock(other);
@@ -391,8 +393,8 @@ TEST_F(WireMemoryTest, ASharedResourceIsAloneInItsObject) {
     query.hDevice = user_client.device;
     query.hGlobalShare = global;
     ASSERT_EQ(user.call("D3DKMTQueryResourceInfo", query), 0);
-    std::vector<std::byte> data(query.TotalPrivateDriverDataSize), of_resource(
-                                                                       query.ResourcePrivateDriverDataSize);
+    std::vector<std::byte> data(query.TotalPrivateDriverDataSize),
+        of_resource(query.ResourcePrivateDriverDataSize);
     D3DDDI_OPENALLOCATIONINFO2 info{};
     D3DKMT_OPENRESOURCE open{};
     open.hDevice = user_client.device;
@@ -512,8 +514,8 @@ TEST_F(WireMemoryTest, AnAllocationThatThePagesCannotBeExchangedForIsDestroyed) 
     const wire::UniqueFd socket(ends[1]);
     wire::Frame frame;
     ASSERT_EQ(wire::receive_frame(socket.get(), &frame), wire::Received::kFrame);
-    ASSERT_TRUE(wire::send_frame(socket.get(), wire::encode(wire::Welcome{}),
-                                 std::span<const int>{}));
+    ASSERT_TRUE(
+        wire::send_frame(socket.get(), wire::encode(wire::Welcome{}), std::span<const int>{}));
     wire::ServerSession session(*stack.system, *client.process,
                                 wire::make_windows(*stack.system, *client.process));
     size_t calls = 0;
