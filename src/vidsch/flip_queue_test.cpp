@@ -77,6 +77,21 @@ TEST(FlipQueue, NothingIsProgrammedBeforeTheGpuIsThereNorOutOfOrder) {
   EXPECT_TRUE(screen.queue.needs_vsync());
 }
 
+TEST(FlipQueue, AFlipIsReachedOnce) {
+  DXGKIT_COVERS("DISP-07");
+  Screen screen;
+  screen.flip(1, kB);
+  EXPECT_THAT(screen.take(), ElementsAre("next 1"));
+  screen.queue.reach(1);  // it is in hardware
+  screen.queue.reach(7);  // and this is no flip
+  EXPECT_THAT(screen.take(), IsEmpty());
+  EXPECT_TRUE(screen.queue.validate());
+  EXPECT_EQ(screen.sync(), FlipQueue::Vsync::kFlipped);
+  EXPECT_THAT(screen.take(), ElementsAre("done 1"));
+  screen.flip(2, kC);
+  EXPECT_THAT(screen.take(), ElementsAre("next 2")) << "hardware has room again";
+}
+
 TEST(FlipQueue, HardwareHoldsSoManyAndTheNextWaits) {
   DXGKIT_COVERS("DISP-06");
   for (const uint32_t depth : {0U, 1U, 2U, 3U}) {

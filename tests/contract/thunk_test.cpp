@@ -794,7 +794,10 @@ TEST_F(ThunkTest, EscapesReachTheDriverBothWays) {
   with_client([](Stack& stack, Client& client) {
     std::vector<std::byte> seen;
     UINT size = 0;
+    HANDLE device = nullptr, context = nullptr;
     stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE* args) {
+      device = args->hDevice;
+      context = args->hContext;
       size = args->PrivateDriverDataSize;
       const auto* data = static_cast<const std::byte*>(args->pPrivateDriverData);
       seen.assign(data, data + size);
@@ -812,6 +815,18 @@ TEST_F(ThunkTest, EscapesReachTheDriverBothWays) {
     EXPECT_EQ(size, 24U);
     EXPECT_EQ(seen, std::vector<std::byte>(24, std::byte{0x11}));
     EXPECT_EQ(data, std::vector<std::byte>(24, std::byte{0x22}));
+    // The driver gets its own handles of what the client names.
+    const HANDLE its_device = device;
+    EXPECT_NE(its_device, nullptr);
+    EXPECT_EQ(context, nullptr);
+    escape.hContext = client.make_context(0).handle;
+    EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }), 0);
+    EXPECT_EQ(device, its_device);
+    EXPECT_NE(context, nullptr);
+    escape.hDevice = escape.hContext = 0;
+    EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }), 0);
+    EXPECT_EQ(device, nullptr);
+    EXPECT_EQ(context, nullptr);
     stack.miniport.hooks.escape = [](const DXGKARG_ESCAPE*) {
       return nt_status(Status::kPrivilegedInstruction);
     };

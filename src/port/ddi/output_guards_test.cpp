@@ -199,6 +199,18 @@ std::vector<Row> rows() {
              });
        },
        open, "DxgkDdiOpenAllocation", "pPrivateDriverData of element 1", sizeof(g_data)},
+      {"OpenAllocationResource",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiOpenAllocation,
+             +[](void*, const DXGKARG_OPENALLOCATION* args) NTAPI -> NTSTATUS {
+               for (UINT i = 0; i < args->NumAllocations; ++i)
+                 args->pOpenAllocation[i].hDeviceSpecificAllocation = args->pOpenAllocation;
+               spoil(args->pPrivateDriverData);
+               return 0;
+             });
+       },
+       open, "DxgkDdiOpenAllocation", "pPrivateDriverData of the resource", sizeof(g_data)},
       {"ChildRelations",
        [](Table& table) {
          CoreWorld::set(
