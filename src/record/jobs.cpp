@@ -385,7 +385,7 @@ class Reading {
     }
     key.insert(key.end(), job.patches.begin(), job.patches.end());
     add(job.node);
-    return known_jobs_.insert(std::move(key)).second;
+    return known_jobs_.emplace(reinterpret_cast<const char*>(key.data()), key.size()).second;
   }
 
   void signalled(uint32_t context, const Parsed& call) {
@@ -460,7 +460,7 @@ class Reading {
   std::map<uint32_t, Context> contexts_;
   std::vector<Submitted> submitted_;
   std::vector<Signal> signals_;
-  std::set<Data> known_jobs_;
+  std::set<std::string> known_jobs_;  // their bytes
 };
 
 }  // namespace
