@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/arithmetic.h"
