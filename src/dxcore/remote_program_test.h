@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "miniports/softgpu/softgpu_umd.h"
+#include "tests/support/staging_allocation.h"
 
 namespace dxgkit::dxcore {
 
@@ -99,20 +99,9 @@ inline Opened open_device() {
 }
 
 inline D3DKMT_HANDLE make_allocation(D3DKMT_HANDLE device, uint64_t bytes) {
-  SgpuUmdAllocation wanted{};
-  wanted.magic = SGPU_UMD_ALLOCATION_MAGIC;
-  wanted.version = SGPU_UMD_VERSION;
-  wanted.placement = SGPU_UMD_PLACE_STAGING;
-  wanted.size_bytes = bytes;
-  D3DDDI_ALLOCATIONINFO2 info{};
-  info.pPrivateDriverData = &wanted;
-  info.PrivateDriverDataSize = sizeof wanted;
-  D3DKMT_CREATEALLOCATION create{};
-  create.hDevice = device;
-  create.NumAllocations = 1;
-  create.pAllocationInfo2 = &info;
-  EXPECT_EQ(CALL(D3DKMTCreateAllocation2)(&create), STATUS_SUCCESS);
-  return info.hAllocation;
+  StagingAllocation made(device, bytes);
+  EXPECT_EQ(CALL(D3DKMTCreateAllocation2)(&made.create), STATUS_SUCCESS);
+  return made.info.hAllocation;
 }
 
 inline D3DKMT_CREATESYNCHRONIZATIONOBJECT2 make_fence(D3DKMT_HANDLE device) {

@@ -20,6 +20,7 @@
 #include "miniports/softgpu/softgpu_umd.h"
 #include "record/function_number_test.h"
 #include "record/recorder.h"
+#include "tests/support/staging_allocation.h"
 
 namespace dxgkit::record {
 namespace {
@@ -112,20 +113,9 @@ class Program {
     EXPECT_EQ(recorder_.call(number_of(name), arguments, [] { return -1; }), 0) << name;
   }
   D3DKMT_HANDLE allocation(uint32_t bytes) {
-    SgpuUmdAllocation wanted{};
-    wanted.magic = SGPU_UMD_ALLOCATION_MAGIC;
-    wanted.version = SGPU_UMD_VERSION;
-    wanted.placement = SGPU_UMD_PLACE_STAGING;
-    wanted.size_bytes = bytes;
-    D3DDDI_ALLOCATIONINFO2 info{};
-    info.pPrivateDriverData = &wanted;
-    info.PrivateDriverDataSize = sizeof wanted;
-    D3DKMT_CREATEALLOCATION create{};
-    create.hDevice = device_;
-    create.NumAllocations = 1;
-    create.pAllocationInfo2 = &info;
-    call("D3DKMTCreateAllocation2", &create);
-    return info.hAllocation;
+    StagingAllocation made(device_, bytes);
+    call("D3DKMTCreateAllocation2", &made.create);
+    return made.info.hAllocation;
   }
 
   Recorder& recorder_;

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "dxgkit/stack.h"
-#include "miniports/softgpu/softgpu_umd.h"
 #include "record/function_number_test.h"
 #include "record/recorder.h"
+#include "tests/support/staging_allocation.h"
 
 namespace dxgkit::record {
 namespace {
@@ -51,26 +51,15 @@ void program(Recorder& recorder) {
   D3DKMT_CREATEDEVICE device{};
   device.hAdapter = adapter.hAdapter;
   call("D3DKMTCreateDevice", &device);
-  SgpuUmdAllocation wanted{};
-  wanted.magic = SGPU_UMD_ALLOCATION_MAGIC;
-  wanted.version = SGPU_UMD_VERSION;
-  wanted.placement = SGPU_UMD_PLACE_STAGING;
-  wanted.size_bytes = kBytes;
-  D3DDDI_ALLOCATIONINFO2 info{};
-  info.pPrivateDriverData = &wanted;
-  info.PrivateDriverDataSize = sizeof wanted;
-  D3DKMT_CREATEALLOCATION create{};
-  create.hDevice = device.hDevice;
-  create.NumAllocations = 1;
-  create.pAllocationInfo2 = &info;
-  call("D3DKMTCreateAllocation2", &create);
+  StagingAllocation made(device.hDevice, kBytes);
+  call("D3DKMTCreateAllocation2", &made.create);
   for (const int value : {0x5A, 0x5B}) {  // the second lock sees what the first wrote
     D3DKMT_LOCK2 lock{};
     lock.hDevice = device.hDevice;
-    lock.hAllocation = info.hAllocation;
+    lock.hAllocation = made.info.hAllocation;
     call("D3DKMTLock2", &lock);
     std::memset(lock.pData, value, kBytes);
-    D3DKMT_UNLOCK2 unlock{.hDevice = device.hDevice, .hAllocation = info.hAllocation};
+    D3DKMT_UNLOCK2 unlock{.hDevice = device.hDevice, .hAllocation = made.info.hAllocation};
     call("D3DKMTUnlock2", &unlock);
   }
   D3DKMT_CREATESYNCHRONIZATIONOBJECT2 fence{};

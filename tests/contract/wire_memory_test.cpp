@@ -339,6 +339,14 @@ TEST_F(WireMemoryTest, AHostileClientHurtsOnlyItself) {
   });
 }
 
+/// What the allocation holds, as its own process sees it in the kernel's process.
+void expect_text(Client& client, D3DKMT_HANDLE allocation, const char* text) {
+  void* address = nullptr;
+  ASSERT_EQ(client.lock(allocation, &address), 0);
+  EXPECT_STREQ(static_cast<char*>(address), text);
+  EXPECT_EQ(client.unlock(allocation), 0);
+}
+
 /// Content in video memory is copied: its memory object is the device's.
 TEST_F(WireMemoryTest, VideoMemoryIsCopied) {
   with_client([](Stack& stack, Client& client) {
@@ -355,10 +363,7 @@ TEST_F(WireMemoryTest, VideoMemoryIsCopied) {
     EXPECT_EQ(far.lock(allocation), seen) << "once more, and the same";
     far.unlock(allocation);
     far.unlock(allocation);
-    void* address = nullptr;
-    ASSERT_EQ(client.lock(allocation, &address), 0);
-    EXPECT_STREQ(static_cast<char*>(address), "afar");
-    EXPECT_EQ(client.unlock(allocation), 0);
+    expect_text(client, allocation, "afar");
   });
 }
 
@@ -372,10 +377,7 @@ TEST_F(WireMemoryTest, IsCopiedWhereSystemMemoryStaysWhereItIs) {
     EXPECT_EQ(far.windows->count(), 1U);
     EXPECT_EQ(Whole(far.objects.at(0)).size(), kBytes);
     far.unlock(allocation);
-    void* address = nullptr;
-    ASSERT_EQ(client.lock(allocation, &address), 0);
-    EXPECT_STREQ(static_cast<char*>(address), "afar");
-    EXPECT_EQ(client.unlock(allocation), 0);
+    expect_text(client, allocation, "afar");
   });
 }
 

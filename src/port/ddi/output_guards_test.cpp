@@ -19,6 +19,14 @@ namespace {
 /// Where the fake driver writes one byte, from the start of the buffer it was given.
 ptrdiff_t g_at = 0;
 void spoil(void* buffer) { static_cast<std::byte*>(buffer)[g_at] = std::byte{0x5A}; }
+/// What a driver does right at a creation, and at an opening.
+void create_each(DXGKARG_CREATEALLOCATION* args) {
+  for (UINT i = 0; i < args->NumAllocations; ++i) args->pAllocationInfo[i].hAllocation = args;
+}
+void open_each(const DXGKARG_OPENALLOCATION* args) {
+  for (UINT i = 0; i < args->NumAllocations; ++i)
+    args->pOpenAllocation[i].hDeviceSpecificAllocation = args->pOpenAllocation;
+}
 
 NTSTATUS NTAPI spoil_query(void*, const DXGKARG_QUERYADAPTERINFO* args) {
   if (args->Type == DXGKQAITYPE_QUERYSEGMENT3) {
@@ -143,8 +151,7 @@ std::vector<Row> rows() {
          CoreWorld::set(
              table.DxgkDdiCreateAllocation,
              +[](void*, DXGKARG_CREATEALLOCATION* args) NTAPI -> NTSTATUS {
-               for (UINT i = 0; i < args->NumAllocations; ++i)
-                 args->pAllocationInfo[i].hAllocation = args;
+               create_each(args);
                spoil(args->pAllocationInfo);
                return 0;
              });
@@ -155,8 +162,7 @@ std::vector<Row> rows() {
          CoreWorld::set(
              table.DxgkDdiCreateAllocation,
              +[](void*, DXGKARG_CREATEALLOCATION* args) NTAPI -> NTSTATUS {
-               for (UINT i = 0; i < args->NumAllocations; ++i)
-                 args->pAllocationInfo[i].hAllocation = args;
+               create_each(args);
                EXPECT_EQ(args->pAllocationInfo[0].pPrivateDriverData, nullptr);
                spoil(args->pAllocationInfo[1].pPrivateDriverData);
                return 0;
@@ -168,8 +174,7 @@ std::vector<Row> rows() {
          CoreWorld::set(
              table.DxgkDdiCreateAllocation,
              +[](void*, DXGKARG_CREATEALLOCATION* args) NTAPI -> NTSTATUS {
-               for (UINT i = 0; i < args->NumAllocations; ++i)
-                 args->pAllocationInfo[i].hAllocation = args;
+               create_each(args);
                spoil(const_cast<void*>(args->pPrivateDriverData));
                return 0;
              });
@@ -180,8 +185,7 @@ std::vector<Row> rows() {
          CoreWorld::set(
              table.DxgkDdiOpenAllocation,
              +[](void*, const DXGKARG_OPENALLOCATION* args) NTAPI -> NTSTATUS {
-               for (UINT i = 0; i < args->NumAllocations; ++i)
-                 args->pOpenAllocation[i].hDeviceSpecificAllocation = args->pOpenAllocation;
+               open_each(args);
                spoil(args->pOpenAllocation);
                return 0;
              });
@@ -192,8 +196,7 @@ std::vector<Row> rows() {
          CoreWorld::set(
              table.DxgkDdiOpenAllocation,
              +[](void*, const DXGKARG_OPENALLOCATION* args) NTAPI -> NTSTATUS {
-               for (UINT i = 0; i < args->NumAllocations; ++i)
-                 args->pOpenAllocation[i].hDeviceSpecificAllocation = args->pOpenAllocation;
+               open_each(args);
                spoil(args->pOpenAllocation[1].pPrivateDriverData);
                return 0;
              });
@@ -204,8 +207,7 @@ std::vector<Row> rows() {
          CoreWorld::set(
              table.DxgkDdiOpenAllocation,
              +[](void*, const DXGKARG_OPENALLOCATION* args) NTAPI -> NTSTATUS {
-               for (UINT i = 0; i < args->NumAllocations; ++i)
-                 args->pOpenAllocation[i].hDeviceSpecificAllocation = args->pOpenAllocation;
+               open_each(args);
                spoil(args->pPrivateDriverData);
                return 0;
              });
