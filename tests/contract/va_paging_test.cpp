@@ -12,6 +12,16 @@ namespace {
 using dxgkit::testing::GpuVaCalls;
 using port::PageTableUpdateMode;
 
+/// Four levels, whose leaf tables may have pages of 64 KiB. `dual`: beside those of 4 KiB.
+GpuVaConfig with_64k_tables(bool dual) {
+  GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
+  config.caps = [dual](DXGK_GPUMMUCAPS& caps) {
+    caps.LeafPageTableSizeFor64KPagesInBytes = kPage;
+    caps.DualPteSupported = dual ? 1 : 0;
+  };
+  return config;
+}
+
 class VaPagingTest : public GpuVaTest {
  protected:
   /// The two of the fixture, a root that grows in memory, and tables written by virtual address.
@@ -170,13 +180,8 @@ TEST_F(VaPagingTest, BuffersThatShare64KibKeepTheirPages) {
   constexpr uint64_t kBuffers = 4, kEach = 7;  // pages, with the last of the guard
   for (const bool dual : {false, true}) {
     SCOPED_TRACE(dual ? "two entries for each 64 KiB" : "one kind of entries in a table");
-    GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
-    config.caps = [dual](DXGK_GPUMMUCAPS& caps) {
-      caps.LeafPageTableSizeFor64KPagesInBytes = kPage;
-      caps.DualPteSupported = dual ? 1 : 0;
-    };
     running(
-        config,
+        with_64k_tables(dual),
         [](GpuVaStack& stack) {
           const auto pages = stack.gpu.tables_of(stack.gpu.system_process()).pages;
           std::map<uint64_t, uint64_t> times;  // what stands in for nothing is there many times
@@ -405,10 +410,8 @@ TEST_F(VaPagingTest, PagesOf64KibAreOfTheSegmentAndTheAllocation) {
                          Row{"aligned to more", true, 256 * 1024, true},
                          Row{"the alignment alone", false, 64 * 1024, false}}) {
     SCOPED_TRACE(row.sentence);
-    GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
-    config.caps = [](DXGK_GPUMMUCAPS& caps) { caps.LeafPageTableSizeFor64KPagesInBytes = kPage; };
     running(
-        config,
+        with_64k_tables(false),
         [&](GpuVaStack& stack) {
           VaClient client(stack);
           ScriptedAllocation description;
@@ -441,9 +444,7 @@ TEST_F(VaPagingTest, PagesOf64KibAreOfTheSegmentAndTheAllocation) {
 // KiB: nobody looks at those pages again.
 TEST_F(VaPagingTest, AWindowKeepsNoPagesOfAnAllocationThatHasGone) {
   DXGKIT_COVERS("PAGE-31", "VA-29");
-  GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
-  config.caps = [](DXGK_GPUMMUCAPS& caps) { caps.LeafPageTableSizeFor64KPagesInBytes = kPage; };
-  running(config, [](GpuVaStack& stack) {
+  running(with_64k_tables(false), [](GpuVaStack& stack) {
     VaClient client(stack);
     constexpr uint64_t kLarge = 10, kSmall = 3;
     const D3DKMT_HANDLE large = client.make_allocation(kLarge * kPage, kMemorySet);
@@ -488,13 +489,8 @@ TEST_F(VaPagingTest, WithATableForEachSizeOnlyTheRestIsInSmallPages) {
   DXGKIT_COVERS("VA-43", "VA-44");
   for (const bool dual : {false, true}) {
     SCOPED_TRACE(dual ? "two tables" : "one table");
-    GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
-    config.caps = [dual](DXGK_GPUMMUCAPS& caps) {
-      caps.LeafPageTableSizeFor64KPagesInBytes = kPage;
-      caps.DualPteSupported = dual ? 1 : 0;
-    };
     running(
-        config,
+        with_64k_tables(dual),
         [&](GpuVaStack& stack) {
           VaClient client(stack);
           ScriptedAllocation description;
