@@ -161,7 +161,7 @@ void UpdateBatches::advance(ContextId id) {
   const auto found = companions_.find(id);
   if (found == companions_.end() || found->second.queue.empty()) return;
   Companion& companion = found->second;
-  if (companion.running) return;  // or it waits for its fence
+  if (companion.running) return;  // also while the head waits for its fence
   const PendingUpdate& head = companion.queue.front();
   vidsch::SyncObjects& objects = floor_.core.scheduler().sync_objects();
   companion.running = true;
