@@ -254,7 +254,7 @@ Context* Scheduler::Impl::next_to_prepare(NodeState& node) {
 /// The time when the packet at the head of the hardware has used its quantum and the grace, if an
 /// equal waits for that.
 std::optional<int64_t> Scheduler::Impl::quantum_end(const NodeState& node) const {
-  if (!node.desc.preemptible || node.preemption_pending || node.held) return {};
+  if (!node.desc.preemptible || node.preemption_pending || is_held(node)) return {};
   if (node.ring.empty() || node.progress_unstamped) return {};
   const Packet& head = *node.ring.front();
   const Context& context = *head.context;

@@ -169,6 +169,13 @@ void Scheduler::hold_node(NodeOrdinal ordinal, bool held) {
   impl_->run();
 }
 
+void Scheduler::hold_engines(bool held) {
+  if (impl_->engines_held_ == held) return;
+  impl_->engines_held_ = held;
+  impl_->work_ = ~uint64_t{0};
+  impl_->run();
+}
+
 bool Scheduler::drained() const {
   // A packet on hardware is one or the other.
   if (impl_->pinned_ != 0 || impl_->paging_ != 0) return false;

@@ -216,6 +216,9 @@ class Scheduler {
   void set_held(bool held);
   /// Nothing is submitted to the node while held. Packets on its hardware go on.
   void hold_node(NodeOrdinal node, bool held);
+  /// The same for all engines at once, so that their hardware becomes idle and stays so. Hardware
+  /// queues go on: what is on one may wait for what another has yet to bring (native fences).
+  void hold_engines(bool held);
   /// Fence ids go on `count` ids before the next multiple of 2^30 on each node, where work has
   /// completed close enough to them (SUB-13: within half of all ids). Nothing is on hardware. Not of
   /// hardware queues.

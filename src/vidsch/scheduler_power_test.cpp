@@ -176,6 +176,36 @@ TEST_F(SchedulerPowerTest, DrainedMeansNoMemoryNoPagingNoHardwareNoPreemption) {
   EXPECT_TRUE(scheduler_->drained());
 }
 
+// Whatever starts the selection: a retirement, freed memory, new work.
+TEST_F(SchedulerPowerTest, HeldEnginesBecomeIdleAndHardwareQueuesGoOn) {
+  const NodeOrdinal queue_node{2};
+  start({{.node = kNode, .hardware_queue_depth = 1, .preemptible = true},
+         {.node = kOther, .hardware_queue_depth = 1},
+         {.node = queue_node, .hardware_queue_depth = 1, .of_queue = true}});
+  const ContextId other{110}, queued{111};
+  add(kA);
+  add(other, 0, kOther);
+  add(queued, 0, queue_node);
+  for (const uint64_t p : {1, 2, 3}) queue(kA, p);
+  for (const uint64_t p : {11, 12}) queue(other, p);
+  for (const uint64_t p : {21, 22}) queue(queued, p);
+  ASSERT_THAT(engine_.submitted_packets(), ElementsAre(1, 11, 21));
+  scheduler_->hold_engines(true);
+  complete(1);
+  complete(1, kOther);
+  scheduler_->retry_busy();
+  add(kB, 7);
+  queue(kB, 4);
+  scheduler_->pump(++now_);
+  EXPECT_EQ(scheduler_->node_status(kNode).hardware_queue_length, 0U);
+  EXPECT_EQ(scheduler_->node_status(kOther).hardware_queue_length, 0U);
+  EXPECT_FALSE(scheduler_->node_status(kNode).preemption_pending);
+  complete(1, queue_node);
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 11, 21, 22));
+  scheduler_->hold_engines(false);
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 11, 21, 22, 4, 12));
+}
+
 TEST_F(SchedulerPowerTest, AContextHoldsMemoryFromPreparationToRetirement) {
   start(1);
   queue(kA, 1);

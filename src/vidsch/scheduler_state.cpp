@@ -459,7 +459,7 @@ bool Scheduler::Impl::submit_one(size_t index) {
     port_.preempt(node.desc.node, node.preemption);
     return true;
   }
-  if (node.preemption_pending || node.held) return false;
+  if (node.preemption_pending || is_held(node)) return false;
   Packet* packet = nullptr;
   bool boosted = false;
   const bool room = node.ring.size() < node.desc.hardware_queue_depth;

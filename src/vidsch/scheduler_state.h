@@ -225,6 +225,9 @@ struct Scheduler::Impl {
   void inherit_anew(Context& context);
   bool validate_sharing() const;
 
+  bool is_held(const NodeState& node) const {
+    return node.held || (engines_held_ && !node.desc.of_queue);
+  }
   bool outranks_hardware(const NodeState& node) const;
   bool start_preemption(NodeState& node);
   bool prepare_one(NodeState& node);
@@ -279,6 +282,7 @@ struct Scheduler::Impl {
   bool running_ = false;
   bool halted_ = false;
   bool held_ = false;
+  bool engines_held_ = false;
   bool adapter_resetting_ = false;
   int64_t now_ns_ = 0;
   bool timed_ = false;

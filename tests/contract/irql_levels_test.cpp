@@ -249,6 +249,39 @@ TEST_F(LevelsTest, AnEscapeWithHardwareAccessIsAloneWithIdleHardware) {
   }
 }
 
+// What a retirement lets in would keep the hardware busy for as long as there is work.
+TEST_F(LevelsTest, WorkThatIsQueuedDoesNotKeepTheHardwareBusyBeforeLevelTwo) {
+  DXGKIT_COVERS("IRQL-03");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    for (int i = 0; i < 8; ++i) ASSERT_EQ(client.render(context, work_on({})), 0);
+    stack.settle();
+    const size_t on_hardware = stack.miniport.outstanding(0).size();
+    ASSERT_LT(on_hardware, 8U);
+    size_t submitted = 0;
+    stack.miniport.hooks.escape = [&](const DXGKARG_ESCAPE*) {
+      submitted = stack.miniport.calls().submits.size();
+      EXPECT_THAT(stack.miniport.outstanding(0), ::testing::IsEmpty());
+      return nt_status(Status::kSuccess);
+    };
+    NTSTATUS answer = -1;
+    Stack::Background escape(stack, [&] {
+      D3DKMT_ESCAPE args{};
+      args.hAdapter = client.adapter;
+      args.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+      args.Flags.HardwareAccess = 1;
+      answer = client.call([&] { return D3DKMTEscape(&args); });
+    });
+    EXPECT_FALSE(escape.finished()) << "work is on hardware";
+    escape.finish();
+    EXPECT_EQ(answer, 0);
+    EXPECT_EQ(submitted, on_hardware) << "the rest waits";
+    stack.drive();
+    EXPECT_EQ(stack.miniport.calls().submits.size(), 8U);
+    stack.miniport.hooks = {};
+  });
+}
+
 // A client's query is answered inside SetPowerState, and while the adapter sleeps; whatever else a
 // client asks for waits.
 TEST_F(LevelsTest, AClientsQueryRunsBesideSetPowerStateAndInSleep) {

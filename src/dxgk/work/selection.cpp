@@ -25,7 +25,10 @@ void Selection::pump() {
 }
 
 bool Selection::run_with_idle_hardware(const std::function<void()>& work) {
-  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { ++holds_; });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    ++holds_;
+    core_.scheduler().hold_engines(true);
+  });
   bool ran = false;
   static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
     // What is on hardware may be what hangs.
@@ -37,7 +40,7 @@ bool Selection::run_with_idle_hardware(const std::function<void()>& work) {
     return true;
   }));
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    --holds_;
+    if (--holds_ == 0) core_.scheduler().hold_engines(false);
     pump();
   });
   return ran;
