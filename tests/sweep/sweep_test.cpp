@@ -61,9 +61,6 @@ constexpr std::array kKnownGaps = {
              "a report is lost, and a fresh client fails: not looked into"},
     KnownGap{"adapter_resets", "callback", "DxgkCbQueueDpc",
              "a report is lost, and a fresh client fails: not looked into"},
-    KnownGap{"screen_power", "callback", "DxgkCbQueueDpc",
-             "after an adapter reset on the way to D3 a client's primary stays in use, and the end "
-             "of its process waits for ever (point 8)"},
 };
 
 /// What runs now, for a crash: a signal's handler may only write it.

@@ -4,6 +4,7 @@
 
 #include "dxgk/display/display_level_two.h"
 #include "dxgk/display/display_worker.h"
+#include "dxgk/display/surface_pins.h"
 
 namespace dxgkit::dxgk {
 
@@ -206,14 +207,16 @@ Status ClientPrimaries::place(uint32_t source, const Ref<OpenedAllocation>& surf
                               const char** step) {
   const Result<PlacedSurface> placed = kernels_.pin_and_show(source, *surface, step);
   if (!placed.has_value()) return placed.error();
+  Status status = Status::kSuccess;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (again) {
-      flips_.repin(source, placed->segment, placed->address);
-    } else {
-      flips_.show_client(source, surface, placed->segment, placed->address);
+    if (!again) {
+      flips_.show_client(source, surface, placed->address);
+    } else if (!flips_.repin(source, *surface, placed->address)) {
+      unpin_surface(core_, *surface);
+      status = Status::kDeviceRemoved;
     }
   });
-  return Status::kSuccess;
+  return status;
 }
 
 void ClientPrimaries::give_back(uint32_t source) {

@@ -87,7 +87,8 @@ class ClientPrimaries {
   void device_ends(Device& device);
 
   /// Brings a client's primary to where the display can read it, pins it and tells the driver.
-  /// `again`: the primary was on the screen before a sleep.
+  /// `again`: the primary was on the screen before a sleep. kDeviceRemoved: it is no more, because
+  /// the hardware was reset meanwhile; the kernel's own picture comes.
   Status place(uint32_t source, const Ref<OpenedAllocation>& surface, bool again, const char** step)
       DXGKIT_REQUIRES(display_mutex);
 

@@ -180,9 +180,8 @@ void Flips::show(uint32_t source_id, uint64_t address, std::span<const uint32_t>
   core_.progress();
 }
 
-void Flips::show_client(uint32_t source_id, const Ref<OpenedAllocation>& surface, SegmentId segment,
+void Flips::show_client(uint32_t source_id, const Ref<OpenedAllocation>& surface,
                         uint64_t address) {
-  static_cast<void>(segment);
   Source* source = find(source_id);
   const std::vector<uint32_t> targets = source->targets;
   show(source_id, address, targets);
@@ -238,11 +237,12 @@ void Flips::unpin(uint32_t source_id) {
   source->screen_pinned = false;
 }
 
-void Flips::repin(uint32_t source_id, SegmentId segment, uint64_t address) {
-  static_cast<void>(segment);
+bool Flips::repin(uint32_t source_id, const OpenedAllocation& surface, uint64_t address) {
   Source* source = find(source_id);
+  if (source->screen.get() != &surface) return false;
   source->screen_pinned = true;
   source->queue.show(address);
+  return true;
 }
 
 std::optional<uint32_t> Flips::shows(const OpenedAllocation& opened) const {

@@ -52,8 +52,8 @@ class Flips : public ScreenFlips, private VsyncControl::Owner {
   void show(uint32_t source, uint64_t address, std::span<const uint32_t> targets)
       DXGKIT_REQUIRES(on_lane);
   /// The same for a client's primary, which is pinned already and belongs to Flips from now on.
-  void show_client(uint32_t source, const Ref<OpenedAllocation>& surface, SegmentId segment,
-                   uint64_t address) DXGKIT_REQUIRES(on_lane);
+  void show_client(uint32_t source, const Ref<OpenedAllocation>& surface, uint64_t address)
+      DXGKIT_REQUIRES(on_lane);
   /// Nothing is shown: pending flips are over.
   void hide(uint32_t source) DXGKIT_REQUIRES(on_lane);
   /// Everything ends: the adapter stops or has failed.
@@ -63,9 +63,12 @@ class Flips : public ScreenFlips, private VsyncControl::Owner {
   /// Nothing is shown, nothing pends, vertical sync is off, as after power-on; Display shows again
   /// what is to be shown.
   void hardware_was_reset() DXGKIT_REQUIRES(on_lane);
-  /// Around a sleep: the client's primary on the screen may leave its place, and has one again.
+  /// Around a sleep: the client's primary on the screen may leave its place, and has one again,
+  /// pinned. False: it is on the screen no more, because the hardware was reset meanwhile. Then
+  /// nothing is done.
   void unpin(uint32_t source) DXGKIT_REQUIRES(on_lane);
-  void repin(uint32_t source, SegmentId segment, uint64_t address) DXGKIT_REQUIRES(on_lane);
+  bool repin(uint32_t source, const OpenedAllocation& surface, uint64_t address)
+      DXGKIT_REQUIRES(on_lane);
   /// Whether `opened` is on a screen, or will be.
   std::optional<uint32_t> shows(const OpenedAllocation& opened) const DXGKIT_REQUIRES(on_lane);
 
