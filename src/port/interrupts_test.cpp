@@ -370,6 +370,39 @@ TEST(Interrupts, MissADpcThatIsNotQueued) {
   });
 }
 
+/// After a reset nobody waits for a fence of before; the kernel would take it for a wrong one.
+TEST(Interrupts, LoseWhatNoDpcBroughtBeforeAReset) {
+  DXGKIT_COVERS("INT-21");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    world.miniport.hooks.interrupt = [&](ULONG) -> BOOLEAN {
+      for (const uint32_t node : {0U, 1U}) {
+        auto data = ScriptedMiniport::completed_data(node, 5);
+        world.miniport.callbacks().DxgkCbNotifyInterrupt(world.miniport.callbacks().DeviceHandle,
+                                                         &data);
+      }
+      return TRUE;
+    };
+    EXPECT_TRUE(world.miniport.raise_line());
+    world.miniport.hooks.interrupt = nullptr;
+    for (const bool tell : {true, false}) {
+      world.adapter->timeouts().mask_engines(0b10);
+      world.adapter->timeouts().unmask_engines(0b10, tell);
+      EXPECT_TRUE(world.host.seen().empty());
+    }
+    EXPECT_TRUE(world.miniport.raise(ScriptedMiniport::completed_data(1, 6)));
+    const auto seen = world.host.seen();
+    ASSERT_EQ(seen.size(), 2u);
+    EXPECT_EQ(seen[0].node, 0u) << "of another engine";
+    EXPECT_EQ(seen[0].fence, 5u);
+    EXPECT_EQ(seen[1].node, 1u);
+    EXPECT_EQ(seen[1].fence, 6u);
+    EXPECT_EQ(world.findings.count("INT-03"), 1u);
+    world.stop();
+  });
+}
+
 /// The second QueueDpc before the DPC runs answers FALSE, and nothing is lost; queued again from
 /// the DPC it runs once more.
 TEST(Interrupts, KeepOneDpcPending) {

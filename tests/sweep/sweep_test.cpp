@@ -57,10 +57,6 @@ constexpr std::array kKnownGaps = {
     KnownGap{"components", "fails", "DxgkDdiSetPowerComponentFState", kNeverCompleted},
     KnownGap{"components", "breaks", "DxgkDdiSetPowerComponentFState", kNeverCompleted},
     KnownGap{"components", "callback", "DxgkCbCompleteFStateTransition", kNeverCompleted},
-    KnownGap{"engine_resets", "callback", "DxgkCbQueueDpc",
-             "a report is lost, and a fresh client fails: not looked into"},
-    KnownGap{"adapter_resets", "callback", "DxgkCbQueueDpc",
-             "a report is lost, and a fresh client fails: not looked into"},
 };
 
 /// What runs now, for a crash: a signal's handler may only write it.

@@ -519,6 +519,14 @@ void Interrupts::unmask(uint64_t nodes, bool tell) {
       if (tell) kept.assign(ours, masked_reports_.end());
       masked_reports_.erase(ours, masked_reports_.end());
       if (kept.empty()) masked_nodes_ &= ~nodes;
+      if (!tell) {
+        // Without a DPC they were not seen: what they are about has ended with the reset.
+        runtime::MutexLock lock(reports_lock_);
+        std::erase_if(reports_, [&](const InterruptReport& report) {
+          return is_dma(static_cast<DXGK_INTERRUPT_TYPE>(report.raw_type)) && report.node < 64 &&
+                 (nodes >> report.node & 1) != 0;
+        });
+      }
     });
     if (!kept.empty()) core_.host.on_interrupts(kept);
   } while (!kept.empty());

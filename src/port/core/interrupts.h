@@ -58,7 +58,8 @@ class Interrupts {
 
   /// From now on DMA interrupts of these nodes are held back; one step at interrupt level (TDR-09).
   void mask(uint64_t nodes);
-  /// Ends that. Interrupts that were held back are reported now, or dropped (INT-21).
+  /// Ends that. Interrupts that were held back are reported now, or dropped (INT-21) with all of
+  /// before that no DPC has brought: a reset has ended what they are about.
   void unmask(uint64_t nodes, bool tell);
 
   // Called around DxgkDdiPreemptCommand, on the lane. Reports made in between are marked.
