@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -25,15 +26,19 @@ constexpr DdiInfo kCancelCommand{"DxgkDdiCancelCommand", nt::kPassiveLevel, DdiC
 constexpr DdiInfo kQueryCurrentFence{"DxgkDdiQueryCurrentFence", nt::kPassiveLevel,
                                      DdiClass::kLevelZero};
 
-/// FNV-1a over 8-byte words, fast enough to watch the whole buffer in tests.
+/// FNV-1a over 8-byte words in four lanes, which do not wait for each other: fast enough to watch
+/// the whole buffer in tests.
 uint64_t checksum(const std::byte* data, size_t bytes) {
-  uint64_t hash = 0xCBF29CE484222325;
-  for (; bytes >= 8; bytes -= 8, data += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, data, 8);
-    hash = (hash ^ word) * 0x100000001B3;
+  constexpr uint64_t kPrime = 0x100000001B3;
+  std::array<uint64_t, 4> lanes{0xCBF29CE484222325, 1, 2, 3};
+  std::array<uint64_t, 4> words{};
+  for (; bytes >= sizeof words; bytes -= sizeof words, data += sizeof words) {
+    std::memcpy(words.data(), data, sizeof words);
+    for (size_t i = 0; i < lanes.size(); ++i) lanes[i] = (lanes[i] ^ words[i]) * kPrime;
   }
-  for (; bytes > 0; --bytes, ++data) hash = (hash ^ static_cast<uint64_t>(*data)) * 0x100000001B3;
+  uint64_t hash = lanes[0];
+  for (size_t i = 1; i < lanes.size(); ++i) hash = (hash ^ lanes[i]) * kPrime;
+  for (; bytes > 0; --bytes, ++data) hash = (hash ^ static_cast<uint64_t>(*data)) * kPrime;
   return hash;
 }
 

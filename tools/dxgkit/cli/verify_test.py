@@ -197,6 +197,7 @@ class Verify(Cli):
                 ("one_device", 1, "other-devices", "LIFE-32"),
                 ("setting_forgotten", 1, "other-settings", "LIFE-33"),
                 ("value_unchecked", 1, "registry-values", "LIFE-31"),
+                ("value_cut", 1, "registry-values", "LIFE-31"),
                 ("no_device_needed", 1, "absence", "LIFE-27"),
                 ("any_size", 1, "odd-queries", "NT-33"),
                 ("all_types", 1, "odd-queries", "LIFE-30"),

@@ -473,8 +473,9 @@ NTSTATUS NTAPI leak_at_remove(const PVOID adapter) {
   return whole.DxgkDdiRemoveDevice(adapter);
 }
 
-/// What is under that name in the driver's key, whatever its type and size.
-ULONG read_unchecked(PUNICODE_STRING registry_path) {
+/// What is under that name in the driver's key, whatever its type and size; `longer`: if it is a
+/// number, whatever follows that.
+ULONG read_unchecked(PUNICODE_STRING registry_path, bool longer) {
   OBJECT_ATTRIBUTES attributes;
   InitializeObjectAttributes(&attributes, registry_path, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE,
                              nullptr, nullptr);
@@ -491,7 +492,9 @@ ULONG read_unchecked(PUNICODE_STRING registry_path) {
   const NTSTATUS status =
       ZwQueryValueKey(key, &name, KeyValuePartialInformation, &value, sizeof(value), &size);
   ZwClose(key);
-  return NT_SUCCESS(status) ? value.information.Data[0] : 0;
+  const KEY_VALUE_PARTIAL_INFORMATION& found = value.information;
+  if (longer && (found.Type != REG_DWORD || found.DataLength < sizeof(ULONG))) return 0;
+  return NT_SUCCESS(status) || longer ? found.Data[0] : 0;
 }
 ULONG pointers;
 NTSTATUS NTAPI take_pointers(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
@@ -723,8 +726,10 @@ extern "C" NTSTATUS NTAPI mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRI
       const auto* text = reinterpret_cast<const WCHAR*>(value.information.Data);
       break_one(text, value.information.DataLength / sizeof(WCHAR) - 1, data);
       gives_up = is(text, value.information.DataLength / sizeof(WCHAR) - 1, "entry_gives_up");
-      if (is(text, value.information.DataLength / sizeof(WCHAR) - 1, "value_unchecked")) {
-        pointers = read_unchecked(registry_path);
+      const ULONG characters = value.information.DataLength / sizeof(WCHAR) - 1;
+      const bool longer = is(text, characters, "value_cut");
+      if (longer || is(text, characters, "value_unchecked")) {
+        pointers = read_unchecked(registry_path, longer);
         data->DxgkDdiQueryAdapterInfo = take_pointers;
       }
     }
