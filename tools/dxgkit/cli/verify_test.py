@@ -139,6 +139,7 @@ class Verify(Cli):
                 ("fills_zeros", 1, "fills", "PAGE-51"),
                 ("moves_nothing", 1, "plain-copies", "PAGE-50"),
                 ("allocations_refused", 1, "allocations", "LIFE-25"),
+                ("resource_unasked", 1, "allocations", "ALLOC-62"),
                 ("fence_unknown", 1, "stray-interrupts", "INT-22"),
                 ("device_disowned", 1, "failing-starts", "LIFE-27"),
                 ("event_not_made", 1, "start", "NT-35"),

@@ -577,6 +577,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("moves_nothing")) data->DxgkDdiBuildPagingBuffer = move_nothing;
   if (chosen("device_disowned")) data->DxgkDdiAddDevice = disown_device;
   if (chosen("event_not_made")) data->DxgkDdiStartDevice = set_what_is_no_event;
+  if (chosen("resource_unasked")) data->DxgkDdiCreateAllocation = make_resources;
   if (chosen("allocations_refused")) data->DxgkDdiCreateAllocation = make_no_allocations;
   if (chosen("fence_unknown")) data->DxgkDdiQueryCurrentFence = know_no_fence;
   if (chosen("entry_astray")) {
