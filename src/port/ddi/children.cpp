@@ -145,7 +145,7 @@ Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child
   std::vector<std::byte> descriptor;
   uint32_t blocks = 1;
   for (uint32_t block = 0; block < blocks && block < kDescriptorBlocksMax; ++block) {
-    std::vector<std::byte> buffer(kDescriptorBlock);
+    std::vector<std::byte> buffer(kDescriptorBlock, std::byte{kPoisonByte});
     DXGK_DEVICE_DESCRIPTOR arguments{};
     arguments.DescriptorOffset = block * kDescriptorBlock;
     arguments.DescriptorLength = kDescriptorBlock;
@@ -157,8 +157,17 @@ Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child
       status = call(core_.ddi.DxgkDdiQueryDeviceDescriptor, core_.context,
                     static_cast<ULONG>(child), &arguments);
     }
+    if (is_success(status) && !output.is_changed()) {
+      status = core_.violation(
+          "CAPS-08", kQueryDeviceDescriptor.name,
+          fmt::format("It succeeded for child {} at offset {} without writing DescriptorBuffer.",
+                      child, block * kDescriptorBlock),
+          "A success has written the descriptor from DescriptorOffset on.",
+          "Copy the descriptor, or answer STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED.",
+          Status::kNotSupported);
+    }
     static_cast<void>(output.finish(core_, kQueryDeviceDescriptor.name,
-                                    "DescriptorBuffer at offset", arguments.DescriptorOffset));
+                                    "DescriptorBuffer at offset", block * kDescriptorBlock));
     if (!is_success(status)) {
       if (block == 0) return Error(status);
       break;  // an extension the driver cannot read is one the monitor does not have

@@ -478,6 +478,30 @@ TEST(ChildPort, AsksForPartsOfADescriptor) {
   }
 }
 
+TEST(ChildPort, TakesNoDescriptorThatIsNotWritten) {
+  DXGKIT_COVERS("CAPS-08");
+  with_core([](CoreWorld& world) {
+    Calls calls;
+    g_calls = &calls;
+    g_wrong = Wrong::kNothing;
+    ChildPort children(world.core());
+    CoreWorld::set(world.table.table.DxgkDdiQueryDeviceDescriptor, &give_descriptor);
+    const Result<std::vector<std::byte>> written = children.query_device_descriptor(4);
+    ASSERT_TRUE(written.has_value());
+    EXPECT_EQ((*written)[127], descriptor_byte(127));
+    EXPECT_EQ(world.rules(), "");
+    CoreWorld::set(
+        world.table.table.DxgkDdiQueryDeviceDescriptor,
+        +[](void*, ULONG, DXGK_DEVICE_DESCRIPTOR* args) NTAPI -> NTSTATUS {
+          args->DescriptorLength = 0;
+          return 0;
+        });
+    EXPECT_EQ(children.query_device_descriptor(4).error(), Status::kNotSupported);
+    EXPECT_EQ(world.rules(), "CAPS-08 ");
+    g_calls = nullptr;
+  });
+}
+
 TEST(VidPnPort, CommitsInsideLevelTwo) {
   with_family<VidPnPort>(
       [](DRIVER_INITIALIZATION_DATA& table) {
