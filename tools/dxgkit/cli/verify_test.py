@@ -146,6 +146,7 @@ class Verify(Cli):
                 ("entry_astray", 1, "load", "LIFE-01"),
                 ("parts_overlap", 1, "transfers", "PAGE-50"),
                 ("pages_merged", 1, "plain-copies", "PAGE-50"),
+                ("touches_astray", 1, "plain-copies", "PAGE-50"),
                 ("last_page_stays", 1, "unmapped-pages", "PAGE-29"),
                 ("prepatch_left_out", 1, "prepatched", "REND-07"),
                 ("maps_from_start", 1, "worlds", "REND-29"),

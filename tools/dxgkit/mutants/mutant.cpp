@@ -273,6 +273,13 @@ NTSTATUS NTAPI move_nothing(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFF
   return whole.DxgkDdiBuildPagingBuffer(adapter, args);
 }
 
+/// What is to be written is before the place.
+NTSTATUS NTAPI touch_before(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
+  if (args->Operation == DXGK_OPERATION_WRITE_PHYSICAL)
+    args->WritePhysical.PhysicalAddress.QuadPart -= 4;
+  return whole.DxgkDdiBuildPagingBuffer(adapter, args);
+}
+
 /// Every part of a transfer begins where the first one does.
 NTSTATUS NTAPI transfer_from_start(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
   if (args->Operation == DXGK_OPERATION_TRANSFER) args->Transfer.TransferOffset = 0;
@@ -576,6 +583,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("fills_zeros")) data->DxgkDdiBuildPagingBuffer = fill_with_zeros;
   if (chosen("moves_nothing")) data->DxgkDdiBuildPagingBuffer = move_nothing;
   if (chosen("device_disowned")) data->DxgkDdiAddDevice = disown_device;
+  if (chosen("touches_astray")) data->DxgkDdiBuildPagingBuffer = touch_before;
   if (chosen("event_not_made")) data->DxgkDdiStartDevice = set_what_is_no_event;
   if (chosen("resource_unasked")) data->DxgkDdiCreateAllocation = make_resources;
   if (chosen("allocations_refused")) data->DxgkDdiCreateAllocation = make_no_allocations;
