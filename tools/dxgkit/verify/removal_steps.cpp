@@ -115,7 +115,7 @@ Outcome registry_values(Bench& bench) {
              .ddi = "DriverEntry",
              .actual = fmt::format("The driver changes with the bytes of the registry value {}, "
                                    "which has {} bytes of type {:#x}.",
-                                   name, value.data.size(), type),
+                                   name, value.data.size(), shape.type),
              .expected = "A value of another type or size is not used: the driver refuses to load, "
                          "or goes on as without it.",
              .fix = "Compare Type and DataLength before the data are used."});
