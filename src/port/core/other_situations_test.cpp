@@ -212,12 +212,12 @@ TEST(OtherSituations, PartsOfDescriptors) {
   };
   EXPECT_EQ(asked(0, 128), Ids{});
   EXPECT_EQ(asked(64, 192), Ids{});
-  EXPECT_EQ(asked(128, 127), Ids{"part"});
-  EXPECT_EQ(asked(255, 1), Ids{"part"});
-  EXPECT_EQ(asked(255, 2), Ids{"end"});
-  EXPECT_EQ(asked(0, 257), Ids{"end"});
-  EXPECT_EQ(asked(256, 1), Ids{"end"});
-  EXPECT_EQ(asked(300, 0), Ids{});
+  EXPECT_EQ(asked(128, 127), Ids{"monitor.descriptor-part"});
+  EXPECT_EQ(asked(255, 1), Ids{"monitor.descriptor-part"});
+  EXPECT_EQ(asked(255, 2), Ids{"monitor.descriptor-end"});
+  EXPECT_EQ(asked(0, 257), Ids{"monitor.descriptor-end"});
+  EXPECT_EQ(asked(256, 1), Ids{"monitor.descriptor-end"});
+  EXPECT_EQ(asked(300, 1), Ids{"monitor.descriptor-end"});
   EXPECT_EQ(learned([](SituationWorld& one) { one.all.display.has_descriptor(); }),
             Facts{SituationFact::kMonitorDescriptor});
 }

@@ -157,7 +157,10 @@ Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child
       status = call(core_.ddi.DxgkDdiQueryDeviceDescriptor, core_.context,
                     static_cast<ULONG>(child), &arguments);
     }
-    if (is_success(status) && !output.is_changed()) {
+    const bool written = output.is_changed();
+    const bool inside = output.finish(core_, kQueryDeviceDescriptor.name,
+                                      "DescriptorBuffer at offset", block * kDescriptorBlock);
+    if (is_success(status) && inside && !written) {
       status = core_.violation(
           "CAPS-08", kQueryDeviceDescriptor.name,
           fmt::format("It succeeded for child {} at offset {} without writing DescriptorBuffer.",
@@ -166,8 +169,6 @@ Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child
           "Copy the descriptor, or answer STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED.",
           Status::kNotSupported);
     }
-    static_cast<void>(output.finish(core_, kQueryDeviceDescriptor.name,
-                                    "DescriptorBuffer at offset", block * kDescriptorBlock));
     if (!is_success(status)) {
       if (block == 0) return Error(status);
       break;  // an extension the driver cannot read is one the monitor does not have
