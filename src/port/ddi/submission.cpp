@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -30,14 +29,21 @@ constexpr DdiInfo kQueryCurrentFence{"DxgkDdiQueryCurrentFence", nt::kPassiveLev
 /// the whole buffer in tests.
 uint64_t checksum(const std::byte* data, size_t bytes) {
   constexpr uint64_t kPrime = 0x100000001B3;
-  std::array<uint64_t, 4> lanes{0xCBF29CE484222325, 1, 2, 3};
-  std::array<uint64_t, 4> words{};
-  for (; bytes >= sizeof words; bytes -= sizeof words, data += sizeof words) {
-    std::memcpy(words.data(), data, sizeof words);
-    for (size_t i = 0; i < lanes.size(); ++i) lanes[i] = (lanes[i] ^ words[i]) * kPrime;
+  const auto word_at = [&data](size_t index) {
+    uint64_t word = 0;
+    std::memcpy(&word, data + index * sizeof word, sizeof word);
+    return word;
+  };
+  uint64_t first = 0xCBF29CE484222325, second = 1, third = 2, fourth = 3;
+  for (; bytes >= 32; bytes -= 32, data += 32) {
+    first = (first ^ word_at(0)) * kPrime;
+    second = (second ^ word_at(1)) * kPrime;
+    third = (third ^ word_at(2)) * kPrime;
+    fourth = (fourth ^ word_at(3)) * kPrime;
   }
-  uint64_t hash = lanes[0];
-  for (size_t i = 1; i < lanes.size(); ++i) hash = (hash ^ lanes[i]) * kPrime;
+  uint64_t hash = (first ^ second) * kPrime;
+  hash = (hash ^ third) * kPrime;
+  hash = (hash ^ fourth) * kPrime;
   for (; bytes > 0; --bytes, ++data) hash = (hash ^ static_cast<uint64_t>(*data)) * kPrime;
   return hash;
 }
