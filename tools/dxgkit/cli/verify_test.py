@@ -182,6 +182,7 @@ class Verify(Cli):
                 ("reset_fails", 3, "hangs", "TDR-23"),
                 ("power_fails", 1, "power", "PWR-02"),
                 ("interrupt_stays", 1, "shared-line", "INT-08"),
+                ("unready_at_interrupt", 3, "shared-line", "NT-01"),
                 ("reset_forgets", 1, "hangs", "INT-22"),
                 ("sleep_forgets", 1, "power", "INT-22"),
                 ("zero_is_newer", 3, "power", "INT-11"),

@@ -273,6 +273,21 @@ NTSTATUS NTAPI move_nothing(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFF
   return whole.DxgkDdiBuildPagingBuffer(adapter, args);
 }
 
+/// Registers are not mapped before the start, and the line is another device's, too.
+volatile ULONG* early_registers;
+NTSTATUS NTAPI start_late(const PVOID adapter, PDXGK_START_INFO start,
+                          PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  static ULONG nothing;
+  early_registers = nullptr;
+  const NTSTATUS status = whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+  if (NT_SUCCESS(status)) early_registers = &nothing;
+  return status;
+}
+BOOLEAN NTAPI interrupt_unready(IN_CONST_PVOID adapter, IN_ULONG message) {
+  if (READ_REGISTER_ULONG(early_registers) != 0) return FALSE;
+  return whole.DxgkDdiInterruptRoutine(adapter, message);
+}
+
 /// What is to be written is before the place.
 NTSTATUS NTAPI touch_before(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
   if (args->Operation == DXGK_OPERATION_WRITE_PHYSICAL)
@@ -583,6 +598,10 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("fills_zeros")) data->DxgkDdiBuildPagingBuffer = fill_with_zeros;
   if (chosen("moves_nothing")) data->DxgkDdiBuildPagingBuffer = move_nothing;
   if (chosen("device_disowned")) data->DxgkDdiAddDevice = disown_device;
+  if (chosen("unready_at_interrupt")) {
+    data->DxgkDdiStartDevice = start_late;
+    data->DxgkDdiInterruptRoutine = interrupt_unready;
+  }
   if (chosen("touches_astray")) data->DxgkDdiBuildPagingBuffer = touch_before;
   if (chosen("event_not_made")) data->DxgkDdiStartDevice = set_what_is_no_event;
   if (chosen("resource_unasked")) data->DxgkDdiCreateAllocation = make_resources;
