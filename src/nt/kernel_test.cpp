@@ -511,6 +511,36 @@ TEST(Memory, DescribesPages) {
   });
 }
 
+/// Whole pages are given, and what is behind the size is nobody's.
+TEST(Memory, SeesWhoWritesBehindContiguousMemory) {
+  DXGKIT_COVERS("NT-38");
+  in_both_modes([] {
+    World world;
+    const ExportCall<void*(uint64_t, int64_t)> allocate("MmAllocateContiguousMemory");
+    const ExportCall<void(void*)> free_memory("MmFreeContiguousMemory");
+    CallFrame frame(world.kernel, "driver", kPassiveLevel);
+    for (const uint64_t bytes : {uint64_t{100}, uint64_t{4095}, uint64_t{4096}, uint64_t{5000}}) {
+      auto* const memory = static_cast<std::byte*>(allocate(bytes, -1));
+      ASSERT_NE(memory, nullptr);
+      memory[0] = memory[bytes - 1] = std::byte{1};
+      free_memory(memory);
+      EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+    }
+    for (const uint64_t at : {uint64_t{5000}, uint64_t{8191}}) {
+      auto* const memory = static_cast<std::byte*>(allocate(5000, -1));
+      ASSERT_NE(memory, nullptr);
+      memory[at] = std::byte{1};
+      free_memory(memory);
+      EXPECT_NE(world.findings_text().find("Of 5000 bytes of contiguous memory byte " +
+                                           std::to_string(at) + " was written."),
+                std::string::npos)
+          << world.findings_text();
+    }
+    EXPECT_EQ(world.findings.count("NT-38"), 2u);
+    EXPECT_TRUE(world.kernel.leaks().empty());
+  });
+}
+
 /// Unlocking takes the mapping in system space with it: drivers that never unmap are right.
 TEST(Memory, UnlockingUnmaps) {
   DXGKIT_COVERS("NT-23");
