@@ -166,8 +166,8 @@ struct PciTransport::Impl final : bus::MmioHandler,
   uint64_t mmio_read(uint64_t offset, uint32_t size_bytes) override {
     if (offset < kIsrOffset) {
       const runtime::MutexLock lock(mutex);
-      if (reset_reads_left != 0 && covers(static_cast<uint32_t>(offset), size_bytes,
-                                          VIRTIO_COMMON_STATUS, 1)) {
+      if (reset_reads_left != 0 &&
+          covers(static_cast<uint32_t>(offset), size_bytes, VIRTIO_COMMON_STATUS, 1)) {
         --reset_reads_left;
         return uint64_t{VIRTIO_STATUS_ACKNOWLEDGE}
                << 8 * (VIRTIO_COMMON_STATUS - static_cast<uint32_t>(offset));
@@ -439,8 +439,8 @@ struct PciTransport::Impl final : bus::MmioHandler,
     tell_broken();
   }
 
-  /// Takes one chain. nullopt: there is none, or the queue stands still. `gives_up`: the device wants
-  /// a reset behind the work of this one.
+  /// Takes one chain. nullopt: there is none, or the queue stands still. `gives_up`: the device
+  /// wants a reset behind the work of this one.
   std::optional<Chain> begin(uint16_t queue, uint64_t* of_generation, bool* gives_up,
                              std::string* error) DXGKIT_REQUIRES(mutex) {
     *of_generation = generation;

@@ -190,8 +190,8 @@ Status ChildPort::query_descriptor_part(uint32_t child, uint32_t offset, uint32_
   if (core_.situations != nullptr) [[unlikely]]
     core_.situations->display.descriptor_asked(offset, bytes, whole.size());
   const std::span<const std::byte> part =
-      whole.subspan(std::min<size_t>(offset, whole.size())).first(
-          offset < whole.size() ? std::min<size_t>(bytes, whole.size() - offset) : 0);
+      whole.subspan(std::min<size_t>(offset, whole.size()))
+          .first(offset < whole.size() ? std::min<size_t>(bytes, whole.size() - offset) : 0);
   // No byte is right by chance.
   std::vector<std::byte> buffer(bytes);
   for (size_t i = 0; i < buffer.size(); ++i)
@@ -207,8 +207,8 @@ Status ChildPort::query_descriptor_part(uint32_t child, uint32_t offset, uint32_
     status = call(core_.ddi.DxgkDdiQueryDeviceDescriptor, core_.context, static_cast<ULONG>(child),
                   &arguments);
   }
-  const bool inside = output.finish(core_, kQueryDeviceDescriptor.name,
-                                    "DescriptorBuffer at offset", offset);
+  const bool inside =
+      output.finish(core_, kQueryDeviceDescriptor.name, "DescriptorBuffer at offset", offset);
   if (!is_success(status) || !inside) return status;
   const auto report = [&](std::string actual) {
     return core_.violation(
@@ -220,19 +220,20 @@ Status ChildPort::query_descriptor_part(uint32_t child, uint32_t offset, uint32_
         Status::kSuccess);
   };
   if (part.empty()) {
-    return report(fmt::format("It succeeded for {} bytes at offset {} of child {}, whose "
-                              "descriptor has {} bytes.",
-                              bytes, offset, child, whole.size()));
+    return report(
+        fmt::format("It succeeded for {} bytes at offset {} of child {}, whose "
+                    "descriptor has {} bytes.",
+                    bytes, offset, child, whole.size()));
   }
-  const auto [is, was] = std::mismatch(buffer.begin(),
-                                       buffer.begin() + static_cast<ptrdiff_t>(part.size()),
-                                       part.begin());
+  const auto [is, was] = std::mismatch(
+      buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(part.size()), part.begin());
   if (was == part.end()) return status;
   const auto at = static_cast<size_t>(was - part.begin());
-  return report(fmt::format("Asked for {} bytes at offset {} of child {}, it wrote {:#04x} as "
-                            "byte {}; asked block by block, byte {} of the descriptor is {:#04x}.",
-                            bytes, offset, child, std::to_integer<unsigned>(*is), at, offset + at,
-                            std::to_integer<unsigned>(*was)));
+  return report(
+      fmt::format("Asked for {} bytes at offset {} of child {}, it wrote {:#04x} as "
+                  "byte {}; asked block by block, byte {} of the descriptor is {:#04x}.",
+                  bytes, offset, child, std::to_integer<unsigned>(*is), at, offset + at,
+                  std::to_integer<unsigned>(*was)));
 }
 
 Status ChildPort::get_container_id(uint32_t child, const ContainerSource& source, ContainerId* id) {

@@ -419,11 +419,10 @@ NTSTATUS NTAPI give_descriptor(void*, ULONG, DXGK_DEVICE_DESCRIPTOR* args) {
   }
   ULONG bytes = std::min(args->DescriptorLength, kBytes - args->DescriptorOffset);
   if (g_wrong == Wrong::kBlocks) bytes = 128;
-  const ULONG from = g_wrong == Wrong::kStart ? args->DescriptorOffset / 128 * 128
-                                              : args->DescriptorOffset;
+  const ULONG from =
+      g_wrong == Wrong::kStart ? args->DescriptorOffset / 128 * 128 : args->DescriptorOffset;
   auto* const out = static_cast<std::byte*>(args->DescriptorBuffer);
-  for (ULONG i = 0; i < bytes; ++i)
-    out[i] = descriptor_byte(from + i);
+  for (ULONG i = 0; i < bytes; ++i) out[i] = descriptor_byte(from + i);
   return 0;
 }
 

@@ -176,8 +176,7 @@ void check_patched_words(PortCore& core, const PatchArgs& arguments) {
                     arguments.patch_start + i, patch.patch_offset, word.found),
         fmt::format(
             "{:#x}: PhysicalAddress {:#x} of allocation list entry {} + AllocationOffset {:#x}.",
-            word.expected, entry.physical_address, patch.allocation_index,
-            patch.allocation_offset),
+            word.expected, entry.physical_address, patch.allocation_index, patch.allocation_offset),
         "Write PhysicalAddress + AllocationOffset at PatchOffset, for each element of the "
         "submission's range.",
         Status::kSuccess);

@@ -1,6 +1,6 @@
 // The virtio GPU's miniport with one fault each in how it treats the pointer and the descriptor of
-// its monitor; the registry chooses, as in ../mutants.h. The rest of the driver is compiled with DxgkInitialize
-// renamed to pointer_mutant_initialize.
+// its monitor; the registry chooses, as in ../mutants.h. The rest of the driver is compiled with
+// DxgkInitialize renamed to pointer_mutant_initialize.
 #undef DxgkInitialize
 #include <dispmprt.h>
 #include <ntddk.h>

@@ -20,7 +20,7 @@
 #define REVISION 0x00010001u
 #define APERTURE_BYTES 0x10000000ull
 #define STATUS_AT_REST 0x1u     /* of an engine: it is enabled */
-#define FAULT_REASON_LAST 12u /* the manual, register FAULT_REASON */
+#define FAULT_REASON_LAST 12u   /* the manual, register FAULT_REASON */
 #define VERSION_WDDM2_0 0x5023u /* DXGKDDI_INTERFACE_VERSION_WDDM2_0 */
 #define PAGE_FAULT_WRITE 1u     /* of DXGK_PAGE_FAULT_FLAGS */
 #define INVALID_INSTRUCTION 2u  /* of DXGK_FAULT_ERROR_CODE: a general one */

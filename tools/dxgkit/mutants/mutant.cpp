@@ -275,8 +275,8 @@ NTSTATUS NTAPI move_nothing(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFF
 
 /// Registers are not mapped before the start, and the line is another device's, too.
 volatile ULONG* early_registers;
-NTSTATUS NTAPI start_late(const PVOID adapter, PDXGK_START_INFO start,
-                          PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+NTSTATUS NTAPI start_late(const PVOID adapter, PDXGK_START_INFO start, PDXGKRNL_INTERFACE interface,
+                          PULONG sources, PULONG children) {
   static ULONG nothing;
   early_registers = nullptr;
   const NTSTATUS status = whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);

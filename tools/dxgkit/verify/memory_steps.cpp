@@ -552,11 +552,12 @@ Outcome plain_copies(Bench& bench) {
                  "{} pages were copied to segment {} + {:#x}, amid others{}. Byte {:#x} of them "
                  "came back as {:#04x}, not {:#04x}.",
                  pages, segment.value, offset + kPageBytes,
-                 pages == 1 && touches ? ", of which a few bytes were read (ReadPhysical) and up to "
-                                         "8 written (WritePhysical)"
-                                       : "",
-                 offset + at,
-                 std::to_integer<unsigned>(*wrong.in1), std::to_integer<unsigned>(*wrong.in2)),
+                 pages == 1 && touches
+                     ? ", of which a few bytes were read (ReadPhysical) and up to "
+                       "8 written (WritePhysical)"
+                     : "",
+                 offset + at, std::to_integer<unsigned>(*wrong.in1),
+                 std::to_integer<unsigned>(*wrong.in2)),
              .expected = "The bytes that went in, and the pages before and behind as they were.",
              .fix = "Follow one DXGK_OPERATION_TRANSFER whose hAllocation is NULL: both sides, the "
                     "size in every pass, and the pages of the MDL one by one.",
