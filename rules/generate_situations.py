@@ -66,8 +66,11 @@ def main():
     if len(set(map(enumerator, ids))) != len(ids):
         sys.exit("situations.json: two situations have one name")
     for path, text in zip(sys.argv[2:4], (header(data), table(data))):
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        pathlib.Path(path).write_text(text, encoding="utf-8")
+        path = pathlib.Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Half of the sources include the header, and most changes of the file are none of its.
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
 
 
 main()

@@ -72,6 +72,7 @@ struct PciTransport::Impl final : bus::MmioHandler,
       : runtime(runtime_in),
         machine(machine_in),
         model(model_in),
+        reset_reads(options.reset_reads),
         registers(offered(model_in, options), model_in.queue_sizes(), options.messages),
         queues(registers.queues().size()),
         msix(options.messages, [this] { ring(); }),
@@ -165,6 +166,12 @@ struct PciTransport::Impl final : bus::MmioHandler,
   uint64_t mmio_read(uint64_t offset, uint32_t size_bytes) override {
     if (offset < kIsrOffset) {
       const runtime::MutexLock lock(mutex);
+      if (reset_reads_left != 0 &&
+          covers(static_cast<uint32_t>(offset), size_bytes, VIRTIO_COMMON_STATUS, 1)) {
+        --reset_reads_left;
+        return uint64_t{VIRTIO_STATUS_ACKNOWLEDGE}
+               << 8 * (VIRTIO_COMMON_STATUS - static_cast<uint32_t>(offset));
+      }
       return registers.read(offset, size_bytes);
     }
     // Handlers read it: no lock.
@@ -197,8 +204,13 @@ struct PciTransport::Impl final : bus::MmioHandler,
     Effect effect = Effect::kNone;
     {
       const runtime::MutexLock lock(mutex);
+      const bool resets = offset == VIRTIO_COMMON_STATUS && size_bytes == 1 && value == 0;
+      if (reset_reads_left != 0 && !resets) return;  // it is in its reset, and hears nothing
       effect = registers.write(offset, size_bytes, value);
-      if (effect == Effect::kReset) drop_queues();
+      if (effect == Effect::kReset) {
+        drop_queues();
+        reset_reads_left = reset_reads;
+      }
     }
     if (effect == Effect::kReset) finish_reset();
     if (effect == Effect::kBroken) {  // an interrupt may not come from the driver's own access
@@ -296,6 +308,7 @@ struct PciTransport::Impl final : bus::MmioHandler,
       const runtime::MutexLock lock(mutex);
       registers.reset();
       drop_queues();
+      reset_reads_left = 0;
     }
     finish_reset();
     if (msix_at == 0) return;
@@ -407,7 +420,7 @@ struct PciTransport::Impl final : bus::MmioHandler,
     if (by_chance(faults.late_interrupt_per_million)) return Fate::kLate;
     return Fate::kNormal;
   }
-  /// Whether the engine stops dead at the request that it is about to begin.
+  /// Whether the engine stops at the request that it is about to begin.
   bool hangs_here() DXGKIT_REQUIRES(mutex) {
     ++entries;
     if (faults.hang_at_entry != entries || faults.hangs_max == 0) return false;
@@ -426,9 +439,10 @@ struct PciTransport::Impl final : bus::MmioHandler,
     tell_broken();
   }
 
-  /// Takes one chain. nullopt: there is none, or the queue stands still.
-  std::optional<Chain> begin(uint16_t queue, uint64_t* of_generation, std::string* error)
-      DXGKIT_REQUIRES(mutex) {
+  /// Takes one chain. nullopt: there is none, or the queue stands still. `gives_up`: the device
+  /// wants a reset behind the work of this one.
+  std::optional<Chain> begin(uint16_t queue, uint64_t* of_generation, bool* gives_up,
+                             std::string* error) DXGKIT_REQUIRES(mutex) {
     *of_generation = generation;
     if (!registers.is_running() || hung) return std::nullopt;
     const QueueRegisters& setup = registers.queues()[queue];
@@ -443,8 +457,9 @@ struct PciTransport::Impl final : bus::MmioHandler,
     }
     if (!taken->has_value()) return std::nullopt;
     if (hangs_here()) {
+      *gives_up = faults.hangs_late;
       hung = true;  // until the reset
-      return std::nullopt;
+      if (!*gives_up) return std::nullopt;
     }
     return std::move(*taken);
   }
@@ -455,11 +470,12 @@ struct PciTransport::Impl final : bus::MmioHandler,
       return "queue " + std::to_string(queue) + ": " + why;
     };
     uint64_t of_generation = 0;
+    bool gives_up = false;
     std::string error;
     std::optional<Chain> chain;
     {
       const runtime::MutexLock lock(mutex);
-      chain = begin(queue, &of_generation, &error);
+      chain = begin(queue, &of_generation, &gives_up, &error);
     }
     if (!error.empty()) fail(of_generation, in_queue(error));
     if (!chain.has_value()) return false;
@@ -476,6 +492,10 @@ struct PciTransport::Impl final : bus::MmioHandler,
     }
     if (request.is_lost()) {
       fail(of_generation, in_queue("a descriptor names an address that is no memory"));
+      return false;
+    }
+    if (gives_up) {
+      fail(of_generation, in_queue("it was told to give up"));
       return false;
     }
     bool wanted = false;
@@ -527,11 +547,13 @@ struct PciTransport::Impl final : bus::MmioHandler,
   bus::Machine& machine;
   Model& model;
 
+  const uint32_t reset_reads;
   mutable runtime::Mutex mutex;  // a leaf: under it only memory is touched
   Registers registers DXGKIT_GUARDED_BY(mutex);
   std::vector<std::optional<Virtqueue>> queues;      // contents under the mutex; the size is fixed
   uint64_t generation DXGKIT_GUARDED_BY(mutex) = 0;  // counts resets
   bool hung DXGKIT_GUARDED_BY(mutex) = false;
+  uint32_t reset_reads_left DXGKIT_GUARDED_BY(mutex) = 0;  // of the status, until it is 0
   bus::EngineFaults faults DXGKIT_GUARDED_BY(mutex);
   uint32_t entries DXGKIT_GUARDED_BY(mutex) = 0;
   struct Late {

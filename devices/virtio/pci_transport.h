@@ -21,6 +21,9 @@ struct PciOptions {
   uint16_t messages = 3;
   bool indirect = true, event_index = true;  // are offered
   bool access_platform = false;  // is offered, and a driver that does not take it is refused
+  /// So many reads of the status the reset by a driver takes: until then they are not 0, and what
+  /// is written is lost.
+  uint32_t reset_reads = 0;
 };
 
 /// BAR 0 (64 bits) has all registers, BAR 2 the table of MSI-X and its pending bits. As PCI wants
@@ -43,8 +46,8 @@ class PciTransport {
   void reset();
   /// Surprise removal: no DMA and no interrupt from now on.
   void pull_out();
-  /// Faults of the one engine, which serves all queues. hangs_late and memory errors are not
-  /// offered.
+  /// Faults of the one engine, which serves all queues. With hangs_late the device carries the
+  /// request out, does not return it, and wants a reset. Memory errors are not offered.
   void set_faults(const bus::EngineFaults& faults);
   /// Why the device wants a reset; empty: it does not. For tests and findings.
   std::string error() const;

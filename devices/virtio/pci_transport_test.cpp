@@ -68,9 +68,13 @@ class MachineMemory final : public Memory {
 
 /// A driver made of bare hands.
 struct Rig {
-  explicit Rig(uint16_t messages = 3)
+  explicit Rig(uint16_t messages = 3, uint32_t reset_reads = 0)
       : transport(runtime::Runtime::current(), machine, model,
-                  {.name = "test", .identity = {}, .type = 16, .messages = messages}) {
+                  {.name = "test",
+                   .identity = {},
+                   .type = 16,
+                   .messages = messages,
+                   .reset_reads = reset_reads}) {
     EXPECT_EQ(machine.add_function(transport.function()), Status::kSuccess);
     const auto bars = transport.function().bars();
     registers = static_cast<std::byte*>(machine.map_io(bars[0].base, bars[0].size));
@@ -434,6 +438,54 @@ TEST(PciTransport, AHungEngineWorksAfterAReset) {
     rig.ask(0, 1);
     rig.notify(0);
     while (rig.ring->used_index() != 1) rig.wait_for_interrupt();
+  });
+}
+
+/// One that gives up has done the work, does not return it, and says that it wants a reset.
+TEST(PciTransport, AnEngineGivesUpBehindARequest) {
+  in_simulation([] {
+    Rig rig;
+    rig.transport.set_faults({.hang_at_entry = 2, .hangs_max = 1, .hangs_late = true});
+    rig.start();
+    rig.ask(0, 1);
+    rig.notify(0);
+    while (rig.ring->used_index() != 1) rig.wait_for_interrupt();
+    EXPECT_EQ(rig.model.executed, 1);
+    rig.ask(2, 1);
+    rig.notify(0);
+    while ((rig.causes.load() & VIRTIO_ISR_CONFIG) == 0) rig.wait_for_interrupt();
+    EXPECT_EQ(rig.model.executed, 2);
+    EXPECT_EQ(rig.ring->used_index(), 1U);
+    EXPECT_NE(rig.status() & VIRTIO_STATUS_NEEDS_RESET, 0);
+    EXPECT_EQ(rig.transport.error(), "queue 0: it was told to give up");
+    rig.set_common(VIRTIO_COMMON_STATUS, 1, 0);
+    rig.memory.store(rig.pages + 4096 + 2, uint16_t{0});
+    rig.memory.store(rig.pages + 8192 + 2, uint16_t{0});
+    rig.start();
+    rig.ask(0, 1);
+    rig.notify(0);
+    while (rig.ring->used_index() != 1) rig.wait_for_interrupt();
+  });
+}
+
+/// Until the status is 0 a device in its reset hears nothing.
+TEST(PciTransport, AResetTakesItsTime) {
+  in_simulation([] {
+    Rig rig(3, 2);
+    rig.start();
+    rig.set_common(VIRTIO_COMMON_STATUS, 1, 0);
+    rig.set_common(VIRTIO_COMMON_STATUS, 1, VIRTIO_STATUS_ACKNOWLEDGE | VIRTIO_STATUS_DRIVER);
+    EXPECT_NE(rig.status(), 0);
+    rig.set_common(VIRTIO_COMMON_QUEUE_SELECT, 2, 1);
+    EXPECT_NE(rig.status(), 0);
+    EXPECT_EQ(rig.status(), 0) << "what was written meanwhile is lost";
+    EXPECT_EQ(rig.common(VIRTIO_COMMON_QUEUE_SELECT, 2), 0U);
+    rig.set_common(VIRTIO_COMMON_STATUS, 1, VIRTIO_STATUS_ACKNOWLEDGE);
+    EXPECT_EQ(rig.status(), VIRTIO_STATUS_ACKNOWLEDGE);
+    rig.set_common(VIRTIO_COMMON_STATUS, 1, 0);
+    EXPECT_NE(rig.status(), 0);
+    rig.transport.reset();  // the machine's own is over when it returns
+    EXPECT_EQ(rig.status(), 0);
   });
 }
 

@@ -15,6 +15,7 @@ namespace {
 constexpr uint64_t kMemoryLeast = uint64_t{1} << 20, kMemoryMost = uint64_t{64} << 30;
 constexpr uint64_t kResourcesMost = 1 << 20;
 constexpr uint64_t kMessagesMost = 64;
+constexpr uint64_t kResetReadsMost = 1000;
 constexpr uint64_t kTimeoutMsDefault = 10'000, kTimeoutMsMost = 600'000;
 // A kernel resets a device that is silent for 2 s. A context's own renderer is given up before.
 constexpr uint64_t kTimeoutMsEach = 1500;
@@ -24,6 +25,7 @@ struct Config {
   GpuConfig gpu;
   uint16_t messages = 3;
   bool access_platform = false;
+  uint32_t reset_reads = 0;
   bool has_3d = false;
   Renderers renderers = Renderers::kOne;
   RendererOptions renderer;
@@ -68,7 +70,8 @@ class VirtioGpuDevice final : public bus::Device,
                                  .sub_class = 0x80},
                     .type = VGPU_VIRTIO_TYPE,
                     .messages = config.messages,
-                    .access_platform = config.access_platform}) {
+                    .access_platform = config.access_platform,
+                    .reset_reads = config.reset_reads}) {
     functions_ = {&transport_.function()};
   }
 
@@ -154,6 +157,9 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   const auto access_platform = options.on_off("access-platform", false);
   if (!access_platform.has_value()) return std::unexpected(access_platform.error());
   config.access_platform = *access_platform;
+  const auto reset_reads = options.number("reset-reads", 0, 0, kResetReadsMost);
+  if (!reset_reads.has_value()) return std::unexpected(reset_reads.error());
+  config.reset_reads = static_cast<uint32_t>(*reset_reads);
   const auto has_3d = options.on_off("3d", false);
   if (!has_3d.has_value()) return std::unexpected(has_3d.error());
   config.has_3d = *has_3d;
@@ -185,6 +191,8 @@ bus::DeviceType device_type() {
       {"messages", "COUNT", "MSI-X messages, up to 64; 0: it has INTx only (3)"},
       {"access-platform", "on|off",
        "it offers ACCESS_PLATFORM, as behind an IOMMU, and refuses drivers without it (off)"},
+      {"reset-reads", "COUNT",
+       "how often its status is read until a reset is over, up to 1000 (0)"},
       {"3d", "on|off", "it draws 3D, in a process of its own with libvirglrenderer (off)"},
       {"renderer", "PATH", "the program of that process (the one that comes with dxgkit)"},
       {"renderers", "one|each",
@@ -194,7 +202,7 @@ bus::DeviceType device_type() {
   type.ids = {{VIRTIO_PCI_VENDOR_ID, VIRTIO_PCI_DEVICE_ID(VGPU_VIRTIO_TYPE)}};
   type.others = {{{"modes", "640x480+800x600"}},
                  {{"scanouts", "2"}, {"messages", "0"}, {"access-platform", "on"}},
-                 {{"edid", "off"}, {"memory", "64M"}}};
+                 {{"edid", "off"}, {"memory", "64M"}, {"reset-reads", "20"}}};
   type.configure =
       [](const bus::DeviceOptions& options) -> std::expected<bus::DeviceMaker, std::string> {
     const auto config = read_config(options);

@@ -158,6 +158,7 @@ static VOID ReportPreemption(ADAPTER* adapter) {  // at device level
 
 // What the device has to say since it was last asked; at device level.
 static BOOLEAN Listen(ADAPTER* adapter) {
+  if (adapter->Registers == NULL) return FALSE;  // not started: it cannot be ours
   const ULONG what = Read(adapter, REG_INTERRUPT);
   if (what == 0 || what == 0xFFFFFFFF) return FALSE;  // not ours, or the device is gone
   Write(adapter, REG_INTERRUPT, what);

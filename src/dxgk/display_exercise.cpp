@@ -1,5 +1,8 @@
 #include "dxgk/display_exercise.h"
 
+#include <array>
+#include <utility>
+
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/display/display.h"
 #include "dxgk/display/display_level_two.h"
@@ -147,6 +150,31 @@ Status DisplayExercise::set_visible(uint32_t source, bool visible) {
   if (!usable(display())) return Status::kDeviceRemoved;
   const char* step = "";
   return display().modes().make_visible(source, visible, &step);
+}
+
+size_t DisplayExercise::ask_descriptor_parts(uint32_t target) {
+  const DisplayLock lock(display().shared());
+  if (!usable(display())) return 0;
+  port::ChildPort children = display().shared().core().port().children();
+  const Result<std::vector<std::byte>> whole = children.query_device_descriptor(target);
+  if (!whole.has_value()) return 0;
+  const auto size = static_cast<uint32_t>(whole->size());
+  const std::array<std::pair<uint32_t, uint32_t>, 9> parts{{{0, 1},
+                                                            {0, 64},
+                                                            {1, 127},
+                                                            {100, 28},
+                                                            {64, 128},
+                                                            {0, size + 128},
+                                                            {size - 1, 128},
+                                                            {size - 64, 65},
+                                                            {size, 128}}};
+  size_t asked = 0;
+  for (const auto& [offset, bytes] : parts) {
+    if (bytes > port::ChildPort::kDescriptorPartMax) continue;
+    static_cast<void>(children.query_descriptor_part(target, offset, bytes, *whole));
+    ++asked;
+  }
+  return asked;
 }
 
 Status DisplayExercise::fill_primary(uint32_t source, uint32_t pattern) {

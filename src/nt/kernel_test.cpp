@@ -511,6 +511,37 @@ TEST(Memory, DescribesPages) {
   });
 }
 
+/// Whole pages are given, and what is behind the size is nobody's.
+TEST(Memory, SeesWhoWritesBehindContiguousMemory) {
+  DXGKIT_COVERS("NT-38");
+  struct Row {
+    uint64_t bytes, at;
+    bool is_found;
+  };
+  for (const Row& row : {Row{100, 99, false}, Row{100, 100, true}, Row{4096, 4095, false},
+                         Row{5000, 4999, false}, Row{5000, 5000, true}, Row{5000, 8191, true}}) {
+    SCOPED_TRACE(std::to_string(row.at) + " of " + std::to_string(row.bytes));
+    in_both_modes([&] {
+      World world;
+      const ExportCall<void*(uint64_t, int64_t)> allocate("MmAllocateContiguousMemory");
+      const ExportCall<void(void*)> free_memory("MmFreeContiguousMemory");
+      CallFrame frame(world.kernel, "driver", kPassiveLevel);
+      auto* const memory = static_cast<std::byte*>(allocate(row.bytes, -1));
+      ASSERT_NE(memory, nullptr);
+      memory[row.at] = std::byte{1};
+      free_memory(memory);
+      EXPECT_EQ(world.findings.total(), row.is_found ? 1u : 0u);
+      EXPECT_EQ(world.findings.count("NT-38"), row.is_found ? 1u : 0u);
+      const std::string text = "Of " + std::to_string(row.bytes) +
+                               " bytes of contiguous memory byte " + std::to_string(row.at) +
+                               " was written.";
+      EXPECT_EQ(world.findings_text().find(text) != std::string::npos, row.is_found)
+          << world.findings_text();
+      EXPECT_TRUE(world.kernel.leaks().empty());
+    });
+  }
+}
+
 /// Unlocking takes the mapping in system space with it: drivers that never unmap are right.
 TEST(Memory, UnlockingUnmaps) {
   DXGKIT_COVERS("NT-23");

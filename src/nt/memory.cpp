@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
@@ -124,6 +125,20 @@ void free_contiguous(const char* function, void* memory, const FreedAs* as = nul
                      "The size and the cache type with which the memory was allocated.",
                      "Keep both beside the address, or use MmFreeContiguousMemory, which asks for "
                      "neither.");
+  }
+  const std::span rest =
+      std::span(static_cast<const std::byte*>(memory), block.page_count * kPageBytes)
+          .subspan(block.bytes);
+  const auto written = std::ranges::find_if(
+      rest, [](std::byte one) { return one != static_cast<std::byte>(kPoolPattern); });
+  if (written != rest.end()) {
+    kernel.violation(
+        "NT-38", function,
+        fmt::format("Of {} bytes of contiguous memory byte {} was written.", block.bytes,
+                    block.bytes + static_cast<uint64_t>(written - rest.begin())),
+        "Neither driver nor device writes behind the size that was allocated.",
+        "Compare the size of the allocation with what is kept in it: a count times "
+        "the size of an element.");
   }
   end_execution(kernel, memory, block.page_count * kPageBytes);
   kernel.machine().free_contiguous(block.first, block.page_count);

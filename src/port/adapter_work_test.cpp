@@ -826,6 +826,38 @@ TEST(AdapterWork, ChecksAllocations) {
   });
 }
 
+/// hResource is the driver's to write for a new resource only; what else it writes is not taken.
+TEST(AdapterWork, TakesAResourceHandleForANewResource) {
+  DXGKIT_COVERS("ALLOC-62");
+  in_both_modes([] {
+    PortWorld world;
+    world.start();
+    static int mine, given;
+    world.miniport.hooks.create_allocation = [](DXGKARG_CREATEALLOCATION* args) {
+      args->hResource = &mine;
+      return kOk;
+    };
+    const auto create = [&](bool creates, void** resource) {
+      return world.adapter->allocations().create_allocations({}, {}, creates, resource);
+    };
+    void* resource = nullptr;
+    EXPECT_EQ(create(true, &resource), Status::kSuccess);
+    EXPECT_EQ(resource, &mine);
+    EXPECT_EQ(create(true, &resource), Status::kSuccess) << "written, and not changed";
+    EXPECT_EQ(world.findings.count("ALLOC-62"), 0U);
+    resource = &given;
+    EXPECT_EQ(create(true, &resource), Status::kSuccess);
+    EXPECT_EQ(resource, &given);
+    EXPECT_EQ(world.findings.count("ALLOC-62"), 1U);
+    resource = nullptr;
+    EXPECT_EQ(create(false, &resource), Status::kSuccess);
+    EXPECT_EQ(resource, nullptr);
+    EXPECT_EQ(create(false, nullptr), Status::kSuccess);
+    EXPECT_EQ(world.findings.count("ALLOC-62"), 3U);
+    world.stop();
+  });
+}
+
 /// A bug check inside a DDI stops the adapter, not the process: the call comes back, and the driver
 /// is never called again.
 TEST(AdapterWork, SurvivesABugCheck) {

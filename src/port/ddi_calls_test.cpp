@@ -156,7 +156,7 @@ const std::map<std::string_view, Status> kPended = {
     {"DxgkDdiQueryChildStatus", Status::kSuccess},
     {"DxgkDdiQueryCurrentFence", Status::kSuccess},
     {"DxgkDdiQueryDependentEngineGroup", Status::kUnsuccessful},
-    {"DxgkDdiQueryDeviceDescriptor", Status::kSuccess},
+    {"DxgkDdiQueryDeviceDescriptor", Status::kNotSupported},  // it wrote none
     {"DxgkDdiQueryEngineStatus", Status::kUnsuccessful},
     {"DxgkDdiQueryVidPnHWCapability", Status::kSuccess},
     {"DxgkDdiReleaseSwizzlingRange", Status::kSuccess},

@@ -153,7 +153,7 @@ uint32_t Recorder::name_id(std::string_view text) {
   return id;
 }
 
-std::vector<Event> Recorder::events() const {
+std::vector<Event> Recorder::events(size_t first) const {
   // The events of one thread: pieces in the thread's order, none of them empty.
   struct Source {
     std::vector<std::span<const Event>> pieces;
@@ -182,12 +182,16 @@ std::vector<Event> Recorder::events() const {
     }
   }
   std::vector<Event> merged;
-  merged.reserve(total);
   if (sources.size() == 1) {  // a simulation
-    for (const std::span<const Event> piece : sources[0].pieces)
-      merged.insert(merged.end(), piece.begin(), piece.end());
+    merged.reserve(total - std::min(total, first));
+    for (const std::span<const Event> piece : sources[0].pieces) {
+      const size_t skipped = std::min(first, piece.size());
+      merged.insert(merged.end(), piece.begin() + static_cast<ptrdiff_t>(skipped), piece.end());
+      first -= skipped;
+    }
     return merged;
   }
+  merged.reserve(total);
   // Merge by the heads, so that each thread's own order survives equal times.
   const auto later = [&sources](size_t x, size_t y) {
     const Event& a = sources[x].head();
@@ -210,6 +214,8 @@ std::vector<Event> Recorder::events() const {
       std::push_heap(heap.begin(), heap.end(), later);
     }
   }
+  merged.erase(merged.begin(),
+               merged.begin() + static_cast<ptrdiff_t>(std::min(first, merged.size())));
   return merged;
 }
 

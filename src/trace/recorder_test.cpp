@@ -70,6 +70,24 @@ TEST(Recorder, MergesThreadsByTime) {
     ASSERT_LT(event.thread, 4u);
     EXPECT_EQ(event.a, next[event.thread]++);
   }
+  const std::vector<Event> later = recorder.events(kEach);
+  ASSERT_EQ(later.size(), 3 * kEach);
+  EXPECT_EQ(later.front().a, events[kEach].a);
+  EXPECT_EQ(later.back().a, events.back().a);
+  EXPECT_TRUE(recorder.events(4 * kEach + 1).empty());
+}
+
+// The start is left out in whatever pieces the events are kept.
+TEST(Recorder, GivesWhatComesBehindTheFirst) {
+  HandClock hand;
+  Recorder recorder(hand.clock());
+  constexpr size_t kAll = 10'000;
+  for (uint64_t i = 0; i < kAll; ++i) recorder.record(EventKind::kMarker, i);
+  for (const size_t first : {size_t{0}, size_t{1}, kAll / 2, kAll - 1, kAll, kAll + 1}) {
+    const std::vector<Event> events = recorder.events(first);
+    ASSERT_EQ(events.size(), first < kAll ? kAll - first : 0U) << first;
+    for (size_t i = 0; i < events.size(); ++i) ASSERT_EQ(events[i].a, first + i);
+  }
 }
 
 // Memory is bounded: the oldest events go, and are counted.

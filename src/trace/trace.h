@@ -126,7 +126,8 @@ class Recorder {
   /// A merged copy, by time, then thread, then order of recording. Events of one OS thread keep the
   /// order in which they were recorded, so events of a simulation are in the run's order. Call it
   /// when the run is quiet.
-  std::vector<Event> events() const;
+  /// @param first  so many events are left out at the start, as when a run is looked at in parts
+  std::vector<Event> events(size_t first = 0) const;
   std::vector<std::string> names() const;
   uint64_t dropped() const;
   /// The number of events so far, dropped ones among them. In a simulation the next event is that

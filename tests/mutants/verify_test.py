@@ -281,6 +281,30 @@ class Pointer(Verify):
         self.assertEqual((code, rules, steps["pointer"]["text"]), (0, {}, "2 pointers moved, also half outside, and seen on the screen"))
 
 
+class Descriptor(Verify):
+    """The virtio GPU's miniport: it reads the EDID of its monitor from the device."""
+
+    # fault, rules that find it, a part of the finding
+    FAULTS = (
+        ("descriptor_has_blocks", {"NT-33"}, " of DescriptorBuffer at offset 0, whose size is 1:"),
+        ("descriptor_starts_at_block", {"CAPS-16"}, "Asked for 127 bytes at offset 1 of child "),
+        ("descriptor_has_no_end", {"CAPS-16"}, "It succeeded for 128 bytes at offset "),
+    )
+
+    def test_faults_of_a_descriptor(self):
+        arguments = ("pointer_mutants.so", "--device", "virtio-gpu", "--mode", "sim", "--step", "odd-queries")
+        for fault, expected, text in self.FAULTS:
+            with self.subTest(fault=fault):
+                code, steps, rules = self.verify(*arguments, registry={"Mutant": fault})
+                self.assertEqual((code, set(rules), set(rules.get("odd-queries", ()))), (1, {"odd-queries"}, expected))
+                self.assertTrue(any(text in finding["actual"] for finding in steps["odd-queries"]["findings"]), steps["odd-queries"]["findings"])
+                for rule in expected:
+                    self.proves(rule)
+        code, steps, rules = self.verify(*arguments)
+        self.assertEqual((code, rules), (0, {}))
+        self.assertIn(", 9 parts of monitor descriptors", steps["odd-queries"]["text"])
+
+
 class Results(unittest.TextTestResult):
     """What passed, as GoogleTest says it."""
 

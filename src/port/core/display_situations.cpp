@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace dxgkit::port {
+namespace {
+
+constexpr uint32_t kDescriptorBlock = 128;  // as the kernel asks for them
+
+}  // namespace
 
 void DisplaySituations::enumerated(EnumPivot pivot) {
   switch (pivot) {
@@ -65,6 +70,16 @@ void DisplaySituations::address_set(SourceAddressArgs::Kind kind) {
   log_.reach(Situation::kScanoutModeChange, kind == Kind::kModeChange);
   log_.reach(Situation::kScanoutFlipImmediate, kind == Kind::kFlipImmediate);
   log_.reach(Situation::kScanoutFlipVsync, kind == Kind::kFlipOnNextVsync);
+}
+
+void DisplaySituations::descriptor_asked(uint32_t offset, uint32_t bytes, size_t size) {
+  const size_t left = offset < size ? size - offset : 0;
+  log_.reach(Situation::kMonitorDescriptorPart, bytes < kDescriptorBlock && bytes <= left);
+  log_.reach(Situation::kMonitorDescriptorEnd, bytes > left);
+}
+
+void DisplaySituations::has_descriptor() {
+  log_.add(verifier::SituationFact::kMonitorDescriptor, true);
 }
 
 }  // namespace dxgkit::port

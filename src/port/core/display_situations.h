@@ -1,6 +1,7 @@
 // Situations of displays: modes, pictures, pointers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -23,6 +24,10 @@ class DisplaySituations {
   void pointer_shaped(const PointerShape& shape);
   void pointer_moved(int32_t x, int32_t y, bool visible);
   void address_set(SourceAddressArgs::Kind kind);
+  /// For `bytes` from `offset` on of a monitor's descriptor, which has `size`.
+  void descriptor_asked(uint32_t offset, uint32_t bytes, size_t size);
+  /// The driver has given one.
+  void has_descriptor();
 
  private:
   using Situation = verifier::Situation;

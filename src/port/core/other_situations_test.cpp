@@ -204,6 +204,24 @@ TEST(OtherSituations, DisplayOnlyPresents) {
   EXPECT_EQ(present(0, {}), Ids{});
 }
 
+TEST(OtherSituations, PartsOfDescriptors) {
+  SituationWorld world;
+  const auto asked = [&](uint32_t offset, uint32_t bytes) {
+    world.all.display.descriptor_asked(offset, bytes, 256);
+    return world.reached();
+  };
+  EXPECT_EQ(asked(0, 128), Ids{});
+  EXPECT_EQ(asked(64, 192), Ids{});
+  EXPECT_EQ(asked(128, 127), Ids{"monitor.descriptor-part"});
+  EXPECT_EQ(asked(255, 1), Ids{"monitor.descriptor-part"});
+  EXPECT_EQ(asked(255, 2), Ids{"monitor.descriptor-end"});
+  EXPECT_EQ(asked(0, 257), Ids{"monitor.descriptor-end"});
+  EXPECT_EQ(asked(256, 1), Ids{"monitor.descriptor-end"});
+  EXPECT_EQ(asked(300, 1), Ids{"monitor.descriptor-end"});
+  EXPECT_EQ(learned([](SituationWorld& one) { one.all.display.has_descriptor(); }),
+            Facts{SituationFact::kMonitorDescriptor});
+}
+
 TEST(OtherSituations, QuestionsAndPower) {
   SituationWorld world;
   const auto queried = [&](uint32_t type) {

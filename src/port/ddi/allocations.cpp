@@ -183,7 +183,8 @@ Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
   arguments.PrivateDriverDataSize = size_of(private_data);
   arguments.NumAllocations = static_cast<UINT>(infos.size());
   arguments.pAllocationInfo = elements.empty() ? nullptr : elements.data();  // of a resource
-  arguments.hResource = resource == nullptr ? nullptr : *resource;
+  void* const given = resource == nullptr ? nullptr : *resource;
+  arguments.hResource = given;
   arguments.Flags.Resource = creates_resource ? 1 : 0;
   DdiCall call(core_, kCreateAllocation, infos.size());
   const Status status = call(core_.ddi.DxgkDdiCreateAllocation, core_.context, &arguments);
@@ -226,6 +227,16 @@ Status AllocationsPort::create_allocations(std::span<AllocationInfo> infos,
     if (info.handle == nullptr) missing += fmt::format(" {}", i);
     if (core_.faults != nullptr) [[unlikely]]
       core_.faults->allocation_made(info);
+  }
+  if (arguments.hResource != given && (!creates_resource || given != nullptr)) {
+    static_cast<void>(core_.violation(
+        "ALLOC-62", kCreateAllocation.name,
+        fmt::format("It wrote hResource with Flags.Resource {} and hResource {}.",
+                    creates_resource ? 1 : 0, given != nullptr ? "given" : "NULL"),
+        "The driver gives a handle for a new resource only: with Flags.Resource 1 and hResource "
+        "NULL.",
+        "Look at both before hResource is written.", Status::kSuccess));
+    arguments.hResource = given;
   }
   if (resource != nullptr) *resource = arguments.hResource;
   if (!missing.empty()) {

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
+#include "base/check.h"
 #include "port/core/ddi_call.h"
 #include "port/core/guarded_output.h"
 #include "port/core/port_core.h"
@@ -143,7 +145,7 @@ Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child
   std::vector<std::byte> descriptor;
   uint32_t blocks = 1;
   for (uint32_t block = 0; block < blocks && block < kDescriptorBlocksMax; ++block) {
-    std::vector<std::byte> buffer(kDescriptorBlock);
+    std::vector<std::byte> buffer(kDescriptorBlock, std::byte{kPoisonByte});
     DXGK_DEVICE_DESCRIPTOR arguments{};
     arguments.DescriptorOffset = block * kDescriptorBlock;
     arguments.DescriptorLength = kDescriptorBlock;
@@ -155,8 +157,18 @@ Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child
       status = call(core_.ddi.DxgkDdiQueryDeviceDescriptor, core_.context,
                     static_cast<ULONG>(child), &arguments);
     }
-    static_cast<void>(output.finish(core_, kQueryDeviceDescriptor.name,
-                                    "DescriptorBuffer at offset", arguments.DescriptorOffset));
+    const bool written = output.is_changed();
+    const bool inside = output.finish(core_, kQueryDeviceDescriptor.name,
+                                      "DescriptorBuffer at offset", block * kDescriptorBlock);
+    if (is_success(status) && inside && !written) {
+      status = core_.violation(
+          "CAPS-08", kQueryDeviceDescriptor.name,
+          fmt::format("It succeeded for child {} at offset {} without writing DescriptorBuffer.",
+                      child, block * kDescriptorBlock),
+          "A success has written the descriptor from DescriptorOffset on.",
+          "Copy the descriptor, or answer STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED.",
+          Status::kNotSupported);
+    }
     if (!is_success(status)) {
       if (block == 0) return Error(status);
       break;  // an extension the driver cannot read is one the monitor does not have
@@ -165,7 +177,63 @@ Result<std::vector<std::byte>> ChildPort::query_device_descriptor(uint32_t child
     // Byte 126 of the first block counts the extension blocks.
     if (block == 0) blocks += static_cast<uint32_t>(buffer[126]);
   }
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->display.has_descriptor();
   return descriptor;
+}
+
+Status ChildPort::query_descriptor_part(uint32_t child, uint32_t offset, uint32_t bytes,
+                                        std::span<const std::byte> whole) {
+  DXGKIT_CHECK(bytes <= kDescriptorPartMax);
+  if (is_dead(core_)) return Status::kDeviceRemoved;
+  if (core_.ddi.DxgkDdiQueryDeviceDescriptor == nullptr) return Status::kNotSupported;
+  if (core_.situations != nullptr) [[unlikely]]
+    core_.situations->display.descriptor_asked(offset, bytes, whole.size());
+  const std::span<const std::byte> part =
+      whole.subspan(std::min<size_t>(offset, whole.size()))
+          .first(offset < whole.size() ? std::min<size_t>(bytes, whole.size() - offset) : 0);
+  // No byte is right by chance.
+  std::vector<std::byte> buffer(bytes);
+  for (size_t i = 0; i < buffer.size(); ++i)
+    buffer[i] = i < part.size() ? ~part[i] : std::byte{kPoisonByte};
+  DXGK_DEVICE_DESCRIPTOR arguments{};
+  arguments.DescriptorOffset = offset;
+  arguments.DescriptorLength = bytes;
+  GuardedOutput output = GuardedOutput::of(std::span(buffer));
+  arguments.DescriptorBuffer = output.data();
+  Status status = Status::kSuccess;
+  {
+    DdiCall call(core_, kQueryDeviceDescriptor, child);
+    status = call(core_.ddi.DxgkDdiQueryDeviceDescriptor, core_.context, static_cast<ULONG>(child),
+                  &arguments);
+  }
+  const bool inside =
+      output.finish(core_, kQueryDeviceDescriptor.name, "DescriptorBuffer at offset", offset);
+  if (!is_success(status) || !inside) return status;
+  const auto report = [&](std::string actual) {
+    return core_.violation(
+        "CAPS-16", kQueryDeviceDescriptor.name, std::move(actual),
+        "The bytes of the descriptor from DescriptorOffset on, as many as DescriptorLength and "
+        "the descriptor have, or an error status.",
+        "Copy min(DescriptorLength, size - DescriptorOffset) bytes from DescriptorOffset on; "
+        "answer STATUS_MONITOR_NO_MORE_DESCRIPTOR_DATA behind the end.",
+        Status::kSuccess);
+  };
+  if (part.empty()) {
+    return report(
+        fmt::format("It succeeded for {} bytes at offset {} of child {}, whose "
+                    "descriptor has {} bytes.",
+                    bytes, offset, child, whole.size()));
+  }
+  const auto [is, was] = std::mismatch(
+      buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(part.size()), part.begin());
+  if (was == part.end()) return status;
+  const auto at = static_cast<size_t>(was - part.begin());
+  return report(
+      fmt::format("Asked for {} bytes at offset {} of child {}, it wrote {:#04x} as "
+                  "byte {}; asked block by block, byte {} of the descriptor is {:#04x}.",
+                  bytes, offset, child, std::to_integer<unsigned>(*is), at, offset + at,
+                  std::to_integer<unsigned>(*was)));
 }
 
 Status ChildPort::get_container_id(uint32_t child, const ContainerSource& source, ContainerId* id) {

@@ -3,6 +3,7 @@
 // mean: the tests of the adapter, one folder up.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
@@ -12,6 +13,7 @@
 
 #include "port/adapter_port.h"
 #include "port/core/core_world_test.h"
+#include "tests/support/covers.h"
 
 namespace dxgkit::port {
 namespace {
@@ -401,6 +403,102 @@ TEST(ChildPort, AsksForConnections) {
         EXPECT_TRUE(*connected);
         EXPECT_EQ(*g_calls, (Calls{{"gently", 4}}));
       });
+}
+
+/// A monitor's descriptor of two blocks, and what the driver gives of it: `g_wrong` chooses.
+enum class Wrong { kNothing, kBlocks, kStart, kEnd };
+Wrong g_wrong = Wrong::kNothing;
+constexpr uint32_t kNoMoreData = 0xC01D0008;  // STATUS_MONITOR_NO_MORE_DESCRIPTOR_DATA
+std::byte descriptor_byte(size_t at) { return static_cast<std::byte>(at * 3 + 1); }
+NTSTATUS NTAPI give_descriptor(void*, ULONG, DXGK_DEVICE_DESCRIPTOR* args) {
+  constexpr ULONG kBytes = 256;
+  note("descriptor", args->DescriptorOffset);
+  if (args->DescriptorOffset >= kBytes) {
+    if (g_wrong == Wrong::kEnd) return 0;
+    return static_cast<NTSTATUS>(kNoMoreData);
+  }
+  ULONG bytes = std::min(args->DescriptorLength, kBytes - args->DescriptorOffset);
+  if (g_wrong == Wrong::kBlocks) bytes = 128;
+  const ULONG from =
+      g_wrong == Wrong::kStart ? args->DescriptorOffset / 128 * 128 : args->DescriptorOffset;
+  auto* const out = static_cast<std::byte*>(args->DescriptorBuffer);
+  for (ULONG i = 0; i < bytes; ++i) out[i] = descriptor_byte(from + i);
+  return 0;
+}
+
+TEST(ChildPort, AsksForPartsOfADescriptor) {
+  DXGKIT_COVERS("CAPS-16", "NT-33");
+  std::vector<std::byte> whole(256);
+  for (size_t i = 0; i < whole.size(); ++i) whole[i] = descriptor_byte(i);
+  struct Row {
+    const char* what;
+    Wrong wrong;
+    uint32_t offset, bytes;
+    const char* rules;
+    const char* text;
+  };
+  const Row rows[] = {
+      {"the start", Wrong::kNothing, 0, 1, "", ""},
+      {"all, with room behind", Wrong::kNothing, 0, 1024, "", ""},
+      {"the last byte", Wrong::kNothing, 255, 128, "", ""},
+      {"behind the end", Wrong::kNothing, 256, 128, "", ""},
+      {"a block for less", Wrong::kBlocks, 0, 64, "NT-33 ", "It wrote bytes 64 to 127 of "},
+      {"a block for more", Wrong::kBlocks, 0, 256, "CAPS-16 ",
+       "Asked for 256 bytes at offset 0 of child 4, it wrote 0x7e as byte 128; asked block by "
+       "block, byte 128 of the descriptor is 0x81."},
+      {"the block's start", Wrong::kStart, 130, 4, "CAPS-16 ",
+       "Asked for 4 bytes at offset 130 of child 4, it wrote 0x81 as byte 0; asked block by block, "
+       "byte 130 of the descriptor is 0x87."},
+      {"success behind the end", Wrong::kEnd, 256, 128, "CAPS-16 ",
+       "It succeeded for 128 bytes at offset 256 of child 4, whose descriptor has 256 bytes."},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    with_core([&](CoreWorld& world) {
+      Calls calls;
+      g_calls = &calls;
+      g_wrong = row.wrong;
+      ChildPort children(world.core());
+      EXPECT_EQ(children.query_descriptor_part(4, row.offset, row.bytes, whole),
+                Status::kNotSupported);
+      CoreWorld::set(world.table.table.DxgkDdiQueryDeviceDescriptor, &give_descriptor);
+      const Status status = children.query_descriptor_part(4, row.offset, row.bytes, whole);
+      EXPECT_EQ(status, row.offset >= 256 && row.wrong == Wrong::kNothing
+                            ? static_cast<Status>(kNoMoreData)
+                            : Status::kSuccess);
+      EXPECT_EQ(calls, (Calls{{"descriptor", row.offset}}));
+      EXPECT_EQ(world.rules(), row.rules);
+      if (*row.rules != '\0') {
+        EXPECT_NE(world.findings.all()[0].actual.find(row.text), std::string::npos)
+            << world.findings.all()[0].actual;
+      }
+      g_calls = nullptr;
+    });
+  }
+}
+
+TEST(ChildPort, TakesNoDescriptorThatIsNotWritten) {
+  DXGKIT_COVERS("CAPS-08");
+  with_core([](CoreWorld& world) {
+    Calls calls;
+    g_calls = &calls;
+    g_wrong = Wrong::kNothing;
+    ChildPort children(world.core());
+    CoreWorld::set(world.table.table.DxgkDdiQueryDeviceDescriptor, &give_descriptor);
+    const Result<std::vector<std::byte>> written = children.query_device_descriptor(4);
+    ASSERT_TRUE(written.has_value());
+    EXPECT_EQ((*written)[127], descriptor_byte(127));
+    EXPECT_EQ(world.rules(), "");
+    CoreWorld::set(
+        world.table.table.DxgkDdiQueryDeviceDescriptor,
+        +[](void*, ULONG, DXGK_DEVICE_DESCRIPTOR* args) NTAPI -> NTSTATUS {
+          args->DescriptorLength = 0;
+          return 0;
+        });
+    EXPECT_EQ(children.query_device_descriptor(4).error(), Status::kNotSupported);
+    EXPECT_EQ(world.rules(), "CAPS-08 ");
+    g_calls = nullptr;
+  });
 }
 
 TEST(VidPnPort, CommitsInsideLevelTwo) {

@@ -25,15 +25,26 @@ constexpr DdiInfo kCancelCommand{"DxgkDdiCancelCommand", nt::kPassiveLevel, DdiC
 constexpr DdiInfo kQueryCurrentFence{"DxgkDdiQueryCurrentFence", nt::kPassiveLevel,
                                      DdiClass::kLevelZero};
 
-/// FNV-1a over 8-byte words, fast enough to watch the whole buffer in tests.
+/// FNV-1a over 8-byte words in four lanes, which do not wait for each other: fast enough to watch
+/// the whole buffer in tests.
 uint64_t checksum(const std::byte* data, size_t bytes) {
-  uint64_t hash = 0xCBF29CE484222325;
-  for (; bytes >= 8; bytes -= 8, data += 8) {
+  constexpr uint64_t kPrime = 0x100000001B3;
+  const auto word_at = [&data](size_t index) {
     uint64_t word = 0;
-    std::memcpy(&word, data, 8);
-    hash = (hash ^ word) * 0x100000001B3;
+    std::memcpy(&word, data + index * sizeof word, sizeof word);
+    return word;
+  };
+  uint64_t first = 0xCBF29CE484222325, second = 1, third = 2, fourth = 3;
+  for (; bytes >= 32; bytes -= 32, data += 32) {
+    first = (first ^ word_at(0)) * kPrime;
+    second = (second ^ word_at(1)) * kPrime;
+    third = (third ^ word_at(2)) * kPrime;
+    fourth = (fourth ^ word_at(3)) * kPrime;
   }
-  for (; bytes > 0; --bytes, ++data) hash = (hash ^ static_cast<uint64_t>(*data)) * 0x100000001B3;
+  uint64_t hash = (first ^ second) * kPrime;
+  hash = (hash ^ third) * kPrime;
+  hash = (hash ^ fourth) * kPrime;
+  for (; bytes > 0; --bytes, ++data) hash = (hash ^ static_cast<uint64_t>(*data)) * kPrime;
   return hash;
 }
 
@@ -165,8 +176,7 @@ void check_patched_words(PortCore& core, const PatchArgs& arguments) {
                     arguments.patch_start + i, patch.patch_offset, word.found),
         fmt::format(
             "{:#x}: PhysicalAddress {:#x} of allocation list entry {} + AllocationOffset {:#x}.",
-            word.expected, entry.physical_address, patch.allocation_index,
-            patch.allocation_offset),
+            word.expected, entry.physical_address, patch.allocation_index, patch.allocation_offset),
         "Write PhysicalAddress + AllocationOffset at PatchOffset, for each element of the "
         "submission's range.",
         Status::kSuccess);

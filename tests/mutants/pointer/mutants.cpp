@@ -1,6 +1,6 @@
-// The virtio GPU's miniport with one fault each in how it treats the pointer; the
-// registry chooses, as in ../mutants.h. The rest of the driver is compiled with DxgkInitialize
-// renamed to pointer_mutant_initialize.
+// The virtio GPU's miniport with one fault each in how it treats the pointer and the descriptor of
+// its monitor; the registry chooses, as in ../mutants.h. The rest of the driver is compiled with
+// DxgkInitialize renamed to pointer_mutant_initialize.
 #undef DxgkInitialize
 #include <dispmprt.h>
 #include <ntddk.h>
@@ -49,6 +49,35 @@ void pointer_never_hides(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiSetPointerPosition = position_shown;
 }
 
+NTSTATUS NTAPI descriptor_by_block(IN_CONST_PVOID context, IN_ULONG uid,
+                                   INOUT_PDXGK_DEVICE_DESCRIPTOR descriptor) {
+  DXGK_DEVICE_DESCRIPTOR changed = *descriptor;
+  changed.DescriptorLength = 128;
+  return original.DxgkDdiQueryDeviceDescriptor(context, uid, &changed);
+}
+void descriptor_has_blocks(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryDeviceDescriptor = descriptor_by_block;
+}
+
+NTSTATUS NTAPI descriptor_of_block(IN_CONST_PVOID context, IN_ULONG uid,
+                                   INOUT_PDXGK_DEVICE_DESCRIPTOR descriptor) {
+  DXGK_DEVICE_DESCRIPTOR changed = *descriptor;
+  changed.DescriptorOffset = changed.DescriptorOffset / 128 * 128;
+  return original.DxgkDdiQueryDeviceDescriptor(context, uid, &changed);
+}
+void descriptor_starts_at_block(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryDeviceDescriptor = descriptor_of_block;
+}
+
+NTSTATUS NTAPI descriptor_for_ever(IN_CONST_PVOID context, IN_ULONG uid,
+                                   INOUT_PDXGK_DEVICE_DESCRIPTOR descriptor) {
+  const NTSTATUS status = original.DxgkDdiQueryDeviceDescriptor(context, uid, descriptor);
+  return status == STATUS_MONITOR_NO_MORE_DESCRIPTOR_DATA ? STATUS_SUCCESS : status;
+}
+void descriptor_has_no_end(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryDeviceDescriptor = descriptor_for_ever;
+}
+
 struct Mutant {
   const char* name;
   void (*install)(DRIVER_INITIALIZATION_DATA* table);
@@ -58,6 +87,9 @@ const Mutant kMutants[] = {
     {"pointer_keeps_first_shape", pointer_keeps_first_shape},
     {"pointer_stays_inside", pointer_stays_inside},
     {"pointer_never_hides", pointer_never_hides},
+    {"descriptor_has_blocks", descriptor_has_blocks},
+    {"descriptor_starts_at_block", descriptor_starts_at_block},
+    {"descriptor_has_no_end", descriptor_has_no_end},
 };
 
 }  // namespace

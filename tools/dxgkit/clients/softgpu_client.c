@@ -20,6 +20,7 @@
 #define REVISION 0x00010001u
 #define APERTURE_BYTES 0x10000000ull
 #define STATUS_AT_REST 0x1u     /* of an engine: it is enabled */
+#define FAULT_REASON_LAST 12u   /* the manual, register FAULT_REASON */
 #define VERSION_WDDM2_0 0x5023u /* DXGKDDI_INTERFACE_VERSION_WDDM2_0 */
 #define PAGE_FAULT_WRITE 1u     /* of DXGK_PAGE_FAULT_FLAGS */
 #define INVALID_INSTRUCTION 2u  /* of DXGK_FAULT_ERROR_CODE: a general one */
@@ -386,6 +387,9 @@ static const char* judge_escape(const Client* self, const DxgkitClientAnswer* an
     if (i >= self->adapter.node_count && memcmp(node, &unused, sizeof(unused)) != 0)
       return "a node that is not there has a state";
     if (node->submitted_fence != node->completed_fence) return "an idle node has work";
+    if ((node->faults == 0) != (node->last_fault_reason == 0) ||
+        node->last_fault_reason > FAULT_REASON_LAST)
+      return "the reason of its last fault is none that the hardware has";
     if (__atomic_load_n(&self->worked[i], __ATOMIC_RELAXED) && node->submissions == 0)
       return "a node that has worked has counted no submission";
   }

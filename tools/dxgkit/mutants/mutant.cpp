@@ -273,6 +273,28 @@ NTSTATUS NTAPI move_nothing(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFF
   return whole.DxgkDdiBuildPagingBuffer(adapter, args);
 }
 
+/// Registers are not mapped before the start, and the line is another device's, too.
+volatile ULONG* early_registers;
+NTSTATUS NTAPI start_late(const PVOID adapter, PDXGK_START_INFO start, PDXGKRNL_INTERFACE interface,
+                          PULONG sources, PULONG children) {
+  static ULONG nothing;
+  early_registers = nullptr;
+  const NTSTATUS status = whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
+  if (NT_SUCCESS(status)) early_registers = &nothing;
+  return status;
+}
+BOOLEAN NTAPI interrupt_unready(IN_CONST_PVOID adapter, IN_ULONG message) {
+  if (READ_REGISTER_ULONG(early_registers) != 0) return FALSE;
+  return whole.DxgkDdiInterruptRoutine(adapter, message);
+}
+
+/// What is to be written is before the place.
+NTSTATUS NTAPI touch_before(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
+  if (args->Operation == DXGK_OPERATION_WRITE_PHYSICAL)
+    args->WritePhysical.PhysicalAddress.QuadPart -= 4;
+  return whole.DxgkDdiBuildPagingBuffer(adapter, args);
+}
+
 /// Every part of a transfer begins where the first one does.
 NTSTATUS NTAPI transfer_from_start(IN_CONST_HANDLE adapter, IN_PDXGKARG_BUILDPAGINGBUFFER args) {
   if (args->Operation == DXGK_OPERATION_TRANSFER) args->Transfer.TransferOffset = 0;
@@ -473,8 +495,9 @@ NTSTATUS NTAPI leak_at_remove(const PVOID adapter) {
   return whole.DxgkDdiRemoveDevice(adapter);
 }
 
-/// What is under that name in the driver's key, whatever its type and size.
-ULONG read_unchecked(PUNICODE_STRING registry_path) {
+/// What is under that name in the driver's key, whatever its type and size; `longer`: if it is a
+/// number, whatever follows that.
+ULONG read_unchecked(PUNICODE_STRING registry_path, bool longer) {
   OBJECT_ATTRIBUTES attributes;
   InitializeObjectAttributes(&attributes, registry_path, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE,
                              nullptr, nullptr);
@@ -491,7 +514,9 @@ ULONG read_unchecked(PUNICODE_STRING registry_path) {
   const NTSTATUS status =
       ZwQueryValueKey(key, &name, KeyValuePartialInformation, &value, sizeof(value), &size);
   ZwClose(key);
-  return NT_SUCCESS(status) ? value.information.Data[0] : 0;
+  const KEY_VALUE_PARTIAL_INFORMATION& found = value.information;
+  if (longer && (found.Type != REG_DWORD || found.DataLength < sizeof(ULONG))) return 0;
+  return NT_SUCCESS(status) || longer ? found.Data[0] : 0;
 }
 ULONG pointers;
 NTSTATUS NTAPI take_pointers(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
@@ -573,7 +598,13 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("fills_zeros")) data->DxgkDdiBuildPagingBuffer = fill_with_zeros;
   if (chosen("moves_nothing")) data->DxgkDdiBuildPagingBuffer = move_nothing;
   if (chosen("device_disowned")) data->DxgkDdiAddDevice = disown_device;
+  if (chosen("unready_at_interrupt")) {
+    data->DxgkDdiStartDevice = start_late;
+    data->DxgkDdiInterruptRoutine = interrupt_unready;
+  }
+  if (chosen("touches_astray")) data->DxgkDdiBuildPagingBuffer = touch_before;
   if (chosen("event_not_made")) data->DxgkDdiStartDevice = set_what_is_no_event;
+  if (chosen("resource_unasked")) data->DxgkDdiCreateAllocation = make_resources;
   if (chosen("allocations_refused")) data->DxgkDdiCreateAllocation = make_no_allocations;
   if (chosen("fence_unknown")) data->DxgkDdiQueryCurrentFence = know_no_fence;
   if (chosen("entry_astray")) {
@@ -723,8 +754,10 @@ extern "C" NTSTATUS NTAPI mutant_initialize(PDRIVER_OBJECT driver, PUNICODE_STRI
       const auto* text = reinterpret_cast<const WCHAR*>(value.information.Data);
       break_one(text, value.information.DataLength / sizeof(WCHAR) - 1, data);
       gives_up = is(text, value.information.DataLength / sizeof(WCHAR) - 1, "entry_gives_up");
-      if (is(text, value.information.DataLength / sizeof(WCHAR) - 1, "value_unchecked")) {
-        pointers = read_unchecked(registry_path);
+      const ULONG characters = value.information.DataLength / sizeof(WCHAR) - 1;
+      const bool longer = is(text, characters, "value_cut");
+      if (longer || is(text, characters, "value_unchecked")) {
+        pointers = read_unchecked(registry_path, longer);
         data->DxgkDdiQueryAdapterInfo = take_pointers;
       }
     }

@@ -64,6 +64,11 @@ NTSTATUS NTAPI set_what_is_no_event(const PVOID adapter, PDXGK_START_INFO start,
 NTSTATUS NTAPI make_no_allocations(IN_CONST_HANDLE, INOUT_PDXGKARG_CREATEALLOCATION) {
   return STATUS_NO_MEMORY;
 }
+NTSTATUS NTAPI make_resources(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEALLOCATION args) {
+  const NTSTATUS status = whole.DxgkDdiCreateAllocation(adapter, args);
+  if (NT_SUCCESS(status)) args->hResource = &crippled;
+  return status;
+}
 /// A start that failed once fails for ever.
 BOOLEAN failed_once;
 NTSTATUS NTAPI fail_again(const PVOID adapter, PDXGK_START_INFO start, PDXGKRNL_INTERFACE interface,

@@ -103,6 +103,8 @@ class Bench {
   bool is_configured(std::string_view name) const;
   /// The device leaves the machine, without a word to the kernel.
   void pull_out() { world_->pull_out(); }
+  /// The interrupt line of the machine's device.
+  bus::InterruptLine& line() { return world_->function().interrupt_line(); }
   /// The kernel takes notice of that; not on an adapter that was stopped.
   Status remove();
   /// How often the kernel had to ask for a fence to hear of a completion, on all machines so far. 0

@@ -5,7 +5,9 @@
 #include <atomic>
 
 #include "base/spelling.h"
+#include "bus/function.h"
 #include "dxgk/display_exercise.h"
+#include "nt/kernel.h"
 #include "port/fault_injector.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/canvas.h"
@@ -27,6 +29,45 @@ Outcome fences(Bench& bench) {
   return Outcome::ok(fmt::format("{} idle nodes asked", *answered));
 }
 
+/// Interrupts the driver before each callback of its start, as another device on the line may: the
+/// interrupt is connected before DxgkDdiStartDevice is called.
+class EarlyInterrupts final : public port::FaultInjector {
+ public:
+  explicit EarlyInterrupts(bus::InterruptLine& line) : line_(line) {}
+  std::optional<Status> before_ddi(std::string_view) override { return std::nullopt; }
+  std::optional<Status> before_paging(const port::PagingOperation&, uint32_t) override {
+    return std::nullopt;
+  }
+  uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
+  void shape(port::SegmentsInfo*) override {}
+  std::optional<Status> before_callback(std::string_view) override {
+    const nt::CallFrame* const frame = nt::CallFrame::current_or_null();
+    if (frame == nullptr || std::string_view(frame->name()) != "DxgkDdiStartDevice")
+      return std::nullopt;
+    times_.fetch_add(1, std::memory_order_relaxed);
+    static_cast<void>(line_.raise());
+    return std::nullopt;
+  }
+  uint32_t times() const { return times_.load(std::memory_order_relaxed); }
+
+ private:
+  bus::InterruptLine& line_;
+  std::atomic<uint32_t> times_{0};
+};
+
+/// A start with other devices on the line, and one without. What is wrong; else how often.
+Answer<uint32_t> interrupt_start(Bench& bench) {
+  EarlyInterrupts early(bench.line());
+  for (const bool interrupted : {true, false}) {
+    const Outcome stopped = bench.stop();
+    if (stopped.kind != Outcome::Kind::kOk) return std::unexpected(stopped.text);
+    const Outcome started =
+        interrupted ? bench.start({.faults = &early, .verifier = {}}) : bench.start();
+    if (started.kind != Outcome::Kind::kOk) return std::unexpected(started.text);
+  }
+  return early.times();
+}
+
 Outcome shared_line(Bench& bench) {
   if (!bench.has_entry("DxgkDdiInterruptRoutine"))
     return Outcome::skipped("the driver has no DxgkDdiInterruptRoutine");
@@ -44,7 +85,12 @@ Outcome shared_line(Bench& bench) {
   }
   for (int i = 0; i < kTimes && bench.running(); ++i)
     bench.exercise().interrupt_of_another_device();
-  return Outcome::ok(fmt::format("{} of another device on its line", counted(kTimes, "interrupt")));
+  if (!bench.running()) return Outcome::failed("the adapter stopped at an interrupt");
+  const Answer<uint32_t> early = interrupt_start(bench);
+  if (!early)
+    return Outcome::failed("when another device interrupted while it started: " + early.error());
+  return Outcome::ok(fmt::format("{} of another device on its line, and {} while it started",
+                                 counted(kTimes, "interrupt"), *early));
 }
 
 /// INT-22: what was completed before a reset or a sleep is completed behind it.

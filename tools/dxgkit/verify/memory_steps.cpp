@@ -6,6 +6,7 @@
 
 #include "base/arithmetic.h"
 #include "base/spelling.h"
+#include "dxgk/core/segment_flags.h"
 #include "tools/dxgkit/verify/balance.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/pattern.h"
@@ -470,12 +471,37 @@ Outcome discards(Bench& bench) {
   return Outcome::ok("resident allocations go with their device and with their process");
 }
 
+/// Whether the driver may be asked to read and write a few bytes of a memory segment: what systems
+/// with an aperture do to have writes arrive.
+bool is_touched(Bench& bench) {
+  return bench.interface_version() < kInterfaceWddm20 &&
+         std::ranges::any_of(bench.exercise().segments(), [](const port::SegmentInfo& segment) {
+           return (segment.flags & (dxgk::kSegmentAperture | dxgk::kSegmentAgp)) != 0;
+         });
+}
+
+/// Reads and writes a few bytes at `offset`, where `expected` is (PAGE-25). The written ones may
+/// become anything: those of `expected` are what they are then.
+Status touch(Bench& bench, SegmentId segment, uint64_t offset, std::span<std::byte> expected) {
+  constexpr uint64_t kRead = 100, kWritten = 12, kWrittenMax = 8;
+  dxgk::MemoryExercise memory = bench.exercise().memory();
+  if (const Status status = memory.touch(segment, offset + kRead, false); !is_success(status))
+    return status;
+  if (const Status status = memory.touch(segment, offset + kWritten, true); !is_success(status))
+    return status;
+  const Result<std::vector<std::byte>> now = memory.read_plain(segment, offset, kPageBytes);
+  if (!now.has_value()) return now.error();
+  std::ranges::copy(std::span(*now).subspan(kWritten, kWrittenMax), expected.begin() + kWritten);
+  return Status::kSuccess;
+}
+
 /// Copies of the kernel's own, of no allocation (PAGE-21): some pages into the middle of others,
 /// which must stay as they are. No user mode is needed for it.
 Outcome plain_copies(Bench& bench) {
   if (bench.gpu_addresses())
     return Outcome::skipped("content moves by virtual address here; see own-content");
   size_t copies = 0;
+  const bool touches = is_touched(bench);
   const std::vector<port::SegmentInfo>& segments = bench.exercise().segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
     const SegmentId segment{i + 1};
@@ -496,6 +522,10 @@ Outcome plain_copies(Bench& bench) {
             bench.exercise().memory().write_plain(segment, offset + kPageBytes, inner);
         if (!is_success(second)) return Outcome::failed(status_text(second));
         std::ranges::copy(inner, expected.begin() + kPageBytes);
+        if (pages == 1 && touches) {
+          const Status touched = touch(bench, segment, offset, expected);
+          if (!is_success(touched)) return Outcome::failed(status_text(touched));
+        }
         Result<std::vector<std::byte>> back =
             bench.exercise().memory().read_plain(segment, offset, around);
         if (!back.has_value()) return Outcome::failed(status_text(back.error()));
@@ -519,10 +549,15 @@ Outcome plain_copies(Bench& bench) {
              .severity = verifier::Severity::kViolation,
              .ddi = "DxgkDdiBuildPagingBuffer",
              .actual = fmt::format(
-                 "{} pages were copied to segment {} + {:#x}, amid others. Byte {:#x} of them came "
-                 "back as {:#04x}, not {:#04x}.",
-                 pages, segment.value, offset + kPageBytes, offset + at,
-                 std::to_integer<unsigned>(*wrong.in1), std::to_integer<unsigned>(*wrong.in2)),
+                 "{} pages were copied to segment {} + {:#x}, amid others{}. Byte {:#x} of them "
+                 "came back as {:#04x}, not {:#04x}.",
+                 pages, segment.value, offset + kPageBytes,
+                 pages == 1 && touches
+                     ? ", of which a few bytes were read (ReadPhysical) and up to "
+                       "8 written (WritePhysical)"
+                     : "",
+                 offset + at, std::to_integer<unsigned>(*wrong.in1),
+                 std::to_integer<unsigned>(*wrong.in2)),
              .expected = "The bytes that went in, and the pages before and behind as they were.",
              .fix = "Follow one DXGK_OPERATION_TRANSFER whose hAllocation is NULL: both sides, the "
                     "size in every pass, and the pages of the MDL one by one.",

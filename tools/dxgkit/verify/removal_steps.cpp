@@ -41,9 +41,16 @@ struct AtWork {
 // --- registry
 
 constexpr size_t kValuesMax = 8;
-constexpr uint32_t kTypes[] = {
-    0x0BAD,  // no type: nobody can say what the bytes are
-    4,       // REG_DWORD, with too few bytes
+struct Shape {
+  uint32_t type;
+  size_t bytes;
+};
+constexpr Shape kShapes[] = {
+    {0x0BAD, 4},   // no type: nobody can say what the bytes are
+    {4, 2},        // REG_DWORD, with too few bytes
+    {4, 8},        // with too many
+    {4, 4096},     // more than a buffer has that holds a number
+    {3, 1 << 16},  // REG_BINARY, more than any stack has
 };
 
 /// ASCII; value names in the configuration are UTF-8. Empty: it is another name.
@@ -93,12 +100,11 @@ Outcome registry_values(Bench& bench) {
   bench.expect_warnings("CAPS-03");
   size_t wrong = 0;
   for (const std::string& name : names) {
-    for (const uint32_t type : kTypes) {
+    for (const Shape& shape : kShapes) {
       std::string first;
       for (const int content : {0, 1, 2}) {
-        nt::RegistryValue value{.type = type,
-                                .data = {static_cast<std::byte>(content), std::byte{0}}};
-        if (type != 4) value.data.resize(4);
+        nt::RegistryValue value{.type = shape.type, .data = std::vector<std::byte>(shape.bytes)};
+        value.data[0] = static_cast<std::byte>(content);
         const std::string face = face_with(bench, name, value);
         if (first.empty()) first = face;
         if (face == first) continue;
@@ -109,7 +115,7 @@ Outcome registry_values(Bench& bench) {
              .ddi = "DriverEntry",
              .actual = fmt::format("The driver changes with the bytes of the registry value {}, "
                                    "which has {} bytes of type {:#x}.",
-                                   name, value.data.size(), type),
+                                   name, value.data.size(), shape.type),
              .expected = "A value of another type or size is not used: the driver refuses to load, "
                          "or goes on as without it.",
              .fix = "Compare Type and DataLength before the data are used."});

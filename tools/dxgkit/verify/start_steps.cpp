@@ -370,10 +370,22 @@ class Probes final : public port::FaultInjector {
   size_t queries_ = 0;  // of the start: one thread
 };
 
+/// Parts of the descriptors of all monitors. How many.
+size_t ask_descriptor_parts(Bench& bench) {
+  if (bench.exercise().video_present_sources() == 0) return 0;
+  Result<dxgk::DisplayExercise> exercise = dxgk::DisplayExercise::on(bench.system(), bench.luid());
+  if (!exercise.has_value()) return 0;
+  size_t parts = 0;
+  for (const uint32_t target : exercise->connected_targets())
+    parts += exercise->ask_descriptor_parts(target);
+  return parts;
+}
+
 Outcome odd_queries(Bench& bench) {
   constexpr uint32_t kDebugBytes[] = {0, 1, 16, 4095, 4096};
   for (const uint32_t bytes : kDebugBytes) bench.exercise().collect_debug_info(bytes);
   if (!bench.running()) return Outcome::failed("the adapter stopped when its state was asked for");
+  const size_t parts = ask_descriptor_parts(bench);
   if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
   Probes probes;
   const Outcome probed = bench.start({.faults = &probes, .verifier = {}});
@@ -381,9 +393,11 @@ Outcome odd_queries(Bench& bench) {
   const size_t queries = probes.queries();
   if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
   if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk) return started;
-  return Outcome::ok(
+  std::string text =
       fmt::format("{} of a start with smaller buffers and without a type, {} of debug information",
-                  counted(queries, "query", "queries"), counted(std::size(kDebugBytes), "size")));
+                  counted(queries, "query", "queries"), counted(std::size(kDebugBytes), "size"));
+  if (parts != 0) text += fmt::format(", {} of monitor descriptors", counted(parts, "part"));
+  return Outcome::ok(std::move(text));
 }
 
 constexpr Step kSteps[] = {

@@ -385,8 +385,9 @@ Answer<uint64_t> paging_of_work(Bench& bench) {
 
 struct MemoryError {
   uint32_t entry = 1;
-  bool urgent = false;  // and a while after the entry has begun, when a preemption is asked for
-  uint32_t lost = 0;    // of a million interrupts before it
+  bool urgent = false;   // and a while after the entry has begun, when a preemption is asked for
+  bool at_once = false;  // the preemption meets what was submitted again behind the error
+  uint32_t lost = 0;     // of a million interrupts before it
   uint64_t reset_ns = 0;
 };
 
@@ -402,7 +403,7 @@ Answer<std::string> fault_once(Bench& bench, uint32_t node, const MemoryError& e
     one.reset_ns = error.reset_ns;
   }
   faults[node].memory_error_at_entry = error.entry;
-  if (error.urgent) faults[node].memory_error_after_ns = kBusyNs;
+  if (error.urgent && !error.at_once) faults[node].memory_error_after_ns = kBusyNs;
   bench.device_faults()->set_faults(faults);
   const Answer<void> done = crew.work();
   bench.device_faults()->set_faults({});
@@ -477,6 +478,8 @@ Outcome memory_errors(Bench& bench) {
       {.entry = 1, .urgent = true, .reset_ns = kSlowResetNs},
       {.entry = 2},
       {.entry = 3, .urgent = true},
+      {.entry = 1, .urgent = true, .at_once = true},
+      {.entry = 2, .urgent = true, .at_once = true},
       {.entry = 4, .reset_ns = kSlowResetNs},
       {.entry = 5},  // with one packet behind it, or none
   };

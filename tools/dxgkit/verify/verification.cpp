@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <span>
 
 #include "runtime/deadlock_note.h"
 #include "tools/dxgkit/files.h"
@@ -115,10 +114,9 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
   }
   if (result.outcome.kind != Outcome::Kind::kSkipped) {
     const std::vector<std::string> names = recorder.names();
-    const std::vector<trace::Event> events = recorder.events();
     const uint64_t dropped = recorder.dropped();
     const uint64_t before = recorded_before > dropped ? recorded_before - dropped : 0;
-    for (const trace::Event& event : std::span(events).subspan(std::min(before, events.size()))) {
+    for (const trace::Event& event : recorder.events(before)) {
       if (event.time_ns < began ||
           event.kind != static_cast<uint16_t>(trace::EventKind::kDdiEnter) ||
           event.a >= names.size())
