@@ -342,6 +342,37 @@ TEST_F(BudgetTest, ProcessesAtWorkAreToldToTrimPeriodByPeriod) {
   });
 }
 
+// Memory of an adapter that has failed is nobody's to trim: the period that had begun ends unsaid.
+TEST_F(BudgetTest, NobodyIsToldPeriodicallyOfAnAdapterThatHasFailed) {
+  DXGKIT_COVERS("RES-19");
+  static constexpr int64_t kPeriod = 5 * runtime::kMillisecond;
+  bare([](Stack& stack) {
+    explicit_residency(stack.miniport);
+    stack.options.periodic_trim_ns = kPeriod;
+    stack.expect_leaks = true;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    ListingClient worker(stack, "worker");
+    Told told;
+    void* handle = nullptr;
+    ASSERT_EQ(watch(stack, worker, told, &handle), 0);
+    const D3DKMT_HANDLE one = worker.make(1);
+    worker.list({one});
+    ContextBuffers context = worker.make_context();
+    for (int i = 0; i < 2; ++i) {  // the second one is work in the period that the first began
+      ASSERT_EQ(worker.render(context, work_on({one})), 0);
+      stack.drive();
+    }
+    ASSERT_EQ(told.notices.size(), 1U) << "a period begins";
+    told.event.reset();
+    stack.miniport.raise(ScriptedMiniport::completed_data(0, 0x70000000));
+    stack.settle();
+    ASSERT_EQ(stack.rules(), std::vector<std::string>{"INT-11"});
+    EXPECT_FALSE(told.comes());
+    EXPECT_EQ(told.notices.size(), 1U);
+    static_cast<void>(unwatch(worker, handle));
+  });
+}
+
 TEST_F(BudgetTest, NobodyIsToldPeriodicallyWhereThatIsOff) {
   DXGKIT_COVERS("RES-19");
   listing([](Stack& stack) {
