@@ -235,5 +235,35 @@ TEST(CapsAnswers, EachCapabilityDecidesItsOwn) {
   }
 }
 
+// The model a driver names is the version that clients see; one that names none, or the first, has
+// that of its interface.
+TEST(CapsAnswers, TheVersionIsThatOfTheModel) {
+  DXGKIT_COVERS("THUNK-40");
+  struct VersionRow {
+    uint32_t interface, model;
+    D3DKMT_DRIVERVERSION seen;
+  };
+  for (const VersionRow& row :
+       {VersionRow{DXGKDDI_INTERFACE_VERSION_VISTA_SP1, 0, KMT_DRIVERVERSION_WDDM_1_0},
+        VersionRow{DXGKDDI_INTERFACE_VERSION_WIN7, DXGKDDI_WDDMv1, KMT_DRIVERVERSION_WDDM_1_1},
+        VersionRow{DXGKDDI_INTERFACE_VERSION_WDDM1_3, DXGKDDI_WDDMv1_3, KMT_DRIVERVERSION_WDDM_1_3},
+        VersionRow{DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKDDI_WDDMv2, KMT_DRIVERVERSION_WDDM_2_0},
+        VersionRow{kNewest, DXGKDDI_WDDMv2_9, KMT_DRIVERVERSION_WDDM_2_9}}) {
+    SCOPED_TRACE(row.model);
+    runtime::make_sim_runtime({.seed = 1, .time_limit = 3600 * runtime::kSecond})->run_main([&] {
+      Stack stack;
+      stack.miniport.config.version = row.interface;
+      stack.miniport.config.caps = [&](DXGK_DRIVERCAPS& caps) {
+        if (row.model != 0) caps.WDDMVersion = static_cast<DXGK_WDDMVERSION>(row.model);
+      };
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      Client client(stack);
+      D3DKMT_DRIVERVERSION seen{};
+      ask(client, KMTQAITYPE_DRIVERVERSION, &seen);
+      EXPECT_EQ(seen, row.seen);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

@@ -231,6 +231,26 @@ TEST_F(MemoryExerciseTest, OnlyWhatIsInAMemorySegmentIsFilled) {
 }
 
 // The pages behind an allocation are spoilt only while nobody needs them.
+// Content is written behind an allocation that is out, all of it or a part; what does not fit is not.
+TEST_F(MemoryExerciseTest, BackingPagesAreWrittenWhileTheContentIsThere) {
+  scene([](Scene& it) {
+    const uint64_t bytes = 3 * kPage;
+    const D3DKMT_HANDLE out = it.client.make_allocation(bytes, kHidden);
+    const auto write = [&](D3DKMT_HANDLE which, uint64_t size) {
+      return it.memory().write_backing(*it.client.process, which, content_of(size, 5));
+    };
+    EXPECT_FALSE(write(it.first, kPage)) << "it is in its segment";
+    EXPECT_FALSE(write(it.client.device, kPage));
+    EXPECT_FALSE(write(out, bytes + 1));
+    for (const uint64_t size : {uint64_t{kPage / 2}, uint64_t{2 * kPage + 8}, bytes}) {
+      SCOPED_TRACE(size);
+      EXPECT_TRUE(write(out, size));
+      expect_filled(it.gpu.at(it.page_in(out).gpu_address), size, 5);
+      EXPECT_EQ(it.page_out(out), Status::kSuccess);
+    }
+  });
+}
+
 TEST_F(MemoryExerciseTest, BackingPagesAreSpoiltWhileTheContentIsElsewhere) {
   DXGKIT_COVERS("PAGE-16");
   scene([](Scene& it) {

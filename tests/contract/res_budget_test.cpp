@@ -342,6 +342,40 @@ TEST_F(BudgetTest, ProcessesAtWorkAreToldToTrimPeriodByPeriod) {
   });
 }
 
+// What was not delivered yet is joined by what comes then: one notice says both.
+TEST_F(BudgetTest, NoticesThatAreNotDeliveredYetAreJoined) {
+  DXGKIT_COVERS("RES-19");
+  bare([](Stack& stack) {
+    explicit_residency(stack.miniport);
+    stack.options.periodic_trim_ns = 5 * runtime::kMillisecond;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    ListingClient first(stack, "first"), second(stack, "second");
+    const D3DKMT_HANDLE large = first.make(12);
+    ASSERT_EQ(first.make_resident({large}), nt_status(Status::kPending));
+    stack.drive();
+    ContextBuffers context = first.make_context();
+    Told told;
+    runtime::Event go_on;
+    told.then = [&] {
+      if (told.notices.size() == 1) go_on.wait(INT64_MAX);
+    };
+    void* handle = nullptr;
+    ASSERT_EQ(watch(stack, first, told, &handle), 0);
+    ASSERT_EQ(reserve(second, 5 * kUnit), 0);  // the first notice, which stays in its callback
+    for (int i = 0; i < 50; ++i) stack.settle();
+    ASSERT_EQ(told.notices.size(), 1U);
+    ASSERT_EQ(reserve(second, 7 * kUnit), 0);
+    ASSERT_EQ(first.render(context, work_on({large})), 0);  // and a period begins
+    stack.drive();
+    go_on.set();
+    while (told.comes()) continue;
+    ASSERT_EQ(told.notices.size(), 2U);
+    EXPECT_EQ(told.notices[1].Flags.Value, 4U | 2U) << "TrimToBudget and RestartPeriodicTrim";
+    EXPECT_EQ(told.notices[1].NumBytesToTrim, 3 * kUnit);
+    EXPECT_EQ(unwatch(first, handle), 0);
+  });
+}
+
 // Memory of an adapter that has failed is nobody's to trim: the period that had begun ends unsaid.
 TEST_F(BudgetTest, NobodyIsToldPeriodicallyOfAnAdapterThatHasFailed) {
   DXGKIT_COVERS("RES-19");
