@@ -21,7 +21,7 @@ class AdapterHost {
   /// DxgkCbNotifyDpc (or after the synchronised routine that called it), in interrupt context:
   /// post, do not block (INT-04).
   virtual void on_interrupts(std::span<const InterruptReport> reports) = 0;
-  enum class HandleType { kAllocation, kResource };
+  enum class HandleType { kAllocation, kResource, kContext, kDevice, kProcess };
   /// DxgkCbGetHandleData: the driver's handle behind a D3DKMT handle, or null (ALLOC-33). Any
   /// thread, below DISPATCH_LEVEL, may be inside a DDI made on the lane.
   virtual void* get_handle_data(uint32_t handle, HandleType type, bool device_specific) = 0;

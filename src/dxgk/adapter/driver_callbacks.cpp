@@ -34,6 +34,10 @@ void* DriverCallbacks::get_handle_data(uint32_t handle, HandleType type, bool de
       const Ref<Resource> resource = find_for_driver<Resource>(handle);
       return resource && &resource->device->core() == &core_ ? resource->driver_handle : nullptr;
     }
+    case HandleType::kContext:
+    case HandleType::kDevice:
+    case HandleType::kProcess:
+      break;  // no callback asks for them
   }
   return nullptr;
 }
