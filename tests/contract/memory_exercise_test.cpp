@@ -242,6 +242,8 @@ TEST_F(MemoryExerciseTest, BackingPagesAreWrittenWhileTheContentIsThere) {
     EXPECT_FALSE(write(it.first, kPage)) << "it is in its segment";
     EXPECT_FALSE(write(it.client.device, kPage));
     EXPECT_FALSE(write(out, bytes + 1));
+    static_cast<void>(it.page_in(out));  // from here on it has content
+    EXPECT_EQ(it.page_out(out), Status::kSuccess);
     for (const uint64_t size : {uint64_t{kPage / 2}, uint64_t{2 * kPage + 8}, bytes}) {
       SCOPED_TRACE(size);
       EXPECT_TRUE(write(out, size));

@@ -60,45 +60,5 @@ TEST_F(VaLockTest, AResetTakesPagesOfAHostApertureBack) {
   }
 }
 
-// Work at virtual addresses may write what was listed when it was queued. What has left the list
-// since waits for that work, and for none that was queued behind.
-TEST_F(VaLockTest, ALockWaitsForWorkThatWasQueuedWhileItWasListed) {
-  DXGKIT_COVERS("ALLOC-38");
-  running([](GpuVaStack& stack) {
-    VaClient client(stack);
-    const D3DKMT_HANDLE other = client.make_allocation(kPage, kMemorySet);
-    const D3DKMT_HANDLE handle = client.make_allocation(described(kVisible));
-    const uint64_t commands = client.make_mapping(other, 1);
-    const auto queue = [&] { ASSERT_EQ(client.submit(client.context, commands, 0), 0); };
-    for (int list = 0; list < 3; ++list) {  // lists come and go with work between them
-      client.list({other, handle});
-      stack.drive();
-      queue();
-      stack.drive();
-      ASSERT_EQ(client.evict({handle}, 0), 0);
-      stack.drive();
-    }
-    client.list({handle});
-    stack.drive();
-    queue();
-    stack.settle();
-    ASSERT_EQ(client.evict({handle}, 0), 0);
-    queue();
-    stack.settle();
-    const auto lock_it = [&] {
-      D3DKMT_LOCK args = lock_args(handle, kDonotWait);
-      return lock_now(client, args);
-    };
-    EXPECT_EQ(lock_it(), kBusy) << "the first was queued while it was listed";
-    ASSERT_TRUE(stack.miniport.complete_next(0));
-    stack.settle();
-    ASSERT_FALSE(stack.miniport.outstanding(0).empty());
-    EXPECT_EQ(lock_it(), 0);
-    EXPECT_EQ(unlock(client, {handle}), 0);
-    stack.drive();
-    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
-  });
-}
-
 }  // namespace
 }  // namespace dxgkit::contract
