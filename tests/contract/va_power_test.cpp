@@ -329,18 +329,18 @@ TEST_F(VaPowerTest, TheKernelsOwnContentGoesThroughSegments) {
 /// A call of a client, which waits while the adapter sleeps. What it writes back goes to `out`.
 struct Waiting {
   const char* name;
-  NTSTATUS (*call)(VaClient&, D3DKMT_HANDLE allocation, D3DKMT_HANDLE fence, uint64_t* out);
+  NTSTATUS (*call)(VaClient&, D3DKMT_HANDLE allocation, uint64_t* out);
 };
 const Waiting kWaiting[] = {
     {"D3DKMTMapGpuVirtualAddress",
-     [](VaClient& client, D3DKMT_HANDLE allocation, D3DKMT_HANDLE, uint64_t* out) {
+     [](VaClient& client, D3DKMT_HANDLE allocation, uint64_t* out) {
        auto args = client.map_args(allocation, 1);
        const NTSTATUS status = client.map(args);
        *out = args.VirtualAddress;
        return status;
      }},
     {"D3DKMTReserveGpuVirtualAddress",
-     [](VaClient& client, D3DKMT_HANDLE, D3DKMT_HANDLE, uint64_t* out) {
+     [](VaClient& client, D3DKMT_HANDLE, uint64_t* out) {
        D3DDDI_RESERVEGPUVIRTUALADDRESS args{};
        args.hPagingQueue = client.queue.handle;
        args.Size = 64 * kPage;
@@ -348,20 +348,8 @@ const Waiting kWaiting[] = {
        *out = args.VirtualAddress;
        return status;
      }},
-    {"D3DKMTFreeGpuVirtualAddress",
-     [](VaClient& client, D3DKMT_HANDLE, D3DKMT_HANDLE, uint64_t*) {
-       D3DKMT_FREEGPUVIRTUALADDRESS args{};
-       args.hAdapter = client.adapter;
-       args.BaseAddress = kPage;
-       args.Size = kPage;
-       return client.call([&] { return D3DKMTFreeGpuVirtualAddress(&args); });
-     }},
-    {"D3DKMTUpdateGpuVirtualAddress",
-     [](VaClient& client, D3DKMT_HANDLE, D3DKMT_HANDLE fence, uint64_t*) {
-       return client.update(client.context, fence, 1, {unmap_op(64 * kPage, kPage)});
-     }},
     {"D3DKMTCreateContextVirtual",
-     [](VaClient& client, D3DKMT_HANDLE, D3DKMT_HANDLE, uint64_t* out) {
+     [](VaClient& client, D3DKMT_HANDLE, uint64_t* out) {
        D3DKMT_CREATECONTEXTVIRTUAL args{};
        args.hDevice = client.device;
        const NTSTATUS status = client.call([&] { return D3DKMTCreateContextVirtual(&args); });
@@ -369,7 +357,7 @@ const Waiting kWaiting[] = {
        return status;
      }},
     {"D3DKMTCreateSynchronizationObject2",
-     [](VaClient& client, D3DKMT_HANDLE, D3DKMT_HANDLE, uint64_t* out) {
+     [](VaClient& client, D3DKMT_HANDLE, uint64_t* out) {
        D3DKMT_CREATESYNCHRONIZATIONOBJECT2 args{};
        args.hDevice = client.device;
        args.Info.Type = D3DDDI_MONITORED_FENCE;
@@ -379,7 +367,7 @@ const Waiting kWaiting[] = {
        return status;
      }},
     {"D3DKMTLock2",
-     [](VaClient& client, D3DKMT_HANDLE allocation, D3DKMT_HANDLE, uint64_t* out) {
+     [](VaClient& client, D3DKMT_HANDLE allocation, uint64_t* out) {
        D3DKMT_LOCK2 args{};
        args.hDevice = client.device;
        args.hAllocation = allocation;
@@ -399,14 +387,13 @@ TEST_F(VaPowerTest, WhatWaitsInSleepReturnsWhenTheAdapterGoes) {
         VaClient client(stack);
         const D3DKMT_HANDLE allocation = client.make_allocation(
             {.size = kPage, .supported_read = kMemorySet, .supported_write = kMemorySet, .flags = 1});
-        const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE);
         stack.blocking([&] {
           EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
         });
         NTSTATUS status = 1;
         uint64_t out = 0;
         Stack::Background waiting(stack,
-                                  [&] { status = one.call(client, allocation, fence, &out); });
+                                  [&] { status = one.call(client, allocation, &out); });
         ASSERT_FALSE(waiting.finished());
         stack.blocking([&] {
           EXPECT_EQ(pulled_out ? stack.system->remove_adapter(stack.luid)
