@@ -732,6 +732,7 @@ TEST_F(PlaneTest, TimingsThatChangeWhatPlanesCanShowAskForACheck) {
           },
           [&](PlaneDriver& driver) {
             driver.has_entries = has_planes;
+            driver.planes = has_planes ? 2 : 0;
             const auto before = driver.flips.more_table;
             driver.flips.more_table = [before, set_timings](DRIVER_INITIALIZATION_DATA& table) {
               before(table);
