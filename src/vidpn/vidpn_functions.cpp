@@ -256,8 +256,7 @@ Status assign_methods(Service& service, const void* vidpn, uint32_t source, size
       !is_success(status))
     return status;
   std::vector<D3DDDI_MULTISAMPLINGMETHOD> copy(count <= kMethodsMax ? count : 0);
-  if (count > kMethodsMax ||
-      (count > 0 && !guarded_copy(copy.data(), methods, count * sizeof *methods))) {
+  if (count > kMethodsMax || !guarded_copy(copy.data(), methods, count * sizeof *methods)) {
     return service.refuse(Status::kInvalidParameter, "VIDPN-24",
                           fmt::format("The array of {} methods at {} cannot be read.", count,
                                       methods == nullptr ? "NULL" : "its address"),

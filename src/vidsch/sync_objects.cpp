@@ -531,10 +531,9 @@ void SyncObjects::cancel_gpu_wait(ContextId context) {
 void SyncObjects::abandon(ContextId context) {
   std::vector<SyncObjectId> mutexes;
   for (const auto& object : impl_->owned) {
-    if (object->desc.kind != SyncKind::kMutex) continue;
-    if (object->value == 1 && object->owner == context && context.value != 0) {
+    // Nothing but mutexes has an owner.
+    if (object->value == 1 && object->owner == context && context.value != 0)
       mutexes.push_back(object->id);
-    }
   }
   std::ranges::sort(mutexes);
   for (const SyncObjectId id : mutexes) {

@@ -527,6 +527,45 @@ TEST_F(FlipTest, AModeWhosePrimaryFindsNoPlaceIsNotSet) {
   });
 }
 
+// A flip whose primary finds no place for now waits for one, as any other work.
+TEST_F(FlipTest, AFlipWaitsForAPlaceForItsPrimary) {
+  DXGKIT_COVERS("DISP-07");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack);
+    stack.miniport.config.segments[0].size = kMebibyte;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, driver);
+      constexpr uint64_t kPrimary = 16 * kKibibyte;  // one of them is on the screen
+      void* address = nullptr;
+      D3DKMT_HANDLE greedy[2] = {};
+      for (const uint64_t size : {kMebibyte - 2 * kPrimary, kPrimary}) {
+        D3DKMT_HANDLE& one = greedy[size == kPrimary ? 1 : 0];
+        one = client.make_allocation(
+            {.size = size, .supported_read = 1, .supported_write = 1, .flags = 1});
+        ASSERT_EQ(client.render(client.context, work_on({one})), 0);
+        stack.drive();
+        ASSERT_EQ(client.lock(one, &address), 0);
+      }
+      const size_t told = driver.addresses().size();
+      NTSTATUS status = 1;
+      {
+        Stack::Background flipping(stack, [&] { status = client.flip(client.primaries[1]); });
+        EXPECT_FALSE(flipping.finished());
+        EXPECT_EQ(driver.addresses().size(), told);
+        EXPECT_EQ(client.unlock(greedy[1]), 0);
+        flipping.finish();
+      }
+      EXPECT_EQ(status, 0);
+      stack.drive();
+      EXPECT_EQ(driver.addresses().size(), told + 1);
+      driver.vsync();
+      EXPECT_EQ(client.unlock(greedy[0]), 0);
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // A primary is an allocation like any other: the driver may have no memory for it. Any other
 // failure is the driver's mistake. What was on the screen is still there.
 TEST_F(FlipTest, AModeWhosePrimaryCannotBeMadeIsNotSet) {

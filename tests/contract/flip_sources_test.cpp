@@ -174,6 +174,40 @@ TEST_F(FlipTest, AScreenIsGivenBackByWhoShowsThere) {
   });
 }
 
+// A device that owns both sources gives up the one it names, and keeps the other.
+TEST_F(FlipTest, ASourceIsGivenUpAlone) {
+  DXGKIT_COVERS("DISP-11", "DISP-18");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack, 2);
+    stack.miniport.config.children = 2;
+    driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, driver);
+      D3DKMT_HANDLE primary = 0;
+      ASSERT_EQ(client.create_primary(kWidth, 1, &primary), 0);
+      ASSERT_EQ(client.own(D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE, 1), 0);
+      ASSERT_EQ(client.set_display_mode(primary), 0);
+      auto exercise = std::move(*dxgk::DisplayExercise::on(*stack.system, stack.luid));
+      for (const uint32_t source : {0U, 1U}) {  // each is at a line of its own target
+        bool blank = true;
+        uint32_t line = 0;
+        EXPECT_EQ(exercise.scan_line(source, &blank, &line), Status::kSuccess);
+        EXPECT_FALSE(blank);
+        EXPECT_EQ(line, 40 + (source == 0 ? kTarget : 2));
+      }
+      const size_t told = driver.addresses().size();
+      ASSERT_EQ(client.own(D3DKMT_VIDPNSOURCEOWNER_UNOWNED, 1), 0);
+      ASSERT_EQ(driver.addresses().size(), told + 1) << "the kernel's picture is back";
+      EXPECT_EQ(driver.addresses().back().VidPnSourceId, 1U);
+      ASSERT_EQ(client.flip(client.primaries[1]), 0) << "source 0 is still its own";
+      stack.settle();
+      driver.vsync();
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // A primary that goes takes the screen back only if it is there, or on its way there.
 TEST_F(FlipTest, APrimaryThatIsNotShownGoesAlone) {
   DXGKIT_COVERS("DISP-11");

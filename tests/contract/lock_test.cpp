@@ -5,6 +5,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "dxgk/core/process.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/lock_fixture.h"
 
 namespace dxgkit::contract {
@@ -651,6 +653,33 @@ TEST_F(LockTest, AnInstanceIsUsedOnceItIsLockedNotWhileItIsWaitedFor) {
   });
 }
 
+// An instance that cannot be locked does not take the place of the one in use.
+TEST_F(LockTest, AnInstanceThatCannotBeLockedIsNotUsed) {
+  DXGKIT_COVERS("ALLOC-39", "ALLOC-36");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE first = client.make_allocation(described(kHidden | kAperture));
+    use(stack, client, context, first);
+    const D3DKMT_HANDLE second = discard(client, first, 1);
+    ASSERT_NE(second, first);
+    use(stack, client, context, second);
+    stack.drive();  // both of them lie where the CPU cannot look
+    use(stack, client, context, second);
+    const Digest before = digest(stack, {&client});
+    D3DKMT_LOCK args = lock_args(second, kDiscard | kDonotEvict);
+    EXPECT_EQ(lock_now(client, args), kCantEvict) << "the first one, which is idle";
+    EXPECT_EQ(args.hAllocation, second);
+    EXPECT_EQ(args.pData, nullptr);
+    D3DKMT_LOCK retired = lock_args(first);
+    EXPECT_EQ(lock_now(client, retired), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    stack.drive();
+    args = lock_args(second);
+    EXPECT_EQ(lock(client, args), 0);
+    EXPECT_EQ(unlock(client, {second}), 0);
+  });
+}
+
 TEST_F(LockTest, ADeviceThatEndsTakesItsInstancesAlong) {
   DXGKIT_COVERS("ALLOC-39", "THUNK-08");
   with_client([](Stack& stack, Client& client) {
@@ -824,6 +853,64 @@ TEST_F(LockTest, ALockInSleepReturnsWhenTheAdapterStops) {
       EXPECT_EQ(args2.pData, nullptr);
     });
   }
+}
+
+// The same where the adapter is pulled out in its sleep.
+TEST_F(LockTest, ALockInSleepReturnsWhenTheAdapterHasGone) {
+  DXGKIT_COVERS("ALLOC-38");
+  for (const bool old : {true, false}) {
+    SCOPED_TRACE(old ? "D3DKMTLock" : "D3DKMTLock2");
+    with_client([old](Stack& stack, Client& client) {
+      const D3DKMT_HANDLE handle = client.make_allocation(described(kVisible));
+      stack.blocking([&] {
+        EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+      });
+      D3DKMT_LOCK args = lock_args(handle);
+      D3DKMT_LOCK2 args2{};
+      args2.hDevice = client.device;
+      args2.hAllocation = handle;
+      NTSTATUS status = 1;
+      Stack::Background locking(stack, [&] {
+        status = old ? lock_now(client, args) : client.call([&] { return D3DKMTLock2(&args2); });
+      });
+      ASSERT_FALSE(locking.finished());
+      stack.blocking(
+          [&] { EXPECT_EQ(stack.system->remove_adapter(stack.luid), Status::kSuccess); });
+      locking.finish();
+      EXPECT_EQ(status, nt_status(Status::kDeviceRemoved));
+      EXPECT_EQ(args.pData, nullptr);
+      EXPECT_EQ(args2.pData, nullptr);
+    });
+  }
+}
+
+// What a client in another process sees of a lock: only what is locked, by its own device.
+TEST_F(LockTest, OnlyWhatItsDeviceHasLockedIsShown) {
+  DXGKIT_COVERS("THUNK-25");
+  with_client([](Stack& stack, Client& client) {
+    const D3DKMT_HANDLE locked = client.make_allocation(described(kVisible));
+    const D3DKMT_HANDLE unlocked = client.make_allocation(described(kVisible));
+    const D3DKMT_HANDLE other = client.make_device();
+    D3DKMT_LOCK args = lock_args(locked);
+    ASSERT_EQ(lock(client, args), 0);
+    const auto shown = [&](D3DKMT_HANDLE device, D3DKMT_HANDLE allocation) {
+      std::pair<const void*, size_t> seen{nullptr, 0};
+      const auto of = client.process->handles().find<dxgk::Device>(device);
+      const bool any = (*of)->locks().with_view(
+          allocation, [&](std::span<std::byte> view) { seen = {view.data(), view.size()}; });
+      EXPECT_EQ(any, seen.first != nullptr);
+      return seen;
+    };
+    EXPECT_EQ(shown(client.device, locked), std::pair(static_cast<const void*>(args.pData), size_t{16 * kKibibyte}));
+    for (const auto& [device, allocation] :
+         {std::pair(other, locked), std::pair(client.device, unlocked),
+          std::pair(client.device, client.device), std::pair(client.device, D3DKMT_HANDLE{0})}) {
+      EXPECT_EQ(shown(device, allocation).first, nullptr);
+    }
+    EXPECT_EQ(unlock(client, {locked}), 0);
+    EXPECT_EQ(shown(client.device, locked).first, nullptr);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
 }
 
 TEST_F(LockTest, CacheInvalidationChecksItsRangeAndDoesNothingHere) {

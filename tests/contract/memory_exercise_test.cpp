@@ -142,6 +142,67 @@ TEST_F(MemoryExerciseTest, WhatHasNoRoomIsNotPagedIn) {
   });
 }
 
+// The same for content without an allocation: a segment that is in use has no room for it.
+TEST_F(MemoryExerciseTest, WhatHasNoRoomDoesNotGoThroughASegment) {
+  scene([](Scene& it) {
+    const D3DKMT_HANDLE used = it.client.make_allocation(200 * kKibibyte, kHidden);
+    ContextBuffers context = it.client.make_context(0);
+    ASSERT_EQ(it.client.render(context, work_on({used})), 0);
+    it.stack.settle();
+    while (it.stack.miniport.complete_next(1)) it.stack.settle();
+    const Digest before = digest(it.stack, {&it.client});
+    for (const bool filled : {false, true}) {
+      const Result<Content> moved = it.memory().through_segment(
+          SegmentId{2}, filled ? content_of(100 * kKibibyte, 1) : Content(), 100 * kKibibyte);
+      ASSERT_FALSE(moved.has_value());
+      EXPECT_EQ(moved.error(), Status::kGraphicsAllocationBusy);
+      EXPECT_EQ(digest(it.stack, {&it.client}), before);
+    }
+    it.stack.drive();
+  });
+}
+
+// An aperture is read through what is mapped there, whole pages that all lie inside it.
+TEST_F(MemoryExerciseTest, AnApertureIsReadByItsPages) {
+  DXGKIT_COVERS("PAGE-21");
+  scene([](Scene& it) {
+    const uint64_t bytes = 3 * kPage;
+    static_cast<void>(it.page_in(it.client.make_allocation(2 * kPage, kAperture)));  // not at 0
+    const D3DKMT_HANDLE mapped = it.client.make_allocation(bytes, kAperture);
+    const vidmm::Placement place = it.page_in(mapped);
+    ASSERT_EQ(place.segment, SegmentId{3});
+    ASSERT_GT(place.offset_bytes, 0U);
+    const Content wanted = content_of(bytes, 4);
+    for (uint64_t at = 0; at < bytes; at += kPage)
+      std::memcpy(it.gpu.at(place.gpu_address + at), wanted.data() + at, kPage);
+    const auto read = [&](uint32_t segment, uint64_t offset, uint64_t size) {
+      Result<Content> seen = Error(Status::kRetry);
+      it.stack.blocking([&] { seen = it.memory().read_aperture(SegmentId{segment}, offset, size); });
+      return seen;
+    };
+    const Result<Content> seen = read(3, place.offset_bytes + kPage, 2 * kPage);
+    ASSERT_TRUE(seen.has_value());
+    EXPECT_EQ(*seen, Content(wanted.begin() + kPage, wanted.end()));
+    const uint64_t size = it.stack.miniport.config.segments[2].size;
+    const struct {
+      const char* what;
+      uint32_t segment;
+      uint64_t offset, size;
+    } wrong[] = {
+        {"system memory", 0, 0, kPage},      {"a memory segment", 2, 0, kPage},
+        {"behind the last segment", 4, 0, kPage}, {"nothing", 3, 0, 0},
+        {"from within a page", 3, 8, kPage}, {"a part of a page", 3, 0, kPage - 8},
+        {"more than there is", 3, size - kPage, 2 * kPage},
+        {"behind the end", 3, size, kPage},  {"around the end", 3, kPage, 0 - kPage},
+    };
+    for (const auto& row : wrong) {
+      it.refused(row.what, Status::kInvalidParameter, [&] {
+        return it.memory().read_aperture(SegmentId{row.segment}, row.offset, row.size).error();
+      });
+    }
+  });
+}
+
 TEST_F(MemoryExerciseTest, OnlyWhatIsInAMemorySegmentIsFilled) {
   DXGKIT_COVERS("PAGE-51");
   scene([](Scene& it) {
@@ -170,6 +231,28 @@ TEST_F(MemoryExerciseTest, OnlyWhatIsInAMemorySegmentIsFilled) {
 }
 
 // The pages behind an allocation are spoilt only while nobody needs them.
+// Content is written behind an allocation that is out, all of it or a part; what does not fit is not.
+TEST_F(MemoryExerciseTest, BackingPagesAreWrittenWhileTheContentIsThere) {
+  scene([](Scene& it) {
+    const uint64_t bytes = 3 * kPage;
+    const D3DKMT_HANDLE out = it.client.make_allocation(bytes, kHidden);
+    const auto write = [&](D3DKMT_HANDLE which, uint64_t size) {
+      return it.memory().write_backing(*it.client.process, which, content_of(size, 5));
+    };
+    EXPECT_FALSE(write(it.first, kPage)) << "it is in its segment";
+    EXPECT_FALSE(write(it.client.device, kPage));
+    EXPECT_FALSE(write(out, bytes + 1));
+    static_cast<void>(it.page_in(out));  // from here on it has content
+    EXPECT_EQ(it.page_out(out), Status::kSuccess);
+    for (const uint64_t size : {uint64_t{kPage / 2}, uint64_t{2 * kPage + 8}, bytes}) {
+      SCOPED_TRACE(size);
+      EXPECT_TRUE(write(out, size));
+      expect_filled(it.gpu.at(it.page_in(out).gpu_address), size, 5);
+      EXPECT_EQ(it.page_out(out), Status::kSuccess);
+    }
+  });
+}
+
 TEST_F(MemoryExerciseTest, BackingPagesAreSpoiltWhileTheContentIsElsewhere) {
   DXGKIT_COVERS("PAGE-16");
   scene([](Scene& it) {

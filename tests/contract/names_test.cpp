@@ -195,6 +195,8 @@ TEST_F(Names, AScreenSaysItsModes) {
     EXPECT_EQ(args.ModeCount, 2U);
     EXPECT_EQ(list(0, 3, modes), 0);
     EXPECT_EQ(args.ModeCount, 2U);
+    EXPECT_EQ(list(0, 2, modes), 0) << "as many as there are";
+    EXPECT_EQ(args.ModeCount, 2U);
     EXPECT_EQ(modes[0].IntegerRefreshRate, 60U);
     EXPECT_EQ(modes[0].ScanLineOrdering, D3DDDI_VSSLO_PROGRESSIVE);
     const std::set<UINT> widths = {modes[0].Width, modes[1].Width};

@@ -687,6 +687,62 @@ TEST_F(PlaneTest, PlanesThatTheDriverGaveUpAreRefusedUntilACheck) {
   });
 }
 
+// Timings may say of a path that what planes can show there has changed: they are refused until a
+// check, as when the driver gives them up. Where there are no planes the word means nothing.
+TEST_F(PlaneTest, TimingsThatChangeWhatPlanesCanShowAskForACheck) {
+  DXGKIT_COVERS("DISP-35");
+  static bool recheck = false;
+  constexpr auto set_timings = +[](const HANDLE, DXGKARG_SETTIMINGSFROMVIDPN* args) NTAPI {
+    for (UINT i = 0; i < args->PathCount; ++i) {
+      DXGK_SET_TIMING_PATH_INFO& info = args->pSetTimingPathInfo[i];
+      info.TargetState.TargetId = info.VidPnTargetId & 0xFFFFFF;
+      info.TargetState.ConnectionStatus = MonitorStatusConnected;
+      info.Output.RecheckMPO = recheck ? 1 : 0;
+    }
+    return NTSTATUS{STATUS_SUCCESS};
+  };
+  for (const bool has_planes : {true, false}) {
+    for (const bool asks : {true, false}) {
+      SCOPED_TRACE(std::to_string(has_planes) + (asks ? " asks" : ""));
+      recheck = false;
+      with_planes(
+          k22,
+          [&](Stack& stack, PlaneDriver& driver, PlaneClient& client) {
+            const D3DKMT_HANDLE resource = make_resource(client);
+            // Another mode in between, or there would be no timings to set.
+            ASSERT_EQ(client.disown(), 0);
+            driver.flips.made = 32;
+            dxgk::Displays displays(*stack.system);
+            stack.blocking([&] {
+              EXPECT_EQ(displays.set_mode(stack.luid, 0, {32, 32}), Status::kSuccess);
+            });
+            driver.flips.made = kWidth;
+            recheck = asks;
+            client.FlipClient::show();
+            recheck = false;
+            if (!has_planes) return;
+            EXPECT_EQ(client.show({{0, client.primaries[1]}}), asks ? kInvalid : 0);
+            Question question(client, resource);
+            ASSERT_EQ(
+                client.call([&] { return D3DKMTCheckMultiPlaneOverlaySupport3(&question.args); }),
+                0);
+            EXPECT_EQ(client.show({{0, client.primaries[1]}}), 0);
+            driver.vsync();
+            EXPECT_EQ(stack.rules(), Rules{});
+          },
+          [&](PlaneDriver& driver) {
+            driver.has_entries = has_planes;
+            driver.planes = has_planes ? 2 : 0;
+            const auto before = driver.flips.more_table;
+            driver.flips.more_table = [before, set_timings](DRIVER_INITIALIZATION_DATA& table) {
+              before(table);
+              table.DxgkDdiSetTimingsFromVidPn = set_timings;
+            };
+          });
+    }
+  }
+}
+
 TEST_F(PlaneTest, CapabilitiesAreTheDrivers) {
   DXGKIT_COVERS("DISP-31");
   with_planes(k22, [](Stack& stack, PlaneDriver& driver, PlaneClient& client) {

@@ -444,5 +444,16 @@ TEST_F(FlipTest, BroadcastContextsAllHaveToBeThere) {
   });
 }
 
+// A copy between two surfaces, too, is of the screen that it names.
+TEST_F(FlipTest, ACopyNamesAScreenThatThereIs) {
+  DXGKIT_COVERS("DISP-16");
+  flipping([](Stack&, FlipDriver&, FlipClient& client) {
+    D3DKMT_PRESENT good = blt_of(client, client.primaries[1], &kAll, 1);
+    good.hDestination = client.primaries[2];
+    for (const UINT source : {1U, 77U, ~0U})
+      refused(client, "no such source", [&](auto& a) { a.VidPnSourceId = source; }, good);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

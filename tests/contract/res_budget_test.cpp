@@ -342,6 +342,71 @@ TEST_F(BudgetTest, ProcessesAtWorkAreToldToTrimPeriodByPeriod) {
   });
 }
 
+// What was not delivered yet is joined by what comes then: one notice says both.
+TEST_F(BudgetTest, NoticesThatAreNotDeliveredYetAreJoined) {
+  DXGKIT_COVERS("RES-19");
+  bare([](Stack& stack) {
+    explicit_residency(stack.miniport);
+    stack.options.periodic_trim_ns = 5 * runtime::kMillisecond;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    ListingClient first(stack, "first"), second(stack, "second");
+    const D3DKMT_HANDLE large = first.make(12);
+    ASSERT_EQ(first.make_resident({large}), nt_status(Status::kPending));
+    stack.drive();
+    ContextBuffers context = first.make_context();
+    Told told;
+    runtime::Event go_on;
+    told.then = [&] {
+      if (told.notices.size() == 1) go_on.wait(INT64_MAX);
+    };
+    void* handle = nullptr;
+    ASSERT_EQ(watch(stack, first, told, &handle), 0);
+    ASSERT_EQ(reserve(second, 5 * kUnit), 0);  // the first notice, which stays in its callback
+    for (int i = 0; i < 50; ++i) stack.settle();
+    ASSERT_EQ(told.notices.size(), 1U);
+    ASSERT_EQ(reserve(second, 7 * kUnit), 0);
+    ASSERT_EQ(first.render(context, work_on({large})), 0);  // and a period begins
+    stack.drive();
+    go_on.set();
+    while (told.comes()) continue;
+    ASSERT_GE(told.notices.size(), 2U);
+    EXPECT_EQ(told.notices[1].Flags.Value, 4U | 2U) << "TrimToBudget and RestartPeriodicTrim";
+    EXPECT_EQ(told.notices[1].NumBytesToTrim, 3 * kUnit);
+    EXPECT_EQ(unwatch(first, handle), 0);
+  });
+}
+
+// Memory of an adapter that has failed is nobody's to trim: the period that had begun ends unsaid.
+TEST_F(BudgetTest, NobodyIsToldPeriodicallyOfAnAdapterThatHasFailed) {
+  DXGKIT_COVERS("RES-19");
+  static constexpr int64_t kPeriod = 5 * runtime::kMillisecond;
+  bare([](Stack& stack) {
+    explicit_residency(stack.miniport);
+    stack.options.periodic_trim_ns = kPeriod;
+    stack.expect_leaks = true;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    ListingClient worker(stack, "worker");
+    Told told;
+    void* handle = nullptr;
+    ASSERT_EQ(watch(stack, worker, told, &handle), 0);
+    const D3DKMT_HANDLE one = worker.make(1);
+    worker.list({one});
+    ContextBuffers context = worker.make_context();
+    for (int i = 0; i < 2; ++i) {  // the second one is work in the period that the first began
+      ASSERT_EQ(worker.render(context, work_on({one})), 0);
+      stack.drive();
+    }
+    ASSERT_EQ(told.notices.size(), 1U) << "a period begins";
+    told.event.reset();
+    stack.miniport.raise(ScriptedMiniport::completed_data(0, 0x70000000));
+    stack.settle();
+    ASSERT_EQ(stack.rules(), std::vector<std::string>{"INT-11"});
+    EXPECT_FALSE(told.comes());
+    EXPECT_EQ(told.notices.size(), 1U);
+    static_cast<void>(unwatch(worker, handle));
+  });
+}
+
 TEST_F(BudgetTest, NobodyIsToldPeriodicallyWhereThatIsOff) {
   DXGKIT_COVERS("RES-19");
   listing([](Stack& stack) {

@@ -618,6 +618,29 @@ TEST_F(ShareTest, ADescriptorNamesTheResourceAndHoldsItUntilItsLastDuplicateIsCl
   });
 }
 
+// Its client can write into it, which says nothing; a descriptor has gone when it is closed.
+TEST_F(ShareTest, ADescriptorThatIsWrittenIntoStillHoldsItsResource) {
+  DXGKIT_COVERS("THUNK-23", "THUNK-24");
+  running([](Stack& stack) {
+    Client maker(stack, "maker");
+    Client user(stack, "user");
+    const Made made = create(maker, kNt);
+    HANDLE handle = nullptr;
+    ASSERT_EQ(share(maker, made.resource, &handle), 0);
+    ASSERT_EQ(write(fd_of(handle), "hello", 5), 5);
+    EXPECT_EQ(destroy_resource(maker, made.resource), 0);
+    static_cast<void>(user.make_allocation());  // the kernel looks when it is called
+    stack.drive();
+    EXPECT_EQ(stack.miniport.count("DxgkDdiDestroyAllocation"), 0U);
+    Opening opening(user);
+    EXPECT_EQ(opening.by_nt(handle), 0);
+    ASSERT_EQ(close(fd_of(handle)), 0);
+    EXPECT_EQ(destroy_resource(user, opening.resource), 0);
+    stack.drive();
+    EXPECT_EQ(stack.miniport.count("DxgkDdiDestroyAllocation"), 1U);
+  });
+}
+
 TEST_F(ShareTest, WhatIsNoDescriptorOfAResourceIsRefused) {
   DXGKIT_COVERS("THUNK-22", "THUNK-24", "THUNK-05");
   running([](Stack& stack) {

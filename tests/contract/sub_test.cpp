@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/guarded_copy.h"
+#include "dxgk/exercise.h"
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {
@@ -44,6 +45,32 @@ TEST_F(SubTest, PatchingContextsAndTheirPagingNeverSeeVirtualSubmission) {
         miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
         miniport.config.table = [](DRIVER_INITIALIZATION_DATA& table) {
           table.DxgkDdiSubmitCommandVirtual = &virtual_submission;
+        };
+      });
+}
+
+// A driver that submits virtual addresses needs no DxgkDdiPatch: its paging is submitted unpatched.
+TEST_F(SubTest, WithoutPatchPagingIsSubmittedAsItIs) {
+  DXGKIT_COVERS("SUB-01");
+  with_client(
+      [](Stack& stack, Client& client) {
+        const D3DKMT_HANDLE allocation = client.make_allocation();
+        stack.blocking([&] {
+          EXPECT_TRUE(dxgk::Exercise::on(*stack.system, stack.luid)
+                          ->memory()
+                          .page_in(*client.process, allocation)
+                          .has_value());
+        });
+        EXPECT_GT(stack.miniport.count("DxgkDdiSubmitCommand"), 0U);
+        EXPECT_EQ(stack.miniport.count("DxgkDdiPatch"), 0U);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) {
+        miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+        miniport.config.table = [](DRIVER_INITIALIZATION_DATA& table) {
+          table.DxgkDdiSubmitCommandVirtual = &virtual_submission;
+          table.DxgkDdiPatch = nullptr;
+          table.DxgkDdiRender = nullptr;
         };
       });
 }

@@ -387,6 +387,45 @@ TEST_F(TargetTest, ACurveBecomesATable) {
   });
 }
 
+// Without the cap an output has its own ramp only: what changes nothing is no ramp.
+TEST_F(TargetTest, WithoutTheCapOnlyTheOutputsOwnRampIsSet) {
+  DXGKIT_COVERS("DISP-36");
+  with_targets(
+      [](Stack& stack, TargetDriver& driver, FlipClient& client) {
+        D3DDDI_GAMMA_RAMP_RGB256x3x16 ramp{};
+        D3DKMT_SETGAMMARAMP args{};
+        args.hDevice = client.device;
+        args.pGammaRampRgb256x3x16 = &ramp;
+        const auto set = [&](D3DDDI_GAMMARAMP_TYPE type, UINT size) {
+          args.Type = type;
+          args.Size = size;
+          NTSTATUS status = -1;
+          stack.blocking([&] { status = client.call([&] { return D3DKMTSetGammaRamp(&args); }); });
+          return status;
+        };
+        D3DKMT_ADJUSTFULLSCREENGAMMA adjust{};
+        adjust.hAdapter = client.adapter;
+        const auto adjust_by = [&](float scale) {
+          adjust.Scale = {1.0F, 1.0F, scale};
+          NTSTATUS status = -1;
+          stack.blocking(
+              [&] { status = client.call([&] { return D3DKMTAdjustFullscreenGamma(&adjust); }); });
+          return status;
+        };
+        const Digest before = digest(stack, {&client});
+        const auto kept = path(stack);
+        EXPECT_EQ(set(D3DDDI_GAMMARAMP_RGB256x3x16, sizeof ramp), kInvalid);
+        EXPECT_EQ(adjust_by(0.5F), kInvalid);
+        EXPECT_EQ(set(D3DDDI_GAMMARAMP_DEFAULT, 0), 0);
+        EXPECT_EQ(adjust_by(1.0F), 0);
+        EXPECT_EQ(digest(stack, {&client}), before);
+        EXPECT_EQ(path(stack), kept);
+        EXPECT_TRUE(driver.ramps.empty());
+        EXPECT_EQ(stack.rules(), Rules{});
+      },
+      [](TargetDriver& driver) { driver.ramp_cap = false; });
+}
+
 TEST_F(TargetTest, WhatAloneChangesGoesToItsOwnFunction) {
   DXGKIT_COVERS("DISP-36");
   with_targets([](Stack& stack, TargetDriver& driver, FlipClient&) {

@@ -326,5 +326,87 @@ TEST_F(VaPowerTest, TheKernelsOwnContentGoesThroughSegments) {
   });
 }
 
+/// A call of a client, which waits while the adapter sleeps. What it writes back goes to `out`.
+struct Waiting {
+  const char* name;
+  NTSTATUS (*call)(VaClient&, D3DKMT_HANDLE allocation, uint64_t* out);
+};
+const Waiting kWaiting[] = {
+    {"D3DKMTMapGpuVirtualAddress",
+     [](VaClient& client, D3DKMT_HANDLE allocation, uint64_t* out) {
+       auto args = client.map_args(allocation, 1);
+       const NTSTATUS status = client.map(args);
+       *out = args.VirtualAddress;
+       return status;
+     }},
+    {"D3DKMTReserveGpuVirtualAddress",
+     [](VaClient& client, D3DKMT_HANDLE, uint64_t* out) {
+       D3DDDI_RESERVEGPUVIRTUALADDRESS args{};
+       args.hPagingQueue = client.queue.handle;
+       args.Size = 64 * kPage;
+       const NTSTATUS status = client.reserve(args);
+       *out = args.VirtualAddress;
+       return status;
+     }},
+    {"D3DKMTCreateContextVirtual",
+     [](VaClient& client, D3DKMT_HANDLE, uint64_t* out) {
+       D3DKMT_CREATECONTEXTVIRTUAL args{};
+       args.hDevice = client.device;
+       const NTSTATUS status = client.call([&] { return D3DKMTCreateContextVirtual(&args); });
+       *out = args.hContext;
+       return status;
+     }},
+    {"D3DKMTCreateSynchronizationObject2",
+     [](VaClient& client, D3DKMT_HANDLE, uint64_t* out) {
+       D3DKMT_CREATESYNCHRONIZATIONOBJECT2 args{};
+       args.hDevice = client.device;
+       args.Info.Type = D3DDDI_MONITORED_FENCE;
+       const NTSTATUS status =
+           client.call([&] { return D3DKMTCreateSynchronizationObject2(&args); });
+       *out = args.hSyncObject;
+       return status;
+     }},
+    {"D3DKMTLock2",
+     [](VaClient& client, D3DKMT_HANDLE allocation, uint64_t* out) {
+       D3DKMT_LOCK2 args{};
+       args.hDevice = client.device;
+       args.hAllocation = allocation;
+       const NTSTATUS status = client.call([&] { return D3DKMTLock2(&args); });
+       *out = reinterpret_cast<uint64_t>(args.pData);
+       return status;
+     }},
+};
+
+// Who waits for an adapter to wake up is told when it goes instead, pulled out or stopped.
+TEST_F(VaPowerTest, WhatWaitsInSleepReturnsWhenTheAdapterGoes) {
+  DXGKIT_COVERS("LIFE-18", "PWR-01");
+  for (const Waiting& one : kWaiting) {
+    for (const bool pulled_out : {true, false}) {
+      SCOPED_TRACE(std::string(one.name) + (pulled_out ? ", pulled out" : ", stopped"));
+      running([&](GpuVaStack& stack) {
+        VaClient client(stack);
+        const D3DKMT_HANDLE allocation = client.make_allocation(
+            {.size = kPage, .supported_read = kMemorySet, .supported_write = kMemorySet, .flags = 1});
+        stack.blocking([&] {
+          EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+        });
+        NTSTATUS status = 1;
+        uint64_t out = 0;
+        Stack::Background waiting(stack,
+                                  [&] { status = one.call(client, allocation, &out); });
+        ASSERT_FALSE(waiting.finished());
+        stack.blocking([&] {
+          EXPECT_EQ(pulled_out ? stack.system->remove_adapter(stack.luid)
+                               : stack.system->stop_adapter(stack.luid),
+                    Status::kSuccess);
+        });
+        waiting.finish();
+        EXPECT_EQ(status, nt_status(Status::kDeviceRemoved));
+        EXPECT_EQ(out, 0U);
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

@@ -297,5 +297,34 @@ TEST_F(VaStartTest, ASpaceTooSmallForPagingIsNoSpace) {
   }
 }
 
+// What clients are told of the MMU, flag by flag and of the one physical adapter there is.
+TEST_F(VaStartTest, ClientsAreToldOfTheMmuFlagByFlag) {
+  DXGKIT_COVERS("THUNK-40", "VA-02");
+  for (const int flag : {0, 1, 2, 3}) {  // the last: none
+    SCOPED_TRACE(flag);
+    GpuVaConfig config = GpuVaConfig::gpu_physical_four_level();
+    config.read_only = flag == 0;
+    config.no_execute = flag == 1;
+    config.cache_coherent = flag == 2;
+    running(config, [flag](GpuVaStack& stack) {
+      VaClient client(stack);
+      D3DKMT_QUERY_GPUMMU_CAPS caps{};
+      D3DKMT_QUERYADAPTERINFO args{};
+      args.hAdapter = client.adapter;
+      args.Type = KMTQAITYPE_QUERY_GPUMMU_CAPS;
+      args.pPrivateDriverData = &caps;
+      args.PrivateDriverDataSize = sizeof caps;
+      EXPECT_EQ(client.call([&] { return D3DKMTQueryAdapterInfo(&args); }), 0);
+      EXPECT_EQ(caps.Caps.Flags.ReadOnlyMemorySupported, flag == 0 ? 1U : 0U);
+      EXPECT_EQ(caps.Caps.Flags.NoExecuteMemorySupported, flag == 1 ? 1U : 0U);
+      EXPECT_EQ(caps.Caps.Flags.CacheCoherentMemorySupported, flag == 2 ? 1U : 0U);
+      EXPECT_EQ(caps.Caps.VirtualAddressBitCount, 48U);
+      caps.PhysicalAdapterIndex = 1;
+      EXPECT_EQ(client.call([&] { return D3DKMTQueryAdapterInfo(&args); }),
+                nt_status(Status::kInvalidParameter));
+    });
+  }
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

@@ -246,6 +246,36 @@ TEST_F(VaTableEvictionTest, TablesInUseStay) {
   });
 }
 
+// Tables that are being written stay until that is done, though nobody runs on them.
+TEST_F(VaTableEvictionTest, TablesThatAreWrittenStay) {
+  DXGKIT_COVERS("VA-29");
+  everywhere([](GpuVaStack& stack) {
+    Sparse one(stack);
+    auto args = one.client.map_args(one.data, 4, one.at(kLeaves));
+    args.OffsetInPages = 2;
+    ASSERT_EQ(one.client.map(args), kPendingStatus);
+    stack.settle();
+    ASSERT_LT(one.client.queue.value(), args.PagingFenceValue) << "the hardware has not written it";
+    ListingClient other(stack, "other");
+    const D3DKMT_HANDLE large = other.make_allocation(nearly_all(), kMemorySet);
+    EXPECT_GE(other.make_resident({large}), 0);
+    stack.settle();
+    EXPECT_FALSE(one.evicted());
+    EXPECT_FALSE(other.in_memory(large));
+    stack.drive();
+    EXPECT_TRUE(other.in_memory(large));
+    EXPECT_TRUE(one.evicted());
+    one.run(one.at(0));
+    for (uint64_t page = 0; page < 4; ++page) {
+      EXPECT_EQ(one.client.walk(one.at(kLeaves) + page * kPage).place,
+                one.client.walk(one.at(0) + (page + 2) * kPage).place);
+    }
+    EXPECT_TRUE(stack.gpu.faults().empty());
+    EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 /// Lists nearly all memory for work of `other` that is on the hardware: the tables of `one` are
 /// away.
 void crowd_out(GpuVaStack& stack, VaClient& other) {

@@ -318,6 +318,41 @@ TEST_F(FlipTest, EachSourceHasIdlePeriodsOfItsOwn) {
   }
 }
 
+// DxgkDdiControlInterrupt3 is for one source: each that is shown is named.
+TEST_F(FlipTest, EachShownSourceIsControlledByItsNumber) {
+  DXGKIT_COVERS("DISP-12");
+  using Told = std::vector<std::pair<UINT, DXGK_CRTC_VSYNC_STATE>>;
+  static Told controls;
+  const auto control3 = +[](const HANDLE, const DXGKARG_CONTROLINTERRUPT3* args) NTAPI {
+    EXPECT_EQ(args->InterruptType, DXGK_INTERRUPT_CRTC_VSYNC);
+    controls.emplace_back(args->VidPnSourceId, args->CrtcVsyncState);
+    return NTSTATUS{STATUS_SUCCESS};
+  };
+  constexpr uint32_t kOther = 3;
+  controls.clear();
+  bare([&](Stack& stack) {
+    stack.miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_7;
+    FlipDriver driver(stack, 2);
+    driver.more_table = [&](DRIVER_INITIALIZATION_DATA& table) {
+      table.DxgkDdiControlInterrupt3 = control3;
+    };
+    driver.saves_power = true;
+    driver.display.config.sources = stack.miniport.config.children = 2;
+    driver.display.config.children = {{.uid = kTarget}, {.uid = kOther}};
+    stack.options.vsync_idle_periods = 1;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, driver);
+      controls.clear();
+      ASSERT_EQ(client.flip(client.primaries[1]), 0);
+      for (int i = 0; i < 300; ++i) stack.settle();
+      EXPECT_EQ(controls, (Told{{0, DXGK_VSYNC_ENABLE}, {1, DXGK_VSYNC_ENABLE}}));
+      driver.vsync();
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 TEST_F(FlipTest, WithoutTheCapItStaysOn) {
   DXGKIT_COVERS("DISP-12");
   flipping(

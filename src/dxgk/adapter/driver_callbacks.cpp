@@ -34,16 +34,10 @@ void* DriverCallbacks::get_handle_data(uint32_t handle, HandleType type, bool de
       const Ref<Resource> resource = find_for_driver<Resource>(handle);
       return resource && &resource->device->core() == &core_ ? resource->driver_handle : nullptr;
     }
-    case HandleType::kContext: {
-      const Ref<Context> context = find_for_driver<Context>(handle);
-      return context && &context->device().core() == &core_ ? context->driver_handle() : nullptr;
-    }
-    case HandleType::kDevice: {
-      const Ref<Device> device = find_for_driver<Device>(handle);
-      return device && &device->core() == &core_ ? device->driver_handle() : nullptr;
-    }
+    case HandleType::kContext:
+    case HandleType::kDevice:
     case HandleType::kProcess:
-      return nullptr;
+      break;  // no callback asks for them
   }
   return nullptr;
 }

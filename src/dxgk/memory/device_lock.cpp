@@ -400,6 +400,7 @@ Status DeviceLocks::unlock_all(std::span<const Handle> allocations) {
     floor_.residency->advance();
     core_.scheduler().retry_busy();
     core_.pump();
+    core_.progress();  // a flip may wait for the room of what was locked
   });
   if (!is_success(status) || !core_.facts().virtual_addresses) return status;
   // Nothing says what work at virtual addresses reads: it may come at once.

@@ -127,5 +127,50 @@ TEST(Budgets, HalfOfAGroupCanBeReserved) {
   });
 }
 
+// An allocation counts where it will probably be: in the group of the first segment it likes that is
+// not full, and where all are full in that of the first.
+TEST(Budgets, WhatHasNoRoomAnywhereCountsWhereItLikesToBe) {
+  DXGKIT_COVERS("RES-20");
+  const auto runtime = runtime::make_sim_runtime(1);
+  runtime->run_main([&] {
+    TestCore test;
+    std::vector<vidmm::SegmentDesc> segments(2);
+    for (uint32_t i = 0; i < 2; ++i) {
+      segments[i].id = SegmentId{i + 1};
+      segments[i].size_bytes = segments[i].commit_limit_bytes = kPages * kPageBytes;
+    }
+    segments[1].kind = vidmm::SegmentKind::kAperture;
+    test.core.set_memory(std::make_unique<vidmm::MemoryManager>(segments));
+    TestAdapter whole;
+    MemoryFloor floor(test.core, whole);
+    System system(test.core.runtime(), test.machine, test.kernel, test.findings);
+    Budgets budgets(floor);
+    Process& a = system.create_process("a");
+    budgets.device_created(a);
+    const auto charge = [&](uint64_t pages, SegmentId first) {
+      Allocation& made = floor.allocations.create();
+      vidmm::AllocationDesc desc;
+      desc.size_bytes = pages * kPageBytes;
+      desc.alignment_bytes = kPageBytes;
+      desc.supported_read = desc.supported_write = 3;
+      desc.preferred[0].segment = first;
+      EXPECT_TRUE(is_success(test.core.memory().create(made.id, desc)));
+      budgets.charge(a, made.id);
+    };
+    const auto usage = [&](SegmentGroup group) {
+      return budgets.video_memory_info(a, group).usage / kPageBytes;
+    };
+    charge(kPages, SegmentId{1});
+    EXPECT_EQ(usage(SegmentGroup::kLocal), kPages);
+    charge(3, SegmentId{1});
+    EXPECT_EQ(usage(SegmentGroup::kNonLocal), 3U) << "the other group has room";
+    charge(kPages - 3, SegmentId{2});
+    charge(2, SegmentId{1});
+    EXPECT_EQ(usage(SegmentGroup::kLocal), kPages + 2);
+    charge(1, SegmentId{2});
+    EXPECT_EQ(usage(SegmentGroup::kNonLocal), kPages + 1);
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::dxgk

@@ -1,7 +1,10 @@
-// Sums of the sizes clients reserve for.
+// Sums of the sizes clients reserve for; descriptors that stand for shared objects.
 #include "dxgk/memory/sharing.h"
 
 #include <gtest/gtest.h>
+
+#include <poll.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -29,6 +32,31 @@ TEST(TotalPrivateBytes, IsCheckedForOverflow) {
       ASSERT_TRUE(total.has_value());
       EXPECT_EQ(*total, row.total);
     }
+  }
+}
+
+// The kernel's ends go with the table: whoever still has the other one sees that.
+TEST(NtHandles, TheTablesEndsGoWithIt) {
+  DXGKIT_COVERS("THUNK-24");
+  std::array<int, 3> given{};
+  const auto alone = [&](int fd) {
+    pollfd state{fd, POLLOUT, 0};
+    EXPECT_EQ(poll(&state, 1, 0), 1);
+    return (state.revents & POLLERR) != 0;
+  };
+  {
+    NtHandles handles;
+    for (int& fd : given) {
+      const Result<int> made = handles.create({}, {}, NtHandles::Case::kMatters);
+      ASSERT_TRUE(made.has_value());
+      fd = *made;
+      EXPECT_FALSE(alone(fd));
+    }
+    EXPECT_EQ(handles.size(), given.size());
+  }
+  for (const int fd : given) {
+    EXPECT_TRUE(alone(fd));
+    close(fd);
   }
 }
 

@@ -134,7 +134,7 @@ bool UpdateBatches::let_go() {
     const auto end = [&](std::vector<vidmm::Use>* pools) DXGKIT_REQUIRES(on_lane) {
       if (pools->empty()) return;
       any = true;
-      if (!floor_.core.failed()) floor_.core.memory().release(*pools);
+      floor_.core.memory().release(*pools);
       pools->clear();
     };
     for (PendingUpdate& update : companion.queue) end(&update.pools);

@@ -20,11 +20,8 @@ constexpr DdiInfo kGetRootPageTableSize{"DxgkDdiGetRootPageTableSize", nt::kPass
 
 template <typename Out, typename In>
 Status query_exactly(PortCore& core, DXGK_QUERYADAPTERINFOTYPE type, In in, Out* out) {
-  Out value;
-  std::memset(&value, std::to_integer<int>(core.output_fill), sizeof(value));
-  const Status status = core.query(type, &in, sizeof(in), &value, sizeof(value));
-  if (is_success(status)) *out = value;
-  return status;
+  std::memset(out, std::to_integer<int>(core.output_fill), sizeof(*out));
+  return core.query(type, &in, sizeof(in), out, sizeof(*out));
 }
 
 GpuMmuCaps caps_of(const DXGK_GPUMMUCAPS& caps, uint32_t version) {
