@@ -17,8 +17,8 @@ int run_command(const RunOptions& options);
 int doctor_command(const std::string& driver, const std::optional<std::string>& registry,
                    const Reports& reports);
 
-/// Writes dxgkit.toml beside a driver, after a look at it. kExitBadInput, and nothing is written: it
-/// exists already, or the file is no driver.
+/// Writes dxgkit.toml beside a driver, after a look at it. kExitBadInput, and nothing is written:
+/// it exists already, or the file is no driver.
 int init_command(const std::string& driver);
 
 /// Starts a driver, calls every entry that its kind must support, and unloads it. Exit codes 3 and
