@@ -7,7 +7,25 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers package package-test traces known clean bootstrap
+.PHONY: help run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers package package-test docs abi-check test-product traces known clean bootstrap
+
+# Bare `make`: the words that there are.
+help:
+	@echo 'make run            installs what is missing, builds, runs the picture job: result.png, report.html, trace.pftrace'
+	@echo 'make test           builds and runs every test'
+	@echo 'make bench          measures the release build'
+	@echo 'make package        Debian packages: build/package/packages'
+	@echo 'make package-test   installs, uses and removes them in a clean Debian 12 (root, debootstrap)'
+	@echo 'make docs           the documentation as a site: build/docs/index.html'
+	@echo 'make test-product   docs and package-test'
+	@echo 'make abi-check      the interface of the public library against the last tag'
+	@echo 'make asan, asan-clang, tsan, clang    the tests with sanitizers, or with clang and its thread-safety analysis'
+	@echo 'make model, fuzz, afl, coverage       minutes each: scripts/README.md, fuzz/README.md'
+	@echo 'make mutate, mutate-drivers           small changes that tests, or dxgkit verify, should notice'
+	@echo 'make vfio-test      real PCI devices of QEMU in a guest'
+	@echo 'make rules          the rules that the last tests proved'
+	@echo 'make traces, known  keeps runs anew after a change that is meant to alter them'
+	@echo 'make format, format-check, lint, clean, bootstrap'
 
 run: bootstrap
 	@mkdir -p build
@@ -83,18 +101,31 @@ vfio-test: bootstrap
 	@$(call build,dev) --target dxgkit_tool miniport_edu miniport_edu_astray edu_client picture_client
 	@tests/vfio/guest_test.py build/dev build/dev/vfio
 
-# Debian packages of the release build, for /usr: build/release/packages. Then a clean Debian 12 that installs, uses and removes them.
+# Debian packages of a release build for /usr, with a build folder of their own. Then a clean Debian 12 that installs, uses and removes them.
 package: bootstrap
 	@mkdir -p build
-	@cmake --preset release -DCMAKE_INSTALL_PREFIX=/usr > build/release.log 2>&1 || { cat build/release.log; exit 1; }
-	@$(call build,release) --target installed
-	@rm -rf build/release/packages
-	@cd build/release && cpack -G DEB > packages.log 2>&1 || { cat packages.log; exit 1; }
-	@ls build/release/packages/*.deb
+	@$(call build,package) --target installed
+	@rm -rf build/package/packages
+	@cd build/package && cpack -G DEB > packages.log 2>&1 || { cat packages.log; exit 1; }
+	@ls build/package/packages/*.deb
 
 package-test: package
 	@scripts/bootstrap debootstrap
-	@scripts/package_test build/release/packages
+	@scripts/package_test build/package/packages
+
+# The documentation as a site that works without a network, links checked: build/docs/index.html.
+docs:
+	@scripts/bootstrap mkdocs
+	@mkdir -p build
+	@scripts/docs_site build/docs
+
+# The public library's interface against that of the last tag: scripts/README.md.
+abi-check: bootstrap
+	@scripts/bootstrap abigail-tools
+	@scripts/abi_check
+
+# What is too long for `make test`: packages in a clean root, and the site.
+test-product: docs package-test
 
 coverage: bootstrap
 	@scripts/coverage --jobs $(JOBS)

@@ -50,8 +50,14 @@ with tempfile.TemporaryDirectory() as folder:
     wrong = subprocess.run([prefix / "bin/dxgkit", "run", "--device", f"{folder}/device/build/screen.so,width=9"], capture_output=True, text=True)
     assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1 and "width: a number of pixels from 64 to 1024" in wrong.stderr, wrong
     driver = folder / "miniport/build/miniports/first.sys"
-    run(prefix / "bin/dxgkit", "verify", driver, "--device", "none")
+    run(prefix / "bin/dxgkit", "check", driver, "--device", "none", "--client", folder / "miniport/build/client.so")
     run(prefix / "bin/dxgkit", "verify", folder / "gpu/build/miniports/mygpu_driver.sys", "--device", folder / "gpu/build/mygpu.so")
+    # A new driver builds, and is clean with its plug-in, which dxgkit.toml beside it names.
+    run(prefix / "bin/dxgkit", "new", folder / "my_gpu")
+    run("cmake", "-S", folder / "my_gpu", "-B", folder / "my_gpu/build", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror")
+    run("cmake", "--build", folder / "my_gpu/build")
+    said = run(prefix / "bin/dxgkit", "check", folder / "my_gpu/build/miniports/my_gpu.sys")
+    assert "\n  render " in said and "MyGpu" in (folder / "my_gpu/my_gpu.c").read_text(), said
     # The skeleton of a client plug-in builds, and says what its author has to write.
     run(prefix / "bin/dxgkit", "new-client", folder / "mine")
     run("cmake", "-S", folder / "mine", "-B", folder / "mine/build", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_C_FLAGS=-Wall -Wextra -Wpedantic -Werror")

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dxgk/core/client_memory.h"
+#include "dxgk/debug_text.h"
 #include "dxgk/power/power.h"
 #include "dxgk/sync/keyed_mutex.h"
 #include "dxgk/sync/native_fences.h"
@@ -19,9 +20,12 @@ namespace dxgkit::dxgk {
 
 System::System(runtime::Runtime& runtime, bus::Machine& machine, nt::Kernel& kernel,
                verifier::Findings& findings)
-    : impl_(std::make_unique<Impl>(runtime, machine, kernel, findings)) {}
+    : impl_(std::make_unique<Impl>(runtime, machine, kernel, findings)) {
+  show_to_debugger(*this);
+}
 
 System::~System() {
+  hide_from_debugger(*this);
   while (!impl_->processes.empty()) end_process(*impl_->processes.front());
   for (const Ref<Adapter>& adapter : impl_->running()) adapter->stop();
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/plain_text.h"
 #include "base/toml_parser.h"
 #include "nt/executive.h"
 #include "nt/registry_store.h"
@@ -13,7 +14,6 @@
 namespace dxgkit::nt {
 namespace {
 
-constexpr size_t kDotsMax = 32;  // of one line: dotted keys nest
 constexpr size_t kNameMax = 16'383;
 
 /// The common form of both formats before it is interpreted.
@@ -42,39 +42,6 @@ class Reason {
 
 std::string place(const Node& node, std::string_view path) {
   return node.line > 0 ? fmt::format("line {}, {}", node.line, path) : std::string(path);
-}
-
-/// Texts that a parser must not see: nesting that the parser or a destructor would follow
-/// recursively, and control characters. Neither format has control characters, and one of the
-/// parsers takes a zero for the beginning of a key and gives up.
-bool is_no_text(std::string_view text, std::string* message) {
-  size_t depth = 0, dots = 0, line = 1;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\t' && c != '\r' && c != '\n') || byte == 0x7F) {
-      *message = fmt::format("line {}: a control character ({:#04x}).", line, byte);
-      return true;
-    }
-    if (c == '\n') {
-      ++line;
-      dots = 0;
-    } else if (c == '.') {
-      ++dots;
-    } else if (c == '[' || c == '{') {
-      ++depth;
-    } else if ((c == ']' || c == '}') && depth > 0) {
-      --depth;
-    }
-    if (depth > kRegistryDepthMax) {
-      *message = fmt::format("line {}: brackets nest deeper than {}.", line, kRegistryDepthMax);
-      return true;
-    }
-    if (dots > kDotsMax) {
-      *message = fmt::format("line {}: more than {} dots.", line, kDotsMax);
-      return true;
-    }
-  }
-  return false;
 }
 
 Node from_toml(const toml::node& source) {
@@ -345,14 +312,15 @@ class Builder {
 
 }  // namespace
 
-Result<Registry> parse_registry(std::string_view text, std::string* message) {
+Result<Registry> parse_registry(std::string_view text, std::string* message,
+                                std::string_view table) {
   std::string ignored;
   if (message == nullptr) message = &ignored;
   const Reason reason(message);
   if (text.size() > kRegistryTextMax)
     return reason(
         fmt::format("{} bytes; a registry text has at most {}.", text.size(), kRegistryTextMax));
-  if (is_no_text(text, message)) return Error(Status::kInvalidParameter);
+  if (auto why = why_no_plain_text(text, kRegistryDepthMax)) return reason(std::move(*why));
   const size_t start = text.find_first_not_of(" \t\r\n");
   Node root;
   if (start != std::string_view::npos && text[start] == '{') {
@@ -381,6 +349,12 @@ Result<Registry> parse_registry(std::string_view text, std::string* message) {
     } catch (const TomlParserLost&) {
       return reason("A bracket or a dot is followed by something that begins no key.");
     }
+  }
+  if (!table.empty()) {
+    const auto found = std::ranges::find(root.members, table, &Node::name);
+    if (found == root.members.end() || found->kind != Node::Kind::kTable)
+      return reason(fmt::format("There is no table {}.", table));
+    root = Node(std::move(*found));
   }
   Registry registry;
   Builder builder(reason);

@@ -72,7 +72,9 @@ inline constexpr size_t kRegistryDepthMax = 32;
 /// Reads the TOML or JSON form (a text whose first character is '{' is JSON). docs/registry.md
 /// describes the format. Any text is safe. On failure kInvalidParameter, with a one-sentence reason
 /// in *message (may be null) that names the line or the key.
-Result<Registry> parse_registry(std::string_view text, std::string* message);
+/// @param table  the table at the top that is the registry; empty: the whole text is
+Result<Registry> parse_registry(std::string_view text, std::string* message,
+                                std::string_view table = {});
 
 /// Calls `asked` with the name of each value that the driver asks for by name, whether it is there
 /// or not. Set it before the driver is loaded. Any thread calls it; it must not block.

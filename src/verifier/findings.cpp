@@ -12,6 +12,7 @@
 
 #include "runtime/sync.h"
 #include "trace/trace.h"
+#include "verifier/finding_text.h"
 #include "verifier/json_text.h"
 #include "verifier/rule_catalogue.h"
 #include "verifier/source_lines.h"
@@ -95,7 +96,6 @@ std::string consequence_text(const Finding& finding) {
   return "";
 }
 
-/// A text without its numbers, which is the same each time one mistake happens.
 std::string without_numbers(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -143,6 +143,16 @@ struct Findings::Impl {
 Findings::Findings() : impl_(std::make_unique<Impl>()) {}
 Findings::~Findings() = default;
 
+}  // namespace dxgkit::verifier
+
+/// Where a debugger stops for a finding: `dxgkit attach` prints how. It does nothing.
+extern "C" [[gnu::used, gnu::noinline, gnu::visibility("default")]] void dxgkit_finding(
+    const char* rule, const char* ddi) {
+  asm volatile("" : : "r"(rule), "r"(ddi) : "memory");
+}
+
+namespace dxgkit::verifier {
+
 void Findings::report(Finding finding) {
   std::function<void(const Finding&)> listener;
   const LinesBefore lines_before = impl_->lines_before.load(std::memory_order_acquire);
@@ -176,6 +186,7 @@ void Findings::report(Finding finding) {
     recorder->record(trace::EventKind::kFinding, recorder->name_id(finding.rule),
                      static_cast<uint64_t>(finding.severity));
   }
+  dxgkit_finding(finding.rule.c_str(), finding.ddi.c_str());
   if (listener) listener(finding);
 }
 

@@ -19,8 +19,9 @@ for language, name, body in blocks:
         sources[name] = sources.get(name, "") + body + "\n"
 commands = [body for language, name, body in blocks if (language, name) == ("sh", "")]
 assert sorted(sources) == ["client.c", "first.c"] and len(commands) >= 4, "the page has lost its blocks"
-# The example to copy is the page's driver.
-assert (root / "examples/miniport/first.c").read_text().split() == sources["first.c"].split(), "examples/miniport/first.c is not the page's driver"
+# The example to copy is the page's driver with its plug-in.
+for name in sources:
+    assert (root / "examples/miniport" / name).read_text().split() == sources[name].split(), f"examples/miniport/{name} is not the page's"
 
 with tempfile.TemporaryDirectory() as folder:
     for name, body in sources.items():

@@ -17,6 +17,10 @@ int run_command(const RunOptions& options);
 int doctor_command(const std::string& driver, const std::optional<std::string>& registry,
                    const Reports& reports);
 
+/// Writes dxgkit.toml beside a driver, after a look at it. kExitBadInput, and nothing is written:
+/// it exists already, or the file is no driver.
+int init_command(const std::string& driver);
+
 /// Starts a driver, calls every entry that its kind must support, and unloads it. Exit codes 3 and
 /// 4 beside the usual ones: see verify/report.h.
 int verify_command(const VerifyOptions& options);
@@ -46,6 +50,10 @@ int situations_command(const Reports& reports);
 /// Writes the skeleton of a client plug-in into a folder, which names it. kExitBadInput, and
 /// nothing is written: the name is none, or a file exists already.
 int new_client_command(const std::string& folder);
+
+/// Writes a miniport, its client plug-in, build file and settings into a folder, which names it.
+/// kExitBadInput, and nothing is written: the name is none, or a file exists already.
+int new_command(const std::string& folder);
 
 /// The rules of one area, or the list of areas when `area` is empty. Unknown area: kExitBadInput.
 int rules_command(const std::string& area);

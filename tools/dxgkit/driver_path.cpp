@@ -21,6 +21,7 @@ constexpr BuiltIn kBuiltIn[] = {
     {kBuiltInDriverWddm2, DXGKIT_SOFTGPU_WDDM2_FILE, DXGKIT_SOFTGPU_WDDM2_PATH},
     {kBuiltInDriverScreen, DXGKIT_SOFTGPU_SCREEN_FILE, DXGKIT_SOFTGPU_SCREEN_PATH},
     {kBuiltInDriverScreenWddm2, DXGKIT_SOFTGPU_SCREEN_WDDM2_FILE, DXGKIT_SOFTGPU_SCREEN_WDDM2_PATH},
+    {kBuiltInDriverWrong, DXGKIT_WRONG_FILE, DXGKIT_WRONG_PATH},
     {kBuiltInDriverVirtioGpu, DXGKIT_VIRTIOGPU_FILE, DXGKIT_VIRTIOGPU_PATH},
     {kBuiltInDriverVirtioGpuWddm2, DXGKIT_VIRTIOGPU_WDDM2_FILE, DXGKIT_VIRTIOGPU_WDDM2_PATH},
 };
@@ -33,6 +34,8 @@ const BuiltIn* built_in_driver(const std::string& name) {
 }
 
 }  // namespace
+
+bool is_named_driver(const std::string& driver) { return built_in_driver(driver) != nullptr; }
 
 std::expected<std::string, std::string> find_driver(const std::string& driver) {
   std::error_code error;

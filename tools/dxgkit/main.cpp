@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "dxgkit/version.h"
+#include "tools/dxgkit/attach/attach.h"
+#include "tools/dxgkit/check/check_options.h"
 #include "tools/dxgkit/command_line.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/files.h"
@@ -24,6 +26,7 @@
 #include "tools/dxgkit/record/record_commands.h"
 #include "tools/dxgkit/run_client.h"
 #include "tools/dxgkit/serve/serve_options.h"
+#include "tools/dxgkit/settings/settings_arguments.h"
 #include "tools/dxgkit/sim/arguments.h"
 
 namespace {
@@ -165,12 +168,12 @@ void add_run(CLI::App& app, RunOptions& options) {
   add_reports(run, options.reports, "the summary as JSON");
 }
 
-void add_verify(CLI::App& app, VerifyOptions& options) {
-  CLI::App* verify = app.add_subcommand(
-      "verify", "start a driver, exercise what its kind must support, unload it");
-  verify->footer(
-      "Exit codes: 0 clean, 1 findings, 2 bad input, 3 Windows would have stopped, 4 the driver "
-      "did not come back, 5 an output could not be written, 130 interrupted.");
+constexpr const char* kVerifyCodes =
+    "Exit codes: 0 clean, 1 findings, 2 bad input, 3 Windows would have stopped, 4 the driver "
+    "did not come back, 5 an output could not be written, 130 interrupted.";
+
+/// The driver that is exercised, and its machine: verify and check. Returns DRIVER.
+CLI::Option* add_exercised(CLI::App* verify, VerifyOptions& options) {
   CLI::Option* driver = verify->add_option("DRIVER", options.driver,
                                            "softgpu, or the path of a driver (.sys or .so)");
   verify
@@ -194,13 +197,6 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
   verify->add_option("--client", options.client,
                      "plug-in that knows the driver's private data (dxgkit/client_plugin.h)");
   verify
-      ->add_option("--mode",
-                   reader(dxgkit::tool::parse_mode,
-                          [&options](dxgkit::tool::Mode mode) { options.mode = mode; }),
-                   "os: real threads; sim: one seed decides every interleaving (os)")
-      ->expected(1)
-      ->type_name("os|sim");
-  verify
       ->add_option(
           "--seed",
           reader(dxgkit::tool::parse_seed, [&options](uint64_t value) { options.seed = value; }),
@@ -208,20 +204,82 @@ void add_verify(CLI::App& app, VerifyOptions& options) {
       ->expected(1)
       ->type_name("N");
   verify->add_option("--step", options.only, "only this step, with what it needs; may be repeated");
-  verify->add_flag("--until-finding", options.until_finding,
-                   "leave out the steps behind the first one that finds a mistake");
-  CLI::Option* list = verify->add_flag("--list-steps", options.list_steps, "name the steps");
   dxgkit::tool::add_waivers(verify, options.waivers);
-  add_reports(verify, options.reports, "the report as JSON", "the findings as SARIF 2.1.0",
-              "the steps as JUnit XML");
-  CLI::Option* trace =
-      verify->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   verify
       ->add_option(
           "--ddi-timeout", options.ddi_timeout_s,
           "seconds without progress after which the driver counts as hung (20, and with real "
           "threads three times TdrDelay more, so that a timeout is told first)")
       ->check(CLI::Range(1U, 3600U));
+  return driver;
+}
+
+void add_check(CLI::App& app, dxgkit::tool::CheckOptions& options) {
+  CLI::App* check = app.add_subcommand(
+      "check", "doctor and verify, and one page: what works, what is wrong, what was not reached");
+  check->footer(std::string(kVerifyCodes) + " With --baseline only what is new counts.");
+  add_exercised(check, options.verify)->required();
+  check
+      ->add_option("--mode",
+                   reader(dxgkit::tool::parse_mode,
+                          [&options](dxgkit::tool::Mode mode) {
+                            options.verify.mode = mode;
+                            options.mode_given = true;
+                          }),
+                   "os: real threads; sim: one seed decides every interleaving (sim, where the "
+                   "device can be simulated)")
+      ->expected(1)
+      ->type_name("os|sim");
+  CLI::Option* seeds =
+      check
+          ->add_option("--seeds",
+                       reader(dxgkit::tool::parse_seeds,
+                              [&options](auto range) { options.verify.seeds = range; }),
+                       "run the steps in simulation once for each seed")
+          ->expected(1)
+          ->type_name("FIRST..LAST");
+  check
+      ->add_flag("--thorough", options.verify.thorough,
+                 "seed after seed, until each situation that can come up came up three times, or "
+                 "until more runs bring nothing new")
+      ->excludes(seeds);
+  check
+      ->add_option("--jobs", options.verify.jobs,
+                   "processes at once, for --seeds and --thorough (as many as there are "
+                   "processors)")
+      ->check(CLI::Range(1U, 64U));
+  add_reports(check, options.verify.reports, "the summary as JSON", "the findings as SARIF 2.1.0",
+              "the steps as JUnit XML");
+  check->add_option("--html", options.html, "write the summary as a page")->type_name("FILE");
+  check
+      ->add_option("--baseline", options.baseline,
+                   "findings that are known: only others count. --write-baseline writes the file")
+      ->type_name("FILE");
+  check
+      ->add_option("--write-baseline", options.write_baseline,
+                   "write what is wrong now, to be kept with the driver")
+      ->type_name("FILE");
+}
+
+void add_verify(CLI::App& app, VerifyOptions& options) {
+  CLI::App* verify = app.add_subcommand(
+      "verify", "start a driver, exercise what its kind must support, unload it");
+  verify->footer(kVerifyCodes);
+  CLI::Option* driver = add_exercised(verify, options);
+  verify
+      ->add_option("--mode",
+                   reader(dxgkit::tool::parse_mode,
+                          [&options](dxgkit::tool::Mode mode) { options.mode = mode; }),
+                   "os: real threads; sim: one seed decides every interleaving (os)")
+      ->expected(1)
+      ->type_name("os|sim");
+  verify->add_flag("--until-finding", options.until_finding,
+                   "leave out the steps behind the first one that finds a mistake");
+  CLI::Option* list = verify->add_flag("--list-steps", options.list_steps, "name the steps");
+  add_reports(verify, options.reports, "the report as JSON", "the findings as SARIF 2.1.0",
+              "the steps as JUnit XML");
+  CLI::Option* trace =
+      verify->add_option("--trace", options.trace, "write a Perfetto trace; to FILE.txt: text");
   CLI::Option* in_process = verify->add_flag("--in-process", options.in_process,
                                              "run the driver in this process, for a debugger");
   CLI::Option* mutate = verify->add_flag(
@@ -330,9 +388,10 @@ struct CommandLine {
   CLI::App app{"dxgkit: the WDDM graphics kernel in a Linux process", "dxgkit"};
   RunOptions run_options;
   VerifyOptions verify_options;
+  dxgkit::tool::CheckOptions check_options;
   dxgkit::tool::FuzzOptions fuzz_options;
   dxgkit::tool::GlOptions gl_options;
-  std::string doctor_driver;
+  std::string doctor_driver, init_driver;
   Reports doctor_reports;
   std::optional<std::string> doctor_registry;
   EvictBenchOptions evict_options;
@@ -347,17 +406,21 @@ struct CommandLine {
   dxgkit::tool::ServeOptions serve_options;
   dxgkit::serve::AdapterProcessOptions adapter_options;
   dxgkit::tool::StatusOptions status_options;
-  std::string client_folder;
+  std::string client_folder, driver_folder;
+  dxgkit::tool::AttachOptions attach_options;
   std::string area;
   std::vector<std::string> explain_words;
   Reports explain_reports;
   std::string topic;
   CLI::App* doctor = nullptr;
+  CLI::App* init = nullptr;
+  CLI::App* attach = nullptr;
   CLI::App* situations = nullptr;
   CLI::App* support = nullptr;
   CLI::App* devices = nullptr;
   CLI::App* serve_device = nullptr;
   CLI::App* new_client = nullptr;
+  CLI::App* new_driver = nullptr;
   CLI::App* rules = nullptr;
   CLI::App* explain = nullptr;
   CLI::App* manual = nullptr;
@@ -394,6 +457,7 @@ CommandLine::CommandLine() {
                   own.commit, own.oldest_interface, own.newest_interface),
       "version, commit, and interface versions a driver may declare");
   add_run(app, run_options);
+  add_check(app, check_options);
   add_verify(app, verify_options);
 
   dxgkit::tool::add_fuzz(app, fuzz_options);
@@ -405,12 +469,22 @@ CommandLine::CommandLine() {
       ->required();
   doctor->add_option("--registry", doctor_registry, "values the driver reads (TOML or JSON)");
   add_reports(doctor, doctor_reports, "the diagnosis as JSON");
+  init = app.add_subcommand("init", "write dxgkit.toml beside a driver, after a look at it");
+  init->add_option("FILE", init_driver, "the path of a driver (.sys or .so)")->required();
 
   add_evict_bench(app, evict_options);
 
   add_va(app, va_options);
 
   dxgkit::tool::add_simulation(app, simulation);
+
+  attach = app.add_subcommand("attach",
+                              "print the line that runs a debugger up to a finding of a report");
+  attach->add_option("REPORT", attach_options.report, "what check or verify wrote to --json=FILE")
+      ->required();
+  attach->add_option("--rule", attach_options.rule, "of the finding (the first mistake)")
+      ->type_name("RULE");
+  attach->add_flag("--lldb", attach_options.lldb, "for lldb; without it for gdb");
 
   situations = app.add_subcommand(
       "situations", "what a driver may be confronted with, and the rules that each one tries");
@@ -439,6 +513,9 @@ CommandLine::CommandLine() {
   dxgkit::tool::add_run_client(app, run_client_options);
   dxgkit::tool::add_record(app, record_options);
   dxgkit::tool::add_serve(app, serve_options, adapter_options, status_options);
+  new_driver = app.add_subcommand(
+      "new", "write a miniport that works, with its client plug-in and CMake file, to begin with");
+  new_driver->add_option("FOLDER", driver_folder, "new; its name is the driver's")->required();
   new_client = app.add_subcommand(
       "new-client", "write the skeleton of a client plug-in, for --client of verify and fuzz");
   new_client->add_option("FOLDER", client_folder, "new; its name is the plug-in's")->required();
@@ -457,6 +534,7 @@ CommandLine::CommandLine() {
   manual->group("");
   manual->add_option("FOLDER", manual_folder, "where they go");
   manual->add_flag("--check-examples", check_examples, "read every example as if it were typed");
+  dxgkit::tool::add_settings(app);
 }
 
 std::optional<int> CommandLine::read(std::vector<std::string> arguments) {
@@ -471,6 +549,10 @@ std::optional<int> CommandLine::read(std::vector<std::string> arguments) {
   if (arguments.front() == "gl") gl_options.command = dxgkit::tool::take_program(arguments);
   dxgkit::tool::name_replay_of_recording(arguments);
   arguments = dxgkit::tool::prepared(std::move(arguments));
+  std::optional<CommandLine> trial;
+  const auto make_trial = [&trial]() -> CLI::App& { return trial.emplace().app; };
+  if (const auto added = dxgkit::tool::add_settings_file(arguments, app, make_trial); !added)
+    return dxgkit::tool::bad_input(added.error());
   if (const auto unknown = dxgkit::tool::unknown_command(app, arguments))
     return dxgkit::tool::bad_input(*unknown);
   try {
@@ -486,12 +568,15 @@ std::optional<int> CommandLine::read(std::vector<std::string> arguments) {
 int CommandLine::run() {
   if (const auto code = dxgkit::tool::run_simulation(app, simulation)) return *code;
   if (app.got_subcommand("evict-bench")) return dxgkit::tool::evict_bench_command(evict_options);
+  if (app.got_subcommand("check")) return dxgkit::tool::check_command(check_options);
   if (app.got_subcommand("verify")) return dxgkit::tool::verify_command(verify_options);
   if (app.got_subcommand("fuzz")) return dxgkit::tool::fuzz_command(fuzz_options);
   if (app.got_subcommand("gl")) return dxgkit::tool::gl_command(gl_options);
   if (app.got_subcommand("va")) return dxgkit::tool::va_command(va_options);
   if (doctor->parsed())
     return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_reports);
+  if (attach->parsed()) return dxgkit::tool::attach_command(attach_options);
+  if (init->parsed()) return dxgkit::tool::init_command(init_driver);
   if (devices->parsed()) return dxgkit::tool::devices_command(devices_reports);
   if (serve_device->parsed())
     return dxgkit::tool::serve_device_command(served_model, served_socket);
@@ -503,6 +588,7 @@ int CommandLine::run() {
   if (app.got_subcommand("status")) return dxgkit::tool::status_command(status_options);
   if (support->parsed()) return dxgkit::tool::support_command(support_options);
   if (situations->parsed()) return dxgkit::tool::situations_command(situations_reports);
+  if (new_driver->parsed()) return dxgkit::tool::new_command(driver_folder);
   if (new_client->parsed()) return dxgkit::tool::new_client_command(client_folder);
   if (rules->parsed()) return dxgkit::tool::rules_command(area);
   if (explain->parsed()) return dxgkit::tool::explain_command(explain_words, explain_reports);

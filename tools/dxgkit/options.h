@@ -117,6 +117,12 @@ std::expected<uint64_t, std::string> parse_memory(std::string_view text);
 /// 1 to 64.
 std::expected<uint32_t, std::string> parse_processors(std::string_view text);
 
+/// For a command that runs `verify` and tells of it in its own way.
+struct HandOver {
+  std::FILE* text = nullptr;  // the stream for people
+  int report_fd = -1;         // gets the report (check/hand_over.h) instead of all other outputs
+};
+
 struct VerifyOptions {
   std::string driver;
   DeviceChoice device = default_device();
@@ -141,6 +147,7 @@ struct VerifyOptions {
   uint32_t mutate_calls = 4;       // of each callback and routine, from the first on
   uint32_t jobs = 0;               // 0: as many as there are processors
   WaiverChoice waivers;
+  std::optional<HandOver> hand_over;
 };
 
 struct EvictBenchOptions {

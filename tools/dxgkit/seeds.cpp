@@ -13,6 +13,7 @@
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/no_client.h"
+#include "tools/dxgkit/settings/settings_arguments.h"
 #include "tools/dxgkit/summary.h"
 #include "tools/dxgkit/waivers.h"
 
@@ -26,7 +27,8 @@ std::string replay_command(const RunOptions& options, const Plan& plan, uint64_t
   if (options.client_api == ClientApi::kUmd) command += " --client-api umd";
   for (const DeviceChoice& device : options.devices) command += " --device " + device.text;
   command += options.machine.as_options();
-  if (options.registry.has_value()) command += " --registry " + shell_quoted(*options.registry);
+  if (options.registry.has_value() && !is_table_of_settings(*options.registry))
+    command += " --registry " + shell_quoted(*options.registry);
   if (options.special_pool) command += " --special-pool";
   if (options.verifier.has_value()) command += " --verifier " + options.verifier->text;
   if (options.input.has_value()) {

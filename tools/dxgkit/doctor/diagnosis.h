@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -58,6 +59,15 @@ struct Diagnosis {
 /// code in this process: see run_in_child. Not from inside a runtime.
 std::expected<Diagnosis, std::string> diagnose(const std::string& path,
                                                const nt::KernelConfig& config);
+
+/// The end of the process of a diagnosis.
+struct DoctorEnd {
+  int code = 0;
+  std::string what;  // the line for stderr; empty if there is none, or if it is there already
+};
+/// Diagnoses the driver in a process of its own, which calls `tell` and ends with its value.
+DoctorEnd examine(const std::string& path, const nt::KernelConfig& config,
+                  const std::function<int(const Diagnosis&)>& tell);
 
 std::string to_text(const Diagnosis& diagnosis);
 nlohmann::ordered_json to_json(const Diagnosis& diagnosis);

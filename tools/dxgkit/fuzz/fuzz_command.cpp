@@ -24,6 +24,7 @@
 #include "tools/dxgkit/fuzz/packed_outcome.h"
 #include "tools/dxgkit/hardware_ids.h"
 #include "tools/dxgkit/kernel_config.h"
+#include "tools/dxgkit/settings/settings_arguments.h"
 #include "tools/dxgkit/shared.h"
 #include "tools/dxgkit/situations.h"
 #include "tools/dxgkit/verify/report.h"
@@ -129,7 +130,8 @@ std::string Fuzzer::options_text() const {
   std::string text = shell_quoted(options_.driver);
   if (around_.device != kDefaultDevice) text += " --device " + shell_quoted(around_.device);
   text += options_.machine.as_options();
-  if (options_.registry.has_value()) text += " --registry " + shell_quoted(*options_.registry);
+  if (options_.registry.has_value() && !is_table_of_settings(*options_.registry))
+    text += " --registry " + shell_quoted(*options_.registry);
   if (!around_.client.empty()) text += " --client " + shell_quoted(around_.client);
   if (around_.special_pool) text += " --special-pool";
   return text + options_.waivers.options;

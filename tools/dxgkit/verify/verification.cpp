@@ -9,6 +9,7 @@
 #include "runtime/deadlock_note.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/report.h"
+#include "tools/dxgkit/settings/settings_arguments.h"
 #include "tools/dxgkit/verify/late_report.h"
 #include "tools/dxgkit/verify/running_step.h"
 
@@ -23,7 +24,8 @@ std::string command_line(const VerifyOptions& options) {
   std::string line = fmt::format("dxgkit verify {}", options.driver);
   if (options.device.text != "softgpu") line += " --device " + options.device.text;
   line += options.machine.as_options();
-  if (options.registry.has_value()) line += " --registry " + *options.registry;
+  if (options.registry.has_value() && !is_table_of_settings(*options.registry))
+    line += " --registry " + *options.registry;
   if (options.special_pool) line += " --special-pool";
   if (options.until_finding) line += " --until-finding";
   if (options.client.has_value()) line += " --client " + *options.client;

@@ -8,10 +8,12 @@
 #include "base/spelling.h"
 #include "dxgk/work/timeout.h"
 #include "runtime/interrupt.h"
+#include "tools/dxgkit/check/hand_over.h"
 #include "tools/dxgkit/child.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
+#include "tools/dxgkit/finding_json.h"
 #include "tools/dxgkit/hardware_ids.h"
 #include "tools/dxgkit/last_words.h"
 #include "tools/dxgkit/situations.h"
@@ -47,6 +49,11 @@ int finish(const VerifyOptions& options, const VerifyReport& report, std::FILE* 
   say(out, "{}", situations_text(report.situations));
   say(out, "\n{}\n", verify::verdict(report));
   std::fflush(out);
+  if (options.hand_over.has_value()) {
+    const bool handed =
+        check::SharedText::write(options.hand_over->report_fd, line_of(check::to_message(report)));
+    return handed ? verify::exit_code(report) : kExitNotWritten;
+  }
   bool written = report.written;
   written = write_output(options.reports.json, verify::to_json_text(report)) && written;
   written = write_output(options.reports.sarif, verify::to_sarif_text(report)) && written;
@@ -178,7 +185,8 @@ int verify_command(const VerifyOptions& given) {
   }
 
   if (!options.in_process) runtime::catch_interrupts();
-  std::FILE* const out = options.reports.text_stream();
+  std::FILE* const out =
+      options.hand_over.has_value() ? options.hand_over->text : options.reports.text_stream();
   if (is_series) {
     const auto report = verify::run_seeds(options, *driver_path, *kernel_config, plugin.get(), out);
     if (!report.has_value()) return bad_input(fmt::format("{}: {}", *driver_path, report.error()));

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""scripts/docs_site finds links that lead nowhere, and those of this repository lead somewhere."""
+import importlib.machinery
+import importlib.util
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parent / "docs_site"
+loader = importlib.machinery.SourceFileLoader("docs_site", str(SCRIPT))
+docs_site = importlib.util.module_from_spec(importlib.util.spec_from_loader("docs_site", loader))
+loader.exec_module(docs_site)
+
+
+class Links(unittest.TestCase):
+    def rewritten(self, text, others=()):
+        with tempfile.TemporaryDirectory() as folder:
+            root, before = pathlib.Path(folder), docs_site.ROOT
+            files = {"docs/page.md": text, "docs/other.md": "# A `code` heading, and more\n", "README.md": "# Top\n", "src/a/README.md": "# A\n",
+                     "src/a/a.cpp": "", "docs/p.png": ""} | dict(others)
+            for name, content in files.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(content)
+            docs_site.ROOT = root
+            try:
+                site = docs_site.Site([pathlib.PurePosixPath(name) for name in files])
+                return site.rewritten(pathlib.PurePosixPath("docs/page.md")), site.wrong
+            finally:
+                docs_site.ROOT = before
+
+    def test_links_to_pages_and_pictures_stay(self):
+        text, wrong = self.rewritten("[a](other.md) [b](../README.md) [c](../src/a) ![d](p.png) [e](https://x.y) [f](other.md#a-code-heading-and-more)")
+        self.assertEqual(wrong, [])
+        self.assertEqual(text, "[a](../docs/other.md) [b](../README.md) [c](../src/a/README.md) ![d](../docs/p.png) [e](https://x.y) "
+                               "[f](../docs/other.md#a-code-heading-and-more)")
+
+    def test_a_source_becomes_its_name(self):
+        self.assertEqual(self.rewritten("[the file](../src/a/a.cpp)"), ("the file (`src/a/a.cpp`)", []))
+
+    def test_what_leads_nowhere_is_told(self):
+        for link, said in (("missing.md", "docs/page.md: missing.md leads nowhere"), ("../../etc/passwd", "docs/page.md: ../../etc/passwd leads nowhere"),
+                           ("other.md#nothing", "docs/page.md: other.md#nothing: there is no such heading"),
+                           ("#nothing", "docs/page.md: #nothing: there is no such heading")):
+            self.assertEqual(self.rewritten(f"[a]({link})")[1], [said])
+
+    def test_code_is_no_link(self):
+        text = "`[a](missing.md)`\n```sh\n[b](missing.md)\n```\n"
+        self.assertEqual(self.rewritten(text), (text, []))
+
+    def test_of_this_repository(self):
+        done = subprocess.run([SCRIPT, "--check"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
