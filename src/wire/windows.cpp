@@ -25,6 +25,7 @@ struct Windows::Window {
   std::byte* shared = nullptr;  // the client writes to it at any time
   uint64_t bytes = 0;
   std::vector<std::byte> seen;  // what both sides had after the last exchange
+  dxgk::MemoryCharge charge;
   uint32_t device = 0;
   uint32_t locks = 0;
 };
@@ -99,8 +100,10 @@ bool Windows::move(dxgk::Process& process, uint32_t allocation, Window& window, 
   });
 }
 
-std::shared_ptr<Windows> make_windows(dxgk::System& system, dxgk::Process& process) {
-  process.set_client_memory(std::make_shared<dxgk::ClientMemory>(system.impl().machine));
+std::shared_ptr<Windows> make_windows(dxgk::System& system, dxgk::Process& process,
+                                      std::shared_ptr<dxgk::ClientQuota> quota) {
+  process.set_client_memory(
+      std::make_shared<dxgk::ClientMemory>(system.impl().machine, std::move(quota)));
   return make_windows();
 }
 
@@ -112,7 +115,7 @@ bool Windows::copies(uint32_t allocation) const {
 bool Windows::locked(dxgk::Process& process, uint32_t device, uint32_t allocation, WindowNote* note,
                      UniqueFd* descriptor) {
   // What was locked before stays what it is: the client has that address.
-  if (!copies(allocation) && given_.locked(process, device, allocation, note, descriptor))
+  if (!copies_all_ && !copies(allocation) && given_.locked(process, device, allocation, note, descriptor))
     return true;
   const runtime::MutexLock lock(mutex_);
   auto& window = windows_[allocation];
@@ -139,6 +142,8 @@ bool Windows::locked(dxgk::Process& process, uint32_t device, uint32_t allocatio
     window->shared = static_cast<std::byte*>(shared);
     window->bytes = size;
     window->seen.resize(size);
+    // The kernel has locked it: it is too late for a limit.
+    window->charge = dxgk::MemoryCharge::add(dxgk::quota_of(process), 2 * size);
     *descriptor = UniqueFd(fcntl(window->descriptor.get(), F_DUPFD_CLOEXEC, 0));
     if (!*descriptor) {
       windows_.erase(allocation);

@@ -50,6 +50,8 @@ class Windows {
   using Observer = void (*)(uint32_t allocation, bool to_kernel, uint64_t offset,
                             std::span<const std::byte> bytes);
   void set_observer(Observer observer) { observer_ = observer; }
+  /// Nothing is given by descriptor. Before the first window.
+  void copy_all() { copies_all_ = true; }
   /// How many copies there are.
   size_t count() const;
   GivenMemory& given() { return given_; }
@@ -64,6 +66,7 @@ class Windows {
   bool copies(uint32_t allocation) const;
 
   Observer observer_ = nullptr;
+  bool copies_all_ = false;
   GivenMemory given_;
   mutable runtime::Mutex mutex_;
   std::map<uint32_t, std::unique_ptr<Window>> windows_ DXGKIT_GUARDED_BY(mutex_);
@@ -72,6 +75,7 @@ class Windows {
 std::shared_ptr<Windows> make_windows();
 /// The same for a client in another process, before its first call: its allocations are made so
 /// that it can be given them by descriptor.
-std::shared_ptr<Windows> make_windows(dxgk::System& system, dxgk::Process& process);
+std::shared_ptr<Windows> make_windows(dxgk::System& system, dxgk::Process& process,
+                                      std::shared_ptr<dxgk::ClientQuota> quota);
 
 }  // namespace dxgkit::wire
