@@ -232,15 +232,18 @@ std::vector<std::byte> chunk_of_calls(std::span<const std::byte> entries, std::s
 
 std::expected<std::unique_ptr<FileWriter>, std::string> FileWriter::create(
     const std::string& path) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file < 0) return Error(fmt::format("{}: {}", path, std::strerror(errno)));
-  std::unique_ptr<FileWriter> writer(new FileWriter(file));
-  writer->write(file_head());
+  wire::UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file) return Error(fmt::format("{}: {}", path, std::strerror(errno)));
+  std::unique_ptr<FileWriter> writer = on(std::move(file));
   if (!writer->error_.empty()) return Error(writer->error_);
   return writer;
 }
 
-FileWriter::~FileWriter() { close(file_); }
+std::unique_ptr<FileWriter> FileWriter::on(wire::UniqueFd file) {
+  std::unique_ptr<FileWriter> writer(new FileWriter(std::move(file)));
+  writer->write(file_head());
+  return writer;
+}
 
 void FileWriter::put(const Process& process) {
   EntryWriter entry(Entry::kProcess, &chunk_);
@@ -293,7 +296,7 @@ void FileWriter::finish() {
 
 void FileWriter::write(std::span<const std::byte> bytes) {
   while (error_.empty() && !bytes.empty()) {
-    const ssize_t some = ::write(file_, bytes.data(), bytes.size());
+    const ssize_t some = ::write(file_.get(), bytes.data(), bytes.size());
     if (some < 0 && errno == EINTR) continue;
     if (some < 0)
       error_ = std::strerror(errno);

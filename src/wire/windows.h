@@ -62,6 +62,10 @@ class Windows {
   /// False: the allocation is not locked any more.
   bool move(dxgk::Process& process, uint32_t allocation, Window& window, Way way) const;
 
+  /// A window of this size, with zeros; one that was used before if there is one. Null: no memory.
+  std::unique_ptr<Window> make(uint64_t size) DXGKIT_REQUIRES(mutex_);
+  /// Its last lock has ended. Pages that are there already cost less than new ones.
+  void keep(std::unique_ptr<Window> window) DXGKIT_REQUIRES(mutex_);
   /// The allocation is locked, and the client sees a copy.
   bool copies(uint32_t allocation) const;
 
@@ -70,6 +74,8 @@ class Windows {
   GivenMemory given_;
   mutable runtime::Mutex mutex_;
   std::map<uint32_t, std::unique_ptr<Window>> windows_ DXGKIT_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Window>> spare_ DXGKIT_GUARDED_BY(mutex_);  // the oldest first
+  uint64_t spare_bytes_ DXGKIT_GUARDED_BY(mutex_) = 0;
 };
 
 std::shared_ptr<Windows> make_windows();
