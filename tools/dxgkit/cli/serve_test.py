@@ -18,7 +18,7 @@ from support import MUTANT, TOOL, Cli
 
 MAGIC = 0x3174696B67786400
 ADAPTERS, OPEN, STATUS = 1, 2, 3
-DEVICE_REMOVED, INVALID_PARAMETER, NO_MEMORY, SUCCESS = 0xC00002B6, 0xC000000D, 0xC0000017, 0
+DEVICE_REMOVED, INVALID_PARAMETER, NO_MEMORY, OBJECT_TYPE_MISMATCH, SUCCESS = 0xC00002B6, 0xC000000D, 0xC0000017, 0xC0000024, 0
 PATIENCE = 120  # seconds; a busy machine is no dead server
 # libdxcore.so without a kernel, as the build leaves it.
 CLIENTS = str(pathlib.Path(TOOL).resolve().parents[2] / "src/dxcore/remote")
@@ -79,7 +79,7 @@ adapters = ctypes.create_string_buffer(20 * 8)
 call("D3DKMTEnumAdapters2", struct.pack("<QQ", 8, ctypes.addressof(adapters)))
 adapter, = struct.unpack_from("<I", call("D3DKMTOpenAdapterFromLuid", adapters.raw[4:12] + bytes(4))[1], 8)
 device, = struct.unpack_from("<I", call("D3DKMTCreateDevice", struct.pack("<QII48x", adapter, 0, 0))[1], 12)
-status, made = call("D3DKMTCreateContextVirtual", struct.pack("<IIIIQIII4x", device, 0, 0, 0, 0, 0, 0, 0))
+status, made = call("D3DKMTCreateContext", struct.pack("<I92x", device))
 context, = struct.unpack_from("<I", made, 32)
 fences = []
 def fence():
@@ -355,16 +355,19 @@ class Serve(Server):
 
     def test_a_user_has_so_much_memory_and_so_many_submissions(self):
         self.write_stack('driver = "softgpu_wddm2"')
-        server, runs = self.serve("--max-submissions", "5", "--max-memory", "64K")
+        server, runs = self.serve("--max-submissions", "5", "--max-memory", "1M")
         client = self.client(program=GREEDY)
         self.assertEqual(self.lines_until(client, f"{NO_MEMORY:#x}\n"), f"0x0 0x0\n5 {NO_MEMORY:#x}\n")
         user, = self.status()["users"]
-        self.assertEqual((user["memory_bytes"], user["submissions"], user["refused_calls"]), (4096, 5, 1))
+        self.assertEqual((user["submissions"], user["refused_calls"]), (5, 1))
+        left = (1 << 20) - user["memory_bytes"]
+        self.assertGreater(left, 4096, "a page of the first fence, and the buffers of a context")
         client.stdin.write("on\n")
         client.stdin.flush()
-        self.assertEqual(self.lines_until(client, f"{NO_MEMORY:#x}\n"), f"0x0\n16 {NO_MEMORY:#x}\n")
+        self.assertEqual(self.lines_until(client, f"{NO_MEMORY:#x}\n"), f"0x0\n{1 + left // 4096} {NO_MEMORY:#x}\n")
         user, = self.status()["users"]
-        self.assertEqual(user["memory_bytes"], 64 << 10)
+        self.assertEqual((1 << 20) - user["memory_bytes"], left % 4096)
+        self.assertIn(" of 1 MiB, ", self.run_tool("status", "--socket", "s", "--interval", "0").stdout)
         client.communicate("on\n", timeout=PATIENCE)
         self.until(lambda one: one["figures"]["processes"] == 0)
         out = self.client().communicate(timeout=PATIENCE)[0]
@@ -375,10 +378,10 @@ class Serve(Server):
         self.write_stack('driver = "softgpu_wddm2"', 'devices = ["softgpu", "softgpu,vram=32M"]')
         server, runs = self.serve(devices=2)
         client = self.client(program=TWO)
-        wrong, both = f"{INVALID_PARAMETER:#x}", "('0x0', '0x0')"
-        self.assertEqual(self.lines_until(client, f"open {wrong}\n"),
+        wrong, strange, both = f"{INVALID_PARAMETER:#x}", f"{OBJECT_TYPE_MISMATCH:#x}", "('0x0', '0x0')"
+        self.assertEqual(self.lines_until(client, f"open {strange}\n"),
                          f"0x0 [{runs[1][0]}, {runs[2][0]}]\n" + "device 0x0\n" * 2 + "fence 0x0\n" * 2 + f"4\n{both} 5\n{both} 6\n"
-                         f"astray {wrong} {wrong} {wrong} {wrong}\nshared 0x0\nopen 0x0\nopen {wrong}\n")
+                         f"astray {wrong} {wrong} {wrong} {wrong}\nshared 0x0\nopen 0x0\nopen {strange}\n")
         self.assertEqual([one["figures"]["processes"] for one in self.status()["adapters"]], [1, 1])
         os.kill(runs[1][1], signal.SIGSEGV)
         luid = int(self.wait_for(server, r"adapter 1 .*: it runs, LUID (\d+)")[1])
