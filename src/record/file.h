@@ -35,6 +35,7 @@ class FileWriter {
   static std::expected<std::unique_ptr<FileWriter>, std::string> create(const std::string& path);
   /// On a file that is open for writing, and empty.
   static std::unique_ptr<FileWriter> on(wire::UniqueFd file);
+  ~FileWriter();
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
@@ -48,10 +49,12 @@ class FileWriter {
   const std::string& error() const { return error_; }
 
  private:
-  explicit FileWriter(wire::UniqueFd file) : file_(std::move(file)) {}
+  struct Room;
+  explicit FileWriter(wire::UniqueFd file);
   void write(std::span<const std::byte> bytes);
 
   const wire::UniqueFd file_;
+  const std::unique_ptr<Room> room_;  // for compressing
   uint64_t calls_ = 0;
   size_t calls_in_chunk_ = 0;
   std::vector<std::byte> chunk_;
