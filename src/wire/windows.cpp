@@ -172,7 +172,7 @@ std::unique_ptr<Windows::Window> Windows::make(uint64_t size) {
     spare_.erase(fits);
     spare_bytes_ -= size;
     std::memset(window->shared, 0, size);
-    std::ranges::fill(window->seen, std::byte{});
+    std::memset(window->seen.data(), 0, size);
     return window;
   }
   auto window = std::make_unique<Window>();
