@@ -35,9 +35,8 @@ ClientConnection* connection_of_this_thread(const RemoteAdapter& adapter) {
     t_mine.connections.clear();
     t_mine.adapters = &adapters;
   }
-  std::erase_if(t_mine.connections, [&](const auto& one) {
-    return one.first != &adapter && one.first->lost();
-  });
+  std::erase_if(t_mine.connections,
+                [&](const auto& one) { return one.first != &adapter && one.first->lost(); });
   for (const auto& [of, connected] : t_mine.connections) {
     if (of == &adapter) return &connected->connection();
   }
@@ -78,7 +77,8 @@ Target target_of(uint32_t number, const void* arguments) {
   if (target.handle.has_value() || target.luid.has_value()) return target;
   for (const wire::Field& field : structure.fields) {
     if (field.kind != wire::Kind::kBlock || field.named < 0) continue;
-    const auto* const block = reinterpret_cast<const void*>(wire::slot_at(copy.data(), field.offset));
+    const auto* const block =
+        reinterpret_cast<const void*>(wire::slot_at(copy.data(), field.offset));
     const auto bytes = wire::block_bytes(field, copy.data());
     if (block == nullptr || !bytes.has_value() || *bytes < field.element_bytes) continue;
     std::vector<std::byte> element(field.element_bytes);

@@ -1,7 +1,5 @@
 // host.h for a program whose kernels are in processes of their own, one for each adapter of a
 // server (remote_adapters.h). A call goes to the adapter that its arguments name. Some are for all.
-#include "dxcore/host.h"
-
 #include <ntstatus.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "base/guarded_copy.h"
+#include "dxcore/host.h"
 #include "dxcore/remote_adapters.h"
 #include "wire/arguments.h"
 #include "wire/remote_call.h"

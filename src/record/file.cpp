@@ -55,8 +55,8 @@ struct CompressionRoom {
 };
 
 /// A chunk in the room's memory. Empty: it cannot be compressed, and `error` says why.
-std::span<const std::byte> chunk_in(CompressionRoom& room, uint32_t kind, std::span<const std::byte> content,
-                                    std::string* error) {
+std::span<const std::byte> chunk_in(CompressionRoom& room, uint32_t kind,
+                                    std::span<const std::byte> content, std::string* error) {
   const size_t most = sizeof(ChunkHead) + ZSTD_compressBound(content.size());
   if (room.whole.size() < most) room.whole.resize(most);
   std::byte* const stored = room.whole.data() + sizeof(ChunkHead);

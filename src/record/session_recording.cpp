@@ -86,17 +86,17 @@ bool SessionRecording::follow(std::span<const std::byte> request, const wire::Re
     if (static_cast<wire::Memory>(note.memory) == wire::Memory::kPages) is_whole = false;
     const wire::UniqueFd* const given =
         next < reply.descriptors.size() ? &reply.descriptors[next++] : nullptr;
-    if (static_cast<wire::Memory>(note.memory) != wire::Memory::kFence || given == nullptr) continue;
-    static_cast<void>(
-        memory_.show(note, wire::UniqueFd(fcntl(given->get(), F_DUPFD_CLOEXEC, 0))));
+    if (static_cast<wire::Memory>(note.memory) != wire::Memory::kFence || given == nullptr)
+      continue;
+    static_cast<void>(memory_.show(note, wire::UniqueFd(fcntl(given->get(), F_DUPFD_CLOEXEC, 0))));
   }
   if (!std::string_view(wire::functions()[asked->function].name).starts_with("D3DKMTDestroy"))
     return is_whole;
   const Block& arguments = asked->blocks.front();
   // The structure may stand anywhere in the message.
-  std::vector<std::byte> copy(request.begin() + static_cast<std::ptrdiff_t>(arguments.at),
-                              request.begin() +
-                                  static_cast<std::ptrdiff_t>(arguments.at + arguments.bytes));
+  std::vector<std::byte> copy(
+      request.begin() + static_cast<std::ptrdiff_t>(arguments.at),
+      request.begin() + static_cast<std::ptrdiff_t>(arguments.at + arguments.bytes));
   memory_.after(asked->function, copy.data());
   return is_whole;
 }

@@ -16,8 +16,8 @@
 namespace dxgkit::record {
 
 /// One for all sessions of a client process. Any thread of an OS runtime. The recording is one that
-/// `dxgkit record` could have made, but that descriptors are known by what they refer to, and not by
-/// the program's numbers.
+/// `dxgkit record` could have made, but that descriptors are known by what they refer to, and not
+/// by the program's numbers.
 class SessionRecording {
  public:
   /// Bytes of calls that wait to be written.

@@ -135,7 +135,8 @@ bool Windows::copies(uint32_t allocation) const {
 bool Windows::locked(dxgk::Process& process, uint32_t device, uint32_t allocation, WindowNote* note,
                      UniqueFd* descriptor) {
   // What was locked before stays what it is: the client has that address.
-  if (!copies_all_ && !copies(allocation) && given_.locked(process, device, allocation, note, descriptor))
+  if (!copies_all_ && !copies(allocation) &&
+      given_.locked(process, device, allocation, note, descriptor))
     return true;
   const runtime::MutexLock lock(mutex_);
   auto& window = windows_[allocation];
@@ -150,7 +151,8 @@ bool Windows::locked(dxgk::Process& process, uint32_t device, uint32_t allocatio
   }
   if (window == nullptr || window->bytes != size) {
     window = make(size);
-    if (window != nullptr) *descriptor = UniqueFd(fcntl(window->descriptor.get(), F_DUPFD_CLOEXEC, 0));
+    if (window != nullptr)
+      *descriptor = UniqueFd(fcntl(window->descriptor.get(), F_DUPFD_CLOEXEC, 0));
     if (window == nullptr || !*descriptor) {
       windows_.erase(allocation);
       return false;

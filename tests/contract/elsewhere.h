@@ -1,5 +1,5 @@
-// A client in another process, for contract tests: its calls are messages, and its memory is what it
-// was given by descriptor. Client and kernel are one process here.
+// A client in another process, for contract tests: its calls are messages, and its memory is what
+// it was given by descriptor. Client and kernel are one process here.
 #pragma once
 
 #include <fcntl.h>
@@ -25,7 +25,8 @@ namespace dxgkit::contract {
 
 inline constexpr uint64_t kBytes = 16 * kKibibyte;
 inline constexpr uint32_t kVideoMemory = 1U << 0, kAperture = 1U << 2;
-inline constexpr UINT kCreateResource = 1U << 0, kCreateShared = 1U << 1, kNtSecuritySharing = 1U << 6;
+inline constexpr UINT kCreateResource = 1U << 0, kCreateShared = 1U << 1,
+                      kNtSecuritySharing = 1U << 6;
 
 inline uint32_t number_of(std::string_view name) {
   const auto all = wire::functions();

@@ -111,10 +111,9 @@ Status Commitment::recommit(Allocation& allocation) {
   if (!allocation.pages.empty()) return Status::kSuccess;
   const DeviceMemory& owner = *allocation.opened.front()->device;
   MemoryCharge charge;
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(
-      const std::vector<bus::PageFrame> pages,
-      owner.take_pages(allocation.size_bytes / kPageBytes, bus::PagesApart::Objects::kAsTheyAre,
-                       &charge));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(const std::vector<bus::PageFrame> pages,
+                                 owner.take_pages(allocation.size_bytes / kPageBytes,
+                                                  bus::PagesApart::Objects::kAsTheyAre, &charge));
   allocation.pages = FrameList(pages);
   floor_.backing_pages->charge(allocation, std::move(charge));
   return Status::kSuccess;

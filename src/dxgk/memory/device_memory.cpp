@@ -144,7 +144,8 @@ Status DeviceMemory::back(const AllocationRequest& request, const port::Allocati
   const uint64_t bytes = backing->desc.size_bytes;
   if (request.user_memory == nullptr) {
     constexpr auto kMayGrow = bus::PagesApart::Objects::kMayGrow;
-    Result<std::vector<bus::PageFrame>> pages = take_pages(bytes / kPageBytes, kMayGrow, &backing->charge, group);
+    Result<std::vector<bus::PageFrame>> pages =
+        take_pages(bytes / kPageBytes, kMayGrow, &backing->charge, group);
     if (!pages.has_value() && floor_.may_decommit.load(std::memory_order_relaxed)) {
       // Offered content makes room for content that is wanted (ALLOC-59).
       const Result<uint64_t> freed = Commitment(floor_).decommit({.bytes = bytes});
@@ -183,17 +184,16 @@ Result<std::unique_ptr<bus::UserMemory>> DeviceMemory::take_user_memory(
     const auto ended = client->new_exchange(&number);
     return bus::UserMemory::elsewhere(core_.machine(), bytes, number, ended);
   }
-  DXGKIT_ASSIGN_OR_RETURN(
-      std::unique_ptr<bus::UserMemory> memory,
-      bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
+  DXGKIT_ASSIGN_OR_RETURN(std::unique_ptr<bus::UserMemory> memory,
+                          bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
   if (core_.options().verifier.has(VerifierSwitch::kFailProbeAndLock)) {
     // As if the pages could not be had the first time: all of them are let go of, and taken again.
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       static_cast<void>(core_.strikes(VerifierSwitch::kFailProbeAndLock));
     });
     memory.reset();
-    DXGKIT_ASSIGN_OR_RETURN(
-        memory, bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
+    DXGKIT_ASSIGN_OR_RETURN(memory,
+                            bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
   }
   return memory;
 }

@@ -445,8 +445,8 @@ void Broker::record(const Adapter& adapter, const Peer& peer) {
                            peer.process, counted(options_.recordings_most, "recording")));
     return;
   }
-  const auto file = world_.make_recording(options_.recordings,
-                                          fmt::format("{}-{}", peer.process, adapter.luid));
+  const auto file =
+      world_.make_recording(options_.recordings, fmt::format("{}-{}", peer.process, adapter.luid));
   if (!file.has_value()) {
     world_.say(fmt::format("process {} is not recorded: {}", peer.process, file.error()));
     return;

@@ -196,9 +196,12 @@ class BrokerTest : public testing::Test {
       answer.kind = Control::kFigures;
       answer.connection = query.message.connection;
       answer.figures.requests = 40 + one->luid;
-      const UserFigures users[] = {
-          {.user = 500, .handles = one->luid, .memory_bytes = 4096, .submissions = 2, .refusals = 5},
-          {.user = 777, .handles = 99}};
+      const UserFigures users[] = {{.user = 500,
+                                    .handles = one->luid,
+                                    .memory_bytes = 4096,
+                                    .submissions = 2,
+                                    .refusals = 5},
+                                   {.user = 777, .handles = 99}};
       EXPECT_TRUE(one->say(answer, {reinterpret_cast<const char*>(users), sizeof users}));
     }
     turn(broker);

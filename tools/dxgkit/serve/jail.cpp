@@ -24,8 +24,9 @@ namespace {
 #define DXGKIT_CALL(name, only, why) \
   { #name, SYS_##name, Only::only, why }
 
-// Those that come most often are first: the filter looks at them in this order. set_robust_list, with
-// which the C library begins a thread, is refused: there are no robust locks, and it does not mind.
+// Those that come most often are first: the filter looks at them in this order. set_robust_list,
+// with which the C library begins a thread, is refused: there are no robust locks, and it does not
+// mind.
 constexpr SystemCall kCalls[] = {
     DXGKIT_CALL(futex, kAny, "locks, and threads that wait for work"),
     DXGKIT_CALL(recvmsg, kAny, "requests of clients, and connections from the broker"),

@@ -140,24 +140,24 @@ int serve_command(const ServeOptions& options) {
   std::error_code error;
   const std::string stack = std::filesystem::absolute(options.stack, error).string();
   serve::ProcessWorld world([&](size_t adapter, uint32_t luid) {
-    return std::vector<std::string>{"serve-adapter",
-                                    "--stack",
-                                    stack,
-                                    "--device-index",
-                                    std::to_string(adapter),
-                                    "--luid",
-                                    std::to_string(luid),
-                                    "--memory",
-                                    std::to_string(options.memory_bytes),
-                                    "--max-handles",
-                                    std::to_string(options.handles_most),
-                                    "--max-memory",
-                                    std::to_string(options.user_memory_most),
-                                    "--max-submissions",
-                                    std::to_string(options.submissions_most),
-                                    "--recording-bytes",
-                                    std::to_string(options.recordings.empty() ? 0
-                                                                              : kRecordingBytes)};
+    return std::vector<std::string>{
+        "serve-adapter",
+        "--stack",
+        stack,
+        "--device-index",
+        std::to_string(adapter),
+        "--luid",
+        std::to_string(luid),
+        "--memory",
+        std::to_string(options.memory_bytes),
+        "--max-handles",
+        std::to_string(options.handles_most),
+        "--max-memory",
+        std::to_string(options.user_memory_most),
+        "--max-submissions",
+        std::to_string(options.submissions_most),
+        "--recording-bytes",
+        std::to_string(options.recordings.empty() ? 0 : kRecordingBytes)};
   });
   world.say(
       fmt::format("serving {} at {}", counted(adapters->size(), "adapter"), listener->path()));
