@@ -367,7 +367,7 @@ class Serve(Server):
         self.assertEqual(self.lines_until(client, f"{NO_MEMORY:#x}\n"), f"0x0\n{1 + left // 4096} {NO_MEMORY:#x}\n")
         user, = self.status()["users"]
         self.assertEqual((1 << 20) - user["memory_bytes"], left % 4096)
-        self.assertIn(" of 1 MiB, ", self.run_tool("status", "--socket", "s", "--interval", "0").stdout)
+        self.assertIn(", MiB 1 of 1, ", self.run_tool("status", "--socket", "s", "--interval", "0").stdout)
         client.communicate("on\n", timeout=PATIENCE)
         self.until(lambda one: one["figures"]["processes"] == 0)
         out = self.client().communicate(timeout=PATIENCE)[0]
@@ -434,7 +434,7 @@ class Serve(Server):
         text = self.run_tool("status", "--socket", "s", "--interval", "0").stdout
         self.assertRegex(text, r"^adapter 1 \(softgpu\): running, LUID 1, \d+ MiB\n  0 connections, 0 client processes, 0 handles\nadapter 2")
         self.assertIn(f"user {os.getuid()}: 1 connection of 1 process\n"
-                      "  in one adapter at most: 0 of 1048576 handles, 0 of 1024 MiB, 0 of 4096 submissions; 0 calls refused\n", text)
+                      "  in one adapter at most: handles 0 of 1048576, MiB 0 of 1024, submissions 0 of 4096; 0 calls refused\n", text)
         out = self.end(server)
         self.assertEqual(out.count("its process has ended: it ended with exit code 0"), 2, out)
         self.assertEqual([name for name in self.files() if name != "s.lock"], ["good.png", "stack.toml"])

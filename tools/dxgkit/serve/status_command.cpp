@@ -145,7 +145,7 @@ std::string text_of(const Json& status) {
                         counted(count_of(user, "connections"), "connection"),
                         counted(count_of(user, "processes"), "process", "processes"));
     text += fmt::format(
-        "  in one adapter at most: {} of {} handles, {} of {} MiB, {} of {} submissions; {} "
+        "  in one adapter at most: handles {} of {}, MiB {} of {}, submissions {} of {}; {} "
         "refused\n",
         count_of(user, "handles"), count_of(limits, "handles"),
         (count_of(user, "memory_bytes") + kMiB - 1) / kMiB, count_of(limits, "memory_bytes") / kMiB,
