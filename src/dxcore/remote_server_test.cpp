@@ -98,11 +98,14 @@ class Server {
     const int fd = one->socket.get();
     wire::Greeting greeting;
     const wire::AdapterLine line{.luid_low = 1, .luid_high = 0};
-    if (!read_whole(fd, &greeting) || greeting.ask != wire::Ask::kAdapters) return;
-    const wire::Greeted adapters{.bytes = sizeof line};
-    write_whole(fd, &adapters, sizeof adapters);
-    write_whole(fd, &line, sizeof line);
-    if (!read_whole(fd, &greeting) || greeting.ask != wire::Ask::kOpen) return;
+    if (!read_whole(fd, &greeting)) return;
+    if (greeting.ask == wire::Ask::kAdapters) {
+      const wire::Greeted adapters{.bytes = sizeof line};
+      write_whole(fd, &adapters, sizeof adapters);
+      write_whole(fd, &line, sizeof line);
+      return;
+    }
+    if (greeting.ask != wire::Ask::kOpen) return;
     const wire::Greeted open;
     write_whole(fd, &open, sizeof open);
     wire::Frame frame;
@@ -129,7 +132,7 @@ class Server {
       one->mailbox = wire::Mailbox::make(&memory.emplace_back());
       DXGKIT_CHECK(one->mailbox);
     }
-    if (!wire::send_frame(fd, wire::encode(wire::Welcome{0, one->client->token}),
+    if (!wire::send_frame(fd, wire::encode(wire::Welcome{.token = one->client->token}),
                           std::span<const UniqueFd>(memory)))
       return;
     Connection& kept = *connections_.emplace_back(std::move(one));

@@ -120,8 +120,8 @@ Result<std::vector<TimeoutReport>> System::timeouts(Luid luid) const {
 
 Process& System::create_process(std::string name) {
   runtime::MutexLock lock(impl_->mutex);
-  impl_->processes.push_back(
-      std::make_shared<Process>(*this, std::move(name), ++impl_->last_process));
+  impl_->processes.push_back(std::make_shared<Process>(
+      *this, std::move(name), ++impl_->last_process, impl_->kernel_number));
   Process& process = *impl_->processes.back();
   trace::emit_name(trace::ObjectClass::kProcess, process.number(), process.name());
   return process;

@@ -66,6 +66,7 @@ struct System::Impl {
   Screens screens DXGKIT_GUARDED_BY(mutex);  // of the adapters in the list
   ProcessHandles process_handles DXGKIT_GUARDED_BY(mutex);
   uint32_t last_luid DXGKIT_GUARDED_BY(mutex) = 0;
+  KernelNumber kernel_number DXGKIT_GUARDED_BY(mutex);
   uint32_t last_process DXGKIT_GUARDED_BY(mutex) = 0;
   const runtime::DeadlockNote waits{[this]() DXGKIT_REQUIRES(on_lane) { return describe_waits(); }};
 };

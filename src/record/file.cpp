@@ -48,12 +48,20 @@ uint32_t checksum_of(ChunkHead head, std::span<const std::byte> stored) {
   return crc32(stored, crc32(std::as_bytes(std::span(&head, 1))));
 }
 
-std::vector<std::byte> chunk(uint32_t kind, std::span<const std::byte> content,
-                             std::string* error) {
-  std::vector<std::byte> whole(sizeof(ChunkHead) + ZSTD_compressBound(content.size()));
-  std::byte* const stored = whole.data() + sizeof(ChunkHead);
-  const size_t size = ZSTD_compress(stored, whole.size() - sizeof(ChunkHead), content.data(),
-                                    content.size(), kCompression);
+/// What compressing needs beside its input, kept from one chunk to the next.
+struct CompressionRoom {
+  std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context{ZSTD_createCCtx(), ZSTD_freeCCtx};
+  std::vector<std::byte> whole;
+};
+
+/// A chunk in the room's memory. Empty: it cannot be compressed, and `error` says why.
+std::span<const std::byte> chunk_in(CompressionRoom& room, uint32_t kind,
+                                    std::span<const std::byte> content, std::string* error) {
+  const size_t most = sizeof(ChunkHead) + ZSTD_compressBound(content.size());
+  if (room.whole.size() < most) room.whole.resize(most);
+  std::byte* const stored = room.whole.data() + sizeof(ChunkHead);
+  const size_t size = ZSTD_compressCCtx(room.context.get(), stored, most - sizeof(ChunkHead),
+                                        content.data(), content.size(), kCompression);
   if (ZSTD_isError(size) != 0) {
     if (error->empty()) *error = fmt::format("compression: {}", ZSTD_getErrorName(size));
     return {};
@@ -62,9 +70,15 @@ std::vector<std::byte> chunk(uint32_t kind, std::span<const std::byte> content,
                  .bytes = static_cast<uint32_t>(content.size()),
                  .stored = static_cast<uint32_t>(size)};
   head.checksum = checksum_of(head, {stored, size});
-  std::memcpy(whole.data(), &head, sizeof head);
-  whole.resize(sizeof head + size);
-  return whole;
+  std::memcpy(room.whole.data(), &head, sizeof head);
+  return std::span(room.whole).first(sizeof head + size);
+}
+
+std::vector<std::byte> chunk(uint32_t kind, std::span<const std::byte> content,
+                             std::string* error) {
+  CompressionRoom room;
+  const std::span<const std::byte> whole = chunk_in(room, kind, content, error);
+  return {whole.begin(), whole.end()};
 }
 
 /// Entries of a chunk: a kind, a length, and fields one after the other.
@@ -219,6 +233,13 @@ class ChunkReader {
 
 }  // namespace
 
+struct FileWriter::Room : CompressionRoom {};
+
+FileWriter::FileWriter(wire::UniqueFd file)
+    : file_(std::move(file)), room_(std::make_unique<Room>()) {}
+
+FileWriter::~FileWriter() = default;
+
 std::vector<std::byte> file_head() {
   Head head{.version = kVersion, .table = wire::table_version()};
   std::memcpy(head.magic.data(), kMagic.data(), kMagic.size());
@@ -232,15 +253,19 @@ std::vector<std::byte> chunk_of_calls(std::span<const std::byte> entries, std::s
 
 std::expected<std::unique_ptr<FileWriter>, std::string> FileWriter::create(
     const std::string& path) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file < 0) return Error(fmt::format("{}: {}", path, std::strerror(errno)));
-  std::unique_ptr<FileWriter> writer(new FileWriter(file));
-  writer->write(file_head());
+  wire::UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file) return Error(fmt::format("{}: {}", path, std::strerror(errno)));
+  std::unique_ptr<FileWriter> writer = on(std::move(file));
   if (!writer->error_.empty()) return Error(writer->error_);
   return writer;
 }
 
-FileWriter::~FileWriter() { close(file_); }
+std::unique_ptr<FileWriter> FileWriter::on(wire::UniqueFd file) {
+  std::unique_ptr<FileWriter> writer(new FileWriter(std::move(file)));
+  writer->chunk_.reserve(kChunkBytes + kPageBytes);
+  writer->write(file_head());
+  return writer;
+}
 
 void FileWriter::put(const Process& process) {
   EntryWriter entry(Entry::kProcess, &chunk_);
@@ -281,7 +306,7 @@ void FileWriter::put(const Call& call) {
 }
 
 void FileWriter::flush() {
-  if (!chunk_.empty()) write(chunk_of_calls(chunk_, &error_));
+  if (!chunk_.empty()) write(chunk_in(*room_, kCalls, chunk_, &error_));
   chunk_.clear();
   calls_in_chunk_ = 0;
 }
@@ -293,7 +318,7 @@ void FileWriter::finish() {
 
 void FileWriter::write(std::span<const std::byte> bytes) {
   while (error_.empty() && !bytes.empty()) {
-    const ssize_t some = ::write(file_, bytes.data(), bytes.size());
+    const ssize_t some = ::write(file_.get(), bytes.data(), bytes.size());
     if (some < 0 && errno == EINTR) continue;
     if (some < 0)
       error_ = std::strerror(errno);

@@ -7,9 +7,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "record/recording.h"
+#include "wire/unique_fd.h"
 
 namespace dxgkit::record {
 
@@ -31,6 +33,8 @@ class FileWriter {
  public:
   /// A new file: one that exists is another recording's. The error is one sentence.
   static std::expected<std::unique_ptr<FileWriter>, std::string> create(const std::string& path);
+  /// On a file that is open for writing, and empty.
+  static std::unique_ptr<FileWriter> on(wire::UniqueFd file);
   ~FileWriter();
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
@@ -45,10 +49,12 @@ class FileWriter {
   const std::string& error() const { return error_; }
 
  private:
-  explicit FileWriter(int file) : file_(file) {}
+  struct Room;
+  explicit FileWriter(wire::UniqueFd file);
   void write(std::span<const std::byte> bytes);
 
-  const int file_;
+  const wire::UniqueFd file_;
+  const std::unique_ptr<Room> room_;  // for compressing
   uint64_t calls_ = 0;
   size_t calls_in_chunk_ = 0;
   std::vector<std::byte> chunk_;

@@ -1,16 +1,15 @@
 // Writes the calls of the program around it to a recording, and makes them.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <expected>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "record/file.h"
+#include "record/call_writer.h"
+#include "record/seen_fences.h"
 #include "runtime/host_thread.h"
 #include "wire/client_call.h"
 #include "wire/kernel_memory.h"
@@ -44,24 +43,13 @@ class Recorder {
   /// Fences that have reached something since the last call that looked.
   std::vector<Reached> reached();
   void through_messages(wire::ClientCall& made, const std::function<int64_t()>& direct, Call* call);
-  void put(Call call);
-  /// Until there are no more calls: on a thread of its own, so that the program does not wait while
-  /// a chunk is compressed.
-  void write_calls();
-  void end_writing();
 
-  std::atomic<uint64_t> moments_{0};
   wire::KernelMemory memory_;
   const std::shared_ptr<wire::Windows> windows_ = wire::make_windows();
-  std::unique_ptr<FileWriter> file_;  // of the writing thread; of finish() when that has ended
-  std::atomic<uint32_t> news_{0};     // counts changes of what follows
-  runtime::HostMutex mutex_;          // guards what follows
-  std::vector<Call> waiting_;         // to be written
-  size_t waiting_bytes_ = 0;          // of them, and of those that are being written
-  bool ending_ = false;
-  std::map<uint32_t, uint64_t> fences_;
+  CallWriter calls_;
+  runtime::HostMutex mutex_;  // guards what follows
+  SeenFences fences_;
   std::vector<std::unique_ptr<wire::ServerSession>> sessions_;
-  std::unique_ptr<runtime::HostThread> writer_;  // null: it has ended
 };
 
 }  // namespace dxgkit::record

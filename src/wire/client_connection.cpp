@@ -22,7 +22,7 @@ std::expected<ClientConnection, std::string> ClientConnection::greet(UniqueFd so
   if (welcome->status < 0) return std::unexpected("the server refuses the connection");
   Mailbox mailbox;
   if (!answer.descriptors.empty()) mailbox = Mailbox::open(answer.descriptors.front());
-  return ClientConnection(std::move(socket), std::move(mailbox), welcome->token);
+  return ClientConnection(std::move(socket), std::move(mailbox), *welcome);
 }
 
 int64_t ClientConnection::call(KernelMemory& memory, uint32_t function, void* arguments) {

@@ -17,6 +17,8 @@ class ClientConnection {
   /// Says hello over a connected stream socket. The error is one sentence.
   static std::expected<ClientConnection, std::string> greet(UniqueFd socket, const Hello& hello);
   const Token& token() const { return token_; }
+  /// The number that handles of this kernel carry.
+  uint32_t kernel() const { return kernel_; }
   /// Makes call number `function` of the table (arguments.h). `arguments`: the structure as the
   /// caller has it, anything. STATUS_DEVICE_REMOVED: the server is gone. One call at a time.
   int64_t call(KernelMemory& memory, uint32_t function, void* arguments);
@@ -27,12 +29,16 @@ class ClientConnection {
  private:
   /// What a call has made, and its caller cannot have.
   void destroy(KernelMemory& memory, const UnwantedAllocation& made);
-  ClientConnection(UniqueFd socket, Mailbox mailbox, const Token& token)
-      : socket_(std::move(socket)), mailbox_(std::move(mailbox)), token_(token) {}
+  ClientConnection(UniqueFd socket, Mailbox mailbox, const Welcome& welcome)
+      : socket_(std::move(socket)),
+        mailbox_(std::move(mailbox)),
+        token_(welcome.token),
+        kernel_(welcome.kernel) {}
 
   UniqueFd socket_;
   Mailbox mailbox_;
   Token token_;
+  uint32_t kernel_;
 };
 
 }  // namespace dxgkit::wire

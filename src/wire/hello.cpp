@@ -7,7 +7,7 @@
 namespace dxgkit::wire {
 namespace {
 
-constexpr uint32_t kHello = 0x48575844, kWelcome = 0x57575844;  // "DXWH", "DXWW"
+constexpr uint32_t kHello = 0x48575844, kWelcome = 0x32575844;  // "DXWH", "DXW2"
 constexpr size_t kMaxName = 64;
 
 }  // namespace
@@ -28,6 +28,7 @@ std::vector<std::byte> encode(const Welcome& welcome) {
   writer.put(kWelcome);
   writer.put(welcome.status);
   writer.put(welcome.token);
+  writer.put(welcome.kernel);
   return out;
 }
 
@@ -56,7 +57,7 @@ std::expected<Welcome, std::string> decode_welcome(std::span<const std::byte> by
   uint32_t magic = 0;
   Welcome welcome;
   if (!reader.get(&magic) || magic != kWelcome || !reader.get(&welcome.status) ||
-      !reader.get(&welcome.token) || !reader.at_end())
+      !reader.get(&welcome.token) || !reader.get(&welcome.kernel) || !reader.at_end())
     return std::unexpected("the answer to the greeting is none of a server");
   return welcome;
 }

@@ -24,6 +24,7 @@ struct Hello {
 struct Welcome {
   int32_t status = 0;  // an NTSTATUS; below 0: the connection is refused
   Token token{};
+  uint32_t kernel = 0;  // the number that handles of this kernel carry (dxgk::KernelNumber)
 };
 
 std::vector<std::byte> encode(const Hello& hello);

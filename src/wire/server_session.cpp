@@ -2,6 +2,7 @@
 
 #include <d3dkmthk.h>
 #include <fcntl.h>
+#include <ntstatus.h>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +23,7 @@
 #include "wire/arena.h"
 #include "wire/call_text.h"
 #include "wire/invoke.h"
+#include "wire/queue_room.h"
 #include "wire/server_call.h"
 #include "wire/windows.h"
 
@@ -134,9 +136,13 @@ Reply ServerSession::handle(std::span<const std::byte> request, std::vector<Uniq
   }
   const std::string_view name = functions()[call->function()].name;
   const thunks::ClientScope scope(impl_->system, impl_->process);
-  impl_->before(*call, name);
-  const int64_t result = invoke(call->function(), call->arguments());
-  impl_->after(*call, name, result);
+  const QueueRoom room(dxgk::quota_of(impl_->process), name, call->captured());
+  int64_t result = NTSTATUS{STATUS_NO_MEMORY};
+  if (!room.is_full()) {
+    impl_->before(*call, name);
+    result = invoke(call->function(), call->arguments());
+    impl_->after(*call, name, result);
+  }
   const auto show = [&](Memory memory, WindowNote* note, UniqueFd* descriptor) {
     return impl_->show(*call, memory, note, descriptor);
   };

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dxgk/core/client_quota.h"
 #include "dxgk/core/process.h"
 #include "dxgk/system.h"
 #include "wire/unique_fd.h"
@@ -20,7 +21,9 @@ class Windows;
 /// sessions of this process. With system and process: the client is in another process, and has
 /// made no call yet.
 std::shared_ptr<Windows> make_windows();
-std::shared_ptr<Windows> make_windows(dxgk::System& system, dxgk::Process& process);
+/// `quota`: of the client's user; null: there is no limit.
+std::shared_ptr<Windows> make_windows(dxgk::System& system, dxgk::Process& process,
+                                      std::shared_ptr<dxgk::ClientQuota> quota = nullptr);
 
 struct Reply {
   std::vector<std::byte> bytes;

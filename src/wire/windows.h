@@ -50,6 +50,8 @@ class Windows {
   using Observer = void (*)(uint32_t allocation, bool to_kernel, uint64_t offset,
                             std::span<const std::byte> bytes);
   void set_observer(Observer observer) { observer_ = observer; }
+  /// Nothing is given by descriptor. Before the first window.
+  void copy_all() { copies_all_ = true; }
   /// How many copies there are.
   size_t count() const;
   GivenMemory& given() { return given_; }
@@ -60,18 +62,26 @@ class Windows {
   /// False: the allocation is not locked any more.
   bool move(dxgk::Process& process, uint32_t allocation, Window& window, Way way) const;
 
+  /// A window of this size, with zeros; one that was used before if there is one. Null: no memory.
+  std::unique_ptr<Window> make(uint64_t size) DXGKIT_REQUIRES(mutex_);
+  /// Its last lock has ended. Pages that are there already cost less than new ones.
+  void keep(std::unique_ptr<Window> window) DXGKIT_REQUIRES(mutex_);
   /// The allocation is locked, and the client sees a copy.
   bool copies(uint32_t allocation) const;
 
   Observer observer_ = nullptr;
+  bool copies_all_ = false;
   GivenMemory given_;
   mutable runtime::Mutex mutex_;
   std::map<uint32_t, std::unique_ptr<Window>> windows_ DXGKIT_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Window>> spare_ DXGKIT_GUARDED_BY(mutex_);  // the oldest first
+  uint64_t spare_bytes_ DXGKIT_GUARDED_BY(mutex_) = 0;
 };
 
 std::shared_ptr<Windows> make_windows();
 /// The same for a client in another process, before its first call: its allocations are made so
 /// that it can be given them by descriptor.
-std::shared_ptr<Windows> make_windows(dxgk::System& system, dxgk::Process& process);
+std::shared_ptr<Windows> make_windows(dxgk::System& system, dxgk::Process& process,
+                                      std::shared_ptr<dxgk::ClientQuota> quota);
 
 }  // namespace dxgkit::wire

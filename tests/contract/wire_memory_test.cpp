@@ -7,121 +7,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <optional>
-#include <string_view>
 
-#include "dxgk/core/process.h"
 #include "runtime/host_thread.h"
-#include "tests/contract/fixture.h"
-#include "wire/arguments.h"
+#include "tests/contract/elsewhere.h"
 #include "wire/channel.h"
-#include "wire/client_call.h"
 #include "wire/client_connection.h"
 #include "wire/hello.h"
 #include "wire/server_session.h"
-#include "wire/windows.h"
 
 namespace dxgkit::contract {
 namespace {
-
-constexpr uint64_t kBytes = 16 * kKibibyte;
-constexpr uint32_t kVideoMemory = 1U << 0, kAperture = 1U << 2;
-constexpr UINT kCreateResource = 1U << 0, kCreateShared = 1U << 1, kNtSecuritySharing = 1U << 6;
-
-uint32_t number_of(std::string_view name) {
-  const auto all = wire::functions();
-  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.name == name; });
-  return static_cast<uint32_t>(found - all.begin());
-}
-
-/// A client in another process.
-class Elsewhere {
- public:
-  explicit Elsewhere(Client& client)
-      : client_(client),
-        windows(wire::make_windows(*client.stack.system, *client.process)),
-        session_(*client.stack.system, *client.process, windows) {}
-  ~Elsewhere() { forget_objects(); }
-
-  template <typename Args>
-  NTSTATUS call(std::string_view name, Args& args) {
-    wire::ClientCall call(number_of(name), &args, memory);
-    if (call.answer().has_value()) return static_cast<NTSTATUS>(*call.answer());
-    std::vector<wire::UniqueFd> given;
-    for (const int fd : call.descriptors()) given.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    wire::Reply reply = session_.handle(call.message(), std::move(given));
-    EXPECT_EQ(reply.refusal, "");
-    for (const wire::UniqueFd& one : reply.descriptors)
-      objects.push_back(fcntl(one.get(), F_DUPFD_CLOEXEC, 0));
-    const auto result = call.finish(reply.bytes, std::move(reply.descriptors));
-    EXPECT_TRUE(result.has_value());
-    undone = call.undo();
-    return static_cast<NTSTATUS>(result.value_or(-1));
-  }
-
-  D3DKMT_HANDLE make_allocation(uint32_t segments, UINT flags = 0,
-                                D3DKMT_HANDLE* resource = nullptr,
-                                D3DKMT_HANDLE* global = nullptr) {
-    ScriptedAllocation description;
-    description.size = kBytes;
-    description.supported_read = description.supported_write = segments;
-    description.flags = 1;  // CpuVisible
-    D3DDDI_ALLOCATIONINFO2 info{};
-    info.pPrivateDriverData = &description;
-    info.PrivateDriverDataSize = sizeof description;
-    D3DKMT_CREATEALLOCATION create{};
-    create.hDevice = client_.device;
-    create.NumAllocations = 1;
-    create.pAllocationInfo2 = &info;
-    std::memcpy(&create.Flags, &flags, sizeof flags);
-    EXPECT_EQ(call("D3DKMTCreateAllocation2", create), 0);
-    if (resource != nullptr) *resource = create.hResource;
-    if (global != nullptr) *global = create.hGlobalShare;
-    return info.hAllocation;
-  }
-  char* lock(D3DKMT_HANDLE allocation) {
-    D3DKMT_LOCK2 args{};
-    args.hDevice = client_.device;
-    args.hAllocation = allocation;
-    EXPECT_EQ(call("D3DKMTLock2", args), 0);
-    EXPECT_NE(args.pData, nullptr);
-    return static_cast<char*>(args.pData);
-  }
-  void unlock(D3DKMT_HANDLE allocation) {
-    D3DKMT_UNLOCK2 args{};
-    args.hDevice = client_.device;
-    args.hAllocation = allocation;
-    EXPECT_EQ(call("D3DKMTUnlock2", args), 0);
-  }
-  NTSTATUS destroy(D3DKMT_HANDLE allocation, D3DKMT_HANDLE resource = 0) {
-    D3DKMT_DESTROYALLOCATION2 args{};
-    args.hDevice = client_.device;
-    args.hResource = resource;
-    args.phAllocationList = resource == 0 ? &allocation : nullptr;
-    args.AllocationCount = resource == 0 ? 1 : 0;
-    return call("D3DKMTDestroyAllocation2", args);
-  }
-  void forget_objects() {
-    for (const int fd : objects) close(fd);
-    objects.clear();
-  }
-
-  wire::KernelMemory memory{wire::KernelMemory::Pages::kExchange};
-  std::optional<wire::UnwantedAllocation> undone;  // of the last call
-  std::vector<int> objects;                        // the client's, of all replies
-
- private:
-  Client& client_;
-
- public:
-  const std::shared_ptr<wire::Windows> windows;
-
- private:
-  wire::ServerSession session_;
-};
 
 /// All of a memory object.
 class Whole {

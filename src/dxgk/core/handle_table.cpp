@@ -8,11 +8,11 @@ constexpr uint32_t kSlotShift = 6;
 constexpr uint32_t kGenerationShift = 24;
 constexpr uint32_t kGenerationMask = 0x3F;
 
-Handle make_handle(uint32_t slot, uint32_t generation) {
-  return kLiveBit | (generation & kGenerationMask) << kGenerationShift | slot << kSlotShift;
-}
-
 }  // namespace
+
+Handle HandleTable::make_handle(uint32_t slot, uint32_t generation) const {
+  return kLiveBit | (generation & kGenerationMask) << kGenerationShift | slot << kSlotShift | mark_;
+}
 
 Result<Handle> HandleTable::insert(Ref<Object> object) {
   return insert_slot(std::move(object), true);

@@ -11,15 +11,28 @@
 
 namespace dxgkit::dxgk {
 
-/// A D3DKMT_HANDLE value. Layout: bit 30 set, bits 24..29 generation, bits 6..23 slot, bits 0..5
-/// zero, so that consecutive handles differ by 0x40 as clients have seen on Windows.
+/// A D3DKMT_HANDLE value. Layout: bit 30 set, bits 24..29 generation, bits 6..23 slot, so that
+/// consecutive handles differ by 0x40 as clients have seen on Windows. Bits 0 and 1 are zero, and
+/// bits 2..5 are those of the kernel (KernelNumber).
 using Handle = uint32_t;
+
+/// Of kernels that one client uses at once, each has a number that its handles carry. So a handle
+/// says which kernel it is of, and means nothing to another one. A kernel alone is number 0.
+struct KernelNumber {
+  static constexpr uint32_t kCount = 16;
+  static constexpr uint32_t kShift = 2;
+  uint32_t value = 0;  // < kCount
+  Handle mark() const { return value << kShift; }
+};
 
 /// Thread-safe. A freed slot goes to the end of the free list and changes generation: a stale
 /// handle is refused until its slot has been reused 64 times (THUNK-04).
 class HandleTable {
  public:
   static constexpr uint32_t kMaxHandles = 1U << 18;
+
+  explicit HandleTable(KernelNumber kernel = {}) : kernel_(kernel), mark_(kernel.mark()) {}
+  KernelNumber kernel() const { return kernel_; }
 
   /// A new handle for `object`, or kNoMemory when all are taken.
   Result<Handle> insert(Ref<Object> object);
@@ -80,11 +93,14 @@ class HandleTable {
   Result<Handle> insert_slot(Ref<Object> object, bool published);
   Result<Ref<Object>> find_object(Handle handle, ObjectType type, bool even_hidden) const;
   Result<Ref<Object>> take_object(Handle handle, ObjectType type);
+  Handle make_handle(uint32_t slot, uint32_t generation) const;
   const Slot* locate(Handle handle) const DXGKIT_REQUIRES(mutex_);
   /// Null: not live, not published or of another type.
   const Slot* locate_object(Handle handle, ObjectType type, bool even_hidden) const
       DXGKIT_REQUIRES(mutex_);
 
+  const KernelNumber kernel_;
+  const Handle mark_;
   mutable runtime::Mutex mutex_;
   std::vector<Slot> slots_ DXGKIT_GUARDED_BY(mutex_);
   std::deque<uint32_t> free_ DXGKIT_GUARDED_BY(mutex_);

@@ -21,8 +21,8 @@ class System;
 /// Lives while System knows it or a thread is bound to it: what ended still answers.
 class Process : public std::enable_shared_from_this<Process> {
  public:
-  Process(System& system, std::string name, uint32_t number)
-      : system_(system), name_(std::move(name)), number_(number) {}
+  Process(System& system, std::string name, uint32_t number, KernelNumber kernel = {})
+      : system_(system), name_(std::move(name)), number_(number), handles_(kernel) {}
   System& system() { return system_; }
   const std::string& name() const { return name_; }
   uint32_t number() const { return number_; }

@@ -6,7 +6,12 @@
 
 namespace dxgkit::dxgk {
 
+void BackingPages::charge(const Allocation& allocation, MemoryCharge charge) {
+  if (charge.counts()) charges_.insert_or_assign(allocation.id, std::move(charge));
+}
+
 void BackingPages::release(Allocation& allocation) {
+  charges_.erase(allocation.id);
   if (allocation.user_memory == nullptr) {
     release(allocation.pages.frames());
   } else if (core_.fatal()) {

@@ -1,6 +1,7 @@
 // System pages of allocations on their way back.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "bus/machine.h"
 #include "bus/user_memory.h"
 #include "dxgk/core/adapter_core.h"
+#include "dxgk/core/client_quota.h"
 #include "runtime/thread_annotations.h"
 
 namespace dxgkit::dxgk {
@@ -25,6 +27,8 @@ class BackingPages {
   void release(std::span<const bus::PageFrame> pages) DXGKIT_REQUIRES(on_lane);
   /// The backing of an allocation, the client's or ours.
   void release(Allocation& allocation) DXGKIT_REQUIRES(on_lane);
+  /// The backing of an allocation counts for a user, until it is released.
+  void charge(const Allocation& allocation, MemoryCharge charge) DXGKIT_REQUIRES(on_lane);
   /// The device has stopped.
   void return_kept() DXGKIT_REQUIRES(on_lane);
 
@@ -32,6 +36,7 @@ class BackingPages {
   AdapterCore& core_;
   std::vector<bus::PageFrame> kept_;
   std::vector<std::unique_ptr<bus::UserMemory>> kept_of_clients_;
+  std::map<AllocationId, MemoryCharge> charges_;
 };
 
 }  // namespace dxgkit::dxgk

@@ -49,7 +49,7 @@ uint64_t Commitment::decommittable(const Process& process) {
 
 uint64_t Commitment::release(MemoryFloor& floor, Allocation& allocation) {
   floor.core.memory().give_up_content(allocation.id);
-  floor.backing_pages->release(allocation.pages.frames());
+  floor.backing_pages->release(allocation);
   allocation.pages = FrameList();
   allocation.opened.front()->device->device().process().note_commitment_change();
   return allocation.size_bytes;
@@ -110,10 +110,12 @@ uint64_t Commitment::release_if_gone(MemoryFloor& floor, AllocationId id) {
 Status Commitment::recommit(Allocation& allocation) {
   if (!allocation.pages.empty()) return Status::kSuccess;
   const DeviceMemory& owner = *allocation.opened.front()->device;
+  MemoryCharge charge;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const std::vector<bus::PageFrame> pages,
                                  owner.take_pages(allocation.size_bytes / kPageBytes,
-                                                  bus::PagesApart::Objects::kAsTheyAre));
+                                                  bus::PagesApart::Objects::kAsTheyAre, &charge));
   allocation.pages = FrameList(pages);
+  floor_.backing_pages->charge(allocation, std::move(charge));
   return Status::kSuccess;
 }
 

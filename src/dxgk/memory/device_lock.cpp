@@ -8,6 +8,7 @@
 #include "dxgk/core/client_memory.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/allocation_rules.h"
+#include "dxgk/memory/backing_pages.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
@@ -155,8 +156,9 @@ Ref<OpenedAllocation> DeviceLocks::make_instance(OpenedAllocation& first) {
   made->driver_allocation = first.driver_allocation;
   made->device_specific = first.device_specific;
   made->cpu().original = &first;
-  Result<std::vector<bus::PageFrame>> pages =
-      memory_.take_pages(model.size_bytes / kPageBytes, bus::PagesApart::Objects::kAsTheyAre);
+  MemoryCharge charge;
+  Result<std::vector<bus::PageFrame>> pages = memory_.take_pages(
+      model.size_bytes / kPageBytes, bus::PagesApart::Objects::kAsTheyAre, &charge);
   if (!pages.has_value()) return {};
   const Result<Handle> inserted = process_.handles().insert(made);
   if (!inserted.has_value()) {
@@ -172,6 +174,7 @@ Ref<OpenedAllocation> DeviceLocks::make_instance(OpenedAllocation& first) {
   allocation.cached = model.cached;
   allocation.instance = true;
   allocation.pages = FrameList(*pages);
+  floor_.backing_pages->charge(allocation, std::move(charge));
   allocation.opened.push_back(made.get());
   // The same description was accepted for the first one.
   DXGKIT_CHECK(

@@ -9,6 +9,7 @@
 #include "dxgk/core/client_memory.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/allocation_rules.h"
+#include "dxgk/memory/backing_pages.h"
 #include "dxgk/memory/commitment.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/memory/shown_allocations.h"
@@ -143,16 +144,18 @@ Status DeviceMemory::back(const AllocationRequest& request, const port::Allocati
   const uint64_t bytes = backing->desc.size_bytes;
   if (request.user_memory == nullptr) {
     constexpr auto kMayGrow = bus::PagesApart::Objects::kMayGrow;
-    Result<std::vector<bus::PageFrame>> pages = take_pages(bytes / kPageBytes, kMayGrow, group);
+    Result<std::vector<bus::PageFrame>> pages =
+        take_pages(bytes / kPageBytes, kMayGrow, &backing->charge, group);
     if (!pages.has_value() && floor_.may_decommit.load(std::memory_order_relaxed)) {
       // Offered content makes room for content that is wanted (ALLOC-59).
       const Result<uint64_t> freed = Commitment(floor_).decommit({.bytes = bytes});
       if (freed.has_value() && *freed != 0)
-        pages = take_pages(bytes / kPageBytes, kMayGrow, group);
+        pages = take_pages(bytes / kPageBytes, kMayGrow, &backing->charge, group);
     }
     DXGKIT_ASSIGN_OR_RETURN_STATUS(backing->pages, std::move(pages));
     return Status::kSuccess;
   }
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(backing->charge, MemoryCharge::take(quota_of(process_), bytes));
   DXGKIT_ASSIGN_OR_RETURN_STATUS(backing->user_memory, take_user_memory(request, bytes));
   const std::span<const bus::PageFrame> pages = backing->user_memory->pages();
   backing->pages.assign(pages.begin(), pages.end());
@@ -161,12 +164,16 @@ Status DeviceMemory::back(const AllocationRequest& request, const port::Allocati
 
 Result<std::vector<bus::PageFrame>> DeviceMemory::take_pages(uint64_t count,
                                                              bus::PagesApart::Objects objects,
+                                                             MemoryCharge* charge,
                                                              bus::PagesApart* group) const {
-  if (ClientMemory* const client = process_.client_memory(); client != nullptr) {
-    auto apart = (group != nullptr ? *group : client->pages()).allocate(count, objects);
-    if (apart.has_value()) return apart;
-  }
-  return core_.machine().allocate_pages(count);
+  DXGKIT_ASSIGN_OR_RETURN(MemoryCharge taken,
+                          MemoryCharge::take(quota_of(process_), count * kPageBytes));
+  Result<std::vector<bus::PageFrame>> pages = Error(Status::kNoMemory);
+  if (ClientMemory* const client = process_.client_memory(); client != nullptr)
+    pages = (group != nullptr ? *group : client->pages()).allocate(count, objects);
+  if (!pages.has_value()) pages = core_.machine().allocate_pages(count);
+  if (pages.has_value()) *charge = std::move(taken);
+  return pages;
 }
 
 Result<std::unique_ptr<bus::UserMemory>> DeviceMemory::take_user_memory(
@@ -177,17 +184,16 @@ Result<std::unique_ptr<bus::UserMemory>> DeviceMemory::take_user_memory(
     const auto ended = client->new_exchange(&number);
     return bus::UserMemory::elsewhere(core_.machine(), bytes, number, ended);
   }
-  DXGKIT_ASSIGN_OR_RETURN(
-      std::unique_ptr<bus::UserMemory> memory,
-      bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
+  DXGKIT_ASSIGN_OR_RETURN(std::unique_ptr<bus::UserMemory> memory,
+                          bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
   if (core_.options().verifier.has(VerifierSwitch::kFailProbeAndLock)) {
     // As if the pages could not be had the first time: all of them are let go of, and taken again.
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       static_cast<void>(core_.strikes(VerifierSwitch::kFailProbeAndLock));
     });
     memory.reset();
-    DXGKIT_ASSIGN_OR_RETURN(
-        memory, bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
+    DXGKIT_ASSIGN_OR_RETURN(memory,
+                            bus::UserMemory::capture(core_.machine(), request.user_memory, bytes));
   }
   return memory;
 }
@@ -228,6 +234,7 @@ Status DeviceMemory::register_allocations(std::span<const port::AllocationInfo> 
     allocation.pages = FrameList(backings[i].pages);
     backings[i].pages.clear();
     allocation.user_memory = std::move(backings[i].user_memory);
+    floor_.backing_pages->charge(allocation, std::move(backings[i].charge));
     // What the client has there already is content.
     if (allocation.user_memory != nullptr) core_.memory().mark_cpu_written(allocation.id);
     OpenedAllocation& one = *openings_made[i];

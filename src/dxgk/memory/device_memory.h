@@ -12,6 +12,7 @@
 #include "bus/user_memory.h"
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/arrival_list.h"
+#include "dxgk/core/client_quota.h"
 #include "dxgk/core/device_core.h"
 #include "dxgk/core/handle_table.h"
 #include "dxgk/memory/allocation.h"
@@ -78,7 +79,7 @@ class DeviceMemory {
   /// ALLOC-01. With `creates_resource` a resource is made and its handle returned; with a non-zero
   /// `resource` the allocations join it, unless it is shared (ALLOC-23). All or nothing. The
   /// driver's documented failures pass through (ALLOC-03); kInvalidParameter for what it described
-  /// wrongly (a finding says what); kNoMemory without backing pages.
+  /// wrongly (a finding says what); kNoMemory without backing pages, or over the user's quota.
   Status create_allocations(std::span<AllocationRequest> requests, CreateOptions& options);
   /// ALLOC-25, THUNK-22: all allocations of `shared` on this device, in one DxgkDdiOpenAllocation
   /// without Create. kInvalidParameter: it is on its way out. The driver's failure passes through;
@@ -91,7 +92,9 @@ class DeviceMemory {
   /// Backing pages. Those of a client in another process are apart from others' if the system
   /// allows it. `group`: of a resource; null: of the process. kNoMemory. Any thread; on the lane
   /// with Objects::kAsTheyAre only.
+  /// @param charge  what counts for the user from now on; kNoMemory over its quota
   Result<std::vector<bus::PageFrame>> take_pages(uint64_t count, bus::PagesApart::Objects objects,
+                                                 MemoryCharge* charge,
                                                  bus::PagesApart* group = nullptr) const;
 
   // --- lane ---
@@ -112,6 +115,7 @@ class DeviceMemory {
     vidmm::AllocationDesc desc;
     std::vector<bus::PageFrame> pages;
     std::unique_ptr<bus::UserMemory> user_memory;  // owns `pages`, when the client gave them
+    MemoryCharge charge;
   };
   Status register_allocations(std::span<const port::AllocationInfo> infos,
                               std::span<AllocationBacking> backings,

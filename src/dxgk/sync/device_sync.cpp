@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "dxgk/core/client_memory.h"
 #include "dxgk/core/process.h"
 #include "dxgk/sync/cpu_events.h"
 #include "dxgk/sync/native_fences.h"
@@ -40,7 +41,13 @@ struct DeviceSync::CpuWait {
 
 Result<Ref<SyncObject>> DeviceSync::create_sync_object(const SyncRequest& request) {
   vidsch::SyncDesc desc;
+  MemoryCharge charge;
+  if (request.kind == vidsch::SyncKind::kMonitoredFence) {
+    const uint64_t bytes = (request.native ? 2 : 1) * kPageBytes;
+    DXGKIT_ASSIGN_OR_RETURN(charge, MemoryCharge::take(quota_of(device_.process()), bytes));
+  }
   DXGKIT_ASSIGN_OR_RETURN(const Ref<SharedSync> shared, SharedSync::create(floor_, request, &desc));
+  shared->charge = std::move(charge);
   GlobalShares& shares = core_.global_shares();
   if (request.shared && !request.nt_security) {
     DXGKIT_ASSIGN_OR_RETURN(shared->global, shares.insert(shared));

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "bus/machine.h"
 #include "bus/page_apart.h"
+#include "dxgk/core/client_quota.h"
 #include "dxgk/core/handle_table.h"
 #include "dxgk/core/object.h"
 #include "runtime/runtime.h"
@@ -84,6 +85,7 @@ class SharedSync : public Object {
   bus::PageFrame page;
   bool has_page = false;
   std::unique_ptr<bus::PageApart> page_apart;  // where other processes are given the page
+  MemoryCharge charge;                         // of its pages, to the user that made it
   std::atomic<uint64_t>* storage = nullptr;    // null: 32 bits, or no fence
   // Native: the monitored value's page, and the driver's handle, once it has one.
   bool native = false;

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/status.h"
+#include "dxgk/core/client_quota.h"
 #include "port/types.h"
 
 namespace dxgkit::dxgk {
@@ -36,7 +37,9 @@ class CommandMemory {
   static constexpr uint32_t kMaxListEntries = 1U << 16;
 
   /// New buffers, all zero, in place of those there were. kNoMemory: those stay.
-  Status allocate(uint32_t command_bytes, uint32_t allocations, uint32_t patches);
+  /// @param quota  whose memory they are; null: nobody counts them
+  Status allocate(uint32_t command_bytes, uint32_t allocations, uint32_t patches,
+                  const std::shared_ptr<ClientQuota>& quota = nullptr);
   /// All null before the first `allocate`.
   const ClientBuffers& buffers() const { return buffers_; }
 
@@ -45,6 +48,7 @@ class CommandMemory {
   std::unique_ptr<ClientAllocation[]> allocations_;
   std::unique_ptr<port::PatchLocation[]> patches_;
   ClientBuffers buffers_;
+  MemoryCharge charge_;
 };
 
 }  // namespace dxgkit::dxgk

@@ -1,6 +1,7 @@
 #include "dxgk/work/dma_buffer_pool.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/memory/backing_pages.h"
@@ -9,8 +10,9 @@
 
 namespace dxgkit::dxgk {
 
-DmaBufferPool::DmaBufferPool(MemoryFloor& floor, const port::ContextInfo& info)
-    : floor_(floor), core_(floor.core), info_(info) {}
+DmaBufferPool::DmaBufferPool(MemoryFloor& floor, const port::ContextInfo& info,
+                             std::shared_ptr<ClientQuota> quota)
+    : floor_(floor), core_(floor.core), info_(info), quota_(std::move(quota)) {}
 
 DmaBufferPool::~DmaBufferPool() { DXGKIT_CHECK(buffers_.empty()); }
 
@@ -63,7 +65,10 @@ Result<std::unique_ptr<DmaBuffer>> DmaBufferPool::make_buffer() {
 
 Result<DmaBuffer*> DmaBufferPool::acquire() {
   if (free_.empty()) {
+    const uint64_t bytes = uint64_t{info_.dma_buffer_bytes} + info_.dma_private_bytes;
+    DXGKIT_ASSIGN_OR_RETURN(MemoryCharge charge, MemoryCharge::take(quota_, bytes));
     DXGKIT_ASSIGN_OR_RETURN(std::unique_ptr<DmaBuffer> buffer, make_buffer());
+    if (charge.counts()) charges_.push_back(std::move(charge));
     free_.push_back(buffer.get());
     buffers_.push_back(std::move(buffer));
   }
@@ -108,6 +113,7 @@ void DmaBufferPool::clear() {
   }
   buffers_.clear();
   free_.clear();
+  charges_.clear();
 }
 
 void DmaBufferPool::drop_user(DmaBuffer& buffer) {

@@ -7,6 +7,7 @@
 #include "base/arithmetic.h"
 #include "base/guarded_copy.h"
 #include "dxgk/core/adapter_core.h"
+#include "dxgk/core/client_memory.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
@@ -21,11 +22,13 @@ RenderStream::RenderStream(Context& context)
 /// Nobody else sees the context yet.
 Status RenderStream::allocate() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
   const port::ContextInfo& info = context_.info();
-  return memory_.allocate(info.dma_buffer_bytes, info.allocation_list_size, info.patch_list_size);
+  return memory_.allocate(info.dma_buffer_bytes, info.allocation_list_size, info.patch_list_size,
+                          quota_of(context_.device().process()));
 }
 
 void RenderStream::open_pool() {
-  pool_ = std::make_unique<DmaBufferPool>(context_.device().floor(), context_.info());
+  pool_ = std::make_unique<DmaBufferPool>(context_.device().floor(), context_.info(),
+                                          quota_of(context_.device().process()));
 }
 
 void RenderStream::clear() {
@@ -180,7 +183,8 @@ Status RenderStream::render(const RenderRequest& request, uint32_t* queued) {
                                 CommandMemory::kMaxListEntries);
   if (command_bytes != buffers.command_bytes || allocations != buffers.allocation_count ||
       patches != buffers.patch_count) {
-    static_cast<void>(memory_.allocate(command_bytes, allocations, patches));
+    static_cast<void>(memory_.allocate(command_bytes, allocations, patches,
+                                       quota_of(context_.device().process())));
   }
   return Status::kSuccess;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/interface_versions.h"
+#include "dxgk/core/client_memory.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
@@ -28,6 +29,7 @@ void Submission::queue(Packet& packet) {
   if (packet.buffer != nullptr && packet.kind != vidsch::PacketKind::kPaging)
     ++packet.buffer->users;
   count_engine_work(packet, true);
+  if (ClientQuota* const quota = quota_of(packet); quota != nullptr) quota->queued();
   ContextId context = packet.context == nullptr ? paging_context_ : packet.context->id();
   if (packet.flags.context_switch)
     context = context_allocations_.null_context(packet.switched_node);
@@ -177,6 +179,7 @@ bool Submission::split_before(Packet& packet, uint32_t cut) {
   ++packet.buffer->users;
   ++core_.counters().splits;
   count_engine_work(rest, true);
+  if (ClientQuota* const quota = quota_of(rest); quota != nullptr) quota->queued();
   core_.scheduler().insert_after(packet.id, rest.id);
   return true;
 }
@@ -489,6 +492,7 @@ void Submission::retired(PacketId id, vidsch::PacketOutcome outcome, vidsch::Rea
                 packet.submitted_ns, core_.runtime().now());
   }
   count_engine_work(packet, false);
+  if (ClientQuota* const quota = quota_of(packet); quota != nullptr) quota->retired();
   if (completed && packet.kind == vidsch::PacketKind::kSignal) ++core_.counters().sync_signals;
   if (outcome == vidsch::PacketOutcome::kFaulted && reached_hardware && !core_.failed()) {
     faults_.blame(packet);
@@ -532,6 +536,12 @@ void Submission::preempt(NodeOrdinal node, SubmissionFenceId preemption_fence) {
   const bool idle = core_.scheduler().node_status(node).hardware_queue_length == 0;
   const Status status = core_.port().submission().preempt(node, preemption_fence, idle);
   static_cast<void>(status);  // fatal failures are reported by the port (PREEMPT-11)
+}
+
+ClientQuota* Submission::quota_of(const Packet& packet) {
+  if (packet.context == nullptr) return nullptr;
+  const ClientMemory* const client = packet.context->device().process().client_memory();
+  return client == nullptr ? nullptr : client->quota().get();
 }
 
 void Submission::count_engine_work(const Packet& packet, bool comes) {

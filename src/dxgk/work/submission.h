@@ -16,6 +16,7 @@
 
 namespace dxgkit::dxgk {
 
+class ClientQuota;
 class ContextAllocations;
 class Faults;
 class HwQueues;
@@ -102,6 +103,8 @@ class Submission : public vidsch::EnginePort {
   NodeCounters::Work work_of(const Packet& packet) const DXGKIT_REQUIRES(on_lane);
   NodeOrdinal node_of(const Packet& packet) const DXGKIT_REQUIRES(on_lane);
   void count_engine_work(const Packet& packet, bool comes) DXGKIT_REQUIRES(on_lane);
+  /// Where packets of a client count for its user. Null: nowhere.
+  static ClientQuota* quota_of(const Packet& packet) DXGKIT_REQUIRES(on_lane);
 
   AdapterCore& core_;
   Owner& owner_;

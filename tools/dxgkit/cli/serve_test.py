@@ -18,10 +18,11 @@ from support import MUTANT, TOOL, Cli
 
 MAGIC = 0x3174696B67786400
 ADAPTERS, OPEN, STATUS = 1, 2, 3
-DEVICE_REMOVED, SUCCESS = 0xC00002B6, 0
+DEVICE_REMOVED, INVALID_PARAMETER, NO_MEMORY, OBJECT_TYPE_MISMATCH, SUCCESS = 0xC00002B6, 0xC000000D, 0xC0000017, 0xC0000024, 0
 PATIENCE = 120  # seconds; a busy machine is no dead server
 # libdxcore.so without a kernel, as the build leaves it.
 CLIENTS = str(pathlib.Path(TOOL).resolve().parents[2] / "src/dxcore/remote")
+BUILT = pathlib.Path(TOOL).resolve().parent / "clients"  # programs
 # A client process: it says what each step came to. The last one blocks inside the kernel until the server is gone, or for ever.
 CLIENT = """
 import ctypes, os, struct, sys, time
@@ -64,6 +65,91 @@ D3DKMTCreateDevice 0x0
 D3DKMTCreateSynchronizationObject2 0x0
 value 7
 D3DKMTShareObjects 0x0 True
+"""
+
+
+# A client that queues waits for a fence, and makes fences, until it may not have more. Then it signals.
+GREEDY = """
+import ctypes, struct, sys
+calls = ctypes.CDLL("libdxcore.so")
+def call(name, data):
+    buffer = ctypes.create_string_buffer(data, len(data))
+    return getattr(calls, name)(buffer) & 0xFFFFFFFF, buffer.raw
+adapters = ctypes.create_string_buffer(20 * 8)
+call("D3DKMTEnumAdapters2", struct.pack("<QQ", 8, ctypes.addressof(adapters)))
+adapter, = struct.unpack_from("<I", call("D3DKMTOpenAdapterFromLuid", adapters.raw[4:12] + bytes(4))[1], 8)
+device, = struct.unpack_from("<I", call("D3DKMTCreateDevice", struct.pack("<QII48x", adapter, 0, 0))[1], 12)
+status, made = call("D3DKMTCreateContext", struct.pack("<I92x", device))
+context, = struct.unpack_from("<I", made, 32)
+fences = []
+def fence():
+    status, made = call("D3DKMTCreateSynchronizationObject2", struct.pack("<I4xIIQ64xI4x", device, 5, 3, 0, 0))
+    if status == 0:
+        fences.append(struct.unpack_from("<I", made, 88)[0])
+    return status
+print(hex(status), hex(fence()), flush=True)
+handles, values = (ctypes.c_uint32 * 1)(fences[0]), (ctypes.c_uint64 * 1)(1)
+lists = ctypes.addressof(handles), ctypes.addressof(values)
+def wait():
+    return call("D3DKMTWaitForSynchronizationObjectFromGpu", struct.pack("<IIQQ56x", context, 1, *lists))[0]
+waits = 0
+while (status := wait()) == 0:
+    waits += 1
+print(waits, hex(status), flush=True)
+sys.stdin.readline()
+print(hex(call("D3DKMTSignalSynchronizationObjectFromCpu", struct.pack("<IIQQI4x", device, 1, *lists, 0))[0]), flush=True)
+while wait() != 0:  # the waits end one after the other
+    pass
+while (status := fence()) == 0:
+    pass
+print(len(fences), hex(status), flush=True)
+sys.stdin.readline()
+"""
+
+
+# A client of two adapters at once: a device and a fence on each.
+TWO = """
+import ctypes, struct, sys
+calls = ctypes.CDLL("libdxcore.so")
+def call(name, data):
+    buffer = ctypes.create_string_buffer(data, len(data))
+    return getattr(calls, name)(buffer) & 0xFFFFFFFF, buffer.raw
+def adapters():
+    room = ctypes.create_string_buffer(20 * 8)
+    status, all = call("D3DKMTEnumAdapters2", struct.pack("<QQ", 8, ctypes.addressof(room)))
+    found = [struct.unpack_from("<II", room, 20 * i) for i in range(struct.unpack_from("<I", all)[0])]
+    print(hex(status), [luid for _, luid in found], flush=True)
+    return found
+def device(adapter):
+    status, made = call("D3DKMTCreateDevice", struct.pack("<QII48x", adapter, 0, 0))
+    print("device", hex(status), flush=True)
+    return struct.unpack_from("<I", made, 12)[0]
+def fence(device):
+    status, made = call("D3DKMTCreateSynchronizationObject2", struct.pack("<I4xIIQ64xI4x", device, 5, 3, 0, 0))
+    print("fence", hex(status), flush=True)
+    return struct.unpack_from("<I", made, 88)[0], struct.unpack_from("<Q", made, 24)[0]
+def reach(device, fence, value):
+    handles, values = (ctypes.c_uint32 * 1)(fence), (ctypes.c_uint64 * 1)(value)
+    lists = ctypes.addressof(handles), ctypes.addressof(values)
+    signalled = call("D3DKMTSignalSynchronizationObjectFromCpu", struct.pack("<IIQQI4x", device, 1, *lists, 0))[0]
+    return hex(signalled), hex(call("D3DKMTWaitForSynchronizationObjectFromCpu", struct.pack("<IIQQQI4x", device, 1, *lists, 0, 0))[0])
+found = adapters()
+devices = [device(adapter) for adapter, _ in found]
+fences = [fence(one) for one in devices]
+print(len({*devices, *(handle for handle, _ in fences)}), flush=True)
+for i in range(2):
+    print(reach(devices[i], fences[i][0], 5 + i), ctypes.c_uint64.from_address(fences[i][1]).value, flush=True)
+print("astray", *reach(devices[0], fences[1][0], 9), *reach(devices[1], fences[0][0], 9), flush=True)
+handles, shared = (ctypes.c_uint32 * 1)(fences[0][0]), ctypes.c_uint64(0)
+attributes = ctypes.create_string_buffer(struct.pack("<I4xQQI4xQQ", 48, 0, 0, 0, 0, 0), 48)
+print("shared", hex(calls.D3DKMTShareObjects(1, handles, attributes, 0x10000000, ctypes.byref(shared)) & 0xFFFFFFFF), flush=True)
+for one in devices:
+    print("open", hex(call("D3DKMTOpenSyncObjectFromNtHandle2", struct.pack("<QIII4x64x", shared.value, one, 0, 0))[0]), flush=True)
+sys.stdin.readline()
+print(reach(devices[0], fences[0][0], 20), reach(devices[1], fences[1][0], 20), flush=True)
+print(ctypes.c_uint64.from_address(fences[1][1]).value, flush=True)
+again = adapters()
+print(reach(device(again[0][0]), fence(devices[1])[0], 1), reach(devices[1], fences[1][0], 30), flush=True)
 """
 
 
@@ -180,11 +266,11 @@ class Server(Cli):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return json.loads(done.stdout)
 
-    def client(self, *arguments):
+    def client(self, *arguments, program=CLIENT):
         """A client process, which knows nothing of dxgkit but the library's name."""
         environment = {**os.environ, "DXGKIT_SOCKET": str(self.folder / "s"), "LD_LIBRARY_PATH": CLIENTS}
         environment.pop("DXGKIT_STACK", None)
-        client = subprocess.Popen([sys.executable, "-c", CLIENT, *arguments], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        client = subprocess.Popen([sys.executable, "-c", program, *arguments], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end_client, client)
         return client
@@ -267,6 +353,46 @@ class Serve(Server):
         self.assertIn("signal 11 in no DDI", report["errors"])
         self.end(server)
 
+    def test_a_user_has_so_much_memory_and_so_many_submissions(self):
+        self.write_stack('driver = "softgpu_wddm2"')
+        server, runs = self.serve("--max-submissions", "5", "--max-memory", "1M")
+        client = self.client(program=GREEDY)
+        self.assertEqual(self.lines_until(client, f"{NO_MEMORY:#x}\n"), f"0x0 0x0\n5 {NO_MEMORY:#x}\n")
+        user, = self.status()["users"]
+        self.assertEqual((user["submissions"], user["refused_calls"]), (5, 1))
+        left = (1 << 20) - user["memory_bytes"]
+        self.assertGreater(left, 4096, "a page of the first fence, and the buffers of a context")
+        client.stdin.write("on\n")
+        client.stdin.flush()
+        self.assertEqual(self.lines_until(client, f"{NO_MEMORY:#x}\n"), f"0x0\n{1 + left // 4096} {NO_MEMORY:#x}\n")
+        user, = self.status()["users"]
+        self.assertEqual((1 << 20) - user["memory_bytes"], left % 4096)
+        self.assertIn(", MiB 1 of 1, ", self.run_tool("status", "--socket", "s", "--interval", "0").stdout)
+        client.communicate("on\n", timeout=PATIENCE)
+        self.until(lambda one: one["figures"]["processes"] == 0)
+        out = self.client().communicate(timeout=PATIENCE)[0]
+        self.assertEqual(out, GOOD.format(luid=runs[1][0]), "what it had is for others")
+        self.end(server)
+
+    def test_a_program_has_two_adapters_and_one_of_them_crashes(self):
+        self.write_stack('driver = "softgpu_wddm2"', 'devices = ["softgpu", "softgpu,vram=32M"]')
+        server, runs = self.serve(devices=2)
+        client = self.client(program=TWO)
+        wrong, strange, both = f"{INVALID_PARAMETER:#x}", f"{OBJECT_TYPE_MISMATCH:#x}", "('0x0', '0x0')"
+        self.assertEqual(self.lines_until(client, f"open {strange}\n"),
+                         f"0x0 [{runs[1][0]}, {runs[2][0]}]\n" + "device 0x0\n" * 2 + "fence 0x0\n" * 2 + f"4\n{both} 5\n{both} 6\n"
+                         f"astray {wrong} {wrong} {wrong} {wrong}\nshared 0x0\nopen 0x0\nopen {strange}\n")
+        self.assertEqual([one["figures"]["processes"] for one in self.status()["adapters"]], [1, 1])
+        os.kill(runs[1][1], signal.SIGSEGV)
+        luid = int(self.wait_for(server, r"adapter 1 .*: it runs, LUID (\d+)")[1])
+        out, errors = client.communicate("on\n", timeout=PATIENCE)
+        gone = f"{DEVICE_REMOVED:#x}"
+        self.assertEqual((out, errors), (f"('{gone}', '{gone}') {both}\n20\n0x0 [{luid}, {runs[2][0]}]\ndevice 0x0\nfence 0x0\n"
+                                         f"('{wrong}', '{wrong}') {both}\n", ""))
+        shown = self.status()["adapters"]
+        self.assertEqual([(one["restarts"], len(one["reports"])) for one in shown], [(1, 1), (0, 0)])
+        self.end(server)
+
     def test_a_bug_check_ends_the_adapter_and_is_told(self):
         self.write_stack(f"driver = {json.dumps(MUTANT)}", 'registry = "mutant.json"', 'devices = ["softgpu", "softgpu"]')
         self.choose_fault("lock_twice")
@@ -302,10 +428,13 @@ class Serve(Server):
         for one in shown["adapters"]:
             self.assertGreater(one["memory_bytes"], 1 << 20)
             self.assertEqual(one["per_second"]["requests"], 0)
-        self.assertEqual(shown["users"], [{"user": os.getuid(), "connections": 1, "processes": 1, "refused": 0}])
+        self.assertEqual(shown["users"], [{"user": os.getuid(), "connections": 1, "processes": 1, "refused": 0, "handles": 0, "memory_bytes": 0,
+                                           "submissions": 0, "refused_calls": 0}])
+        self.assertEqual(shown["limits"], {"connections": 256, "processes": 32, "handles": 1 << 20, "memory_bytes": 1 << 30, "submissions": 4096})
         text = self.run_tool("status", "--socket", "s", "--interval", "0").stdout
         self.assertRegex(text, r"^adapter 1 \(softgpu\): running, LUID 1, \d+ MiB\n  0 connections, 0 client processes, 0 handles\nadapter 2")
-        self.assertIn(f"user {os.getuid()}: 1 connection of 1 process\n", text)
+        self.assertIn(f"user {os.getuid()}: 1 connection of 1 process\n"
+                      "  in one adapter at most: handles 0 of 1048576, MiB 0 of 1024, submissions 0 of 4096; 0 calls refused\n", text)
         out = self.end(server)
         self.assertEqual(out.count("its process has ended: it ended with exit code 0"), 2, out)
         self.assertEqual([name for name in self.files() if name != "s.lock"], ["good.png", "stack.toml"])
@@ -414,11 +543,66 @@ class Serve(Server):
         self.assertEqual(self.status()["adapters"][0]["process"], runs[1][1])
         self.end(server)
 
+    def run_program(self, *words):
+        """A program of the build that is a client; what it says."""
+        environment = {**os.environ, "DXGKIT_SOCKET": str(self.folder / "s"), "LD_LIBRARY_PATH": CLIENTS}
+        environment.pop("DXGKIT_STACK", None)
+        done = subprocess.run([str(BUILT / words[0]), *words[1:]], env=environment, capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual((done.stderr, done.returncode), ("", 0))
+        return done.stdout
+
+    def recordings(self, count):
+        """Those that are whole by now."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            found = sorted((self.folder / "kept").glob("*.dxgk"))
+            self.assertLess(time.monotonic(), deadline, found)
+            if len(found) == count and all(self.run_tool("calls", str(one)).returncode == 0 for one in found):
+                return found
+
+    def test_clients_of_a_server_are_recorded(self):
+        self.write_stack('driver = "softgpu"')
+        server, runs = self.serve("--record", "kept")
+        self.assertEqual(self.run_program("example_client"), "1 adapter, 4096 bytes written, the fence is at 7\n")
+        first, = self.recordings(1)
+        self.assertRegex(first.name, rf"^\d+-{runs[1][0]}\.dxgk$")
+        self.assertEqual(first.stat().st_mode & 0o777, 0o600)
+        lines = self.run_tool("calls", str(first)).stdout.splitlines()
+        self.assertEqual(lines[0], "8 calls of example_client on 1 thread")
+        self.assertIn(" = 0x0, had written 4096 bytes", lines[5])
+        self.assertEqual(self.run_program("plugin_program", str(BUILT / "softgpu_client.so"), "12", "2"), "12 jobs on each of 2 nodes\n")
+        second, = set(self.recordings(2)) - {first}
+        for recording, options in ((first, ()), (second, ()), (second, ("--mode", "sim", "--seed", "3")), (second, ("--mode", "sim", "--seed", "4"))):
+            done = self.run_tool("replay", str(recording), *options)
+            self.assertEqual((done.stderr, done.returncode), ("", 0), (recording.name, options, done.stdout))
+            self.assertRegex(done.stdout, r"^\d+ calls replayed, 0 differences, 0 findings\n$")
+        # What a client that is killed has done is whole. Its last call had no answer yet.
+        client = self.client("wait")
+        self.lines_until(client, "waiting\n")
+        self.until(lambda one: one["figures"]["processes"] == 1)
+        client.kill()
+        third, = set(self.recordings(3)) - {first, second}
+        self.assertIn("D3DKMTShareObjects", self.run_tool("calls", str(third)).stdout)
+        # What an adapter that crashes has seen is there, but for its end.
+        client = self.client("wait")
+        self.lines_until(client, "waiting\n")
+        os.kill(runs[1][1], signal.SIGKILL)
+        self.wait_for(server, r"adapter 1 .*: it runs, LUID (\d+)")
+        cut, = set((self.folder / "kept").glob("*.dxgk")) - {first, second, third}
+        done = self.run_tool("calls", str(cut))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("without the mark of its end", done.stderr)
+        self.end(server)
+
     def test_the_jail(self):
+        for options in ((), ("--recording-bytes", "1048576")):
+            self.try_the_jail(*options)
+
+    def try_the_jail(self, *options):
         self.write_stack('driver = "softgpu"')
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs:
-            done = subprocess.run([TOOL, "serve-adapter", "--stack", "stack.toml", "--memory", str(4 << 30), "--try-jail"], cwd=self.folder,
+            done = subprocess.run([TOOL, "serve-adapter", "--stack", "stack.toml", "--memory", str(4 << 30), "--try-jail", *options], cwd=self.folder,
                                   stderr=subprocess.PIPE, text=True, preexec_fn=lambda: os.dup2(theirs.fileno(), 3), pass_fds=(3,))
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = done.stderr.splitlines()
@@ -465,6 +649,7 @@ class Serve(Server):
                 (("serve", "--stack", "vfio.toml", "--socket", "s"), "vfio:0000:00:01.0"),
                 (("serve", "--stack", "stack.toml", "--socket", "file"), "cannot listen at file: there is a file of another kind"),
                 (("serve", "--stack", "stack.toml", "--socket", "no/s"), "cannot listen at no/s: No such file or directory"),
+                (("serve", "--stack", "stack.toml", "--socket", "s", "--record", "file"), "--record file: no files can be made there"),
                 (("serve", "--stack", "stack.toml", "--socket", "s", "--allow-user", "nobody-of-that-name"), "--allow-user nobody-of-that-name: unknown"),
                 (("serve", "--stack", "stack.toml", "--socket", "s", "--allow-group", "none-of-that-name"), "--allow-group none-of-that-name: unknown"),
                 (("status", "--socket", "s"), "no server answers at s"))

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/descriptors.h"
@@ -59,12 +60,18 @@ bool AdapterHost::take_message() {
       break;
   }
   if (received.message.kind == Control::kConnection) begin(received);
+  if (received.message.kind == Control::kRecording && received.descriptor)
+    conversations_.record(std::move(received.descriptor), received.message.user,
+                          received.message.process);
   if (received.message.kind == Control::kQuery) {
     ControlMessage answer;
     answer.kind = Control::kFigures;
     answer.connection = received.message.connection;
-    answer.figures = conversations_.figures();
-    send_surely(runtime_, control_, answer);
+    std::vector<UserFigures> users;
+    answer.figures = conversations_.figures(&users);
+    users.resize(std::min(users.size(), kControlTextMost / sizeof(UserFigures)));
+    send_surely(runtime_, control_, answer,
+                {reinterpret_cast<const char*>(users.data()), users.size() * sizeof(UserFigures)});
   }
   return received.message.kind != Control::kEnd;
 }

@@ -32,7 +32,10 @@ class Conversations {
   /// @param user, process  of the client, as the system says
   virtual std::unique_ptr<Conversation> begin(Descriptor socket, uint32_t user,
                                               int32_t process) = 0;
-  virtual Figures figures() = 0;
+  /// The calls of a client process that comes next are to be kept in this file.
+  virtual void record(Descriptor file, uint32_t user, int32_t process) = 0;
+  /// @param users  receives what each user has
+  virtual Figures figures(std::vector<UserFigures>* users) = 0;
 };
 
 /// Carries out what the broker says. Real threads only.

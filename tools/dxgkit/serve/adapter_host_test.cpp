@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <map>
 
 #include "runtime/descriptors.h"
@@ -63,7 +64,15 @@ class Echoes final : public Conversations {
     EXPECT_EQ(process, 77);
     return std::make_unique<Echo>(runtime_, std::move(socket));
   }
-  Figures figures() override { return {.requests = 9}; }
+  void record(Descriptor file, uint32_t user, int32_t process) override {
+    EXPECT_EQ(user, 500U);
+    EXPECT_EQ(process, 77);
+    EXPECT_EQ(write(file.get(), "kept", 4), 4);
+  }
+  Figures figures(std::vector<UserFigures>* users) override {
+    users->push_back({.user = 500, .memory_bytes = 4096});
+    return {.requests = 9};
+  }
 
  private:
   runtime::Runtime& runtime_;
@@ -165,6 +174,20 @@ TEST_F(AdapterHostTest, AMessageWithoutADescriptorIsNoConnection) {
   });
 }
 
+TEST_F(AdapterHostTest, AFileForARecordingGoesToTheConversations) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  Descriptor ours(ends[0]), theirs(ends[1]);
+  with_host([&] {
+    say(Control::kRecording);  // without a file there is nothing to be done
+    say(Control::kRecording, 0, theirs.get());
+    theirs = Descriptor();
+    char text[8] = {};
+    ASSERT_EQ(recv(ours.get(), text, sizeof text, MSG_WAITALL), 4) << "and it is closed then";
+    EXPECT_STREQ(text, "kept");
+  });
+}
+
 TEST_F(AdapterHostTest, AnswersWithFigures) {
   with_host([&] {
     say(Control::kQuery, 3);
@@ -172,6 +195,11 @@ TEST_F(AdapterHostTest, AnswersWithFigures) {
     EXPECT_EQ(answer.message.kind, Control::kFigures);
     EXPECT_EQ(answer.message.connection, 3U);
     EXPECT_EQ(answer.message.figures.requests, 9U);
+    UserFigures user;
+    ASSERT_EQ(answer.text.size(), sizeof user);
+    std::memcpy(&user, answer.text.data(), sizeof user);
+    EXPECT_EQ(user.user, 500U);
+    EXPECT_EQ(user.memory_bytes, 4096U);
   });
 }
 

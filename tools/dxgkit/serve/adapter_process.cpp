@@ -148,10 +148,14 @@ std::expected<void, std::string> serve(runtime::Runtime& runtime,
   if (!driver.has_value())
     return std::unexpected(fmt::format("{}: {}", wanted.driver,
                                        message.empty() ? status_text(driver.error()) : message));
+  const dxgk::KernelNumber kernel{static_cast<uint32_t>(options.device)};
   dxgk::System system(runtime, (*world)->machine(), (*world)->kernel(), findings);
   {
     const runtime::MutexLock lock(system.impl().mutex);
     system.impl().last_luid = options.luid - 1;
+    // A program may have handles of several adapters.
+    system.impl().kernel_number = kernel;
+    system.impl().global_shares.set_kernel(kernel);
   }
   const auto adapter = system.start_adapter(**driver, (*world)->function(), wanted.adapter);
   if (!adapter.has_value())
@@ -163,9 +167,13 @@ std::expected<void, std::string> serve(runtime::Runtime& runtime,
     tell(Control::kFailed, "the device left the machine: " + why);
     _exit(kExitFailed);
   });
-  const auto conversations =
-      make_conversations(runtime, system, *adapter, {.handles_most = options.handles_most});
-  if (auto closed = close_jail({.data_bytes = options.data_bytes, .descriptors = kDescriptorsMost});
+  ClientQuotas quotas{.handles_most = options.handles_most};
+  if (options.user_memory_most != 0) quotas.kernel.memory_bytes = options.user_memory_most;
+  if (options.submissions_most != 0) quotas.kernel.submissions = options.submissions_most;
+  const auto conversations = make_conversations(runtime, system, *adapter, quotas);
+  if (auto closed = close_jail({.data_bytes = options.data_bytes,
+                                .descriptors = kDescriptorsMost,
+                                .file_bytes = options.recording_bytes_most});
       !closed.has_value())
     return closed;
   if (options.tries_the_jail) {
@@ -189,6 +197,7 @@ int run_adapter_process(const AdapterProcessOptions& options) {
   report_crashes();
   // A client's event may be a pipe that nobody reads any more.
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a recording that is as long as it may be
   if (auto renounced = renounce_privileges(); !renounced.has_value()) {
     tell(Control::kFailed, renounced.error());
     return kExitFailed;

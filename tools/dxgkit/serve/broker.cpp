@@ -76,6 +76,7 @@ void Broker::start(Adapter& adapter) {
   adapter.luid = ++last_luid_;
   adapter.why_not.clear();
   adapter.figures = {};
+  adapter.users.clear();
   adapter.report = {};
   adapter.report.luid = adapter.luid;
   auto started = world_.start(index_of(adapter), adapter.luid);
@@ -145,9 +146,14 @@ void Broker::take(Adapter& adapter, const ControlReceived& received) {
     case Control::kFigures:
       if (message.connection > adapter.asked) return kill(adapter, "it sent nonsense");
       adapter.answered = std::max(adapter.answered, message.connection);
+      if (received.text.size() % sizeof(UserFigures) != 0) return kill(adapter, "it sent nonsense");
       adapter.figures = message.figures;
+      adapter.users.resize(received.text.size() / sizeof(UserFigures));
+      if (!adapter.users.empty())
+        std::memcpy(adapter.users.data(), received.text.data(), received.text.size());
       return;
     case Control::kConnection:
+    case Control::kRecording:
     case Control::kQuery:
     case Control::kEnd:
       break;
@@ -416,6 +422,7 @@ void Broker::hand_over(Guest& guest) {
   message.connection = id;
   message.user = guest.peer.user;
   message.process = guest.peer.process;
+  if (is_sent) record(*chosen, guest.peer);
   is_sent = is_sent && send_control(chosen->control.get(), message, {}, guest.socket.get());
   if (!is_sent) {
     if (user.connections == 0) users_.erase(guest.peer.user);
@@ -425,6 +432,30 @@ void Broker::hand_over(Guest& guest) {
   ++user.processes[guest.peer.process];
   connections_[id] = {
       .adapter = index_of(*chosen), .user = guest.peer.user, .process = guest.peer.process};
+}
+
+void Broker::record(const Adapter& adapter, const Peer& peer) {
+  if (options_.recordings.empty() || recordings_ > options_.recordings_most) return;
+  const bool is_known = std::ranges::any_of(connections_, [&](const auto& entry) {
+    return entry.second.adapter == index_of(adapter) && entry.second.process == peer.process;
+  });
+  if (is_known) return;
+  if (++recordings_ > options_.recordings_most) {
+    world_.say(fmt::format("process {} is not recorded, nor any later one: there are {}",
+                           peer.process, counted(options_.recordings_most, "recording")));
+    return;
+  }
+  const auto file =
+      world_.make_recording(options_.recordings, fmt::format("{}-{}", peer.process, adapter.luid));
+  if (!file.has_value()) {
+    world_.say(fmt::format("process {} is not recorded: {}", peer.process, file.error()));
+    return;
+  }
+  ControlMessage message;
+  message.kind = Control::kRecording;
+  message.user = peer.user;
+  message.process = peer.process;
+  static_cast<void>(send_control(adapter.control.get(), message, {}, file->get()));
 }
 
 void Broker::ask_figures(Guest& guest) {

@@ -56,6 +56,9 @@ class BrokerWorld {
   virtual std::optional<Peer> peer_of(int socket) = 0;
   /// Resident bytes of a process; 0: unknown.
   virtual uint64_t memory_of(int32_t process) = 0;
+  /// A new file `FOLDER/NAME.dxgk`, or with a number behind the name. The error is one sentence.
+  virtual std::expected<Descriptor, std::string> make_recording(const std::string& folder,
+                                                                const std::string& name) = 0;
   /// A line for people.
   virtual void say(const std::string& line) = 0;
 };
@@ -67,6 +70,15 @@ struct BrokerOptions {
   uint32_t connections_most = 256;
   uint32_t processes_most = 32;
   uint64_t object_bytes_most = uint64_t{1} << 30;  // one memory object of an adapter process
+  /// What the adapter processes count; shown only.
+  struct Limits {
+    uint64_t handles = 0, memory_bytes = 0, submissions = 0;
+  };
+  Limits limits = {};
+  /// Where the calls of each client process of each adapter are kept; empty: nowhere. The most
+  /// files of one life of the broker.
+  std::string recordings;
+  uint32_t recordings_most = 1000;
   // An adapter that ended is started again so often within this time, and then no more.
   uint32_t restarts_most = 5;
   runtime::DurationNs restarts_within_ns = 60 * runtime::kSecond;
@@ -135,6 +147,7 @@ class Broker {
     AdapterReport report;  // of the process that lives
     std::deque<AdapterReport> reports;
     Figures figures;
+    std::vector<UserFigures> users;
     uint64_t asked = 0, answered = 0;
   };
   /// A connection before it goes to an adapter.
@@ -177,6 +190,8 @@ class Broker {
   void answer_adapters(Guest& guest);
   void ask_figures(Guest& guest);
   void hand_over(Guest& guest);
+  /// The first connection of a process to an adapter: gives the adapter a file for its calls.
+  void record(const Adapter& adapter, const Peer& peer);
   void write(Guest& guest);
   void answer(Guest& guest, int32_t status, const std::string& rest = {});
   bool has_figures(const Guest& guest) const;
@@ -195,6 +210,7 @@ class Broker {
   std::map<uint32_t, User> users_;
   uint64_t last_connection_ = 0, last_query_ = 0;
   uint32_t last_luid_ = 0;
+  uint32_t recordings_ = 0;
   uint64_t refused_ = 0;                   // connections of users who may not come
   runtime::TimeNs accept_not_before_ = 0;  // the system had no descriptor left
   bool is_ending_ = false;

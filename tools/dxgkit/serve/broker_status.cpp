@@ -1,4 +1,5 @@
 // The status of a broker as JSON.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tools/dxgkit/serve/broker.h"
@@ -71,11 +72,32 @@ std::string Broker::status_text(const Peer& peer) const {
   all["users"] = Json::array();
   for (const auto& [number, user] : users_) {
     if (!sees_all && number != peer.user) continue;
+    // Of each adapter by itself: its quotas are of one adapter.
+    UserFigures most{};
+    for (const Adapter& adapter : adapters_) {
+      if (adapter.state != State::kRunning) continue;
+      for (const UserFigures& one : adapter.users) {
+        if (one.user != number) continue;
+        most.handles = std::max(most.handles, one.handles);
+        most.memory_bytes = std::max(most.memory_bytes, one.memory_bytes);
+        most.submissions = std::max(most.submissions, one.submissions);
+        most.refusals += one.refusals;
+      }
+    }
     all["users"].push_back({{"user", number},
                             {"connections", user.connections},
                             {"processes", user.processes.size()},
-                            {"refused", user.refused}});
+                            {"refused", user.refused},
+                            {"handles", most.handles},
+                            {"memory_bytes", most.memory_bytes},
+                            {"submissions", most.submissions},
+                            {"refused_calls", most.refusals}});
   }
+  all["limits"] = {{"connections", options_.connections_most},
+                   {"processes", options_.processes_most},
+                   {"handles", options_.limits.handles},
+                   {"memory_bytes", options_.limits.memory_bytes},
+                   {"submissions", options_.limits.submissions}};
   all["refused"] = refused_;
   // Texts of a driver may be no UTF-8.
   return all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

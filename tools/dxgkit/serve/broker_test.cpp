@@ -89,12 +89,19 @@ class FakeWorld final : public BrokerWorld {
   std::string how_ended(int32_t process) override { return of(process).how; }
   std::optional<Peer> peer_of(int) override { return peer; }
   uint64_t memory_of(int32_t) override { return 7; }
+  std::expected<Descriptor, std::string> make_recording(const std::string& folder,
+                                                        const std::string& name) override {
+    if (refuses) return std::unexpected("no file is left");
+    recordings.push_back(folder + "/" + name);
+    auto [ours, theirs] = socket_pair(SOCK_STREAM);
+    return std::move(theirs);
+  }
   void say(const std::string& line) override { lines.push_back(line); }
 
   Life& of(int32_t process) { return *lives.at(static_cast<size_t>(process - 1000)); }
 
   std::vector<std::unique_ptr<Life>> lives;
-  std::vector<std::string> lines;
+  std::vector<std::string> lines, recordings;
   std::optional<Peer> peer = Peer{.user = 500, .group = 50, .process = 77, .groups = {}};
   bool refuses = false;
 };
@@ -189,7 +196,13 @@ class BrokerTest : public testing::Test {
       answer.kind = Control::kFigures;
       answer.connection = query.message.connection;
       answer.figures.requests = 40 + one->luid;
-      EXPECT_TRUE(one->say(answer));
+      const UserFigures users[] = {{.user = 500,
+                                    .handles = one->luid,
+                                    .memory_bytes = 4096,
+                                    .submissions = 2,
+                                    .refusals = 5},
+                                   {.user = 777, .handles = 99}};
+      EXPECT_TRUE(one->say(answer, {reinterpret_cast<const char*>(users), sizeof users}));
     }
     turn(broker);
     const std::string all = received(client);
@@ -611,12 +624,14 @@ TEST_F(BrokerTest, NonsenseOfAnAdapterEndsThatAdapterOnly) {
   const std::vector<std::function<void(const Life&)>> rows = {
       [](const Life& life) { life.say(Control::kReady); },  // a second time
       [](const Life& life) { life.say(Control::kConnection); },
+      [](const Life& life) { life.say(Control::kRecording); },
       [](const Life& life) { life.say(Control::kQuery); },
       [](const Life& life) { life.say(Control::kEnd); },
       [](const Life& life) { life.say(static_cast<Control>(99)); },
       [](const Life& life) { life.say(Control::kClosed, "", 12345); },   // nobody's
       [](const Life& life) { life.say(Control::kClosed, "", 1); },       // the other adapter's
       [](const Life& life) { life.say(Control::kFigures, "", 12345); },  // of no query
+      [](const Life& life) { life.say(Control::kFigures, "a user"); },   // less than one
       [](const Life& life) { send(life.control.get(), "x", 1, 0); },
       [](const Life& life) {
         ControlMessage message;
@@ -731,6 +746,48 @@ TEST_F(BrokerTest, AnAdapterGetsNewDescriptors) {
   });
 }
 
+// --- recordings
+
+TEST_F(BrokerTest, EachProcessOfAnAdapterIsRecordedOnce) {
+  options_.recordings = "kept";
+  options_.recordings_most = 3;
+  with_broker(2, [&](Broker& broker) {
+    std::vector<Descriptor> clients;
+    const auto open_as = [&](int32_t process, size_t adapter) {
+      world_.peer->process = process;
+      clients.push_back(connect());
+      say(clients.back(), Ask::kOpen, life(adapter).luid);
+      turn(broker);
+    };
+    const auto recorded = [&](size_t adapter) {
+      ControlReceived received;
+      EXPECT_EQ(receive_control(life(adapter).control.get(), &received), ControlState::kMessage);
+      if (received.message.kind != Control::kRecording) return int32_t{0};
+      EXPECT_TRUE(static_cast<bool>(received.descriptor));
+      EXPECT_TRUE(connection_of(life(adapter)).has_value()) << "the connection comes behind it";
+      return received.message.process;
+    };
+    open_as(7, 0);
+    EXPECT_EQ(recorded(0), 7);
+    open_as(7, 0);
+    EXPECT_EQ(recorded(0), 0) << "another thread of the same process";
+    open_as(7, 1);
+    EXPECT_EQ(recorded(1), 7) << "another adapter has calls of its own";
+    world_.refuses = true;
+    open_as(8, 0);
+    EXPECT_EQ(recorded(0), 0);
+    EXPECT_EQ(world_.lines.back(), "process 8 is not recorded: no file is left");
+    world_.refuses = false;
+    open_as(9, 0);
+    open_as(10, 0);
+    EXPECT_EQ(recorded(0), 0) << "there are three";
+    EXPECT_EQ(recorded(0), 0);
+    EXPECT_THAT(world_.lines.back(), HasSubstr("nor any later one: there are 3 recordings"));
+    EXPECT_THAT(world_.recordings, ElementsAre("kept/7-1", "kept/7-2"));
+    EXPECT_EQ(broker.connections(), 6U) << "they work without";
+  });
+}
+
 // --- status
 
 TEST_F(BrokerTest, TheStatusHasAdaptersClientsAndReports) {
@@ -753,6 +810,29 @@ TEST_F(BrokerTest, TheStatusHasAdaptersClientsAndReports) {
     EXPECT_EQ(all["adapters"][1]["reports"][0]["end"], "it ended by signal 11");
     EXPECT_EQ(all["users"].size(), 1U);
     EXPECT_EQ(all["users"][0]["connections"], 1);
+  });
+}
+
+/// Quotas are of one adapter, so what counts is what the user has where it has most.
+TEST_F(BrokerTest, TheStatusHasWhatAUserHasAndMayHave) {
+  options_.limits = {.handles = 10, .memory_bytes = 8192, .submissions = 20};
+  with_broker(2, [&](Broker& broker) {
+    const Descriptor client = connect();
+    say(client, Ask::kOpen, life(0).luid);
+    turn(broker);
+    ASSERT_TRUE(connection_of(life(0)).has_value());
+    const auto all = status(broker);
+    ASSERT_EQ(all["users"].size(), 1U) << "those that are connected";
+    const auto& user = all["users"][0];
+    EXPECT_EQ(user["user"], 500);
+    EXPECT_EQ(user["handles"], life(1).luid) << "the second adapter has more";
+    EXPECT_EQ(user["memory_bytes"], 4096);
+    EXPECT_EQ(user["submissions"], 2);
+    EXPECT_EQ(user["refused_calls"], 10) << "of both";
+    EXPECT_EQ(all["limits"]["handles"], 10);
+    EXPECT_EQ(all["limits"]["memory_bytes"], 8192);
+    EXPECT_EQ(all["limits"]["submissions"], 20);
+    EXPECT_EQ(all["limits"]["connections"], options_.connections_most);
   });
 }
 

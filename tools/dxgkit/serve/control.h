@@ -19,6 +19,7 @@ using vfiouser::Descriptor;
 enum class Control : uint32_t {
   // From the broker.
   kConnection = 1,  // with a descriptor: `connection`, `user`, `process`
+  kRecording,       // with a descriptor: a new file for the calls of `process`, which comes next
   kQuery,           // what is the state?
   kEnd,             // stop the adapter, unload the driver, exit
   // From the adapter process.
@@ -26,7 +27,7 @@ enum class Control : uint32_t {
   kFailed,   // it does not start; text: why
   kFinding,  // text: a finding
   kClosed,   // `connection` is over; text: why
-  kFigures,  // the answer of kQuery: `figures`
+  kFigures,  // the answer of kQuery: `figures`; behind it a UserFigures for each user
 };
 
 /// Sums since the start, and what there is now.
@@ -35,6 +36,13 @@ struct Figures {
   uint64_t packets = 0;    // that the hardware has completed
   uint64_t processes = 0;  // client processes
   uint64_t handles = 0;    // of all of them
+};
+
+/// What one user has of an adapter process, and how many of its calls were refused for a quota.
+struct UserFigures {
+  uint64_t user = 0;
+  uint64_t handles = 0, memory_bytes = 0, submissions = 0;
+  uint64_t refusals = 0;
 };
 
 struct ControlMessage {

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "dxgk/core/client_quota.h"
 #include "dxgk/system.h"
 #include "runtime/runtime.h"
 #include "tools/dxgkit/serve/adapter_host.h"
@@ -10,7 +11,9 @@
 namespace dxgkit::serve {
 
 struct ClientQuotas {
-  uint64_t handles_most = 0;  // of one user in this adapter; 0: no limit
+  // Of one user in this adapter.
+  uint64_t handles_most = 0;  // 0: no limit
+  dxgk::ClientQuota::Limits kernel = {};
 };
 
 /// `system` outlives it.

@@ -24,8 +24,9 @@ namespace {
 #define DXGKIT_CALL(name, only, why) \
   { #name, SYS_##name, Only::only, why }
 
-// Those that come most often are first: the filter looks at them in this order. set_robust_list, with
-// which the C library begins a thread, is refused: there are no robust locks, and it does not mind.
+// Those that come most often are first: the filter looks at them in this order. set_robust_list,
+// with which the C library begins a thread, is refused: there are no robust locks, and it does not
+// mind.
 constexpr SystemCall kCalls[] = {
     DXGKIT_CALL(futex, kAny, "locks, and threads that wait for work"),
     DXGKIT_CALL(recvmsg, kAny, "requests of clients, and connections from the broker"),
@@ -35,7 +36,7 @@ constexpr SystemCall kCalls[] = {
     DXGKIT_CALL(epoll_ctl, kAny, "which events these are"),
     DXGKIT_CALL(shutdown, kAny, "the end of a connection, and of a fence in a file"),
     DXGKIT_CALL(read, kAny, "event descriptors"),
-    DXGKIT_CALL(write, kAny, "event descriptors, and last words on standard error"),
+    DXGKIT_CALL(write, kAny, "event descriptors, recordings, and last words on standard error"),
     DXGKIT_CALL(mmap, kAny, "memory: of allocations, threads, and objects with a descriptor"),
     DXGKIT_CALL(munmap, kAny, "the end of such memory"),
     DXGKIT_CALL(mprotect, kAny, "guard pages, and pool pages that a driver has freed"),
@@ -193,7 +194,7 @@ std::expected<void, std::string> close_jail(const JailLimits& limits) {
   if (limits.data_bytes != 0 && !limit(RLIMIT_DATA, limits.data_bytes))
     return refused("a limit of memory");
   // Not earlier: memory objects get their size like files.
-  if (!limit(RLIMIT_FSIZE, 0)) return refused("a limit of files");
+  if (!limit(RLIMIT_FSIZE, limits.file_bytes)) return refused("a limit of files");
   if (limits.descriptors != 0 && !limit(RLIMIT_NOFILE, limits.descriptors))
     return refused("a limit of descriptors");
   Filter filter;

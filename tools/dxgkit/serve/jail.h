@@ -38,6 +38,7 @@ std::string system_call_table();
 struct JailLimits {
   uint64_t data_bytes = 0;   // private memory of the process; 0: no limit
   uint32_t descriptors = 0;  // numbers of descriptors; 0: no limit
+  uint64_t file_bytes = 0;   // how long a file may become that the process writes to
 };
 
 /// Sets limits that last for the process's life: no core dump, no growing file, no new privileges,

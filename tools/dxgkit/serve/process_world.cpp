@@ -166,6 +166,20 @@ uint64_t ProcessWorld::memory_of(int32_t process) {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
+std::expected<Descriptor, std::string> ProcessWorld::make_recording(const std::string& folder,
+                                                                    const std::string& name) {
+  constexpr int kNumbers = 100;
+  for (int number = 1; number <= kNumbers; ++number) {
+    const std::string path = number == 1 ? fmt::format("{}/{}.dxgk", folder, name)
+                                         : fmt::format("{}/{}-{}.dxgk", folder, name, number);
+    // What clients do is nobody else's matter.
+    Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600));
+    if (file) return file;
+    if (errno != EEXIST) return std::unexpected(fmt::format("{}: {}", path, strerror(errno)));
+  }
+  return std::unexpected(fmt::format("{}/{}.dxgk: there are too many already", folder, name));
+}
+
 void ProcessWorld::say(const std::string& line) {
   if (say_) return say_(line);
   const std::string text = line + '\n';

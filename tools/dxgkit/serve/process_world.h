@@ -33,6 +33,8 @@ class ProcessWorld final : public BrokerWorld {
   std::string how_ended(int32_t process) override;
   std::optional<Peer> peer_of(int socket) override;
   uint64_t memory_of(int32_t process) override;
+  std::expected<Descriptor, std::string> make_recording(const std::string& folder,
+                                                        const std::string& name) override;
   void say(const std::string& line) override;
 
  private:

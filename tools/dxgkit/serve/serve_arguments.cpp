@@ -4,6 +4,25 @@
 
 namespace dxgkit::tool {
 
+namespace {
+
+/// An option that takes a number of bytes ("64M").
+CLI::Option* add_bytes(CLI::App* command, const std::string& name, uint64_t* bytes,
+                       const std::string& text) {
+  return command
+      ->add_option(name, CLI::callback_t([bytes](const CLI::results_t& texts) {
+                     const auto read = parse_bytes(texts.back());
+                     if (!read.has_value()) throw CLI::ValidationError(read.error());
+                     *bytes = *read;
+                     return true;
+                   }),
+                   text)
+      ->expected(1)
+      ->type_name("BYTES");
+}
+
+}  // namespace
+
 void add_serve(CLI::App& app, ServeOptions& options, serve::AdapterProcessOptions& adapter,
                StatusOptions& status) {
   CLI::App* const command = app.add_subcommand(
@@ -28,17 +47,21 @@ void add_serve(CLI::App& app, ServeOptions& options, serve::AdapterProcessOption
   command->add_option("--max-handles", options.handles_most, "of one user in one adapter")
       ->check(CLI::Range(1U, 1U << 30))
       ->capture_default_str();
+  add_bytes(command, "--max-memory", &options.user_memory_most,
+            "system memory of one user in one adapter (1G)");
   command
-      ->add_option("--memory", CLI::callback_t([&options](const CLI::results_t& texts) {
-                     auto bytes = parse_bytes(texts.back());
-                     if (!bytes.has_value()) throw CLI::ValidationError(bytes.error());
-                     options.memory_bytes = *bytes;
-                     return true;
-                   }),
-                   "private memory of an adapter process, beside the memory of its machine and its "
-                   "device (4G)")
-      ->expected(1)
-      ->type_name("BYTES");
+      ->add_option("--max-submissions", options.submissions_most,
+                   "packets of one user in one adapter that have not completed")
+      ->check(CLI::Range(1U, 1U << 30))
+      ->capture_default_str();
+  add_bytes(command, "--memory", &options.memory_bytes,
+            "private memory of an adapter process, beside the memory of its machine and its "
+            "device (4G)");
+  command
+      ->add_option("--record", options.recordings,
+                   "keep the calls of each client process: a file for each of its adapters, named "
+                   "by process and LUID")
+      ->type_name("FOLDER");
   command
       ->add_option("--restarts", options.restarts,
                    "how often an adapter is started again within --restart-time")
@@ -57,6 +80,9 @@ void add_serve(CLI::App& app, ServeOptions& options, serve::AdapterProcessOption
   inner->add_option("--luid", adapter.luid);
   inner->add_option("--memory", adapter.data_bytes);
   inner->add_option("--max-handles", adapter.handles_most);
+  inner->add_option("--max-memory", adapter.user_memory_most);
+  inner->add_option("--max-submissions", adapter.submissions_most);
+  inner->add_option("--recording-bytes", adapter.recording_bytes_most);
   inner->add_flag("--try-jail", adapter.tries_the_jail);
 
   CLI::App* const look = app.add_subcommand(

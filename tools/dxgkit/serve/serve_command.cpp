@@ -21,6 +21,8 @@
 namespace dxgkit::tool {
 namespace {
 
+/// Of one recording at most.
+constexpr uint64_t kRecordingBytes = uint64_t{1} << 30;
 /// How long an adapter may take to stop.
 constexpr runtime::DurationNs kEndPatience = 10 * runtime::kSecond;
 
@@ -62,6 +64,10 @@ std::expected<serve::BrokerOptions, std::string> broker_options(const ServeOptio
   wanted.groups = std::move(*groups);
   wanted.connections_most = options.connections_most;
   wanted.processes_most = options.processes_most;
+  wanted.limits = {.handles = options.handles_most,
+                   .memory_bytes = options.user_memory_most,
+                   .submissions = options.submissions_most};
+  wanted.recordings = options.recordings;
   wanted.restarts_most = options.restarts;
   wanted.restarts_within_ns = options.restart_seconds * runtime::kSecond;
   return wanted;
@@ -121,23 +127,37 @@ int serve_command(const ServeOptions& options) {
   if (!wanted.has_value()) return bad_input(wanted.error());
   auto adapters = adapters_of(options.stack);
   if (!adapters.has_value()) return bad_input(adapters.error());
+  if (!options.recordings.empty()) {
+    std::error_code made;
+    std::filesystem::create_directories(options.recordings, made);
+    if (!std::filesystem::is_directory(options.recordings, made) ||
+        access(options.recordings.c_str(), W_OK | X_OK) != 0)
+      return bad_input(fmt::format("--record {}: no files can be made there", options.recordings));
+  }
   auto listener = listener_for(options.socket);
   if (!listener.has_value()) return bad_input(listener.error());
 
   std::error_code error;
   const std::string stack = std::filesystem::absolute(options.stack, error).string();
   serve::ProcessWorld world([&](size_t adapter, uint32_t luid) {
-    return std::vector<std::string>{"serve-adapter",
-                                    "--stack",
-                                    stack,
-                                    "--device-index",
-                                    std::to_string(adapter),
-                                    "--luid",
-                                    std::to_string(luid),
-                                    "--memory",
-                                    std::to_string(options.memory_bytes),
-                                    "--max-handles",
-                                    std::to_string(options.handles_most)};
+    return std::vector<std::string>{
+        "serve-adapter",
+        "--stack",
+        stack,
+        "--device-index",
+        std::to_string(adapter),
+        "--luid",
+        std::to_string(luid),
+        "--memory",
+        std::to_string(options.memory_bytes),
+        "--max-handles",
+        std::to_string(options.handles_most),
+        "--max-memory",
+        std::to_string(options.user_memory_most),
+        "--max-submissions",
+        std::to_string(options.submissions_most),
+        "--recording-bytes",
+        std::to_string(options.recordings.empty() ? 0 : kRecordingBytes)};
   });
   world.say(
       fmt::format("serving {} at {}", counted(adapters->size(), "adapter"), listener->path()));

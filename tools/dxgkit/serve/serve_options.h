@@ -16,7 +16,10 @@ struct ServeOptions {
   std::vector<std::string> users, groups;  // names or numbers
   uint32_t connections_most = 256, processes_most = 32;
   uint64_t handles_most = 1U << 20;
-  uint64_t memory_bytes = uint64_t{4} << 30;  // private memory of an adapter process
+  uint64_t user_memory_most = uint64_t{1} << 30;  // system memory of one user in an adapter
+  uint64_t submissions_most = 4096;               // of one user in an adapter, not completed
+  uint64_t memory_bytes = uint64_t{4} << 30;      // private memory of an adapter process
+  std::string recordings;                         // a folder; empty: nothing is recorded
   uint32_t restarts = 5, restart_seconds = 60;
   bool list_system_calls = false;
 };

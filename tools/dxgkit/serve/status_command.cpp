@@ -139,10 +139,19 @@ std::string text_of(const Json& status) {
           value_of<std::string>(report, "end", "?"),
           counted(report.contains("findings") ? report["findings"].size() : 0, "finding"));
   }
-  for (const Json& user : status["users"])
+  const Json limits = status.value("limits", Json::object());
+  for (const Json& user : status["users"]) {
     text += fmt::format("user {}: {} of {}\n", count_of(user, "user"),
                         counted(count_of(user, "connections"), "connection"),
                         counted(count_of(user, "processes"), "process", "processes"));
+    text += fmt::format(
+        "  in one adapter at most: handles {} of {}, MiB {} of {}, submissions {} of {}; {} "
+        "refused\n",
+        count_of(user, "handles"), count_of(limits, "handles"),
+        (count_of(user, "memory_bytes") + kMiB - 1) / kMiB, count_of(limits, "memory_bytes") / kMiB,
+        count_of(user, "submissions"), count_of(limits, "submissions"),
+        counted(count_of(user, "refused_calls"), "call"));
+  }
   if (const uint64_t refused = count_of(status, "refused"); refused != 0)
     text += fmt::format("{} refused\n", counted(refused, "connection"));
   return text;

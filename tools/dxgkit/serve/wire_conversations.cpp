@@ -1,5 +1,6 @@
 // Connections that make D3DKMT calls by the protocol of src/wire. A client process has a connection
 // for each of its threads, and is known by the token of the first one.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <ntstatus.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "dxgk/core/process.h"
+#include "record/session_recording.h"
 #include "runtime/sync.h"
 #include "tools/dxgkit/serve/conversations.h"
 #include "wire/channel.h"
@@ -28,6 +30,7 @@ struct Client {
   wire::Token token{};
   uint32_t user = 0;
   int32_t number = 0;
+  std::unique_ptr<record::SessionRecording> recording;  // never changes; null: there is none
   size_t connections = 0;
   size_t hung_up = 0;  // of these
   bool is_ending = false;
@@ -43,7 +46,8 @@ class Clients final : public Conversations {
   }
 
   std::unique_ptr<Conversation> begin(Descriptor socket, uint32_t user, int32_t process) override;
-  Figures figures() override;
+  void record(Descriptor file, uint32_t user, int32_t process) override;
+  Figures figures(std::vector<UserFigures>* users) override;
 
   /// The client process that a first frame names, with one connection more. Null: `status` says
   /// why.
@@ -53,7 +57,8 @@ class Clients final : public Conversations {
   /// them all, calls that never come back are ended.
   void hang_up(const std::shared_ptr<Client>& client);
   /// A connection is over, on its thread. The last one ends the client process.
-  void leave(const std::shared_ptr<Client>& client, bool was_hung_up);
+  /// What is wrong with the recording of a client process that has ended; empty: nothing.
+  std::string leave(const std::shared_ptr<Client>& client, bool was_hung_up);
   bool is_over_quota(uint32_t user);
 
   runtime::Runtime& runtime() { return runtime_; }
@@ -68,6 +73,10 @@ class Clients final : public Conversations {
   const ClientQuotas quotas_;
   runtime::Mutex mutex_;  // the kernel's locks may be taken under it
   std::vector<std::shared_ptr<Client>> clients_ DXGKIT_GUARDED_BY(mutex_);
+  /// By user, as long as something counts in it.
+  std::map<std::pair<uint32_t, int32_t>, wire::UniqueFd> files_
+      DXGKIT_GUARDED_BY(mutex_);  // by user and process: for recordings of those to come
+  std::map<uint32_t, std::shared_ptr<dxgk::ClientQuota>> users_ DXGKIT_GUARDED_BY(mutex_);
   struct Ender {
     std::unique_ptr<runtime::Thread> thread;
     std::shared_ptr<std::atomic<bool>> is_done;
@@ -91,7 +100,10 @@ class Calls final : public Conversation {
       client = std::exchange(client_, nullptr);
       was_hung_up = is_hung_up_;
     }
-    if (client != nullptr) clients_.leave(client, was_hung_up);
+    if (client != nullptr) {
+      const std::string cut = clients_.leave(client, was_hung_up);
+      if (!cut.empty()) why += "; its recording is not whole: " + cut;
+    }
     shutdown(fd(), SHUT_RDWR);
     return why;
   }
@@ -122,6 +134,7 @@ class Calls final : public Conversation {
     auto client = clients_.join(*hello, user_, process_, &welcome.status);
     if (client != nullptr) {
       welcome.token = client->token;
+      welcome.kernel = client->process->handles().kernel().value;
       wire::UniqueFd memory;
       mailbox_ = wire::Mailbox::make(&memory);
       if (mailbox_) descriptors.push_back(std::move(memory));
@@ -150,7 +163,10 @@ class Calls final : public Conversation {
           return "the client sent no frame";
       }
       const size_t bytes = frame.bytes.size();
-      wire::Reply reply = session.handle(frame.bytes, std::move(frame.descriptors));
+      wire::Reply reply =
+          client_->recording == nullptr
+              ? session.handle(frame.bytes, std::move(frame.descriptors))
+              : client_->recording->handle(session, frame.bytes, std::move(frame.descriptors));
       if (!reply.refusal.empty()) return reply.refusal;
       clients_.requests.fetch_add(1, std::memory_order_relaxed);
       clients_.bytes_in.fetch_add(bytes, std::memory_order_relaxed);
@@ -178,7 +194,13 @@ std::unique_ptr<Conversation> Clients::begin(Descriptor socket, uint32_t user, i
   return std::make_unique<Calls>(*this, std::move(socket), user, process);
 }
 
-Figures Clients::figures() {
+void Clients::record(Descriptor file, uint32_t user, int32_t process) {
+  const runtime::MutexLock lock(mutex_);
+  files_.insert_or_assign(std::pair(user, process),
+                          wire::UniqueFd(fcntl(file.get(), F_DUPFD_CLOEXEC, 0)));
+}
+
+Figures Clients::figures(std::vector<UserFigures>* users) {
   Figures all{
       .requests = requests.load(), .bytes_in = bytes_in.load(), .bytes_out = bytes_out.load()};
   if (const auto statistics = system_.statistics(adapter_); statistics.has_value())
@@ -186,6 +208,16 @@ Figures Clients::figures() {
   const runtime::MutexLock lock(mutex_);
   all.processes = clients_.size();
   for (const auto& client : clients_) all.handles += client->process->handles().size();
+  for (const auto& [user, quota] : users_) {
+    UserFigures& one = users->emplace_back();
+    one = {.user = user,
+           .memory_bytes = quota->memory_bytes(),
+           .submissions = quota->submissions(),
+           .refusals = quota->refusals()};
+    for (const auto& client : clients_) {
+      if (client->user == user) one.handles += client->process->handles().size();
+    }
+  }
   return all;
 }
 
@@ -207,7 +239,17 @@ std::shared_ptr<Client> Clients::join(const wire::Hello& hello, uint32_t user, i
   }
   auto client = std::make_shared<Client>();
   client->process = system_.create_process(hello.name).shared_from_this();
-  client->windows = wire::make_windows(system_, *client->process);
+  // What ended processes leave to others, as shared resources, counts on.
+  std::erase_if(users_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  auto& quota = users_[user];
+  if (quota == nullptr) quota = std::make_shared<dxgk::ClientQuota>(quotas_.kernel);
+  client->windows = wire::make_windows(system_, *client->process, quota);
+  if (const auto file = files_.extract(std::pair(user, process)); !file.empty()) {
+    record::SessionRecording::watch(*client->windows);
+    client->recording = std::make_unique<record::SessionRecording>(
+        std::move(file.mapped()),
+        record::Process{.id = static_cast<uint64_t>(process), .name = hello.name});
+  }
   client->user = user;
   client->number = process;
   client->connections = 1;
@@ -236,7 +278,7 @@ void Clients::hang_up(const std::shared_ptr<Client>& client) {
   enders_.push_back({.thread = std::move(thread), .is_done = is_done});
 }
 
-void Clients::leave(const std::shared_ptr<Client>& client, bool was_hung_up) {
+std::string Clients::leave(const std::shared_ptr<Client>& client, bool was_hung_up) {
   bool ends_it = false;
   {
     const runtime::MutexLock lock(mutex_);
@@ -246,8 +288,12 @@ void Clients::leave(const std::shared_ptr<Client>& client, bool was_hung_up) {
     ends_it = client->connections == client->hung_up && !std::exchange(client->is_ending, true);
   }
   if (ends_it) system_.end_process(*client->process);
-  const runtime::MutexLock lock(mutex_);
-  if (client->connections == 0) std::erase(clients_, client);
+  bool is_last = false;
+  {
+    const runtime::MutexLock lock(mutex_);
+    is_last = client->connections == 0 && std::erase(clients_, client) != 0;
+  }
+  return is_last && client->recording != nullptr ? client->recording->finish() : std::string();
 }
 
 bool Clients::is_over_quota(uint32_t user) {
