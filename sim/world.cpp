@@ -228,7 +228,7 @@ bool Life::start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter
   }
   const nt::CallLog log(kernel_);
   for (int tries = 0; tries < 2; ++tries) {
-    first_event_ = tries == 0 ? 0 : recorder_.events().size();
+    first_event_ = tries == 0 ? 0 : recorder_.recorded();
     faults_.enter(tries == 0 ? Faults::Phase::kStarting : Faults::Phase::kQuiet);
     const Result<dxgk::Luid> started = system.start_adapter(driver, gpu_.function(), options);
     faults_.enter(Faults::Phase::kQuiet);
