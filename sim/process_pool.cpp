@@ -19,6 +19,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "bus/memory_object.h"
 #include "runtime/interrupt.h"
 #include "runtime/runtime.h"
 
@@ -103,6 +104,7 @@ void keep_freed_memory() {
 
 void Pool::be_worker(uint32_t worker) {
   keep_freed_memory();
+  bus::keep_memory_objects();
   while (!board_->stop.load()) {
     const uint64_t index = board_->taken.fetch_add(1);
     if (index >= job_.count) break;
