@@ -19,6 +19,7 @@
 #include "miniports/softgpu/softgpu_umd.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
+#include "runtime/sim_time.h"
 #include "sim/client.h"
 #include "sim/packet_life.h"
 #include "sim/platform.h"
@@ -729,6 +730,7 @@ SeedOutcome run_seed(const SeedOptions& options) {
       life.count_situations();
       outcome.counters.simulated_ns = static_cast<uint64_t>(runtime->now());
       outcome.counters.events = events;
+      outcome.counters.switches = runtime::sim_switches(*runtime);
     }
     trace::set_current(nullptr);
   });

@@ -187,9 +187,12 @@ Fault AddressSpace::resolve_pages(std::span<const uint64_t> pages, uint64_t page
 Fault AddressSpace::resolve_word(uint64_t address, uint32_t width, Access access, std::byte** out) {
   if (width != 4 && width != 8) return {SGPU_FAULT_ARGUMENT, address};
   if (address % width != 0) return {SGPU_FAULT_ALIGNMENT, address};
-  Range range;
-  if (const Fault fault = resolve(address, width, access, range)) return fault;
-  *out = range.contiguous();  // aligned, so never across pages
+  if (address < SGPU_APERTURE_BASE) return resolve_linear(address, width, out);
+  const uint64_t offset = address - SGPU_APERTURE_BASE;
+  if (!range_within(offset, width, SGPU_APERTURE_BYTES)) return {SGPU_FAULT_ADDRESS, address};
+  bool dummy = false;  // it is aligned, so never across pages
+  if (const Fault fault = resolve_aperture_page(offset, width, &dummy, out)) return fault;
+  if (dummy && access == Access::kWrite) dummy_writes_.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
 
