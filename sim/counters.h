@@ -31,7 +31,7 @@ struct Counters {
   using SituationBits = std::array<uint64_t, (verifier::kSituations + 63) / 64>;
   SituationBits situations{}, situations_possible{};
 
-  static const std::array<uint64_t Counters::*, 38> kSums;
+  static const std::array<uint64_t Counters::*, 39> kSums;
 
   void add(const Counters& other) {
     const auto sum = [](auto& to, const auto& from) {
@@ -50,7 +50,7 @@ struct Counters {
   }
 };
 
-inline constexpr std::array<uint64_t Counters::*, 38> Counters::kSums = {
+inline constexpr std::array<uint64_t Counters::*, 39> Counters::kSums = {
     &Counters::seeds,
     &Counters::simulated_ns,
     &Counters::clients,

@@ -149,8 +149,7 @@ struct Machine::Impl {
     memory = object.memory;
     // Drivers see pool at other addresses, where it has a mapping of its own.
     pool_memory = object.tail;
-    if (object.bytes == kSmall && keeps_memory_objects())
-      touched = std::vector<std::atomic<bool>>((object.bytes + object.tail_bytes) / kPageBytes);
+    if (object.bytes == kSmall && keeps_memory_objects()) touched = TouchedPages(object);
   }
 
   uint64_t size;
@@ -161,8 +160,7 @@ struct Machine::Impl {
   int fd = -1;
   std::byte* memory = nullptr;
   std::byte* pool_memory = nullptr;  // the pool window, the tail of the memory object
-  // By page of the memory object: it may hold something. Empty: the object will not be kept.
-  std::vector<std::atomic<bool>> touched;
+  TouchedPages touched;  // watches nothing if the object will not be kept
   // Address space that mirrors [kRegisterBarBase, kRegisterBarLimit): a pointer into it names a
   // register by arithmetic. Never accessible.
   std::byte* register_arena = nullptr;
@@ -197,7 +195,7 @@ struct Machine::Impl {
 
   /// Marks [first, first + count) handed out; appends the runs that must be zeroed.
   void take_dirty(uint64_t first, uint64_t count, Runs& runs) DXGKIT_REQUIRES(mutex) {
-    touch(first * kPageBytes, count * kPageBytes);
+    touched.touch(first * kPageBytes, count * kPageBytes);
     for (uint64_t page = first; page < first + count; ++page) {
       if (!dirty[page]) {
         dirty[page] = true;
@@ -211,13 +209,6 @@ struct Machine::Impl {
     }
   }
 
-  /// Bytes of the memory object may be written from now on.
-  void touch(uint64_t offset, uint64_t bytes) {
-    if (touched.empty() || bytes == 0) return;
-    for (uint64_t page = offset / kPageBytes; page <= (offset + bytes - 1) / kPageBytes; ++page)
-      touched[page].store(true, std::memory_order_relaxed);
-  }
-
   void zero(const Runs& runs) const {
     for (const auto& [page, count] : runs) {
       std::memset(memory + page * kPageBytes, 0, count * kPageBytes);
@@ -226,19 +217,9 @@ struct Machine::Impl {
 
   /// Gives the memory object back, unless others have mapped parts of it or put theirs in its place.
   void end_memory() {
-    if (touched.empty() || is_fixed.load() || has_owned.load())
+    if (!touched.watches() || is_fixed.load() || has_owned.load())
       return end_memory_object(object, MappedAt::kFixedRange);
-    Runs runs;  // in bytes; none lies in both mappings
-    for (uint64_t page = 0; page < touched.size(); ++page) {
-      if (!touched[page].load(std::memory_order_relaxed)) continue;
-      const uint64_t start = page * kPageBytes;
-      if (!runs.empty() && runs.back().first + runs.back().second == start && start != object.bytes) {
-        runs.back().second += kPageBytes;
-      } else {
-        runs.emplace_back(start, kPageBytes);
-      }
-    }
-    give_back(object, MappedAt::kFixedRange, runs);
+    give_back(object, MappedAt::kFixedRange, touched.ranges());
   }
 
   /// Offset of a page in the memory object, in pages. It is system memory.
@@ -498,7 +479,7 @@ Result<PageFrame> Machine::allocate_pool_pages(uint64_t count) {
   const SpinGuard guard(impl_->pool_lock);
   const auto first = impl_->pool_pages.allocate_contiguous(count);
   if (!first.has_value()) return Error(Status::kNoMemory);
-  impl_->touch(impl_->object.bytes + *first * kPageBytes, count * kPageBytes);
+  impl_->touched.touch(impl_->object.bytes + *first * kPageBytes, count * kPageBytes);
   return PageFrame{kFirstPoolFrame + *first};
 }
 
@@ -575,7 +556,7 @@ std::byte* Machine::system_pointer(PhysicalAddress address, uint64_t size) {
   if (impl_->outside != nullptr) return impl_->outside->pointer(address, size);
   const std::optional<uint64_t> offset = impl_->offset_of(address.value, size);
   if (!offset.has_value()) return nullptr;
-  impl_->touch(*offset, size);  // a device may write where no page was handed out
+  impl_->touched.touch(*offset, size);  // a device may write where no page was handed out
   return impl_->at(*offset);
 }
 

@@ -83,6 +83,21 @@ void end_memory_object(const MemoryObject& object, MappedAt where) {
   close(object.fd);
 }
 
+std::vector<std::pair<uint64_t, uint64_t>> TouchedPages::ranges() const {
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  for (uint64_t page = 0; page < pages_.size(); ++page) {
+    if (!pages_[page].load(std::memory_order_relaxed)) continue;
+    const uint64_t start = page * kPageBytes;
+    if (!ranges.empty() && ranges.back().first + ranges.back().second == start &&
+        start != first_bytes_) {
+      ranges.back().second += kPageBytes;
+    } else {
+      ranges.emplace_back(start, kPageBytes);
+    }
+  }
+  return ranges;
+}
+
 void keep_memory_objects() { t_kept.enabled = true; }
 bool keeps_memory_objects() { return t_kept.enabled; }
 

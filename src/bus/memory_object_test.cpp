@@ -94,7 +94,9 @@ TEST(MemoryObject, OfAMachineIsZeroForTheNextMachine) {
       Machine machine(kSize);
       std::byte* const all =
           machine.system_pointer(PhysicalAddress{Machine::kSystemMemoryBase}, kPageBytes);
-      if (before != nullptr) EXPECT_EQ(all, before);
+      if (before != nullptr) {
+        EXPECT_EQ(all, before);
+      }
       before = all;
       EXPECT_TRUE(is_zero(all, kSize));
       const auto pages = machine.allocate_pages(5).value();
