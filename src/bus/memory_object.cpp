@@ -1,5 +1,6 @@
 #include "bus/memory_object.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -29,6 +30,8 @@ class KeptObjects {
       if (one.object.bytes != bytes || one.object.tail_bytes != tail_bytes || one.where != where)
         continue;
       *object = one.object;
+      object->fd = moved(one.object.fd, 0);
+      DXGKIT_CHECK(object->fd >= 0);
       kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
       return true;
     }
@@ -36,7 +39,10 @@ class KeptObjects {
   }
   bool keep(const MemoryObject& object, MappedAt where) {
     if (!enabled || kept_.size() == kMost) return false;
-    kept_.push_back({object, where});
+    MemoryObject idle = object;
+    idle.fd = moved(object.fd, kIdleDescriptors);
+    if (idle.fd < 0) return false;
+    kept_.push_back({idle, where});
     return true;
   }
 
@@ -44,6 +50,18 @@ class KeptObjects {
 
  private:
   static constexpr size_t kMost = 8;
+  /// Descriptors of idle objects are above these: the next simulation gets the numbers that it
+  /// would have gotten in a process of its own. Drivers and hostile clients may see them.
+  static constexpr int kIdleDescriptors = 512;
+
+  /// The descriptor with the lowest free number from `least` on; -1, and `fd` stays open: none is
+  /// free.
+  static int moved(int fd, int least) {
+    const int other = fcntl(fd, F_DUPFD_CLOEXEC, least);
+    if (other >= 0) close(fd);
+    return other;
+  }
+
   std::vector<Kept> kept_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ bool is_zero(const std::byte* memory, uint64_t bytes) {
   return std::all_of(memory, memory + bytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
+bool is_mapped(std::byte* memory) { return msync(memory, kPageBytes, MS_ASYNC) == 0; }
 bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
 TEST(MemoryObject, HasATailThatIsMappedElsewhere) {
@@ -58,19 +60,20 @@ void on_keeping_thread(const Body& body) {
 
 // The next object of the same size and place is the one that was given back, full of zeros.
 TEST(MemoryObject, IsKeptFullOfZeros) {
-  int fd = -1;
+  std::byte* kept = nullptr;
   on_keeping_thread([&] {
     const MemoryObject first = make_memory_object("a", kBytes, kTailBytes, MappedAt::kAnyAddress);
-    fd = first.fd;
+    kept = first.memory;
     first.memory[kPageBytes] = first.tail[kPageBytes] = std::byte{9};
     const std::pair<uint64_t, uint64_t> touched[] = {{kPageBytes, kPageBytes},
                                                      {kBytes + kPageBytes, kPageBytes}};
     give_back(first, MappedAt::kAnyAddress, touched);
     const MemoryObject other = make_memory_object("b", kBytes, 0, MappedAt::kAnyAddress);
-    EXPECT_NE(other.fd, first.fd);
+    EXPECT_NE(other.memory, first.memory);
+    EXPECT_EQ(other.fd, first.fd);  // its number is as if none were kept
     end_memory_object(other, MappedAt::kAnyAddress);
     const MemoryObject fixed = make_memory_object("c", kBytes, kTailBytes, MappedAt::kFixedRange);
-    EXPECT_NE(fixed.fd, first.fd);
+    EXPECT_NE(fixed.memory, first.memory);
     end_memory_object(fixed, MappedAt::kFixedRange);
     const MemoryObject again = make_memory_object("d", kBytes, kTailBytes, MappedAt::kAnyAddress);
     EXPECT_EQ(again.fd, first.fd);
@@ -78,9 +81,9 @@ TEST(MemoryObject, IsKeptFullOfZeros) {
     EXPECT_TRUE(is_zero(again.memory, kBytes));
     EXPECT_TRUE(is_zero(again.tail, kTailBytes));
     give_back(again, MappedAt::kAnyAddress, {});
-    EXPECT_TRUE(is_open(fd));
+    EXPECT_TRUE(is_mapped(kept));
   });
-  EXPECT_FALSE(is_open(fd));
+  EXPECT_FALSE(is_mapped(kept));
 }
 
 // Whatever a machine before wrote, by a page, by the pool or by a device's wild address, the next
@@ -116,13 +119,15 @@ TEST(MemoryObject, OfAMachineIsZeroForTheNextMachine) {
 // Memory that another process or hardware may have mapped is not used again.
 TEST(MemoryObject, OfAMachineThatOthersHaveMappedEnds) {
   on_keeping_thread([] {
-    int fd = -1;
-    {
-      Machine machine(1 << 20);
-      fd = machine.window_of(PhysicalAddress{Machine::kSystemMemoryBase}, kPageBytes).fd;
-      machine.fix_system_memory();
+    std::byte* memory = nullptr;
+    for (const bool is_fixed : {false, true}) {
+      {
+        Machine machine(1 << 20);
+        memory = machine.system_pointer(PhysicalAddress{Machine::kSystemMemoryBase}, kPageBytes);
+        if (is_fixed) machine.fix_system_memory();
+      }
+      EXPECT_NE(is_mapped(memory), is_fixed);
     }
-    EXPECT_FALSE(is_open(fd));
   });
 }
 
