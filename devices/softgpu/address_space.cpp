@@ -70,8 +70,7 @@ void Range::write(uint64_t offset, const std::byte* in, uint64_t count) const {
 // --- AddressSpace
 
 AddressSpace::AddressSpace(bus::Machine& machine, uint64_t vram_bytes)
-    : machine_(machine),
-      vram_bytes_(vram_bytes) {
+    : machine_(machine), vram_bytes_(vram_bytes) {
   DXGKIT_CHECK(vram_bytes > 0);
   DXGKIT_CHECK(vram_bytes <= SGPU_APERTURE_BASE - SGPU_VRAM_BASE);
   bar_bytes_ = std::max<uint64_t>(std::bit_ceil(vram_bytes), kPageBytes);

@@ -7,8 +7,8 @@
 
 namespace dxgkit {
 
-/// Writes `pattern` over `bytes` bytes, the last time cut short if it does not fit. In whole vectors
-/// in any build.
+/// Writes `pattern` over `bytes` bytes, the last time cut short if it does not fit. In whole
+/// vectors in any build.
 inline void fill_pattern(std::byte* start, uint64_t bytes, uint32_t pattern) {
   using Block = uint32_t __attribute__((vector_size(64)));
   const Block block = Block{} + pattern;

@@ -11,14 +11,15 @@
 
 namespace dxgkit::bus {
 
-/// A client locks the same content again and again. A view that is made anew costs system calls, and
-/// a fault for each of its pages. One that still shows the same memory costs nothing.
+/// A client locks the same content again and again. A view that is made anew costs system calls,
+/// and a fault for each of its pages. One that still shows the same memory costs nothing.
 ///
-/// Not thread-safe. Address space and mappings are bounded: the view that was kept first goes first.
+/// Not thread-safe. Address space and mappings are bounded: the view that was kept first goes
+/// first.
 class KeptViews {
  public:
-  /// A view that shows the windows, as CpuView::retarget shows them: one that was kept and shows the
-  /// same, or a new one. If the system is short of mappings, it gets those of kept views first.
+  /// A view that shows the windows, as CpuView::retarget shows them: one that was kept and shows
+  /// the same, or a new one. If the system is short of mappings, it gets those of kept views first.
   Result<std::unique_ptr<CpuView>> show(std::span<const MemoryWindow> windows);
   /// Keeps a view from `show` that shows `windows` still. Their descriptors must stay open until
   /// `clear`.

@@ -160,7 +160,7 @@ struct Machine::Impl {
   int fd = -1;
   std::byte* memory = nullptr;
   std::byte* pool_memory = nullptr;  // the pool window, the tail of the memory object
-  TouchedPages touched;  // watches nothing if the object will not be kept
+  TouchedPages touched;              // watches nothing if the object will not be kept
   // Address space that mirrors [kRegisterBarBase, kRegisterBarLimit): a pointer into it names a
   // register by arithmetic. Never accessible.
   std::byte* register_arena = nullptr;
@@ -215,7 +215,8 @@ struct Machine::Impl {
     }
   }
 
-  /// Gives the memory object back, unless others have mapped parts of it or put theirs in its place.
+  /// Gives the memory object back, unless others have mapped parts of it or put theirs in its
+  /// place.
   void end_memory() {
     if (!touched.watches() || is_fixed.load() || has_owned.load())
       return end_memory_object(object, MappedAt::kFixedRange);
@@ -262,8 +263,9 @@ struct Machine::Impl {
           release(first, count);
           continue;
         }
-        owners.split(first, count, returned, [this](uint64_t at, uint64_t some)
-                                                 DXGKIT_REQUIRES(mutex) { release(at, some); });
+        owners.split(first, count, returned,
+                     [this](uint64_t at, uint64_t some)
+                         DXGKIT_REQUIRES(mutex) { release(at, some); });
       }
     }
     for (const PageOwners::Returned& run : returned)

@@ -84,8 +84,8 @@ MemoryObject make_memory_object(const char* name, uint64_t bytes, uint64_t tail_
   DXGKIT_CHECK(memory != MAP_FAILED);
   object.memory = static_cast<std::byte*>(memory);
   if (tail_bytes == 0) return object;
-  void* const tail = mmap(nullptr, tail_bytes, kAccess, MAP_SHARED, object.fd,
-                          static_cast<off_t>(bytes));
+  void* const tail =
+      mmap(nullptr, tail_bytes, kAccess, MAP_SHARED, object.fd, static_cast<off_t>(bytes));
   DXGKIT_CHECK(tail != MAP_FAILED);
   object.tail = static_cast<std::byte*>(tail);
   return object;

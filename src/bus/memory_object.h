@@ -54,9 +54,9 @@ class TouchedPages {
 /// same size. A process that runs many short simulations spares itself the faults of their pages.
 void keep_memory_objects();
 bool keeps_memory_objects();
-/// Ends the object or keeps it, full of zeros. @param touched  first byte and size of the ranges that
-/// may hold something else; a range lies in one of the two mappings. No mapping that the caller does
-/// not know of may be left, in this process or in another.
+/// Ends the object or keeps it, full of zeros. @param touched  first byte and size of the ranges
+/// that may hold something else; a range lies in one of the two mappings. No mapping that the
+/// caller does not know of may be left, in this process or in another.
 void give_back(const MemoryObject& object, MappedAt where,
                std::span<const std::pair<uint64_t, uint64_t>> touched);
 

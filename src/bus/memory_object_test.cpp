@@ -51,10 +51,13 @@ template <typename Body>
 void on_keeping_thread(const Body& body) {
   const std::unique_ptr<runtime::Runtime> runtime = runtime::make_os_runtime();
   runtime->run_main([&] {
-    runtime->spawn("keeps objects", [&] {
-      keep_memory_objects();
-      body();
-    })->join();
+    runtime
+        ->spawn("keeps objects",
+                [&] {
+                  keep_memory_objects();
+                  body();
+                })
+        ->join();
   });
 }
 

@@ -26,8 +26,8 @@ CpuWindows::CpuWindows(MemoryFloor& floor)
       core_(floor.core),
       ranges_(core_.port(), core_.caps().number_of_swizzling_ranges) {
   // No page of the pool window is ever in a memory object of another.
-  const bus::MemoryWindow pool = core_.machine().window_of(
-      bus::PhysicalAddress{bus::Machine::kPoolMemoryBase}, kPageBytes);
+  const bus::MemoryWindow pool =
+      core_.machine().window_of(bus::PhysicalAddress{bus::Machine::kPoolMemoryBase}, kPageBytes);
   if (mappable(pool)) lasting_.push_back(pool.fd);
 }
 
@@ -95,8 +95,7 @@ Result<CpuWindows::Windows> CpuWindows::in_memory(OpenedAllocation& opened, cons
 }
 
 bus::MemoryWindow CpuWindows::bar_window(uint64_t address, uint64_t bytes) {
-  const bus::MemoryWindow window =
-      core_.machine().window_of(bus::PhysicalAddress{address}, bytes);
+  const bus::MemoryWindow window = core_.machine().window_of(bus::PhysicalAddress{address}, bytes);
   // Views of hardware are not kept: it may leave, and its pages fault then.
   if (mappable(window) && std::ranges::find(lasting_, window.fd) == lasting_.end() &&
       !bus::is_hardware(window)) {
@@ -151,8 +150,7 @@ Result<CpuWindows::Windows> CpuWindows::through_range(OpenedAllocation& opened, 
   opened.cpu().swizzling_range = shown->range;
   uint64_t bytes = shown->size_bytes;
   bus::MemoryWindow window;
-  if (checked_align_up(bytes, kPageBytes, &bytes))
-    window = bar_window(shown->address, bytes);
+  if (checked_align_up(bytes, kPageBytes, &bytes)) window = bar_window(shown->address, bytes);
   if (mappable(window)) return Windows{window};
   report_unmappable(place, shown->size_bytes, kAcquire);
   close(opened);

@@ -25,8 +25,8 @@ constexpr DdiInfo kCancelCommand{"DxgkDdiCancelCommand", nt::kPassiveLevel, DdiC
 constexpr DdiInfo kQueryCurrentFence{"DxgkDdiQueryCurrentFence", nt::kPassiveLevel,
                                      DdiClass::kLevelZero};
 
-/// A sum that any change of one word changes, in eight lanes at once: fast enough to watch the whole
-/// buffer in tests. Each step is x -> (x ^ word) * 129, which loses nothing.
+/// A sum that any change of one word changes, in eight lanes at once: fast enough to watch the
+/// whole buffer in tests. Each step is x -> (x ^ word) * 129, which loses nothing.
 uint64_t checksum(const std::byte* data, size_t bytes) {
   using Lanes = uint64_t __attribute__((vector_size(64)));
   constexpr uint64_t kStart = 0xCBF29CE484222325, kPrime = 0x100000001B3;
@@ -171,8 +171,7 @@ void check_patched_words(PortCore& core, const PatchArgs& arguments) {
                     arguments.patch_start + i, patch.patch_offset, word.found),
         fmt::format(
             "{:#x}: PhysicalAddress {:#x} of allocation list entry {} + AllocationOffset {:#x}.",
-            word.expected, entry.physical_address, patch.allocation_index,
-            patch.allocation_offset),
+            word.expected, entry.physical_address, patch.allocation_index, patch.allocation_offset),
         "Write PhysicalAddress + AllocationOffset at PatchOffset, for each element of the "
         "submission's range.",
         Status::kSuccess);
