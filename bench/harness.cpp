@@ -112,6 +112,7 @@ std::vector<Maker> all_lines(runtime::Runtime& os) {
   add_evict_lines(os, lines);
   add_sched_lines(lines);
   add_core_lines(os, lines);
+  add_sim_lines(lines);
   return lines;
 }
 

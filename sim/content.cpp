@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "base/arithmetic.h"
+#include "base/pattern.h"
 
 namespace dxgkit::sim {
 
 void Content::fill(uint64_t offset, uint64_t size, uint32_t pattern) {
-  for (uint64_t i = 0; i < size; i += sizeof(pattern))
-    std::memcpy(bytes_.data() + offset + i, &pattern, sizeof(pattern));
+  fill_pattern(bytes_.data() + offset, size, pattern);
   close(offset, size);
 }
 

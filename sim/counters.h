@@ -21,7 +21,7 @@ struct Counters {
            splits = 0, offers_discarded = 0, renamings = 0;
   uint64_t openings = 0, maps = 0, updates = 0, window_uses = 0, walks = 0, pages_walked = 0;
   uint64_t engine_timeouts = 0, preempted_packets = 0;
-  uint64_t events = 0, pauses = 0, idle_ns = 0, idle_steps = 0, common_uses = 0;
+  uint64_t events = 0, switches = 0, pauses = 0, idle_ns = 0, idle_steps = 0, common_uses = 0;
   uint64_t names_opened = 0, stranger_calls = 0, stranger_successes = 0;
   uint64_t worst_drain_ns = 0;
   std::array<uint64_t, kFaultKinds> struck{}, worlds_with{};
@@ -31,7 +31,7 @@ struct Counters {
   using SituationBits = std::array<uint64_t, (verifier::kSituations + 63) / 64>;
   SituationBits situations{}, situations_possible{};
 
-  static const std::array<uint64_t Counters::*, 38> kSums;
+  static const std::array<uint64_t Counters::*, 39> kSums;
 
   void add(const Counters& other) {
     const auto sum = [](auto& to, const auto& from) {
@@ -50,7 +50,7 @@ struct Counters {
   }
 };
 
-inline constexpr std::array<uint64_t Counters::*, 38> Counters::kSums = {
+inline constexpr std::array<uint64_t Counters::*, 39> Counters::kSums = {
     &Counters::seeds,
     &Counters::simulated_ns,
     &Counters::clients,
@@ -82,6 +82,7 @@ inline constexpr std::array<uint64_t Counters::*, 38> Counters::kSums = {
     &Counters::engine_timeouts,
     &Counters::preempted_packets,
     &Counters::events,
+    &Counters::switches,
     &Counters::pauses,
     &Counters::idle_ns,
     &Counters::idle_steps,

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "bus/memory_object.h"
 #include "runtime/interrupt.h"
 #include "runtime/runtime.h"
 
@@ -92,7 +94,17 @@ class Pool {
   bool interrupted_ = runtime::interrupted();
 };
 
+/// What the heap has got from the system it keeps: numbers come one after another, and each needs
+/// about what the one before has freed. Otherwise each large vector is mapped and faulted in anew.
+void keep_freed_memory() {
+  constexpr int kMost = 256 << 20;
+  mallopt(M_MMAP_THRESHOLD, kMost);
+  mallopt(M_TRIM_THRESHOLD, kMost);
+}
+
 void Pool::be_worker(uint32_t worker) {
+  keep_freed_memory();
+  bus::keep_memory_objects();
   while (!board_->stop.load()) {
     const uint64_t index = board_->taken.fetch_add(1);
     if (index >= job_.count) break;

@@ -19,6 +19,7 @@
 #include "miniports/softgpu/softgpu_umd.h"
 #include "nt/kernel.h"
 #include "port/driver.h"
+#include "runtime/sim_time.h"
 #include "sim/client.h"
 #include "sim/packet_life.h"
 #include "sim/platform.h"
@@ -100,7 +101,7 @@ class Life {
 
   void run();
   /// Afterwards: checks packets and resets by the trace.
-  void check_packets();
+  void check_packets(const std::vector<trace::Event>& events);
   void count_faults() {
     outcome_.counters.struck = faults_.struck();
     outcome_.counters.struck[static_cast<size_t>(FaultKind::kRegistry)] +=
@@ -228,7 +229,7 @@ bool Life::start(dxgk::System& system, port::Driver& driver, dxgk::Luid* adapter
   }
   const nt::CallLog log(kernel_);
   for (int tries = 0; tries < 2; ++tries) {
-    first_event_ = tries == 0 ? 0 : recorder_.events().size();
+    first_event_ = tries == 0 ? 0 : recorder_.recorded();
     faults_.enter(tries == 0 ? Faults::Phase::kStarting : Faults::Phase::kQuiet);
     const Result<dxgk::Luid> started = system.start_adapter(driver, gpu_.function(), options);
     faults_.enter(Faults::Phase::kQuiet);
@@ -488,8 +489,7 @@ void Life::live(dxgk::System& system, dxgk::Luid adapter) {
                      counted(writes, "time")));
 }
 
-void Life::check_packets() {
-  const std::vector<trace::Event> events = recorder_.events();
+void Life::check_packets(const std::vector<trace::Event>& events) {
   if (first_event_ > events.size() || recorder_.dropped() != 0) return;
   const std::span<const trace::Event> life(events.begin() + static_cast<ptrdiff_t>(first_event_),
                                            events.end());
@@ -695,6 +695,7 @@ SeedOutcome run_seed(const SeedOptions& options) {
   findings.set_waivers(&options.waivers);
   if (options.on_finding) findings.set_listener(options.on_finding);
   uint64_t events = 0;
+  std::vector<trace::Event> events_so_far;
   const trace::Recorder* stopped = nullptr;
   trace::Recorder recorder(
       trace::Recorder::Clock{.now_ns =
@@ -723,15 +724,22 @@ SeedOutcome run_seed(const SeedOptions& options) {
     {
       Life life(*runtime, options, plan, recorder, findings, outcome);
       life.run();
-      life.check_packets();
+      events_so_far = recorder.events();
+      life.check_packets(events_so_far);
       life.count_faults();
       life.count_situations();
       outcome.counters.simulated_ns = static_cast<uint64_t>(runtime->now());
       outcome.counters.events = events;
+      outcome.counters.switches = runtime::sim_switches(*runtime);
     }
     trace::set_current(nullptr);
   });
-  if (options.trace) outcome.trace_hash = trace::hash_of(recorder.events());
+  if (options.trace) {
+    // The end of the machine is mostly no event.
+    if (recorder.dropped() != 0 || recorder.recorded() != events_so_far.size())
+      events_so_far = recorder.events();
+    outcome.trace_hash = trace::hash_of(events_so_far);
+  }
   if (!options.trace_path.empty()) {
     set_last_words(nullptr);
     write_trace();

@@ -6,12 +6,19 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
-#include "base/sealed_memory.h"
 
 namespace dxgkit::softgpu {
+namespace {
+
+constexpr uint64_t kTableBytes = SGPU_APERTURE_PAGES * sizeof(std::atomic<uint64_t>);
+/// All of so little VRAM is written when it is given back, or loses its content.
+constexpr uint64_t kSmallBytes = uint64_t{4} << 20;
+
+}  // namespace
 
 // --- Range
 
@@ -63,22 +70,28 @@ void Range::write(uint64_t offset, const std::byte* in, uint64_t count) const {
 // --- AddressSpace
 
 AddressSpace::AddressSpace(bus::Machine& machine, uint64_t vram_bytes)
-    : machine_(machine),
-      vram_bytes_(vram_bytes),
-      entries_(std::make_unique<std::atomic<uint64_t>[]>(SGPU_APERTURE_PAGES)) {
+    : machine_(machine), vram_bytes_(vram_bytes) {
   DXGKIT_CHECK(vram_bytes > 0);
   DXGKIT_CHECK(vram_bytes <= SGPU_APERTURE_BASE - SGPU_VRAM_BASE);
   bar_bytes_ = std::max<uint64_t>(std::bit_ceil(vram_bytes), kPageBytes);
-  vram_fd_ = create_sealed_memory("dxgkit-softgpu-vram", bar_bytes_);
-  DXGKIT_CHECK(vram_fd_ >= 0);
-  void* memory = mmap(nullptr, bar_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, vram_fd_, 0);
-  DXGKIT_CHECK(memory != MAP_FAILED);
-  vram_ = static_cast<std::byte*>(memory);
+  vram_object_ =
+      bus::make_memory_object("dxgkit-softgpu-vram", bar_bytes_, 0, bus::MappedAt::kAnyAddress);
+  vram_ = vram_object_.memory;
+  // Most of the table is never used: pages of it cost nothing before that.
+  void* const table = mmap(nullptr, kTableBytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  DXGKIT_CHECK(table != MAP_FAILED);
+  entries_ = static_cast<std::atomic<uint64_t>*>(table);
 }
 
 AddressSpace::~AddressSpace() {
-  munmap(vram_, bar_bytes_);
-  close(vram_fd_);
+  munmap(entries_, kTableBytes);
+  if (bar_bytes_ > kSmallBytes) {
+    bus::end_memory_object(vram_object_, bus::MappedAt::kAnyAddress);
+    return;
+  }
+  const std::pair<uint64_t, uint64_t> all{0, bar_bytes_};
+  bus::give_back(vram_object_, bus::MappedAt::kAnyAddress, std::span(&all, 1));
 }
 
 Fault AddressSpace::resolve(uint64_t address, uint64_t size, Access access, Range& out) {
@@ -173,9 +186,12 @@ Fault AddressSpace::resolve_pages(std::span<const uint64_t> pages, uint64_t page
 Fault AddressSpace::resolve_word(uint64_t address, uint32_t width, Access access, std::byte** out) {
   if (width != 4 && width != 8) return {SGPU_FAULT_ARGUMENT, address};
   if (address % width != 0) return {SGPU_FAULT_ALIGNMENT, address};
-  Range range;
-  if (const Fault fault = resolve(address, width, access, range)) return fault;
-  *out = range.contiguous();  // aligned, so never across pages
+  if (address < SGPU_APERTURE_BASE) return resolve_linear(address, width, out);
+  const uint64_t offset = address - SGPU_APERTURE_BASE;
+  if (!range_within(offset, width, SGPU_APERTURE_BYTES)) return {SGPU_FAULT_ADDRESS, address};
+  bool dummy = false;  // it is aligned, so never across pages
+  if (const Fault fault = resolve_aperture_page(offset, width, &dummy, out)) return fault;
+  if (dummy && access == Access::kWrite) dummy_writes_.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
 
@@ -196,15 +212,18 @@ void AddressSpace::set_entry(uint32_t index, uint64_t entry) {
 }
 
 void AddressSpace::lose_power(uint64_t kept_bytes) {
-  for (uint32_t i = 0; i < SGPU_APERTURE_PAGES; ++i)
-    entries_[i].store(0, std::memory_order_release);
+  DXGKIT_CHECK(madvise(entries_, kTableBytes, MADV_DONTNEED) == 0);  // zeros from now on
   clear_dummy_writes();
   // Only pages that were ever written: the others cost no memory and stay that way. The rest of a
   // page whose beginning is kept is kept too.
   constexpr int kGarbage = 0xD7;
   auto at = static_cast<off_t>(align_up(std::min(kept_bytes, bar_bytes_), kPageBytes));
-  while ((at = lseek(vram_fd_, at, SEEK_DATA)) >= 0) {
-    const off_t end = lseek(vram_fd_, at, SEEK_HOLE);
+  if (bar_bytes_ <= kSmallBytes) {  // and its pages may have been another device's
+    std::memset(vram_ + at, kGarbage, bar_bytes_ - static_cast<uint64_t>(at));
+    return;
+  }
+  while ((at = lseek(vram_object_.fd, at, SEEK_DATA)) >= 0) {
+    const off_t end = lseek(vram_object_.fd, at, SEEK_HOLE);
     if (end <= at) break;
     std::memset(vram_ + at, kGarbage, static_cast<size_t>(end - at));
     at = end;

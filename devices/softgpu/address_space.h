@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bus/machine.h"
+#include "bus/memory_object.h"
 #include "devices/softgpu/softgpu_hw.h"
 
 namespace dxgkit::softgpu {
@@ -61,7 +62,7 @@ class AddressSpace {
   AddressSpace(const AddressSpace&) = delete;
 
   uint64_t vram_bytes() const { return vram_bytes_; }
-  bus::MemoryWindow vram_window() const { return {vram_fd_, 0, bar_bytes_}; }
+  bus::MemoryWindow vram_window() const { return {vram_object_.fd, 0, bar_bytes_}; }
 
   /// Resolves [address, address + size). Size 0 gives an empty range at any address. On a fault
   /// nothing was accessed and `out` is empty. A write counts the DUMMY pages that it meets.
@@ -105,11 +106,11 @@ class AddressSpace {
   bus::Machine& machine_;
   uint64_t vram_bytes_;
   uint64_t bar_bytes_;
-  int vram_fd_ = -1;
+  bus::MemoryObject vram_object_;
   std::byte* vram_ = nullptr;
   // Either engine and the registers write entries while the other engine reads them, so each entry
   // is atomic by itself.
-  std::unique_ptr<std::atomic<uint64_t>[]> entries_;
+  std::atomic<uint64_t>* entries_ = nullptr;
   std::atomic<uint32_t> dummy_writes_{0};
   std::atomic<uint64_t> bad_begin_{0};
   std::atomic<uint64_t> bad_end_{0};

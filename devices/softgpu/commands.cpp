@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/arithmetic.h"
+#include "base/pattern.h"
 #include "devices/softgpu/engine.h"
 #include "devices/softgpu/image_ops.h"
 
@@ -346,8 +347,7 @@ Engine::Outcome Engine::fill(const SgpuFill& command) {
   for (const Range::Piece& piece : destination_.pieces()) {
     for (uint64_t at = 0; at < piece.size; at += kChunk) {
       if (must_stop()) return Outcome::kReset;
-      auto* words = reinterpret_cast<uint32_t*>(piece.pointer + at);
-      std::fill_n(words, std::min(kChunk, piece.size - at) / sizeof(uint32_t), command.pattern);
+      fill_pattern(piece.pointer + at, std::min(kChunk, piece.size - at), command.pattern);
     }
   }
   return Outcome::kDone;

@@ -12,9 +12,9 @@
 
 #include "base/check.h"
 #include "base/fixed_memory.h"
-#include "base/sealed_memory.h"
 #include "base/spin_lock.h"
 #include "bus/hardware_pages.h"
+#include "bus/memory_object.h"
 #include "bus/page_allocator.h"
 #include "bus/page_owners.h"
 #include "bus/pci_function.h"
@@ -139,15 +139,28 @@ struct Machine::Impl {
         pages(bytes / kPageBytes),
         low_pages(low_bytes / kPageBytes),
         pool_pages(kPoolMemoryBytes / kPageBytes),
-        dirty((bytes + low_bytes) / kPageBytes) {}
+        dirty((bytes + low_bytes) / kPageBytes) {
+    // Small machines have memory objects of one size, and so the same addresses in the same order,
+    // whether an object is new or was given back by another machine.
+    constexpr uint64_t kSmall = uint64_t{64} << 20;
+    object = make_memory_object("dxgkit-system-memory", std::max(size + low_size, kSmall),
+                                kPoolMemoryBytes, MappedAt::kFixedRange);
+    fd = object.fd;
+    memory = object.memory;
+    // Drivers see pool at other addresses, where it has a mapping of its own.
+    pool_memory = object.tail;
+    if (object.bytes == kSmall && keeps_memory_objects()) touched = TouchedPages(object);
+  }
 
   uint64_t size;
   uint64_t low_size;  // behind `size` in the memory object and where it is mapped
   std::function<bool(uint64_t)> page_fault;
   OutsideMemory* outside = nullptr;  // null: `memory` is system memory
+  MemoryObject object;
   int fd = -1;
   std::byte* memory = nullptr;
-  std::byte* pool_memory = nullptr;  // the pool window, behind the low one in the memory object
+  std::byte* pool_memory = nullptr;  // the pool window, the tail of the memory object
+  TouchedPages touched;              // watches nothing if the object will not be kept
   // Address space that mirrors [kRegisterBarBase, kRegisterBarLimit): a pointer into it names a
   // register by arithmetic. Never accessible.
   std::byte* register_arena = nullptr;
@@ -182,6 +195,7 @@ struct Machine::Impl {
 
   /// Marks [first, first + count) handed out; appends the runs that must be zeroed.
   void take_dirty(uint64_t first, uint64_t count, Runs& runs) DXGKIT_REQUIRES(mutex) {
+    touched.touch(first * kPageBytes, count * kPageBytes);
     for (uint64_t page = first; page < first + count; ++page) {
       if (!dirty[page]) {
         dirty[page] = true;
@@ -199,6 +213,14 @@ struct Machine::Impl {
     for (const auto& [page, count] : runs) {
       std::memset(memory + page * kPageBytes, 0, count * kPageBytes);
     }
+  }
+
+  /// Gives the memory object back, unless others have mapped parts of it or put theirs in its
+  /// place.
+  void end_memory() {
+    if (!touched.watches() || is_fixed.load() || has_owned.load())
+      return end_memory_object(object, MappedAt::kFixedRange);
+    give_back(object, MappedAt::kFixedRange, touched.ranges());
   }
 
   /// Offset of a page in the memory object, in pages. It is system memory.
@@ -220,12 +242,11 @@ struct Machine::Impl {
     }
     const uint64_t pool = address - kPoolMemoryBase;
     if (pool >= kPoolMemoryBytes || bytes > kPoolMemoryBytes - pool) return std::nullopt;
-    return size + low_size + pool;
+    return object.bytes + pool;
   }
   /// Where that offset is mapped.
   std::byte* at(uint64_t offset) const {
-    const uint64_t all = size + low_size;
-    return offset < all ? memory + offset : pool_memory + (offset - all);
+    return offset < object.bytes ? memory + offset : pool_memory + (offset - object.bytes);
   }
   void release(uint64_t first, uint64_t count) DXGKIT_REQUIRES(mutex) {
     if (first >= kFirstFrame) return pages.release(first - kFirstFrame, count);
@@ -242,8 +263,9 @@ struct Machine::Impl {
           release(first, count);
           continue;
         }
-        owners.split(first, count, returned, [this](uint64_t at, uint64_t some)
-                                                 DXGKIT_REQUIRES(mutex) { release(at, some); });
+        owners.split(first, count, returned,
+                     [this](uint64_t at, uint64_t some)
+                         DXGKIT_REQUIRES(mutex) { release(at, some); });
       }
     }
     for (const PageOwners::Returned& run : returned)
@@ -332,18 +354,6 @@ Machine::Machine(uint64_t system_memory_bytes, uint64_t low_memory_bytes) {
   DXGKIT_CHECK(low_memory_bytes <= kLowMemoryLimit - kLowMemoryBase);
   impl_ = std::make_unique<Impl>(align_up(system_memory_bytes, kPageBytes),
                                  align_up(low_memory_bytes, kPageBytes));
-  const uint64_t bytes = impl_->size + impl_->low_size;
-  impl_->fd = create_sealed_memory("dxgkit-system-memory", bytes + kPoolMemoryBytes);
-  DXGKIT_CHECK(impl_->fd >= 0);
-  void* memory =
-      map_fixed(FixedRange::kMemory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, impl_->fd);
-  DXGKIT_CHECK(memory != MAP_FAILED);
-  impl_->memory = static_cast<std::byte*>(memory);
-  // Drivers see pool at other addresses, where it has a mapping of its own.
-  void* pool = mmap(nullptr, kPoolMemoryBytes, PROT_READ | PROT_WRITE, MAP_SHARED, impl_->fd,
-                    static_cast<off_t>(bytes));
-  DXGKIT_CHECK(pool != MAP_FAILED);
-  impl_->pool_memory = static_cast<std::byte*>(pool);
   void* arena = map_fixed(FixedRange::kMemory, kRegisterPages * kPageBytes, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   DXGKIT_CHECK(arena != MAP_FAILED);
@@ -362,9 +372,7 @@ Machine::~Machine() {
   for (PciFunction* function : impl_->functions) function->impl_->machine = nullptr;
   munmap(impl_->register_pages, kRegisterPages * sizeof(std::atomic<RegisterBar*>));
   unmap_fixed(impl_->register_arena, kRegisterPages * kPageBytes);
-  munmap(impl_->pool_memory, kPoolMemoryBytes);
-  unmap_fixed(impl_->memory, impl_->size + impl_->low_size);
-  close(impl_->fd);
+  impl_->end_memory();
 }
 
 Machine::Machine(OutsideMemory& memory) : Machine(kPageBytes) {
@@ -473,6 +481,7 @@ Result<PageFrame> Machine::allocate_pool_pages(uint64_t count) {
   const SpinGuard guard(impl_->pool_lock);
   const auto first = impl_->pool_pages.allocate_contiguous(count);
   if (!first.has_value()) return Error(Status::kNoMemory);
+  impl_->touched.touch(impl_->object.bytes + *first * kPageBytes, count * kPageBytes);
   return PageFrame{kFirstPoolFrame + *first};
 }
 
@@ -548,7 +557,9 @@ uint64_t Machine::free_page_count() const {
 std::byte* Machine::system_pointer(PhysicalAddress address, uint64_t size) {
   if (impl_->outside != nullptr) return impl_->outside->pointer(address, size);
   const std::optional<uint64_t> offset = impl_->offset_of(address.value, size);
-  return offset.has_value() ? impl_->at(*offset) : nullptr;
+  if (!offset.has_value()) return nullptr;
+  impl_->touched.touch(*offset, size);  // a device may write where no page was handed out
+  return impl_->at(*offset);
 }
 
 PhysicalAddress Machine::physical_of(const void* pointer) const {

@@ -335,6 +335,7 @@ class SimRuntime final : public Runtime {
   uint64_t random() override { return chance_.next(); }
 
   uint64_t time_steps() const { return time_steps_; }
+  uint64_t switches() const { return switches_; }
   void jump(DurationNs by) {
     DXGKIT_CHECK(running_ && by > 0);
     DXGKIT_CHECK(!__builtin_add_overflow(now_, by, &now_));
@@ -503,6 +504,7 @@ class SimRuntime final : public Runtime {
     Fiber* const self = current_;
     std::memcpy(&self->exceptions, exception_globals_, sizeof self->exceptions);
     current_ = next;
+    ++switches_;
     detail::t_thread_slots = next->slots.data();
     next->state = FiberState::kRunning;
 #ifdef DXGKIT_ASAN
@@ -608,6 +610,7 @@ class SimRuntime final : public Runtime {
   const SimOptions options_;
   Random chance_;  // apart, so that asking for chance does not shift the schedule
   uint64_t time_steps_ = 0;
+  uint64_t switches_ = 0;
   Fiber* main_ = nullptr;
   std::atomic<uint32_t> live_{0};  // atomic only because wait takes one
   SleepHeap sleeping_;
@@ -624,6 +627,7 @@ SimRuntime& simulated(Runtime& runtime) {
 }  // namespace
 
 uint64_t sim_time_steps(Runtime& runtime) { return simulated(runtime).time_steps(); }
+uint64_t sim_switches(Runtime& runtime) { return simulated(runtime).switches(); }
 void sim_jump(Runtime& runtime, DurationNs by) { simulated(runtime).jump(by); }
 
 std::unique_ptr<Runtime> make_sim_runtime(uint64_t seed) {

@@ -11,6 +11,9 @@ namespace dxgkit::runtime {
 /// change while nothing happens. Any fiber; O(1).
 uint64_t sim_time_steps(Runtime& runtime);
 
+/// How often one fiber has given way to another. Any fiber; O(1).
+uint64_t sim_switches(Runtime& runtime);
+
 /// Moves the clock ahead by `by` (> 0), as on a machine that was stopped. Nothing ran in between.
 /// Every timer and wait that is due by now is due at once, in any order. The calling fiber runs on.
 void sim_jump(Runtime& runtime, DurationNs by);

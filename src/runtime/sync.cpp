@@ -10,7 +10,7 @@ constexpr uint32_t kUnlocked = 0;
 constexpr uint32_t kLocked = 1;
 constexpr uint32_t kContended = 2;
 
-void interleave() {
+inline void interleave() {
   if (t_runtime != nullptr) t_runtime->interleave();
 }
 

@@ -1,6 +1,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <span>
@@ -14,15 +15,42 @@ namespace {
 
 constexpr size_t kChunkEvents = 4096;
 
+/// Memory of chunks that recorders before have used, for the next one: a process that runs many
+/// short simulations records each of them into the same pages.
+class SpareChunks {
+ public:
+  Event* take() {
+    SpinGuard guard(lock_);
+    return count_ == 0 ? nullptr : spare_[--count_];
+  }
+  bool keep(Event* events) {
+    SpinGuard guard(lock_);
+    if (count_ == spare_.size()) return false;
+    spare_[count_++] = events;
+    return true;
+  }
+
+ private:
+  SpinLock lock_;
+  std::array<Event*, 16> spare_{};  // 3 MiB
+  size_t count_ = 0;
+};
+constinit SpareChunks g_spare_chunks;
+
 struct Chunk {
   /// Maps its memory with all pages present: per page, one system call costs a third of a fault.
   explicit Chunk(size_t capacity) : bytes(capacity * sizeof(Event)) {
+    if (capacity == kChunkEvents) events = g_spare_chunks.take();
+    if (events != nullptr) return;
     void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     DXGKIT_CHECK(memory != MAP_FAILED);
     events = static_cast<Event*>(memory);
   }
-  ~Chunk() { munmap(events, bytes); }
+  ~Chunk() {
+    if (bytes != kChunkEvents * sizeof(Event) || !g_spare_chunks.keep(events))
+      munmap(events, bytes);
+  }
   Chunk(const Chunk&) = delete;
   Chunk& operator=(const Chunk&) = delete;
 
@@ -53,6 +81,24 @@ struct CacheEntry {
 };
 /// The calling thread's buffer in the recorder it used last.
 constinit thread_local CacheEntry t_cache;
+
+/// Ids of names by where their text lies. Nearly all texts are constants of the program, so the
+/// place finds them; the text itself is compared, because other memory may be used again.
+class NamePlaces {
+ public:
+  struct Place {
+    const char* text = nullptr;
+    uint32_t id = 0;
+  };
+  Place& of(std::string_view text) {
+    const uint64_t mixed = reinterpret_cast<uintptr_t>(text.data()) * 0x9E3779B97F4A7C15u;
+    return places_[mixed >> (64 - kBits)];
+  }
+
+ private:
+  static constexpr int kBits = 8;
+  std::array<Place, size_t{1} << kBits> places_{};
+};
 
 }  // namespace
 
@@ -108,6 +154,7 @@ struct Recorder::Impl {
   std::vector<std::unique_ptr<Buffer>> buffers;
   std::vector<std::string> names;
   std::map<std::string, uint32_t, std::less<>> name_ids;
+  NamePlaces name_places;
 };
 
 Recorder::Recorder(Clock clock, size_t max_events)
@@ -145,11 +192,17 @@ void Recorder::record(EventKind kind, uint64_t a, uint64_t b, uint64_t c, uint64
 uint32_t Recorder::name_id(std::string_view text) {
   Impl& impl = *impl_;
   SpinGuard guard(impl.lock);
-  const auto found = impl.name_ids.find(text);
-  if (found != impl.name_ids.end()) return found->second;
-  const auto id = static_cast<uint32_t>(impl.names.size());
-  impl.names.emplace_back(text);
-  impl.name_ids.emplace(std::string(text), id);
+  NamePlaces::Place& place = impl.name_places.of(text);
+  if (place.text == text.data() && impl.names[place.id] == text) return place.id;
+  uint32_t id = 0;
+  if (const auto found = impl.name_ids.find(text); found != impl.name_ids.end()) {
+    id = found->second;
+  } else {
+    id = static_cast<uint32_t>(impl.names.size());
+    impl.names.emplace_back(text);
+    impl.name_ids.emplace(std::string(text), id);
+  }
+  if (text.data() != nullptr) place = {.text = text.data(), .id = id};
   return id;
 }
 
@@ -186,7 +239,7 @@ std::vector<Event> Recorder::events(size_t first) const {
     merged.reserve(total - std::min(total, first));
     for (const std::span<const Event> piece : sources[0].pieces) {
       const size_t skipped = std::min(first, piece.size());
-      merged.insert(merged.end(), piece.begin() + static_cast<ptrdiff_t>(skipped), piece.end());
+      merged.insert(merged.end(), piece.data() + skipped, piece.data() + piece.size());
       first -= skipped;
     }
     return merged;

@@ -6,6 +6,7 @@
 
 #include "base/arithmetic.h"
 #include "base/interface_versions.h"
+#include "bus/hardware_pages.h"
 #include "dxgk/core/segment_flags.h"
 #include "dxgk/memory/device_memory.h"
 #include "dxgk/memory/paging_executor.h"
@@ -23,7 +24,12 @@ bool mappable(const bus::MemoryWindow& window) { return window.fd >= 0; }
 CpuWindows::CpuWindows(MemoryFloor& floor)
     : floor_(floor),
       core_(floor.core),
-      ranges_(core_.port(), core_.caps().number_of_swizzling_ranges) {}
+      ranges_(core_.port(), core_.caps().number_of_swizzling_ranges) {
+  // No page of the pool window is ever in a memory object of another.
+  const bus::MemoryWindow pool =
+      core_.machine().window_of(bus::PhysicalAddress{bus::Machine::kPoolMemoryBase}, kPageBytes);
+  if (mappable(pool)) lasting_.push_back(pool.fd);
+}
 
 Result<CpuWindows::Windows> CpuWindows::open(OpenedAllocation& opened, const CpuLook& look,
                                              const vidmm::Placement& place) {
@@ -88,12 +94,40 @@ Result<CpuWindows::Windows> CpuWindows::in_memory(OpenedAllocation& opened, cons
                        visible ? segment.cpu_translated_address + place.offset_bytes : 0);
 }
 
+bus::MemoryWindow CpuWindows::bar_window(uint64_t address, uint64_t bytes) {
+  const bus::MemoryWindow window = core_.machine().window_of(bus::PhysicalAddress{address}, bytes);
+  // Views of hardware are not kept: it may leave, and its pages fault then.
+  if (mappable(window) && std::ranges::find(lasting_, window.fd) == lasting_.end() &&
+      !bus::is_hardware(window)) {
+    lasting_.push_back(window.fd);
+  }
+  return window;
+}
+
+Status CpuWindows::show_at_one_address(OpenedAllocation& opened, Windows windows) {
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(std::unique_ptr<bus::CpuView> view, kept_views_.show(windows));
+  const auto lasts = [&](const bus::MemoryWindow& window) {
+    return std::ranges::find(lasting_, window.fd) != lasting_.end();
+  };
+  shown_.erase(view.get());  // one that ended elsewhere may have been at its address
+  if (std::ranges::all_of(windows, lasts)) shown_[view.get()] = std::move(windows);
+  opened.cpu().view = std::move(view);
+  return Status::kSuccess;
+}
+
+void CpuWindows::put_away(OpenedAllocation& opened) {
+  std::unique_ptr<bus::CpuView> view = std::move(opened.cpu().view);
+  const auto shown = shown_.find(view.get());
+  if (shown == shown_.end()) return;
+  kept_views_.keep(std::move(view), std::move(shown->second));
+  shown_.erase(shown);
+}
+
 Result<CpuWindows::Windows> CpuWindows::plain(const Allocation& allocation,
-                                              const vidmm::Placement& place) const {
+                                              const vidmm::Placement& place) {
   const vidmm::SegmentDesc& segment = core_.memory().segments()[place.segment.value - 1];
-  Windows windows{core_.machine().window_of(
-      bus::PhysicalAddress{segment.cpu_translated_address + place.offset_bytes},
-      allocation.size_bytes)};
+  Windows windows{
+      bar_window(segment.cpu_translated_address + place.offset_bytes, allocation.size_bytes)};
   if (mappable(windows.front())) return windows;
   report_unmappable(place, allocation.size_bytes, "DxgkDdiQueryAdapterInfo");
   return Error(Status::kRetry);
@@ -116,8 +150,7 @@ Result<CpuWindows::Windows> CpuWindows::through_range(OpenedAllocation& opened, 
   opened.cpu().swizzling_range = shown->range;
   uint64_t bytes = shown->size_bytes;
   bus::MemoryWindow window;
-  if (checked_align_up(bytes, kPageBytes, &bytes))
-    window = core_.machine().window_of(bus::PhysicalAddress{shown->address}, bytes);
+  if (checked_align_up(bytes, kPageBytes, &bytes)) window = bar_window(shown->address, bytes);
   if (mappable(window)) return Windows{window};
   report_unmappable(place, shown->size_bytes, kAcquire);
   close(opened);
@@ -143,8 +176,7 @@ Result<CpuWindows::Windows> CpuWindows::through_host_aperture(OpenedAllocation& 
   opened.cpu().host_pages = pages;
   Windows windows;
   for (const uint32_t page : pages) {
-    windows.push_back(core_.machine().window_of(
-        bus::PhysicalAddress{info.cpu_translated_address + page * kPageBytes}, kPageBytes));
+    windows.push_back(bar_window(info.cpu_translated_address + page * kPageBytes, kPageBytes));
   }
   if (std::ranges::all_of(windows, mappable)) return windows;
   report_unmappable(place, count * kPageBytes, "DxgkDdiQueryAdapterInfo");
@@ -284,6 +316,7 @@ void CpuWindows::show(OpenedAllocation& opened, Windows windows) {
   const bus::PhysicalAddress nothing{floor_.paging->dummy_page()};
   for (; left != 0; left -= kPageBytes)
     fitting.push_back(core_.machine().window_of(nothing, kPageBytes));
+  shown_.erase(&view);  // it shows something else than it was made for
   // Without address space for another mapping the old one stays: our resources, and nothing of it
   // is a client's fault.
   static_cast<void>(view.retarget(fitting));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "bus/kept_views.h"
 #include "bus/machine.h"
 #include "dxgk/memory/allocation.h"
 #include "dxgk/memory/swizzling_ranges.h"
@@ -50,6 +51,11 @@ class CpuWindows {
       DXGKIT_REQUIRES(on_lane);
   /// What it may have written since it was locked goes to where the content is.
   void write_up(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
+  /// The CPU sees the windows at one address until put_away().
+  Status show_at_one_address(OpenedAllocation& opened, Windows windows) DXGKIT_REQUIRES(on_lane);
+  /// The last unlock. The view may be kept for the next lock: a client that goes on using its
+  /// address sees the old place, as on Windows.
+  void put_away(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
   /// Nobody looks any more: host aperture pages go back, a swizzling range may serve another lock.
   void close(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
   /// Before an operation is queued: the driver takes down what shows content at the place it
@@ -74,8 +80,10 @@ class CpuWindows {
       DXGKIT_REQUIRES(on_lane);
   Result<Windows> through_host_aperture(OpenedAllocation& opened, const vidmm::Placement& place)
       DXGKIT_REQUIRES(on_lane);
-  Result<Windows> plain(const Allocation& allocation, const vidmm::Placement& place) const
+  Result<Windows> plain(const Allocation& allocation, const vidmm::Placement& place)
       DXGKIT_REQUIRES(on_lane);
+  /// The memory behind an address of a BAR.
+  bus::MemoryWindow bar_window(uint64_t address, uint64_t bytes) DXGKIT_REQUIRES(on_lane);
   /// False, and said (SEG-50): the driver has no ranges.
   bool has_ranges(const vidmm::Placement& place) DXGKIT_REQUIRES(on_lane);
   void report_unmappable(const vidmm::Placement& place, uint64_t bytes, const char* ddi) const
@@ -90,6 +98,9 @@ class CpuWindows {
   AdapterCore& core_;
   SwizzlingRanges ranges_;
   std::map<uint32_t, std::vector<bool>> host_apertures_;  // by segment id, page: taken
+  bus::KeptViews kept_views_;
+  std::map<const bus::CpuView*, Windows> shown_;  // by views of locks that may be kept
+  std::vector<int> lasting_;  // memory objects that stay as long as the adapter runs
 };
 
 }  // namespace dxgkit::dxgk

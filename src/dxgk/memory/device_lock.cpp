@@ -250,22 +250,9 @@ Status DeviceLocks::show(OpenedAllocation& opened, const LockRequest& how,
               .may_leave = !how.do_not_evict && reaches_aperture(allocation) &&
                            !allocation.primary && memory.lock_count(allocation.id) == 0 &&
                            !memory.description(allocation.id).pinned};
-  const Result<CpuWindows::Windows> windows = floor_.cpu_windows->open(opened, cpu.look, place);
+  Result<CpuWindows::Windows> windows = floor_.cpu_windows->open(opened, cpu.look, place);
   if (!windows.has_value()) return windows.error();
-  uint64_t bytes = 0;
-  for (const bus::MemoryWindow& window : *windows) bytes += window.size;
-  // A view of another size may be left from a lock with UseAlternateVA.
-  if (cpu.view != nullptr && cpu.view->size() != bytes) cpu.view.reset();
-  Status status = Status::kSuccess;
-  if (cpu.view == nullptr) {
-    Result<std::unique_ptr<bus::CpuView>> view = bus::CpuView::create(bytes);
-    if (view.has_value()) {
-      cpu.view = std::move(*view);
-    } else {
-      status = view.error();
-    }
-  }
-  if (is_success(status)) status = cpu.view->retarget(*windows);
+  const Status status = floor_.cpu_windows->show_at_one_address(opened, std::move(*windows));
   if (!is_success(status)) {
     floor_.cpu_windows->close(opened);
     return status;
@@ -304,7 +291,7 @@ void DeviceLocks::end_lock(OpenedAllocation& opened) {
   DXGKIT_CHECK(core_.memory().unlock(opened.allocation->id));
   if (opened.locks == 0) {
     opened.cpu().written.clear();
-    opened.cpu().view.reset();  // before the driver takes its window down
+    floor_.cpu_windows->put_away(opened);
     floor_.cpu_windows->close(opened);
   }
   trace::emit(trace::EventKind::kUnlocked, opened.allocation->id.value);

@@ -101,7 +101,7 @@ void Teardowns::drop_locks(const Teardown& teardown) {
     for (; opened->locks > 0; --opened->locks)
       DXGKIT_CHECK(core_.memory().unlock(opened->allocation->id) || core_.failed() ||
                    !core_.power_phase().awake());
-    if (!core_.failed()) opened->cpu().view.reset();  // else finish_closing keeps it readable
+    if (!core_.failed()) cpu_windows_.put_away(*opened);  // else finish_closing keeps it readable
     cpu_windows_.close(*opened);
   }
   if (!any || core_.failed()) return;

@@ -25,25 +25,20 @@ constexpr DdiInfo kCancelCommand{"DxgkDdiCancelCommand", nt::kPassiveLevel, DdiC
 constexpr DdiInfo kQueryCurrentFence{"DxgkDdiQueryCurrentFence", nt::kPassiveLevel,
                                      DdiClass::kLevelZero};
 
-/// FNV-1a over 8-byte words in four lanes, which do not wait for each other: fast enough to watch
-/// the whole buffer in tests.
+/// A sum that any change of one word changes, in eight lanes at once: fast enough to watch the
+/// whole buffer in tests. Each step is x -> (x ^ word) * 129, which loses nothing.
 uint64_t checksum(const std::byte* data, size_t bytes) {
-  constexpr uint64_t kPrime = 0x100000001B3;
-  const auto word_at = [&data](size_t index) {
-    uint64_t word = 0;
-    std::memcpy(&word, data + index * sizeof word, sizeof word);
-    return word;
-  };
-  uint64_t first = 0xCBF29CE484222325, second = 1, third = 2, fourth = 3;
-  for (; bytes >= 32; bytes -= 32, data += 32) {
-    first = (first ^ word_at(0)) * kPrime;
-    second = (second ^ word_at(1)) * kPrime;
-    third = (third ^ word_at(2)) * kPrime;
-    fourth = (fourth ^ word_at(3)) * kPrime;
+  using Lanes = uint64_t __attribute__((vector_size(64)));
+  constexpr uint64_t kStart = 0xCBF29CE484222325, kPrime = 0x100000001B3;
+  Lanes lanes = {kStart, 2, 3, 4, 5, 6, 7, 8};
+  for (; bytes >= sizeof(lanes); bytes -= sizeof(lanes), data += sizeof(lanes)) {
+    Lanes words;
+    std::memcpy(&words, data, sizeof(words));
+    lanes ^= words;
+    lanes += lanes << 7;
   }
-  uint64_t hash = (first ^ second) * kPrime;
-  hash = (hash ^ third) * kPrime;
-  hash = (hash ^ fourth) * kPrime;
+  uint64_t hash = kStart;
+  for (size_t i = 0; i < sizeof(lanes) / sizeof(hash); ++i) hash = (hash ^ lanes[i]) * kPrime;
   for (; bytes > 0; --bytes, ++data) hash = (hash ^ static_cast<uint64_t>(*data)) * kPrime;
   return hash;
 }
