@@ -33,12 +33,19 @@ Result<std::unique_ptr<CpuView>> KeptViews::show(std::span<const MemoryWindow> w
   return make(windows);
 }
 
-void KeptViews::keep(std::unique_ptr<CpuView> view, std::vector<MemoryWindow> windows) {
+void KeptViews::keep(std::unique_ptr<CpuView> view, std::vector<MemoryWindow> windows,
+                     uint64_t owner) {
   bytes_ += view->size();
   windows_ += windows.size();
-  kept_.push_back({std::move(view), std::move(windows)});
+  kept_.push_back({std::move(view), std::move(windows), owner});
   while (kept_.size() > kViewsMost || bytes_ > kBytesMost || windows_ > kWindowsMost)
     static_cast<void>(take(0));
+}
+
+void KeptViews::drop(uint64_t owner) {
+  for (size_t i = kept_.size(); i-- > 0;) {
+    if (kept_[i].owner == owner) static_cast<void>(take(i));
+  }
 }
 
 KeptViews::Kept KeptViews::take(size_t index) {

@@ -22,8 +22,11 @@ class KeptViews {
   /// the same, or a new one. If the system is short of mappings, it gets those of kept views first.
   Result<std::unique_ptr<CpuView>> show(std::span<const MemoryWindow> windows);
   /// Keeps a view from `show` that shows `windows` still. Their descriptors must stay open until
-  /// `clear`.
-  void keep(std::unique_ptr<CpuView> view, std::vector<MemoryWindow> windows);
+  /// the view is let go.
+  /// @param owner  a number of the caller's choice for what lies there
+  void keep(std::unique_ptr<CpuView> view, std::vector<MemoryWindow> windows, uint64_t owner);
+  /// Lets go of the views of one owner, for example because it leaves that place. O(views kept).
+  void drop(uint64_t owner);
   /// Lets go of all of them.
   void clear();
   size_t count() const { return kept_.size(); }
@@ -36,6 +39,7 @@ class KeptViews {
   struct Kept {
     std::unique_ptr<CpuView> view;
     std::vector<MemoryWindow> windows;
+    uint64_t owner = 0;
   };
   Kept take(size_t index);
 

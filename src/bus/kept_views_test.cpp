@@ -26,7 +26,7 @@ TEST(KeptViews, ShowTheSameWindowsAgain) {
   EXPECT_EQ(view->size(), 2 * kPageBytes);
   address[0] = std::byte{1};
   EXPECT_EQ(*memory_of(machine, pages[0]), std::byte{1});
-  kept.keep(std::move(view), windows);
+  kept.keep(std::move(view), windows, 1);
   EXPECT_EQ(kept.count(), 1U);
 
   std::memset(memory_of(machine, pages[1]), 7, kPageBytes);
@@ -46,17 +46,36 @@ TEST(KeptViewsDeathTest, EndWhenTheyAreCleared) {
   KeptViews kept;
   auto view = kept.show(windows).value();
   auto* const address = static_cast<volatile char*>(view->address());
-  kept.keep(std::move(view), windows);
+  kept.keep(std::move(view), windows, 1);
   EXPECT_EQ(*address, 0);
   kept.clear();
   EXPECT_DEATH(static_cast<void>(*address), "");
+}
+
+TEST(KeptViewsDeathTest, EndWithWhatLiesThere) {
+  Machine machine(1 << 20);
+  KeptViews kept;
+  std::vector<volatile char*> addresses;
+  for (const uint64_t owner : {1, 2, 1}) {
+    const auto windows = machine.windows_of(machine.allocate_pages(1).value());
+    auto view = kept.show(windows).value();
+    addresses.push_back(static_cast<volatile char*>(view->address()));
+    kept.keep(std::move(view), windows, owner);
+  }
+  kept.drop(1);
+  EXPECT_EQ(kept.count(), 1U);
+  EXPECT_EQ(*addresses[1], 0);
+  EXPECT_DEATH(static_cast<void>(*addresses[0]), "");
+  EXPECT_DEATH(static_cast<void>(*addresses[2]), "");
+  kept.drop(2);
+  EXPECT_EQ(kept.count(), 0U);
 }
 
 TEST(KeptViews, RefuseWhatAViewRefuses) {
   Machine machine(1 << 20);
   KeptViews kept;
   const auto windows = machine.windows_of(machine.allocate_pages(1).value());
-  kept.keep(kept.show(windows).value(), windows);
+  kept.keep(kept.show(windows).value(), windows, 1);
   MemoryWindow odd = windows[0];
   odd.size += 1;
   EXPECT_EQ(kept.show(std::span(&odd, 1)).error(), Status::kInvalidParameter);
@@ -69,7 +88,7 @@ TEST(KeptViews, GoBeforeACallIsRefusedForWantOfMappings) {
   Machine machine(1 << 20);
   KeptViews kept;
   const auto windows = machine.windows_of(machine.allocate_pages(1).value());
-  kept.keep(kept.show(windows).value(), windows);
+  kept.keep(kept.show(windows).value(), windows, 1);
   const MemoryWindow closed{1 << 20, 0, kPageBytes};
   EXPECT_EQ(kept.show(std::span(&closed, 1)).error(), Status::kNoMemory);
   EXPECT_EQ(kept.count(), 0U);
@@ -87,7 +106,7 @@ TEST(KeptViews, AreBounded) {
     windows.push_back(machine.windows_of(std::vector{PageFrame{first.value + i}}));
     auto view = kept.show(windows.back()).value();
     addresses.push_back(view->address());
-    kept.keep(std::move(view), windows.back());
+    kept.keep(std::move(view), windows.back(), 1);
   }
   EXPECT_EQ(kept.count(), KeptViews::kViewsMost);
   EXPECT_EQ(kept.show(windows[10]).value()->address(), addresses[10]);

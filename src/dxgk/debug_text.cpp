@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "base/spelling.h"
+#include "base/spin_lock.h"
 #include "dxgk/memory/device_memory.h"
 #include "dxgk/system_impl.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/work_floor.h"
-#include "runtime/sync.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kAllocationsShown = 1000;
 
 struct Systems {
-  runtime::Mutex mutex;
+  SpinLock lock;  // of an observer
   std::vector<System*> all;  // read without the lock by the debugger
 };
 Systems& systems() {
@@ -130,12 +130,12 @@ std::string text_of(int what) DXGKIT_REQUIRES(on_lane) DXGKIT_NO_THREAD_SAFETY_A
 }  // namespace
 
 void show_to_debugger(System& system) {
-  runtime::MutexLock lock(systems().mutex);
+  const SpinGuard guard(systems().lock);
   systems().all.push_back(&system);
 }
 
 void hide_from_debugger(System& system) {
-  runtime::MutexLock lock(systems().mutex);
+  const SpinGuard guard(systems().lock);
   std::erase(systems().all, &system);
 }
 

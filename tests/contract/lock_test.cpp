@@ -1,4 +1,5 @@
 // CPU access: the old Lock with all its flags, and renaming.
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -288,6 +289,40 @@ TEST_F(LockTest, ListsOfPagesAreCheckedAndTheEntireFlagMakesThemVoid) {
     entire.pPages = reinterpret_cast<const UINT*>(uintptr_t{0x10});
     EXPECT_EQ(lock(client, entire), 0);
     EXPECT_EQ(unlock(client, {handle, handle}), 0);
+  });
+}
+
+// The view is kept for the next lock. An address that is used too late reaches nothing of others.
+TEST_F(LockTest, AnUnlockedAddressEndsWhenTheContentLeavesItsPlace) {
+  with_client([](Stack& stack, Client& client) {
+    const auto is_mapped = [](void* address) {
+      unsigned char there = 0;
+      return mincore(address, 1, &there) == 0;
+    };
+    for (const bool destroyed : {true, false}) {
+      SCOPED_TRACE(destroyed);
+      const D3DKMT_HANDLE handle = client.make_allocation(described(kVisible));
+      D3DKMT_LOCK args = lock_args(handle);
+      ASSERT_EQ(lock(client, args), 0);
+      ASSERT_EQ(unlock(client, {handle}), 0);
+      void* const first = args.pData;
+      args = lock_args(handle);
+      ASSERT_EQ(lock(client, args), 0);
+      EXPECT_EQ(args.pData, first);
+      ASSERT_EQ(unlock(client, {handle}), 0);
+      ASSERT_TRUE(is_mapped(first));
+      if (destroyed) {
+        EXPECT_EQ(client.destroy_allocation(handle), 0);
+      } else {
+        stack.blocking([&] {
+          EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+        });
+      }
+      EXPECT_FALSE(is_mapped(first));
+    }
+    stack.blocking([&] {
+      EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+    });
   });
 }
 

@@ -119,7 +119,9 @@ void CpuWindows::put_away(OpenedAllocation& opened) {
   std::unique_ptr<bus::CpuView> view = std::move(opened.cpu().view);
   const auto shown = shown_.find(view.get());
   if (shown == shown_.end()) return;
-  kept_views_.keep(std::move(view), std::move(shown->second));
+  // What the driver shows it through serves others from here on.
+  if (!opened.cpu().told())
+    kept_views_.keep(std::move(view), std::move(shown->second), opened.allocation->id.value);
   shown_.erase(shown);
 }
 
@@ -281,9 +283,13 @@ void CpuWindows::leaving(const vidmm::PagingOp& op) {
     close(*opened);
   }
   ranges_.release_of(allocation.id);
+  kept_views_.drop(allocation.id.value);
 }
 
-void CpuWindows::forget(const Allocation& allocation) { ranges_.release_of(allocation.id); }
+void CpuWindows::forget(const Allocation& allocation) {
+  ranges_.release_of(allocation.id);
+  kept_views_.drop(allocation.id.value);
+}
 
 void CpuWindows::hardware_was_reset() {
   for (DeviceMemory* device : floor_.device_memories) {

@@ -53,8 +53,8 @@ class CpuWindows {
   void write_up(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
   /// The CPU sees the windows at one address until put_away().
   Status show_at_one_address(OpenedAllocation& opened, Windows windows) DXGKIT_REQUIRES(on_lane);
-  /// The last unlock. The view may be kept for the next lock: a client that goes on using its
-  /// address sees the old place, as on Windows.
+  /// The last unlock. The view may be kept for the next lock, until the content leaves its place: a
+  /// client that goes on using its address reaches nothing of others.
   void put_away(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
   /// Nobody looks any more: host aperture pages go back, a swizzling range may serve another lock.
   void close(OpenedAllocation& opened) DXGKIT_REQUIRES(on_lane);
