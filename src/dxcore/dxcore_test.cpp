@@ -485,6 +485,9 @@ TEST(StackFile, SaysWhatIsWrong) {
   EXPECT_EQ(error("special_pool = 1"), "special_pool: true or false");
   EXPECT_EQ(error("colour = 1"), "colour: no such key");
   EXPECT_EQ(error("memory = \"1M\""), "driver: missing");
+  EXPECT_EQ(error("a = 1\nb = " + std::string(100'000, '[')),
+            "line 2: brackets nest deeper than 8.");
+  EXPECT_EQ(error("a = \"\x01\""), "line 1: a control character (0x01).");
   EXPECT_EQ(error("[{"), "a bracket or a dot is followed by something that begins no key");
   const auto file = parse_stack_file(
       "driver = \"my.sys\"\ndevices = [\"my.so,x=1\", \"softgpu\"]\nmemory = \"64M\"\n"

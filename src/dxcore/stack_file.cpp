@@ -5,7 +5,9 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <utility>
 
+#include "base/plain_text.h"
 #include "base/toml_parser.h"
 #include "bus/device.h"
 
@@ -91,6 +93,8 @@ std::expected<void, std::string> read_key(std::string_view key, const toml::node
 
 std::expected<StackFile, std::string> parse_stack_file(std::string_view text,
                                                        const std::string& folder) {
+  constexpr size_t kDepthMax = 8;  // lists of texts need one
+  if (auto why = why_no_plain_text(text, kDepthMax)) return Error(std::move(*why));
   StackFile file;
   try {
     const toml::table table = toml::parse(text);
