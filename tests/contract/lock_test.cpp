@@ -299,9 +299,12 @@ TEST_F(LockTest, AnUnlockedAddressEndsWhenTheContentLeavesItsPlace) {
       unsigned char there = 0;
       return mincore(address, 1, &there) == 0;
     };
+    ContextBuffers context = client.make_context();
     for (const bool destroyed : {true, false}) {
       SCOPED_TRACE(destroyed);
       const D3DKMT_HANDLE handle = client.make_allocation(described(kVisible));
+      ASSERT_EQ(client.render(context, work_on({handle})), 0);  // brings it into the segment
+      stack.drive();
       D3DKMT_LOCK args = lock_args(handle);
       ASSERT_EQ(lock(client, args), 0);
       ASSERT_EQ(unlock(client, {handle}), 0);
