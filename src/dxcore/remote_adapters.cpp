@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -71,19 +72,19 @@ Target target_in(std::span<const wire::Named> named, const std::byte* structure)
 Target target_of(uint32_t number, const void* arguments) {
   const wire::Function& function = wire::functions()[number];
   const wire::Structure& structure = wire::structures()[static_cast<size_t>(function.structure)];
-  std::vector<std::byte> copy(structure.bytes);
-  if (copy.empty() || !guarded_copy(copy.data(), arguments, copy.size())) return {};
-  const Target target = target_in(wire::named(function.named), copy.data());
+  const auto copy = std::make_unique<std::byte[]>(structure.bytes);
+  if (structure.bytes == 0 || !guarded_copy(copy.get(), arguments, structure.bytes)) return {};
+  const Target target = target_in(wire::named(function.named), copy.get());
   if (target.handle.has_value() || target.luid.has_value()) return target;
   for (const wire::Field& field : structure.fields) {
     if (field.kind != wire::Kind::kBlock || field.named < 0) continue;
     const auto* const block =
-        reinterpret_cast<const void*>(wire::slot_at(copy.data(), field.offset));
-    const auto bytes = wire::block_bytes(field, copy.data());
+        reinterpret_cast<const void*>(wire::slot_at(copy.get(), field.offset));
+    const auto bytes = wire::block_bytes(field, copy.get());
     if (block == nullptr || !bytes.has_value() || *bytes < field.element_bytes) continue;
-    std::vector<std::byte> element(field.element_bytes);
-    if (!guarded_copy(element.data(), block, element.size())) continue;
-    const Target inner = target_in(wire::named(field.named), element.data());
+    const auto element = std::make_unique<std::byte[]>(field.element_bytes);
+    if (!guarded_copy(element.get(), block, field.element_bytes)) continue;
+    const Target inner = target_in(wire::named(field.named), element.get());
     if (inner.handle.has_value() || inner.luid.has_value()) return inner;
   }
   return {};
