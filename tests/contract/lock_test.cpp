@@ -13,7 +13,35 @@
 namespace dxgkit::contract {
 namespace {
 
-using LockTest = ContractTest;
+class LockTest : public ContractTest {
+ protected:
+  /// Locks of an adapter asleep, old and new, return when `end` takes the adapter away.
+  static void locks_end_with(const std::function<Status(Stack&)>& end) {
+    for (const bool old : {true, false}) {
+      SCOPED_TRACE(old ? "D3DKMTLock" : "D3DKMTLock2");
+      with_client([&](Stack& stack, Client& client) {
+        const D3DKMT_HANDLE handle = client.make_allocation(described(kVisible));
+        stack.blocking([&] {
+          EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+        });
+        D3DKMT_LOCK args = lock_args(handle);
+        D3DKMT_LOCK2 args2{};
+        args2.hDevice = client.device;
+        args2.hAllocation = handle;
+        NTSTATUS status = 1;
+        Stack::Background locking(stack, [&] {
+          status = old ? lock_now(client, args) : client.call([&] { return D3DKMTLock2(&args2); });
+        });
+        ASSERT_FALSE(locking.finished());
+        stack.blocking([&] { EXPECT_EQ(end(stack), Status::kSuccess); });
+        locking.finish();
+        EXPECT_EQ(status, nt_status(Status::kDeviceRemoved));
+        EXPECT_EQ(args.pData, nullptr);
+        EXPECT_EQ(args2.pData, nullptr);
+      });
+    }
+  }
+};
 
 struct BadLock {
   const char* sentence;
@@ -868,58 +896,13 @@ TEST_F(LockTest, WhatWouldHaveToLeaveStaysWhenToldSo) {
 // It waits for the adapter to wake up, which it never does.
 TEST_F(LockTest, ALockInSleepReturnsWhenTheAdapterStops) {
   DXGKIT_COVERS("ALLOC-38");
-  for (const bool old : {true, false}) {
-    SCOPED_TRACE(old ? "D3DKMTLock" : "D3DKMTLock2");
-    with_client([old](Stack& stack, Client& client) {
-      const D3DKMT_HANDLE handle = client.make_allocation(described(kVisible));
-      stack.blocking([&] {
-        EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
-      });
-      D3DKMT_LOCK args = lock_args(handle);
-      D3DKMT_LOCK2 args2{};
-      args2.hDevice = client.device;
-      args2.hAllocation = handle;
-      NTSTATUS status = 1;
-      Stack::Background locking(stack, [&] {
-        status = old ? lock_now(client, args) : client.call([&] { return D3DKMTLock2(&args2); });
-      });
-      ASSERT_FALSE(locking.finished());
-      stack.blocking([&] { EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess); });
-      locking.finish();
-      EXPECT_EQ(status, nt_status(Status::kDeviceRemoved));
-      EXPECT_EQ(args.pData, nullptr);
-      EXPECT_EQ(args2.pData, nullptr);
-    });
-  }
+  locks_end_with([](Stack& stack) { return stack.system->stop_adapter(stack.luid); });
 }
 
 // The same where the adapter is pulled out in its sleep.
 TEST_F(LockTest, ALockInSleepReturnsWhenTheAdapterHasGone) {
   DXGKIT_COVERS("ALLOC-38");
-  for (const bool old : {true, false}) {
-    SCOPED_TRACE(old ? "D3DKMTLock" : "D3DKMTLock2");
-    with_client([old](Stack& stack, Client& client) {
-      const D3DKMT_HANDLE handle = client.make_allocation(described(kVisible));
-      stack.blocking([&] {
-        EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
-      });
-      D3DKMT_LOCK args = lock_args(handle);
-      D3DKMT_LOCK2 args2{};
-      args2.hDevice = client.device;
-      args2.hAllocation = handle;
-      NTSTATUS status = 1;
-      Stack::Background locking(stack, [&] {
-        status = old ? lock_now(client, args) : client.call([&] { return D3DKMTLock2(&args2); });
-      });
-      ASSERT_FALSE(locking.finished());
-      stack.blocking(
-          [&] { EXPECT_EQ(stack.system->remove_adapter(stack.luid), Status::kSuccess); });
-      locking.finish();
-      EXPECT_EQ(status, nt_status(Status::kDeviceRemoved));
-      EXPECT_EQ(args.pData, nullptr);
-      EXPECT_EQ(args2.pData, nullptr);
-    });
-  }
+  locks_end_with([](Stack& stack) { return stack.system->remove_adapter(stack.luid); });
 }
 
 // What a client in another process sees of a lock: only what is locked, by its own device.
@@ -934,12 +917,14 @@ TEST_F(LockTest, OnlyWhatItsDeviceHasLockedIsShown) {
     const auto shown = [&](D3DKMT_HANDLE device, D3DKMT_HANDLE allocation) {
       std::pair<const void*, size_t> seen{nullptr, 0};
       const auto of = client.process->handles().find<dxgk::Device>(device);
-      const bool any = (*of)->locks().with_view(
-          allocation, [&](std::span<std::byte> view) { seen = {view.data(), view.size()}; });
+      const bool any = (*of)->locks().with_view(allocation, [&](std::span<std::byte> view) {
+        seen = {view.data(), view.size()};
+      });
       EXPECT_EQ(any, seen.first != nullptr);
       return seen;
     };
-    EXPECT_EQ(shown(client.device, locked), std::pair(static_cast<const void*>(args.pData), size_t{16 * kKibibyte}));
+    EXPECT_EQ(shown(client.device, locked),
+              std::pair(static_cast<const void*>(args.pData), size_t{16 * kKibibyte}));
     for (const auto& [device, allocation] :
          {std::pair(other, locked), std::pair(client.device, unlocked),
           std::pair(client.device, client.device), std::pair(client.device, D3DKMT_HANDLE{0})}) {
