@@ -161,6 +161,16 @@ struct Rig {
     heard.wait();
     heard.reset();
   }
+  /// Resets the device and its empty rings, starts it, and waits for one request.
+  void is_served_after_a_reset() {
+    set_common(VIRTIO_COMMON_STATUS, 1, 0);
+    memory.store(pages + 4096 + 2, uint16_t{0});
+    memory.store(pages + 8192 + 2, uint16_t{0});
+    start();
+    ask(0, 1);
+    notify(0);
+    while (ring->used_index() != 1) wait_for_interrupt();
+  }
 
   bus::Machine machine{16 << 20};
   MachineMemory memory{machine};
@@ -431,13 +441,7 @@ TEST(PciTransport, AHungEngineWorksAfterAReset) {
     rig.notify(0);
     runtime::Runtime::current().sleep_for(runtime::kSecond);  // of simulated time
     EXPECT_EQ(rig.ring->used_index(), 1U);
-    rig.set_common(VIRTIO_COMMON_STATUS, 1, 0);
-    rig.memory.store(rig.pages + 4096 + 2, uint16_t{0});
-    rig.memory.store(rig.pages + 8192 + 2, uint16_t{0});
-    rig.start();
-    rig.ask(0, 1);
-    rig.notify(0);
-    while (rig.ring->used_index() != 1) rig.wait_for_interrupt();
+    rig.is_served_after_a_reset();
   });
 }
 
@@ -458,13 +462,7 @@ TEST(PciTransport, AnEngineGivesUpBehindARequest) {
     EXPECT_EQ(rig.ring->used_index(), 1U);
     EXPECT_NE(rig.status() & VIRTIO_STATUS_NEEDS_RESET, 0);
     EXPECT_EQ(rig.transport.error(), "queue 0: it was told to give up");
-    rig.set_common(VIRTIO_COMMON_STATUS, 1, 0);
-    rig.memory.store(rig.pages + 4096 + 2, uint16_t{0});
-    rig.memory.store(rig.pages + 8192 + 2, uint16_t{0});
-    rig.start();
-    rig.ask(0, 1);
-    rig.notify(0);
-    while (rig.ring->used_index() != 1) rig.wait_for_interrupt();
+    rig.is_served_after_a_reset();
   });
 }
 
