@@ -99,7 +99,11 @@ ssize_t receive_standing_still(int socket, std::span<std::byte> to, DurationNs t
   };
   const TimeNs deadline = real_now() + timeout_ns;
   while (true) {
-    const ssize_t got = recv(socket, to.data(), to.size(), MSG_DONTWAIT | MSG_TRUNC);
+    iovec part{.iov_base = to.data(), .iov_len = to.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    const ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_TRUNC);
     if (got >= 0) return got;
     if (errno == EINTR) continue;
     if (!would_block(errno)) return -1;
@@ -108,9 +112,12 @@ ssize_t receive_standing_still(int socket, std::span<std::byte> to, DurationNs t
       errno = ETIMEDOUT;
       return -1;
     }
-    const timespec sleep{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
+    // In calls that an adapter's jail allows: poll knows whole milliseconds.
+    const DurationNs wait_ms = (left + kMillisecond - 1) / kMillisecond;
     pollfd entry{.fd = socket, .events = POLLIN, .revents = 0};
-    if (ppoll(&entry, 1, &sleep, nullptr) < 0 && errno != EINTR) return -1;
+    if (poll(&entry, 1, static_cast<int>(std::min<DurationNs>(wait_ms, INT_MAX))) < 0 &&
+        errno != EINTR)
+      return -1;
   }
 }
 

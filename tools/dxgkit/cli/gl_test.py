@@ -1,84 +1,19 @@
 #!/usr/bin/env python3
 """OpenGL programs whose commands go through the virtio GPU's driver. Arguments: support.py.
 
-The peer is virgl_test_server of Debian, which draws with the same renderer without a driver. It needs packages that scripts/bootstrap installs.
+They need packages that scripts/bootstrap installs.
 """
 import base64
-import contextlib
-import json
 import os
-import pathlib
-import re
-import shutil
 import socket
-import struct
-import subprocess
 import sys
 import unittest
 
-from support import TOOL, Cli, read_png
-
-FRAME = str(pathlib.Path(__file__).resolve().parent / "gl_frame.py")
-SOCKET = "/tmp/.virgl_test"  # the only path that this Mesa knows
-WIDTH, HEIGHT, TEXTURES = 320, 240, 64
-# The default, with more patience for a renderer that gets no processor.
-PATIENT = "virtio-gpu,3d=on,renderers=each,memory=1G,modes=64x64,timeout=60000"
-PROGRAMS = ("virgl_test_server", "Xvfb", "es2_info", "es2gears_x11", "glxgears")
+from gl_support import SOCKET, TEXTURES, GlPrograms, PATIENT
+from support import read_png
 
 
-def missing():
-    return [program for program in PROGRAMS if shutil.which(program) is None]
-
-
-@unittest.skipIf(missing(), f"not installed: {', '.join(missing())}; scripts/bootstrap installs them")
-class Gl(Cli):
-    def setUp(self):
-        super().setUp()
-        self.environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "GALLIUM_DRIVER", "EGL_PLATFORM")}
-
-    def gl(self, *arguments, code=0, **environment):
-        """Runs the tool: its end, and its report. `code` None: any exit code."""
-        done = subprocess.run([TOOL, "gl", "--json=gl.json", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=300,
-                              env={**self.environment, **environment})
-        if code is not None:
-            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        path = self.folder / "gl.json"
-        return done, json.loads(path.read_text()) if path.exists() else None
-
-    def frame_command(self, path, textures=TEXTURES):
-        return [sys.executable, FRAME, str(WIDTH), str(HEIGHT), str(textures), path]
-
-    def report_data(self, name, path="report.html"):
-        """One of the two pieces of JSON in a report page: report-data or run-data."""
-        page = self.drawn(path).decode()
-        return json.loads(re.search(f'id="{name}">(.*?)</script>', page, re.DOTALL).group(1))
-
-    def reference(self):
-        """The picture without a driver."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(SOCKET)
-        server = subprocess.Popen(["virgl_test_server", "--use-egl-surfaceless", "--use-gles"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT)
-        try:
-            while True:  # until it listens; it says nothing of that
-                with socket.socket(socket.AF_UNIX) as probe:
-                    if probe.connect_ex(SOCKET) == 0:
-                        break
-                self.assertIsNone(server.poll())
-            done = subprocess.run(self.frame_command("reference.ppm"), cwd=self.folder, capture_output=True, text=True, timeout=300,
-                                  env={**self.environment, "GALLIUM_DRIVER": "virpipe", "LIBGL_ALWAYS_SOFTWARE": "1", "EGL_PLATFORM": "surfaceless"})
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn("virgl", done.stdout)
-        finally:
-            server.kill()
-            server.wait()
-            server.stdout.close()
-            os.unlink(SOCKET)
-        return (self.folder / "reference.ppm").read_bytes()
-
-    def drawn(self, path):
-        return (self.folder / path).read_bytes()
-
+class Gl(GlPrograms):
     def test_a_picture_is_the_same_to_the_pixel_also_with_little_aperture(self):
         wanted = self.reference()
         self.assertGreater(len(set(wanted)), 100)  # it is no empty picture
@@ -197,9 +132,7 @@ sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
         self.assertEqual(self.drawn("second.ppm"), self.drawn("alone.ppm"))
 
     def test_programs_of_debian_run_and_show_frames(self):
-        display = subprocess.Popen(["Xvfb", "-displayfd", "1", "-screen", "0", "640x480x24"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        try:
-            name = ":" + display.stdout.readline().strip()
+        with self.display() as name:
             done, report = self.gl("--device", PATIENT, "--", "es2_info", DISPLAY=name)
             self.assertIn("GL_RENDERER: virgl", done.stdout)
             self.assertEqual(report["exit_code"], 0)
@@ -234,10 +167,6 @@ sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
                 (self.folder / "last.png").write_bytes(base64.b64decode(content, validate=True))
                 self.assertEqual(read_png(self.folder / "last.png"), (width, height, pixels))
                 self.assertEqual(len([row for row in data["markers"]["rows"] if row[1] == f"{program} has a frame"]), shown["frames"])
-        finally:
-            display.kill()
-            display.wait()
-            display.stdout.close()
 
     def test_ends_as_the_program_does_or_says_why_not(self):
         self.gl("--", "sh", "-c", "exit 42", code=42)

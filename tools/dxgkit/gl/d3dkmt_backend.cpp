@@ -18,9 +18,9 @@ using tool::ClientCalls;
 /// uses.
 constexpr uint64_t kLeastBytes = 4096;
 
-Answer<D3DKMT_HANDLE> open_adapter(dxgk::Luid adapter) {
+Answer<D3DKMT_HANDLE> open_adapter(LUID adapter) {
   D3DKMT_OPENADAPTERFROMLUID open{};
-  open.AdapterLuid = {adapter.low, adapter.high};
+  open.AdapterLuid = adapter;
   const CallAnswer answer =
       answer_of("D3DKMTOpenAdapterFromLuid", D3DKMTOpenAdapterFromLuid(&open));
   if (answer.refused()) return wrong(answer.error);
@@ -41,43 +41,23 @@ Answer<VgpuUmdAdapterInfo> ask_driver(ClientCalls& calls) {
 
 }  // namespace
 
-Answer<void> check_driver(dxgk::System& system, dxgk::Luid adapter) {
-  dxgk::Process& process = system.create_process("gl");
-  Answer<void> answer;
-  {
-    const thunks::ClientScope scope(system, process);
-    const auto handle = open_adapter(adapter);
-    if (!handle.has_value()) {
-      answer = std::unexpected(handle.error());
-    } else {
-      const auto calls = tool::make_d3dkmt_calls(*handle);
-      if (const auto info = ask_driver(*calls); !info) answer = std::unexpected(info.error());
-    }
-  }
-  system.end_process(process);
-  return answer;
+Answer<void> check_driver(LUID adapter) {
+  const auto handle = open_adapter(adapter);
+  if (!handle.has_value()) return std::unexpected(handle.error());
+  const auto calls = tool::make_d3dkmt_calls(*handle);
+  if (const auto info = ask_driver(*calls); !info) return std::unexpected(info.error());
+  return {};
 }
 
-Answer<std::unique_ptr<Backend>> D3dkmtBackend::create(dxgk::System& system, dxgk::Luid adapter,
+Answer<std::unique_ptr<Backend>> D3dkmtBackend::create(std::unique_ptr<KernelClient> client,
+                                                       LUID adapter,
                                                        const std::string& program_name) {
-  dxgk::Process& process = system.create_process(program_name);
-  std::unique_ptr<D3dkmtBackend> backend(new D3dkmtBackend(system, process));
+  std::unique_ptr<D3dkmtBackend> backend(new D3dkmtBackend(std::move(client)));
   if (auto done = backend->open(adapter, program_name); !done) return std::unexpected(done.error());
   return backend;
 }
 
-D3dkmtBackend::~D3dkmtBackend() {
-  scope_.reset();
-  end_process();
-}
-
-void D3dkmtBackend::end_process() {
-  const runtime::MutexLock lock(mutex_);
-  if (!ended_) system_.end_process(process_);  // with all that it has
-  ended_ = true;
-}
-
-Answer<void> D3dkmtBackend::open(dxgk::Luid adapter, const std::string& program_name) {
+Answer<void> D3dkmtBackend::open(LUID adapter, const std::string& program_name) {
   const auto handle = open_adapter(adapter);
   if (!handle.has_value()) return std::unexpected(handle.error());
   adapter_ = *handle;

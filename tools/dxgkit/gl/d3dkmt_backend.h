@@ -9,30 +9,36 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "dxgk/system.h"
 #include "miniports/virtiogpu/virtiogpu_umd.h"
-#include "runtime/sync.h"
-#include "thunks/client.h"
 #include "tools/dxgkit/client_calls.h"
 #include "tools/dxgkit/gl/backend.h"
 
 namespace dxgkit::gl {
 
+/// What makes the calling thread a client of a kernel.
+class KernelClient {
+ public:
+  virtual ~KernelClient() = default;  // ends the client process, if end() did not
+  /// Any thread: ends the client process, with all that it has. Its calls return.
+  virtual void end() = 0;
+};
+
 /// What the driver says of itself to user mode. The error is one sentence without a full stop: it
-/// is not the virtio GPU's driver, or its device has no 3D.
-Answer<void> check_driver(dxgk::System& system, dxgk::Luid adapter);
+/// is not the virtio GPU's driver, or its device has no 3D. For a client of the kernel.
+Answer<void> check_driver(LUID adapter);
 
 /// A device and a context of D3DKMT. Resources are allocations, streams go through Render with a
 /// list of what they name, and a monitored fence counts the submissions.
 ///
-/// One thread makes, uses and destroys it. The process is ended by the destructor, or by cancel().
+/// One thread makes, uses and destroys it.
 class D3dkmtBackend final : public Backend {
  public:
-  static Answer<std::unique_ptr<Backend>> create(dxgk::System& system, dxgk::Luid adapter,
+  /// @param client  of the calling thread; it ends with the backend
+  static Answer<std::unique_ptr<Backend>> create(std::unique_ptr<KernelClient> client, LUID adapter,
                                                  const std::string& program_name);
-  ~D3dkmtBackend() override;
 
   Answer<std::vector<std::byte>> capabilities(uint32_t set) override;
   Answer<Id> create(const ResourceDescription& resource) override;
@@ -43,7 +49,7 @@ class D3dkmtBackend final : public Backend {
   Answer<void> submit(std::span<uint32_t> stream, std::span<const StreamCommand> commands,
                       std::span<const Use> uses, std::span<const Id> also) override;
   Answer<bool> idle(Waiting waiting) override;
-  void cancel() override { end_process(); }
+  void cancel() override { client_->end(); }
 
  private:
   struct Allocation {
@@ -53,11 +59,9 @@ class D3dkmtBackend final : public Backend {
     uint64_t listed = 0;     // the submission on whose list it is
     uint32_t index = 0;      // there
   };
-  D3dkmtBackend(dxgk::System& system, dxgk::Process& process)
-      : system_(system), process_(process), scope_(std::in_place, system, process) {}
+  explicit D3dkmtBackend(std::unique_ptr<KernelClient> client) : client_(std::move(client)) {}
 
-  void end_process();
-  Answer<void> open(dxgk::Luid adapter, const std::string& program_name);
+  Answer<void> open(LUID adapter, const std::string& program_name);
   /// The allocation's place on the list of the submission that is being filled; nullopt: the list
   /// is full.
   std::optional<uint32_t> list(Allocation& allocation, bool written);
@@ -72,11 +76,7 @@ class D3dkmtBackend final : public Backend {
   std::unexpected<std::string> refused(const tool::CallAnswer& answer) const;
   Allocation& allocation(Id id) { return allocations_.at(id); }
 
-  dxgk::System& system_;
-  dxgk::Process& process_;
-  runtime::Mutex mutex_;  // held while the process ends
-  bool ended_ DXGKIT_GUARDED_BY(mutex_) = false;
-  std::optional<thunks::ClientScope> scope_;
+  const std::unique_ptr<KernelClient> client_;
   std::unique_ptr<tool::ClientCalls> calls_;
   D3DKMT_HANDLE adapter_ = 0, device_ = 0;
   D3DKMT_CREATECONTEXT context_{};     // with the buffers of the next submission

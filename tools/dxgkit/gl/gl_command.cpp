@@ -19,7 +19,11 @@
 #include "tools/dxgkit/gl/d3dkmt_backend.h"
 #include "tools/dxgkit/gl/gl_options.h"
 #include "tools/dxgkit/gl/program.h"
+#include "tools/dxgkit/gl/program_text.h"
+#include "tools/dxgkit/gl/separate_programs.h"
 #include "tools/dxgkit/gl/server.h"
+#include "tools/dxgkit/gl/system_client.h"
+#include "tools/dxgkit/gl/thread_conversation.h"
 #include "tools/dxgkit/hang.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/last_words.h"
@@ -34,12 +38,15 @@ namespace {
 
 /// The only path that the Mesa of Debian 12 knows.
 constexpr const char* kDefaultSocket = "/tmp/.virgl_test";
+/// A kernel in a jail starts no process: one renderer, which is there before, is for all programs.
+constexpr const char* kJailedDevice3d = "virtio-gpu,3d=on,memory=1G,modes=64x64";
 /// Each program has a renderer of its own. The screen is small, because the kernel's primary for it
 /// stays in the aperture.
 constexpr const char* kDefaultDevice3d = "virtio-gpu,3d=on,renderers=each,memory=1G,modes=64x64";
 constexpr uint64_t kDefaultMemoryBytes = uint64_t{4} << 30;  // only what is touched costs memory
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kApertureMost = uint64_t{1} << 30;
+constexpr const char* kApertureValue = "ApertureSize";  // of the driver's key, in MiB
 /// Pictures in a report.
 constexpr size_t kFramesMost = 24;
 
@@ -73,10 +80,16 @@ std::string rest_of(const std::string& sentence) {
   return sentence.ends_with(".") ? sentence.substr(0, sentence.size() - 1) : sentence;
 }
 
+gl::Answer<void> check_driver(dxgk::System& system, LUID adapter) {
+  const gl::SystemClient client(system, "gl");
+  return gl::check_driver(adapter);
+}
+
 /// Runs the program on an adapter that has started.
 void run_program(runtime::Runtime& runtime, const Setting& setting, dxgk::System& system,
                  dxgk::Luid adapter, Outcome& outcome) {
-  if (const auto fits = gl::check_driver(system, adapter); !fits) {
+  const LUID luid{adapter.low, adapter.high};
+  if (const auto fits = check_driver(system, luid); !fits) {
     outcome.bad_input = true;
     outcome.message = fmt::format("{}: {}", setting.driver_name, fits.error());
     return;
@@ -90,9 +103,16 @@ void run_program(runtime::Runtime& runtime, const Setting& setting, dxgk::System
   }
   gl::Server server(
       runtime, std::move(*listener),
-      [&](const std::string& name) { return gl::D3dkmtBackend::create(system, adapter, name); },
-      [](const std::string& line) { say(stderr, "dxgkit gl: {}\n", line); },
-      setting.options.report.has_value() ? gl::KeepFrames::kYes : gl::KeepFrames::kNo);
+      [&](vfiouser::Descriptor socket) {
+        return std::make_unique<gl::ThreadConversation>(
+            runtime, std::move(socket),
+            [&](const std::string& name) {
+              return gl::D3dkmtBackend::create(std::make_unique<gl::SystemClient>(system, name),
+                                               luid, name);
+            },
+            setting.options.report.has_value() ? gl::KeepFrames::kYes : gl::KeepFrames::kNo);
+      },
+      [](const std::string& line) { say(stderr, "dxgkit gl: {}\n", line); });
   const char* const display = std::getenv("DISPLAY");
   auto program = gl::Program::start(setting.options.command,
                                     gl::gl_environment(path, display != nullptr && *display != 0));
@@ -197,22 +217,7 @@ Outcome run(const Setting& setting) {
   return outcome;
 }
 
-/// Name and value, as in the report.
-using Rows = std::vector<std::pair<std::string, std::string>>;
-
-Rows program_rows(const Outcome& outcome) {
-  Rows rows;
-  for (const gl::ProgramRecord& program : outcome.programs) {
-    const gl::SessionCounts& counts = program.counts;
-    std::string text =
-        fmt::format("{}, {}, {}, {}", counted(counts.frames, "frame"),
-                    counted(counts.streams, "command stream"),
-                    counted(counts.transfers, "transfer"), counted(counts.resources, "resource"));
-    if (!program.wrong.empty()) text += "; lost its connection: " + program.wrong;
-    rows.emplace_back(program.name.empty() ? "a program" : program.name, std::move(text));
-  }
-  return rows;
-}
+using gl::Rows;
 
 Rows adapter_rows(const dxgk::AdapterStatistics& statistics) {
   return {
@@ -242,14 +247,7 @@ nlohmann::ordered_json json_of(const Setting& setting, const Outcome& outcome) {
   json["exit_code"] = nullptr;
   if (outcome.program_code.has_value()) json["exit_code"] = *outcome.program_code;
   json["result"] = result_of(outcome);
-  json["programs"] = nlohmann::ordered_json::array();
-  for (const gl::ProgramRecord& program : outcome.programs)
-    json["programs"].push_back({{"name", program.name},
-                                {"frames", program.counts.frames},
-                                {"streams", program.counts.streams},
-                                {"transfers", program.counts.transfers},
-                                {"resources", program.counts.resources},
-                                {"wrong", program.wrong}});
+  json["programs"] = gl::programs_json(outcome.programs);
   const dxgk::AdapterStatistics& statistics = outcome.statistics;
   json["statistics"] = {{"packets_submitted", statistics.packets_submitted},
                         {"packets_completed", statistics.packets_completed},
@@ -303,7 +301,7 @@ nlohmann::ordered_json report_head(const Setting& setting, const Outcome& outcom
     for (const auto& [name, value] : rows) list.push_back({name, value});
     head["sections"].push_back({{"title", title}, {"rows", std::move(list)}});
   };
-  add("Programs", program_rows(outcome));
+  add("Programs", gl::program_rows(outcome.programs));
   add("Adapter", adapter_rows(outcome.statistics));
   for (const dxgk::TimeoutReport& report : outcome.timeouts) add("Timeout", hang_rows(report));
   head["findings"] = nlohmann::ordered_json::array();
@@ -318,21 +316,6 @@ void note(int& code, const std::expected<void, std::string>& written) {
   if (!written.has_value()) code = not_written(written.error());
 }
 
-int write_frame(const std::string& path, const Outcome& outcome) {
-  const auto shown = std::ranges::max_element(
-      outcome.programs, {}, [](const gl::ProgramRecord& one) { return one.counts.frames; });
-  std::optional<Picture> picture;
-  if (shown != outcome.programs.end() && shown->frame.has_value())
-    picture = gl::picture_of(*shown->frame, kPictureSideMax);
-  if (!picture.has_value()) {
-    say(stderr, "dxgkit: --frame: no program has shown a picture in a window\n");
-    return kExitFailed;
-  }
-  int code = kExitDone;
-  note(code, write_png(path, *picture));
-  return code;
-}
-
 int conclude(const Setting& setting, const Outcome& outcome) {
   const GlOptions& options = setting.options;
   if (outcome.bad_input) return bad_input(rest_of(outcome.message));
@@ -345,7 +328,7 @@ int conclude(const Setting& setting, const Outcome& outcome) {
     say(stderr, "dxgkit gl: {}\n", report.cause);
     for (const auto& [name, value] : hang_rows(report)) say(stderr, "  {}: {}\n", name, value);
   }
-  Rows rows = program_rows(outcome);
+  Rows rows = gl::program_rows(outcome.programs);
   for (auto& row : adapter_rows(outcome.statistics)) rows.push_back(std::move(row));
   for (const auto& [name, value] : rows) say(stderr, "dxgkit gl: {}: {}\n", name, value);
 
@@ -354,7 +337,7 @@ int conclude(const Setting& setting, const Outcome& outcome) {
   if (code == 0 && (broken || !outcome.lost.empty())) code = kExitFailed;
   if (runtime::interrupted()) code = kExitInterrupted;
   if (options.frame.has_value()) {
-    const int frame = write_frame(*options.frame, outcome);
+    const int frame = gl::write_frame(*options.frame, outcome.programs);
     if (frame != kExitDone) code = frame;
   }
   if (options.trace.has_value())
@@ -366,6 +349,12 @@ int conclude(const Setting& setting, const Outcome& outcome) {
       json_of(setting, outcome).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
   if (!write_output(options.reports.json, text + "\n")) code = kExitNotWritten;
   return code;
+}
+
+/// The key `service` as the text of a registry file; empty: nothing is in it.
+std::string registry_of(const GlOptions& options) {
+  if (!options.aperture_bytes.has_value()) return {};
+  return nlohmann::json{{"service", {{kApertureValue, *options.aperture_bytes / kMiB}}}}.dump();
 }
 
 /// The process with the driver ended.
@@ -423,6 +412,17 @@ void add_gl(CLI::App& app, GlOptions& options) {
                  "where programs connect; the Mesa of Debian 12 knows the default only")
       ->capture_default_str()
       ->type_name("PATH");
+  gl->add_option("--clients", CLI::callback_t([&options](const CLI::results_t& texts) {
+                   const auto place = parse_client_place(texts.back());
+                   if (!place.has_value()) throw CLI::ValidationError("--clients", place.error());
+                   options.clients = *place;
+                   return true;
+                 }),
+                 "where each program's connection lives: threads: in the process of the kernel; "
+                 "processes: in one of its own, with the kernel in another one, as by `dxgkit "
+                 "serve` (threads)")
+      ->expected(1)
+      ->type_name("threads|processes");
   add_machine(gl, options.machine, "memory of the machine, like 1G (4G)");
   gl->add_option("--registry", options.registry, "values the driver reads (TOML or JSON)");
   gl->add_flag("--special-pool", options.special_pool,
@@ -455,8 +455,16 @@ int gl_command(const GlOptions& options) {
                   .driver_name = std::filesystem::path(options.driver).filename().string(),
                   .device = {},
                   .kernel = {}};
-  auto device = options.device.has_value() ? *options.device : parse_device(kDefaultDevice3d);
+  const bool separately = options.clients == ClientPlace::kProcesses;
+  if (const std::string name = gl_only_with_threads(options); separately && !name.empty())
+    return bad_input(name + ": not with --clients processes");
+  auto device = options.device.has_value()
+                    ? *options.device
+                    : parse_device(separately ? kJailedDevice3d : kDefaultDevice3d);
   if (!device.has_value()) return bad_input(device.error());
+  if (separately && device->options.find("renderers").value_or("one") == "each")
+    return bad_input(
+        "renderers=each: not with --clients processes, where the kernel starts no others");
   setting.device = std::move(*device);
   auto kernel = read_kernel_config(options.registry, options.special_pool, options.trace_imports);
   if (!kernel.has_value()) return bad_input(kernel.error());
@@ -466,13 +474,17 @@ int gl_command(const GlOptions& options) {
     if (*options.aperture_bytes == 0 || *options.aperture_bytes % kMiB != 0 ||
         *options.aperture_bytes > kApertureMost)
       return bad_input(fmt::format("--aperture {}: 1M to 1G, whole MiB", *options.aperture_bytes));
-    setting.kernel.registry[nt::KernelConfig::kDriverKey]["ApertureSize"] =
+    setting.kernel.registry[nt::KernelConfig::kDriverKey][kApertureValue] =
         nt::RegistryValue::dword(static_cast<uint32_t>(*options.aperture_bytes / kMiB));
   }
   if (const int code = options.reports.check(); code != kExitDone) return code;
   if (const int code = check_outputs({&options.trace, &options.report, &options.frame});
       code != kExitDone)
     return code;
+  if (separately)
+    return run_gl_separately(options, *path, setting.device,
+                             options.machine.memory_bytes.value_or(kDefaultMemoryBytes),
+                             registry_of(options));
   if (options.in_process) return conclude(setting, run(setting));
 
   const LastWords words;

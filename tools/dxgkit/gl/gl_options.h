@@ -21,6 +21,7 @@ struct GlOptions {
   std::string socket;
   std::optional<uint32_t> hang_packet;  // the device stops dead there
   std::optional<std::string> trace, report, frame;
+  ClientPlace clients = ClientPlace::kThreads;  // where connections live
   MachineOptions machine;
   Reports reports;
   WaiverChoice waivers;

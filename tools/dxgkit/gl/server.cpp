@@ -12,9 +12,6 @@
 namespace dxgkit::gl {
 namespace {
 
-/// For the rest of a message that has begun, and for room for a reply: a program that is stopped in
-/// a debugger right there loses its connection.
-constexpr runtime::DurationNs kMessageTimeoutNs = 60 * runtime::kSecond;
 /// For the work of a program that is gone: longer than the recovery of a device that hangs.
 constexpr runtime::DurationNs kWorkPatienceNs = 20 * runtime::kSecond;
 
@@ -23,19 +20,15 @@ void mark(const std::string& text) {
     recorder->record(trace::EventKind::kMarker, recorder->name_id(text));
 }
 
-std::string name_of(const std::string& program) { return program.empty() ? "a program" : program; }
-
 }  // namespace
 
-Server::Server(runtime::Runtime& runtime, vfiouser::Descriptor listener,
-               Session::MakeBackend make_backend, std::function<void(const std::string&)> log,
-               KeepFrames keep)
+Server::Server(runtime::Runtime& runtime, vfiouser::Descriptor listener, Converse converse,
+               std::function<void(const std::string&)> log)
     : runtime_(runtime),
       listener_(std::move(listener)),
       bell_(eventfd(0, EFD_CLOEXEC)),
-      make_backend_(std::move(make_backend)),
-      log_(std::move(log)),
-      keep_(keep) {
+      converse_(std::move(converse)),
+      log_(std::move(log)) {
   DXGKIT_CHECK(bell_.get() >= 0);
   thread_ = runtime_.spawn("gl listener", [this] { listen(); });
 }
@@ -55,17 +48,14 @@ void Server::listen() {
       log_("a program was turned away: there are " + std::to_string(kConnectionsMost) + " already");
       continue;
     }
-    auto& added = *connections_.emplace_back(
-        std::make_unique<Connection>(runtime_, std::move(socket), kMessageTimeoutNs));
+    auto& added = *connections_.emplace_back(std::make_unique<Connection>());
+    added.conversation = converse_(std::move(socket));
     added.thread = runtime_.spawn("gl program", [this, &added] { serve(added); });
   }
-  for (const auto& one : connections_) one->channel.shut_down();
+  for (const auto& one : connections_) one->conversation->shut_down();
   const runtime::TimeNs deadline = runtime_.now() + kWorkPatienceNs;
   for (const auto& one : connections_) {
-    if (one->over.wait(deadline) != runtime::WaitResult::kWoken) {
-      const runtime::MutexLock lock(one->mutex);
-      if (one->session != nullptr) one->session->cancel();
-    }
+    if (one->over.wait(deadline) != runtime::WaitResult::kWoken) one->conversation->cancel();
     one->thread->join();
   }
   connections_.clear();
@@ -80,31 +70,9 @@ void Server::reap() {
 }
 
 void Server::serve(Connection& connection) {
-  ProgramRecord record;
-  {
-    Session session(connection.channel, make_backend_);
-    FrameLog frames;
-    if (keep_ == KeepFrames::kYes)
-      session.on_frame([&](const Frame& frame, uint64_t number) {
-        frames.add(frame, number, runtime_.now());
-        mark(name_of(session.program_name()) + " has a frame");
-      });
-    {
-      const runtime::MutexLock lock(connection.mutex);
-      connection.session = &session;
-    }
-    record.wrong = session.run().value_or("");
-    // The program sees the end before its process in the kernel has ended.
-    connection.channel.shut_down();
-    record.name = session.program_name();
-    record.counts = session.counts();
-    record.frame = session.frame();
-    record.last_frames = frames.take();
-    const runtime::MutexLock lock(connection.mutex);
-    connection.session = nullptr;
-  }
+  ProgramRecord record = connection.conversation->run();
   if (!record.wrong.empty()) {
-    const std::string line = name_of(record.name) + " lost its connection: " + record.wrong;
+    const std::string line = name_for_people(record.name) + " lost its connection: " + record.wrong;
     mark(line);
     log_(line);
   }

@@ -37,7 +37,15 @@ bool is_dense(const ResourceDescription& resource, const Transfer& transfer) {
 
 std::unique_ptr<SharedMemory> SharedMemory::create(uint32_t bytes) {
   vfiouser::Descriptor fd(create_sealed_memory("dxgkit-gl", bytes));
-  if (!fd) return nullptr;
+  return fd ? map(std::move(fd), bytes) : nullptr;
+}
+
+std::unique_ptr<SharedMemory> SharedMemory::open(vfiouser::Descriptor fd, uint32_t bytes) {
+  if (!seal_memory(fd.get(), 0, bytes)) return nullptr;
+  return map(std::move(fd), bytes);
+}
+
+std::unique_ptr<SharedMemory> SharedMemory::map(vfiouser::Descriptor fd, uint32_t bytes) {
   void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (mapped == MAP_FAILED) return nullptr;
   return std::unique_ptr<SharedMemory>(

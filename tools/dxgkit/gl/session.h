@@ -27,6 +27,8 @@ class SharedMemory {
  public:
   /// Null: the system has no memory or no descriptors left.
   static std::unique_ptr<SharedMemory> create(uint32_t bytes);
+  /// Memory that another process made so. Null: it is none, or it is smaller.
+  static std::unique_ptr<SharedMemory> open(vfiouser::Descriptor fd, uint32_t bytes);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
@@ -34,6 +36,7 @@ class SharedMemory {
   std::span<std::byte> bytes() const { return bytes_; }
 
  private:
+  static std::unique_ptr<SharedMemory> map(vfiouser::Descriptor fd, uint32_t bytes);
   SharedMemory(vfiouser::Descriptor fd, std::span<std::byte> bytes)
       : fd_(std::move(fd)), bytes_(bytes) {}
   const vfiouser::Descriptor fd_;

@@ -16,9 +16,6 @@
 namespace dxgkit::tool {
 namespace {
 
-/// A finding as text begins with its rule and its severity.
-bool told_as_mistake(const std::string& finding) { return !finding.contains(": warning in "); }
-
 nlohmann::ordered_json separate_json(const SessionConfig& config, const Plan& plan,
                                      const SeparateOutcome& outcome, const std::string& result) {
   nlohmann::ordered_json json;
@@ -31,10 +28,10 @@ nlohmann::ordered_json separate_json(const SessionConfig& config, const Plan& pl
   json["tiles"] = plan.tiles.size();
   json["working_set_bytes"] = plan.working_set_bytes;
   json["vram_bytes"] = config.vram_bytes;
-  json["requests"] = outcome.requests;
-  json["bytes_in"] = outcome.bytes_in;
-  json["bytes_out"] = outcome.bytes_out;
-  json["packets_completed"] = outcome.packets;
+  json["requests"] = outcome.figures.requests;
+  json["bytes_in"] = outcome.figures.bytes_in;
+  json["bytes_out"] = outcome.figures.bytes_out;
+  json["packets_completed"] = outcome.figures.packets;
   nlohmann::ordered_json stages;
   for (size_t stage = 0; stage < kStages; ++stage)
     stages[kStageNames[stage]] = outcome.job.stage_ns[stage];
@@ -60,9 +57,10 @@ std::string separate_text(const SessionConfig& config, const Plan& plan,
   row("working set", fmt::format("{} bytes", plan.working_set_bytes));
   row("video memory", fmt::format("{} bytes", config.vram_bytes));
   text += "Between the processes\n";
-  row("calls", std::to_string(outcome.requests));
-  row("bytes of calls and answers", fmt::format("{} and {}", outcome.bytes_in, outcome.bytes_out));
-  row("packets completed", std::to_string(outcome.packets));
+  row("calls", std::to_string(outcome.figures.requests));
+  row("bytes of calls and answers",
+      fmt::format("{} and {}", outcome.figures.bytes_in, outcome.figures.bytes_out));
+  row("packets completed", std::to_string(outcome.figures.packets));
   text += "Time\n";
   for (size_t stage = 0; stage < kStages; ++stage)
     row(kStageNames[stage], ms(outcome.job.stage_ns[stage]));

@@ -4,28 +4,18 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
-#include <nlohmann/json.hpp>
 
 #include "base/sealed_memory.h"
 #include "runtime/descriptors.h"
 #include "runtime/interrupt.h"
-#include "runtime/sync.h"
-#include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/processes/job_memory.h"
 #include "tools/dxgkit/run_client.h"
-#include "tools/dxgkit/run_folder.h"
-#include "tools/dxgkit/serve/ask_status.h"
-#include "tools/dxgkit/serve/broker.h"
-#include "tools/dxgkit/serve/listener.h"
-#include "tools/dxgkit/serve/process_world.h"
 
 extern char** environ;
 
@@ -34,69 +24,8 @@ namespace {
 
 using vfiouser::Descriptor;
 
-constexpr runtime::DurationNs kServerPatience = 10 * runtime::kSecond;
 /// A client's own words are a sentence.
 constexpr size_t kClientErrorBytesMost = 4096;
-
-/// A text of TOML; JSON's escapes are some of TOML's.
-std::string toml_text(const std::string& text) { return nlohmann::json(text).dump(); }
-
-std::string stack_of(const SeparateConfig& config, const std::string& registry) {
-  std::string text =
-      fmt::format("driver = {}\ndevices = [{}]\nmemory = \"{}\"\ntdr_delay_ms = {}\n",
-                  toml_text(config.driver_path),
-                  toml_text(fmt::format("{},vram={}", config.device.text, config.vram_bytes)),
-                  config.memory_bytes, kBusyMachineTdrDelayNs / runtime::kMillisecond);
-  text += "reference_checks = true\n";
-  if (config.special_pool) text += "special_pool = true\n";
-  if (!registry.empty()) text += fmt::format("registry = {}\n", toml_text(registry));
-  return text;
-}
-
-/// The broker of one adapter process, on a thread of its own.
-class Server {
- public:
-  Server(runtime::Runtime& runtime, int listener, const std::string& stack)
-      : world_(
-            [stack](size_t, uint32_t luid) {
-              return std::vector<std::string>{"serve-adapter", "--stack", stack, "--luid",
-                                              std::to_string(luid)};
-            },
-            [](const std::string&) {}),
-        broker_(runtime, listener, world_, {"adapter 1"}, options()),
-        wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    thread_ = runtime.spawn("broker", [this] {
-      // Its processes end with the thread that starts them.
-      broker_.start();
-      while (!is_over_.load()) broker_.step(wake_.get());
-      broker_.end(kServerPatience);
-    });
-  }
-  ~Server() { end(); }
-
-  /// The reports of its process's ends.
-  const std::deque<serve::AdapterReport>& end() {
-    if (!is_over_.exchange(true)) {
-      const uint64_t one = 1;
-      static_cast<void>(!write(wake_.get(), &one, sizeof one));
-      thread_->join();
-    }
-    return broker_.reports(0);
-  }
-
- private:
-  static serve::BrokerOptions options() {
-    serve::BrokerOptions wanted;
-    wanted.users = {geteuid()};
-    wanted.restarts_most = 0;  // what the clients had in it is gone
-    return wanted;
-  }
-  serve::ProcessWorld world_;
-  serve::Broker broker_;
-  const Descriptor wake_;
-  std::atomic<bool> is_over_{false};
-  std::unique_ptr<runtime::Thread> thread_;
-};
 
 /// A client program, and what it has told.
 struct Client {
@@ -223,17 +152,15 @@ void work(runtime::Runtime& runtime, const SeparateConfig& config, const Plan& p
 
 void run_programs(runtime::Runtime& runtime, const SeparateConfig& config, const Plan& plan,
                   const Picture& source, const Progress& progress, SeparateOutcome& outcome) {
-  const RunFolder folder;
-  std::string registry;
-  if (!config.registry.empty()) registry = folder.write("registry.json", config.registry);
-  const std::string stack = folder.write("stack.toml", stack_of(config, registry));
-  if (stack.empty() || (registry.empty() && !config.registry.empty())) {
-    outcome.job.error = "the server's files cannot be written";
-    return;
-  }
-  auto listener = serve::Listener::at(folder.path() + "/s");
-  if (!listener.has_value()) {
-    outcome.job.error = listener.error();
+  auto kernel = KernelProcess::start(
+      runtime, {.driver_path = config.driver_path,
+                .device = fmt::format("{},vram={}", config.device.text, config.vram_bytes),
+                .memory_bytes = config.memory_bytes,
+                .registry = config.registry,
+                .special_pool = config.special_pool,
+                .reference_checks = true});
+  if (!kernel.has_value()) {
+    outcome.job.error = kernel.error();
     return;
   }
   const Descriptor object(create_sealed_memory("dxgkit-picture", JobMemory::bytes_of(plan)));
@@ -243,22 +170,11 @@ void run_programs(runtime::Runtime& runtime, const SeparateConfig& config, const
     return;
   }
   std::ranges::copy(source.pixels, memory.source());
-  Server server(runtime, listener->fd(), stack);
-  work(runtime, config, plan, listener->path(), object.get(), progress, outcome);
-  if (auto status = ask_status(runtime, listener->path()); status.has_value()) {
-    const auto figures =
-        (*status)["adapters"][0].value("figures", nlohmann::ordered_json::object());
-    outcome.requests = figures.value("requests", uint64_t{0});
-    outcome.bytes_in = figures.value("bytes_in", uint64_t{0});
-    outcome.bytes_out = figures.value("bytes_out", uint64_t{0});
-    outcome.packets = figures.value("packets", uint64_t{0});
-  }
-  const std::deque<serve::AdapterReport>& reports = server.end();
-  if (!reports.empty()) {
-    outcome.findings = reports.front().findings;
-    if (reports.front().how != "it ended with exit code 0")
-      outcome.server_end = reports.front().how;
-  }
+  work(runtime, config, plan, (*kernel)->socket(), object.get(), progress, outcome);
+  outcome.figures = (*kernel)->figures();
+  KernelProcessEnd end = (*kernel)->end();
+  outcome.findings = std::move(end.findings);
+  outcome.server_end = std::move(end.how);
   std::copy_n(memory.result(), outcome.job.picture.pixels.size(),
               outcome.job.picture.pixels.begin());
   std::copy_n(memory.checksums(), plan.tiles.size(), outcome.job.checksums.begin());

@@ -6,6 +6,7 @@
 
 #include "tools/dxgkit/job.h"
 #include "tools/dxgkit/options.h"
+#include "tools/dxgkit/processes/kernel_process.h"
 
 namespace dxgkit::tool {
 
@@ -21,8 +22,7 @@ struct SeparateOutcome {
   JobResult job;
   std::vector<std::string> findings;  // as the server's process told them
   std::string server_end;             // how the kernel's process ended, if it did during the job
-  // Of the kernel's process, for the clients.
-  uint64_t requests = 0, bytes_in = 0, bytes_out = 0, packets = 0;
+  KernelProcessFigures figures;
 };
 
 /// Blocks until all processes have ended. Not from inside a runtime, and with one thread only.

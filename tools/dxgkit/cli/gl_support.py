@@ -1,0 +1,85 @@
+"""What the tests of OpenGL programs share. The peer is virgl_test_server of Debian, which draws with the same renderer without a driver."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import unittest
+
+from support import TOOL, Cli
+
+FRAME = str(pathlib.Path(__file__).resolve().parent / "gl_frame.py")
+SOCKET = "/tmp/.virgl_test"  # the only path that this Mesa knows
+WIDTH, HEIGHT, TEXTURES = 320, 240, 64
+# The default, with more patience for a renderer that gets no processor.
+PATIENT = "virtio-gpu,3d=on,renderers=each,memory=1G,modes=64x64,timeout=60000"
+PROGRAMS = ("virgl_test_server", "Xvfb", "es2_info", "es2gears_x11", "glxgears")
+
+
+def missing():
+    return [program for program in PROGRAMS if shutil.which(program) is None]
+
+
+@unittest.skipIf(missing(), f"not installed: {', '.join(missing())}; scripts/bootstrap installs them")
+class GlPrograms(Cli):
+    def setUp(self):
+        super().setUp()
+        self.environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "GALLIUM_DRIVER", "EGL_PLATFORM")}
+
+    def gl(self, *arguments, code=0, **environment):
+        """Runs the tool: its end, and its report. `code` None: any exit code."""
+        done = subprocess.run([TOOL, "gl", "--json=gl.json", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=300,
+                              env={**self.environment, **environment})
+        if code is not None:
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        path = self.folder / "gl.json"
+        return done, json.loads(path.read_text()) if path.exists() else None
+
+    @contextlib.contextmanager
+    def display(self):
+        """An X server: its name."""
+        server = subprocess.Popen(["Xvfb", "-displayfd", "1", "-screen", "0", "640x480x24"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            yield ":" + server.stdout.readline().strip()
+        finally:
+            server.kill()
+            server.wait()
+            server.stdout.close()
+
+    def frame_command(self, path, textures=TEXTURES):
+        return [sys.executable, FRAME, str(WIDTH), str(HEIGHT), str(textures), path]
+
+    def report_data(self, name, path="report.html"):
+        """One of the two pieces of JSON in a report page: report-data or run-data."""
+        page = self.drawn(path).decode()
+        return json.loads(re.search(f'id="{name}">(.*?)</script>', page, re.DOTALL).group(1))
+
+    def reference(self):
+        """The picture without a driver."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(SOCKET)
+        server = subprocess.Popen(["virgl_test_server", "--use-egl-surfaceless", "--use-gles"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT)
+        try:
+            while True:  # until it listens; it says nothing of that
+                with socket.socket(socket.AF_UNIX) as probe:
+                    if probe.connect_ex(SOCKET) == 0:
+                        break
+                self.assertIsNone(server.poll())
+            done = subprocess.run(self.frame_command("reference.ppm"), cwd=self.folder, capture_output=True, text=True, timeout=300,
+                                  env={**self.environment, "GALLIUM_DRIVER": "virpipe", "LIBGL_ALWAYS_SOFTWARE": "1", "EGL_PLATFORM": "surfaceless"})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("virgl", done.stdout)
+        finally:
+            server.kill()
+            server.wait()
+            server.stdout.close()
+            os.unlink(SOCKET)
+        return (self.folder / "reference.ppm").read_bytes()
+
+    def drawn(self, path):
+        return (self.folder / path).read_bytes()
