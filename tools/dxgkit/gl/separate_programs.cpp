@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/spelling.h"
 #include "runtime/interrupt.h"
 #include "tools/dxgkit/gl/process_conversation.h"
 #include "tools/dxgkit/gl/program.h"
@@ -143,7 +144,7 @@ int run_gl_separately(const GlOptions& options, const std::string& driver_path,
   gl::Rows rows = gl::program_rows(outcome.programs);
   rows.emplace_back(
       "between the processes",
-      fmt::format("{} calls with {} bytes, and {} bytes of answers", outcome.figures.requests,
+      fmt::format("{}, bytes: {}, of answers: {}", counted(outcome.figures.requests, "call"),
                   outcome.figures.bytes_in, outcome.figures.bytes_out));
   rows.emplace_back("packets", fmt::format("{} completed", outcome.figures.packets));
   for (const auto& [name, value] : rows) say(stderr, "dxgkit gl: {}: {}\n", name, value);
