@@ -115,9 +115,10 @@ package-test: package
 
 # The documentation as a site that works without a network, links checked: build/docs/index.html.
 docs:
-	@scripts/bootstrap mkdocs
+	@scripts/bootstrap mkdocs doxygen
 	@mkdir -p build
-	@scripts/docs_site build/docs
+	@$(call build,release) --target dxgkit_tool
+	@scripts/docs_site build/docs build/release/tools/dxgkit/dxgkit
 
 # The public library's interface against that of the last tag: scripts/README.md.
 abi-check: bootstrap

@@ -53,5 +53,34 @@ class Links(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
 
 
+class RulePages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.book = docs_site.reference_pages.Rulebook(docs_site.ROOT)
+        cls.pages, cls.navigation = cls.book.pages()
+
+    def test_each_rule_and_each_bug_check_has_a_page(self):
+        for rule in (rule for area in self.book.areas for rule in area["rules"]):
+            page = self.pages[f"book/{rule['id']}.md"]
+            self.assertTrue(page.startswith(f"# {rule['id']}\n"))
+            self.assertIn(docs_site.reference_pages.LEVELS[rule["who"]], page)
+        for check in self.book.bug_checks:
+            self.assertTrue(self.pages[f"book/{check['code']}.md"].startswith(f"# {check['code']} {check['name']}\n"))
+        self.assertEqual(len(self.navigation), len(self.book.areas) + 1)
+
+    def test_their_links_lead_to_each_other_or_to_published_pages(self):
+        links = [(page, link) for page, text in self.pages.items() for _, _, link in docs_site.LINK.findall(text)]
+        self.assertGreater(len(links), 2000)
+        for page, link in links:
+            if not link.startswith("https://learn.microsoft.com/"):
+                self.assertIn(f"book/{link}", self.pages, page)
+
+    def test_texts_are_no_markup(self):
+        plain = docs_site.reference_pages.plain
+        self.assertEqual(plain("a_b <c> *d*"), r"a\_b \<c\> \*d\*")
+        self.assertEqual(plain("1. Do this. 2. Then 3. 4 times."), "1. Do this. \n2. Then 3. 4 times.")
+        self.assertEqual(docs_site.reference_pages.cell("a|b\nc"), "a\\|b c")
+
+
 if __name__ == "__main__":
     unittest.main()

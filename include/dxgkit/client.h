@@ -49,12 +49,14 @@ class ClientProcess {
     std::unique_ptr<State> state_;
   };
   /// Starts a thread of this process. Do not call it after end().
+  /// @param name  of the thread, in traces and findings.
   /// @param body  must not throw.
   std::unique_ptr<Thread> start(std::string name, std::function<void()> body);
 
   /// A handle with which this process names `target` in hProcess of D3DKMT functions, as
   /// OpenProcess gives it on Windows. It belongs to this process, and ends with it or with
   /// close_process. Null if one of the two has ended.
+  /// @param target  may be this process, too.
   /// @param access  PROCESS_QUERY_INFORMATION (0x400), PROCESS_SET_INFORMATION (0x200), or both.
   void* open_process(const ClientProcess& target, uint32_t access);
   /// False if it is no handle of this process.
@@ -63,6 +65,7 @@ class ClientProcess {
   /// A descriptor of an object directory, for RootDirectory of OBJECT_ATTRIBUTES. Directories with
   /// the same path are one. The caller closes it with close(). -1 if no descriptor is left, or
   /// after end().
+  /// @param path  as `\\BaseNamedObjects` on Windows.
   /// @param may_name  whether objects may get names in the directory through this descriptor;
   ///                  otherwise they are only found there.
   int open_object_directory(std::u16string path, bool may_name);

@@ -47,6 +47,7 @@ class RuntimeAdapter {
 /// what the driver calls until end_present is one thread's at a time.
 class RuntimeDevice {
  public:
+  /// @param adapter  lives as long as the device.
   /// @param device  of D3DKMTCreateDevice on the same adapter; the caller destroys it, afterwards.
   RuntimeDevice(const RuntimeAdapter& adapter, D3DKMT_HANDLE device);
   ~RuntimeDevice();
