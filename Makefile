@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: help run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers package package-test docs abi-check test-product traces known clean bootstrap
+.PHONY: help run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers package package-test docs docs-test abi-check test-product traces known clean bootstrap
 
 # Bare `make`: the words that there are.
 help:
@@ -17,7 +17,8 @@ help:
 	@echo 'make package        Debian packages: build/package/packages'
 	@echo 'make package-test   installs, uses and removes them in a clean Debian 12 (root, debootstrap)'
 	@echo 'make docs           the documentation as a site: build/docs/index.html'
-	@echo 'make test-product   docs and package-test'
+	@echo 'make docs-test      runs the commands that README and docs show'
+	@echo 'make test-product   docs, docs-test and package-test'
 	@echo 'make abi-check      the interface of the public library against the last tag'
 	@echo 'make asan, asan-clang, tsan, clang    the tests with sanitizers, or with clang and its thread-safety analysis'
 	@echo 'make model, fuzz, afl, coverage       minutes each: scripts/README.md, fuzz/README.md'
@@ -126,7 +127,13 @@ abi-check: bootstrap
 	@scripts/abi_check
 
 # What is too long for `make test`: packages in a clean root, and the site.
-test-product: docs package-test
+# Every command that a page shows, in a release build.
+docs-test: bootstrap
+	@mkdir -p build
+	@$(call build,release)
+	@scripts/docs_commands build/release
+
+test-product: docs docs-test package-test
 
 coverage: bootstrap
 	@scripts/coverage --jobs $(JOBS)
