@@ -47,6 +47,7 @@ bench: bootstrap
 	@$(call build,release) --target dxgkit_bench dxgkit_bench_process_client dxgkit_tool
 	build/release/bench/dxgkit_bench --out build/bench.json
 	@bench/gl_frames.py build/release/tools/dxgkit/dxgkit build/bench.json
+	@bench/tool_lines.py build/release/tools/dxgkit/dxgkit build/release/miniports build/release/tools/dxgkit/clients build/bench.json
 	@bench/process_lines.py build/release/tools/dxgkit/dxgkit build/release/bench/dxgkit_bench_process_client build/release/src/dxcore build/bench.json
 
 asan asan-clang tsan clang: bootstrap

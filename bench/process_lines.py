@@ -74,17 +74,22 @@ def line_of(turns, name, figure, reference, target, unit, factor, what):
     return {"name": name, "ours": ours, "reference": other, "ratio": ratio, "target": target, "met": met, "unit": unit, "what": what}
 
 
-def main():
-    turns = measured(*sys.argv[1:4])
-    lines = [line_of(turns, *one) for one in LINES]
+def print_and_keep(lines, path):
+    """Prints lines as dxgkit_bench does, and adds them to the file."""
     for line in lines:
         ours, reference = (f"{line[key]:.2f} {line['unit']}" for key in ("ours", "reference"))
-        print(f"{line['name']:<32} {ours:>12} {reference:>12} {line['ratio']:>9.3f} {line['target']:>8} {'yes' if line['met'] else 'NO':>5}  {line['what']}")
-    if len(sys.argv) > 4:
-        path = pathlib.Path(sys.argv[4])
-        known = json.loads(path.read_text()) if path.exists() else []
+        met = {True: "yes", False: "NO", None: ""}[line["met"]]
+        print(f"{line['name']:<32} {ours:>12} {reference:>12} {line['ratio']:>9.3f} {line['target'] or '':>8} {met:>5}  {line['what']}")
+    if path is not None:
+        file = pathlib.Path(path)
+        known = json.loads(file.read_text()) if file.exists() else []
         names = {line["name"] for line in lines}
-        path.write_text(json.dumps([one for one in known if one["name"] not in names] + lines, indent=1))
+        file.write_text(json.dumps([one for one in known if one["name"] not in names] + lines, indent=1))
+
+
+def main():
+    turns = measured(*sys.argv[1:4])
+    print_and_keep([line_of(turns, *one) for one in LINES], sys.argv[4] if len(sys.argv) > 4 else None)
 
 
 if __name__ == "__main__":
