@@ -18,8 +18,8 @@ void World::stop() {
   system_.reset();
   driver_.reset();
   kernel_.reset();
-  if (function_ != nullptr) machine_.remove_function(*function_);
-  function_ = nullptr;
+  for (bus::PciFunction* function : functions_) machine_.remove_function(*function);
+  functions_.clear();
 }
 
 bool World::check(const char* what, NTSTATUS status) {
@@ -34,7 +34,7 @@ bool World::check(const char* what, NTSTATUS status) {
 
 bool World::start(const port::DriverSource& source, bus::PciFunction& function) {
   if (!check("add_function", to_ntstatus(machine_.add_function(function)))) return false;
-  function_ = &function;
+  functions_.push_back(&function);
   kernel_ = std::make_unique<nt::Kernel>(os_, machine_, findings_, kernel_config_);
   std::string message;
   Result<std::unique_ptr<port::Driver>> driver =
@@ -51,6 +51,14 @@ bool World::start(const port::DriverSource& source, bus::PciFunction& function) 
   if (!luid.has_value()) return check("start_adapter", to_ntstatus(luid.error()));
   luid_ = *luid;
   return next_client();
+}
+
+bool World::start_another(bus::PciFunction& function) {
+  if (!check("add_function", to_ntstatus(machine_.add_function(function)))) return false;
+  functions_.push_back(&function);
+  const Result<dxgk::Luid> luid =
+      system_->start_adapter(*driver_, function, {.check_level = dxgk::CheckLevel::kOff});
+  return luid.has_value() || check("start_adapter", to_ntstatus(luid.error()));
 }
 
 bool World::next_client() {

@@ -31,6 +31,8 @@ class World {
   /// Loads the driver, starts the adapter on `function`, opens it and makes a device. The function
   /// must outlive the world's stop().
   bool start(const port::DriverSource& source, bus::PciFunction& function);
+  /// Another adapter of the same driver, which no client opens. After start().
+  bool start_another(bus::PciFunction& function);
   /// Another client process with a device of its own takes over; those before it stay as they are.
   bool next_client();
   /// Ends the clients and stops the adapter. Once; the destructor does it otherwise.
@@ -71,7 +73,7 @@ class World {
   std::unique_ptr<nt::Kernel> kernel_;
   std::unique_ptr<port::Driver> driver_;
   std::unique_ptr<dxgk::System> system_;
-  bus::PciFunction* function_ = nullptr;
+  std::vector<bus::PciFunction*> functions_;
   dxgk::Luid luid_;
   std::vector<dxgk::Process*> processes_;
   std::unique_ptr<thunks::ClientScope> scope_;

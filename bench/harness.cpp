@@ -107,6 +107,7 @@ std::vector<Maker> all_lines(runtime::Runtime& os) {
   add_loader_line(lines);
   add_va_lines(lines);
   add_map_line(os, lines);
+  add_scale_lines(os, lines);
   add_vfio_user_line(os, lines);
   add_memory_lines(os, lines);
   add_evict_lines(os, lines);

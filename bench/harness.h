@@ -68,6 +68,7 @@ void add_patch_lines(std::vector<Maker>& lines);
 void add_memory_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_core_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_sched_lines(std::vector<Maker>& lines);
+void add_scale_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_sim_lines(std::vector<Maker>& lines);
 void add_submit_lines(runtime::Runtime& os, std::vector<Maker>& lines);
 void add_waiting_lines(runtime::Runtime& os, std::vector<Maker>& lines);

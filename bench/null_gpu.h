@@ -31,8 +31,8 @@ class NullGpu {
   uint32_t completed() const { return completed_.load(std::memory_order_acquire); }
 
   /// DriverEntry of its miniport, for port::DriverSource. In-process code behind the same Win64
-  /// door as any driver. Render takes what the client wrote as it is, Patch is softgpu's loop. One
-  /// GPU at a time: the miniport finds it where the constructor left it.
+  /// door as any driver. Render takes what the client wrote as it is, Patch is softgpu's loop. An
+  /// adapter that is added takes the GPU that was made last.
   static void* driver_entry();
 
  private:

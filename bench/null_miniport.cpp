@@ -21,45 +21,55 @@ constexpr UINT kListSize = 512;
 NullGpu* g_gpu = nullptr;
 
 struct Adapter {
-  DXGKRNL_INTERFACE dxgk;
+  NullGpu* gpu = nullptr;
+  DXGKRNL_INTERFACE dxgk{};
   UINT reported = 0;  // device level
-  UINT64 object = 0;  // what device, context and allocation handles point at
 };
-Adapter g_adapter;
+UINT64 g_object = 0;  // what device, context and allocation handles point at
+
+Adapter& adapter_of(const void* context) {
+  return *static_cast<Adapter*>(const_cast<void*>(context));
+}
 
 NTSTATUS NTAPI AddDevice(IN_CONST_PDEVICE_OBJECT, OUT_PPVOID context) {
-  *context = &g_adapter;
+  *context = new Adapter{.gpu = g_gpu};
   return STATUS_SUCCESS;
 }
-NTSTATUS NTAPI StartDevice(IN_CONST_PVOID, IN_PDXGK_START_INFO, IN_PDXGKRNL_INTERFACE dxgk,
+NTSTATUS NTAPI StartDevice(IN_CONST_PVOID context, IN_PDXGK_START_INFO, IN_PDXGKRNL_INTERFACE dxgk,
                            OUT_PULONG sources, OUT_PULONG children) {
-  g_adapter = {};
-  g_adapter.dxgk = *dxgk;
+  Adapter& adapter = adapter_of(context);
+  adapter.dxgk = *dxgk;
+  adapter.reported = 0;
   *sources = 0;
   *children = 0;
   return STATUS_SUCCESS;
 }
 NTSTATUS NTAPI StopDevice(IN_CONST_PVOID) { return STATUS_SUCCESS; }
-NTSTATUS NTAPI RemoveDevice(IN_CONST_PVOID) { return STATUS_SUCCESS; }
+NTSTATUS NTAPI RemoveDevice(IN_CONST_PVOID context) {
+  delete &adapter_of(context);
+  return STATUS_SUCCESS;
+}
 void NTAPI Unload() {}
 NTSTATUS NTAPI SetPowerState(IN_CONST_PVOID, IN_ULONG, IN_DEVICE_POWER_STATE, IN_POWER_ACTION) {
   return STATUS_SUCCESS;
 }
 
-BOOLEAN NTAPI InterruptRoutine(IN_CONST_PVOID, IN_ULONG) {
-  const UINT completed = g_gpu->completed();
-  if (completed == g_adapter.reported) return FALSE;
-  g_adapter.reported = completed;
+BOOLEAN NTAPI InterruptRoutine(IN_CONST_PVOID context, IN_ULONG) {
+  Adapter& adapter = adapter_of(context);
+  const UINT completed = adapter.gpu->completed();
+  if (completed == adapter.reported) return FALSE;
+  adapter.reported = completed;
   DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
   std::memset(&data, 0, sizeof(data));
   data.InterruptType = DXGK_INTERRUPT_DMA_COMPLETED;
   data.DmaCompleted.SubmissionFenceId = completed;
-  g_adapter.dxgk.DxgkCbNotifyInterrupt(g_adapter.dxgk.DeviceHandle, &data);
-  g_adapter.dxgk.DxgkCbQueueDpc(g_adapter.dxgk.DeviceHandle);
+  adapter.dxgk.DxgkCbNotifyInterrupt(adapter.dxgk.DeviceHandle, &data);
+  adapter.dxgk.DxgkCbQueueDpc(adapter.dxgk.DeviceHandle);
   return TRUE;
 }
-void NTAPI DpcRoutine(IN_CONST_PVOID) {
-  g_adapter.dxgk.DxgkCbNotifyDpc(g_adapter.dxgk.DeviceHandle);
+void NTAPI DpcRoutine(IN_CONST_PVOID context) {
+  Adapter& adapter = adapter_of(context);
+  adapter.dxgk.DxgkCbNotifyDpc(adapter.dxgk.DeviceHandle);
 }
 
 NTSTATUS NTAPI QueryAdapterInfo(IN_CONST_HANDLE, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
@@ -105,12 +115,12 @@ NTSTATUS NTAPI GetNodeMetadata(IN_CONST_HANDLE, UINT node, OUT_PDXGKARG_GETNODEM
 }
 
 NTSTATUS NTAPI CreateDevice(IN_CONST_HANDLE, INOUT_PDXGKARG_CREATEDEVICE args) {
-  args->hDevice = &g_adapter.object;
+  args->hDevice = &g_object;
   return STATUS_SUCCESS;
 }
 NTSTATUS NTAPI DestroyDevice(IN_CONST_HANDLE) { return STATUS_SUCCESS; }
 NTSTATUS NTAPI CreateContext(IN_CONST_HANDLE, INOUT_PDXGKARG_CREATECONTEXT args) {
-  args->hContext = &g_adapter.object;
+  args->hContext = &g_object;
   args->ContextInfo.DmaBufferSize = kDmaBufferBytes;
   args->ContextInfo.DmaBufferSegmentSet = 0;
   args->ContextInfo.DmaBufferPrivateDataSize = 0;
@@ -140,7 +150,7 @@ NTSTATUS NTAPI CreateAllocation(IN_CONST_HANDLE, INOUT_PDXGKARG_CREATEALLOCATION
     info.pAllocationUsageHint = nullptr;
     info.Flags.Value = 0;
     info.AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL;
-    info.hAllocation = &g_adapter.object;
+    info.hAllocation = &g_object;
   }
   return STATUS_SUCCESS;
 }
@@ -185,8 +195,8 @@ NTSTATUS NTAPI Patch(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PATCH args) {
   job.length = args->PatchLocationListSubmissionLength;
   return softgpu::patch(job);
 }
-NTSTATUS NTAPI SubmitCommand(IN_CONST_HANDLE, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
-  g_gpu->submit(args->SubmissionFenceId);
+NTSTATUS NTAPI SubmitCommand(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_SUBMITCOMMAND args) {
+  adapter_of(adapter).gpu->submit(args->SubmissionFenceId);
   return STATUS_SUCCESS;
 }
 NTSTATUS NTAPI PreemptCommand(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PREEMPTCOMMAND) {
@@ -195,8 +205,8 @@ NTSTATUS NTAPI PreemptCommand(IN_CONST_HANDLE, IN_CONST_PDXGKARG_PREEMPTCOMMAND)
 NTSTATUS NTAPI BuildPagingBuffer(IN_CONST_HANDLE, IN_PDXGKARG_BUILDPAGINGBUFFER) {
   return STATUS_SUCCESS;  // nothing for the hardware to do: there is no memory behind the segment
 }
-NTSTATUS NTAPI QueryCurrentFence(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
-  args->CurrentFence = g_gpu->completed();
+NTSTATUS NTAPI QueryCurrentFence(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_QUERYCURRENTFENCE args) {
+  args->CurrentFence = adapter_of(adapter).gpu->completed();
   return STATUS_SUCCESS;
 }
 NTSTATUS NTAPI ResetFromTimeout(IN_CONST_HANDLE) { return STATUS_SUCCESS; }

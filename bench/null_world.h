@@ -13,7 +13,8 @@ inline constexpr uint64_t kSystemBytes = uint64_t{256} << 20;
 
 /// An adapter whose engine does nothing.
 struct NullWorld {
-  explicit NullWorld(runtime::Runtime& os) : gpu(os), world(os, kSystemBytes) {
+  explicit NullWorld(runtime::Runtime& os, uint64_t system_bytes = kSystemBytes)
+      : gpu(os), world(os, system_bytes) {
     world.start({.name = "null", .path = {}, .entry = NullGpu::driver_entry()}, gpu.function());
   }
   ~NullWorld() { world.stop(); }
@@ -24,9 +25,13 @@ struct NullWorld {
 
 /// One context; a submission is one command that names no allocation.
 struct RoundTrips : NullWorld {
-  explicit RoundTrips(runtime::Runtime& os) : NullWorld(os) {
-    if (!world.error().empty() || !world.create_context(0, &context)) return;
-    fence = world.create_fence();
+  explicit RoundTrips(runtime::Runtime& os, uint64_t system_bytes = kSystemBytes)
+      : NullWorld(os, system_bytes) {
+    if (world.error().empty()) begin();
+  }
+  /// Makes context and fence of the present client.
+  void begin() {
+    if (world.create_context(0, &context)) fence = world.create_fence();
   }
   void one() {
     // Written anew for each submission, as a client would.
