@@ -201,6 +201,10 @@ std::optional<int64_t> ClientCall::finish(std::span<const std::byte> reply,
   for (size_t i = next_window_; i < windows.size(); ++i) {
     if (windows[i].bytes == 0) memory_.end(windows[i]);
   }
+  if (result >= 0 && has_no_room_) {
+    if (!plan_unlock(root)) return std::nullopt;
+    return status(STATUS_NO_MEMORY);
+  }
   if (result >= 0 && !exchange(windows, &descriptors)) {
     plan_undo(contents);
     return status(STATUS_INVALID_PARAMETER);
@@ -217,8 +221,7 @@ std::optional<int64_t> ClientCall::finish(std::span<const std::byte> reply,
   return result;
 }
 
-bool ClientCall::exchange(std::span<const WindowNote> windows,
-                          std::vector<UniqueFd>* descriptors) {
+bool ClientCall::exchange(std::span<const WindowNote> windows, std::vector<UniqueFd>* descriptors) {
   std::vector<WindowNote> done;
   size_t next = next_window_;
   const auto exchange_one = [&](uint64_t address) {
@@ -264,6 +267,20 @@ void ClientCall::plan_undo(const std::map<size_t, std::vector<std::byte>>& conte
   }
 }
 
+bool ClientCall::plan_unlock(std::span<const std::byte> root) {
+  const auto plan = [&]<typename Args>(Unwanted::End end, Args args) {
+    if (root.size() < sizeof args) return false;
+    std::memcpy(&args, root.data(), sizeof args);
+    undo_ = Unwanted{
+        .end = end, .device = args.hDevice, .resource = 0, .allocations = {args.hAllocation}};
+    return true;
+  };
+  const std::string_view name = functions()[function_].name;
+  if (name == "D3DKMTLock") return plan(Unwanted::End::kUnlock, D3DKMT_LOCK{});
+  if (name == "D3DKMTLock2") return plan(Unwanted::End::kUnlock2, D3DKMT_LOCK2{});
+  return false;
+}
+
 uint64_t ClientCall::restore(const Fixup& fixup, uint64_t sent, std::span<const WindowNote> windows,
                              std::vector<UniqueFd>* descriptors) {
   const auto next_descriptor = [&]() -> UniqueFd {
@@ -276,8 +293,9 @@ uint64_t ClientCall::restore(const Fixup& fixup, uint64_t sent, std::span<const 
       const WindowNote& note = windows[next_window_++];
       UniqueFd descriptor;
       if (note.has_descriptor != 0) descriptor = next_descriptor();
-      return static_cast<uint64_t>(
-          reinterpret_cast<uintptr_t>(memory_.show(note, std::move(descriptor))));
+      void* const shown = memory_.show(note, std::move(descriptor));
+      has_no_room_ = has_no_room_ || (shown == nullptr && note.bytes != 0);
+      return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(shown));
     }
     case Kind::kInto: {
       // The number of the block, counted from 1, and an offset in it.

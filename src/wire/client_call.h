@@ -14,9 +14,15 @@
 
 namespace dxgkit::wire {
 
-/// An allocation that a call has made, and that must go: the caller's pages cannot be exchanged. To
-/// be destroyed by resource, or by list if that is 0.
-struct UnwantedAllocation {
+/// What a call has done that its caller cannot have, and how it ends.
+struct Unwanted {
+  enum class End {
+    kDestroy,  // D3DKMTDestroyAllocation2, by resource, or by list if that is 0: the caller's pages
+               // cannot be exchanged
+    kUnlock,   // D3DKMTUnlock, and
+    kUnlock2,  // D3DKMTUnlock2: the caller has no memory to show the content in
+  };
+  End end = End::kDestroy;
   uint32_t device = 0, resource = 0;
   std::vector<uint32_t> allocations;
 };
@@ -34,11 +40,13 @@ class ClientCall {
   /// Descriptors of the caller, which stay the caller's.
   std::span<const int> descriptors() const { return descriptors_; }
 
-  /// After `finish`; the result is STATUS_INVALID_PARAMETER then, and the caller sees no output.
-  const std::optional<UnwantedAllocation>& undo() const { return undo_; }
+  /// After `finish`; the result is STATUS_INVALID_PARAMETER then, or STATUS_NO_MEMORY of a lock,
+  /// and the caller sees no output.
+  const std::optional<Unwanted>& undo() const { return undo_; }
 
   /// Takes the reply: writes what the function wrote, and returns what it returned. nullopt: it is
-  /// no reply to this call; some of it may have been written.
+  /// no reply to this call, or the caller has no memory for what other functions than locks show
+  /// it; some of it may have been written.
   std::optional<int64_t> finish(std::span<const std::byte> reply,
                                 std::vector<UniqueFd> descriptors);
 
@@ -69,6 +77,8 @@ class ClientCall {
   bool exchange(std::span<const WindowNote> windows, std::vector<UniqueFd>* descriptors);
   /// `contents`: of the parts that come back, by number.
   void plan_undo(const std::map<size_t, std::vector<std::byte>>& contents);
+  /// `root`: the structure as the function left it. False: the call is no lock.
+  bool plan_unlock(std::span<const std::byte> root);
   uint64_t restore(const Fixup& fixup, uint64_t sent, std::span<const WindowNote> windows,
                    std::vector<UniqueFd>* descriptors);
 
@@ -79,7 +89,8 @@ class ClientCall {
   std::vector<int> descriptors_;
   std::vector<Part> parts_;
   std::vector<Fixup> fixups_;
-  std::optional<UnwantedAllocation> undo_;
+  std::optional<Unwanted> undo_;
+  bool has_no_room_ = false;  // for a window that the reply shows
   size_t next_window_ = 0;
   size_t next_descriptor_ = 0;
 };

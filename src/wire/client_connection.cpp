@@ -34,26 +34,44 @@ int64_t ClientConnection::call(KernelMemory& memory, uint32_t function, void* ar
       mailbox_.receive(socket_.get(), &reply) == Received::kFrame)
     result = call.finish(reply.bytes, std::move(reply.descriptors));
   if (result.has_value()) {
-    if (call.undo().has_value()) destroy(memory, *call.undo());
+    if (call.undo().has_value()) take_back(memory, *call.undo());
     return *result;
   }
   socket_.reset();  // whatever comes next on it belongs to nothing
   return NTSTATUS{STATUS_DEVICE_REMOVED};
 }
 
-void ClientConnection::destroy(KernelMemory& memory, const UnwantedAllocation& made) {
-  static const auto number = static_cast<uint32_t>(
-      std::ranges::find(functions(), std::string_view("D3DKMTDestroyAllocation2"),
-                        [](const Function& one) { return std::string_view(one.name); }) -
-      functions().begin());
-  D3DKMT_DESTROYALLOCATION2 args{};
-  args.hDevice = made.device;
-  args.hResource = made.resource;
-  if (made.resource == 0) {
-    args.phAllocationList = made.allocations.data();
-    args.AllocationCount = static_cast<UINT>(made.allocations.size());
+void ClientConnection::take_back(KernelMemory& memory, const Unwanted& done) {
+  const auto call_it = [&](std::string_view name, auto args) {
+    const auto found = std::ranges::find(
+        functions(), name, [](const Function& one) { return std::string_view(one.name); });
+    static_cast<void>(call(memory, static_cast<uint32_t>(found - functions().begin()), &args));
+  };
+  switch (done.end) {
+    case Unwanted::End::kDestroy: {
+      D3DKMT_DESTROYALLOCATION2 args{};
+      args.hDevice = done.device;
+      args.hResource = done.resource;
+      if (done.resource == 0) {
+        args.phAllocationList = done.allocations.data();
+        args.AllocationCount = static_cast<UINT>(done.allocations.size());
+      }
+      return call_it("D3DKMTDestroyAllocation2", args);
+    }
+    case Unwanted::End::kUnlock: {
+      D3DKMT_UNLOCK args{};
+      args.hDevice = done.device;
+      args.NumAllocations = static_cast<UINT>(done.allocations.size());
+      args.phAllocations = done.allocations.data();
+      return call_it("D3DKMTUnlock", args);
+    }
+    case Unwanted::End::kUnlock2: {
+      D3DKMT_UNLOCK2 args{};
+      args.hDevice = done.device;
+      args.hAllocation = done.allocations.front();
+      return call_it("D3DKMTUnlock2", args);
+    }
   }
-  static_cast<void>(call(memory, number, &args));
 }
 
 }  // namespace dxgkit::wire

@@ -27,8 +27,8 @@ class ClientConnection {
   int socket() const { return socket_.get(); }
 
  private:
-  /// What a call has made, and its caller cannot have.
-  void destroy(KernelMemory& memory, const UnwantedAllocation& made);
+  /// Takes back what a call has done, and its caller cannot have.
+  void take_back(KernelMemory& memory, const Unwanted& done);
   ClientConnection(UniqueFd socket, Mailbox mailbox, const Welcome& welcome)
       : socket_(std::move(socket)),
         mailbox_(std::move(mailbox)),

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -60,6 +61,11 @@ class Elsewhere {
     return static_cast<NTSTATUS>(result.value_or(-1));
   }
 
+  /// The server's half of a call.
+  wire::Reply handle(std::span<const std::byte> message, std::vector<wire::UniqueFd> given = {}) {
+    return session_.handle(message, std::move(given));
+  }
+
   D3DKMT_HANDLE make_allocation(uint32_t segments, UINT flags = 0,
                                 D3DKMT_HANDLE* resource = nullptr,
                                 D3DKMT_HANDLE* global = nullptr) {
@@ -108,8 +114,8 @@ class Elsewhere {
   }
 
   wire::KernelMemory memory{wire::KernelMemory::Pages::kExchange};
-  std::optional<wire::UnwantedAllocation> undone;  // of the last call
-  std::vector<int> objects;                        // the client's, of all replies
+  std::optional<wire::Unwanted> undone;  // of the last call
+  std::vector<int> objects;              // the client's, of all replies
 
  private:
   Client& client_;

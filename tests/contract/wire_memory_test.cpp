@@ -434,6 +434,111 @@ TEST_F(WireMemoryTest, AnAllocationThatThePagesCannotBeExchangedForIsDestroyed) 
   });
 }
 
+/// A call whose reply shows more memory than any process has room for.
+std::optional<int64_t> call_without_room(Elsewhere& far, wire::ClientCall& call) {
+  wire::Reply reply = far.handle(call.message());
+  EXPECT_EQ(reply.refusal, "");
+  // Behind the mark, the result and the number of windows.
+  constexpr size_t kFirstWindow = sizeof(uint32_t) + sizeof(int64_t) + sizeof(uint32_t);
+  wire::WindowNote note;
+  EXPECT_GE(reply.bytes.size(), kFirstWindow + sizeof note);
+  std::memcpy(&note, reply.bytes.data() + kFirstWindow, sizeof note);
+  EXPECT_NE(note.bytes, 0U);
+  note.bytes = uint64_t{1} << 60;
+  std::memcpy(reply.bytes.data() + kFirstWindow, &note, sizeof note);
+  return call.finish(reply.bytes, std::move(reply.descriptors));
+}
+
+/// A client that cannot map what it has locked gets a refusal, and the lock is taken back. For
+/// other memory there is no way back: its connection ends.
+TEST_F(WireMemoryTest, AClientWithoutRoomForALockGetsNone) {
+  with_client([](Stack&, Client& client) {
+    Elsewhere far(client);
+    void* const before = &far;
+    const D3DKMT_HANDLE allocation = far.make_allocation(kAperture);
+    {
+      D3DKMT_LOCK2 args{};
+      args.hDevice = client.device;
+      args.hAllocation = allocation;
+      args.pData = before;
+      wire::ClientCall call(number_of("D3DKMTLock2"), &args, far.memory);
+      EXPECT_EQ(call_without_room(far, call), int64_t{nt_status(Status::kNoMemory)});
+      EXPECT_EQ(args.pData, before);
+      ASSERT_TRUE(call.undo().has_value());
+      EXPECT_EQ(call.undo()->end, wire::Unwanted::End::kUnlock2);
+      EXPECT_EQ(call.undo()->device, client.device);
+      EXPECT_EQ(call.undo()->allocations, std::vector<uint32_t>{allocation});
+    }
+    EXPECT_EQ(client.unlock(allocation), 0) << "the kernel has locked it";
+    EXPECT_NE(client.unlock(allocation), 0);
+    {
+      D3DKMT_LOCK args{};
+      args.hDevice = client.device;
+      args.hAllocation = allocation;
+      args.pData = before;
+      wire::ClientCall call(number_of("D3DKMTLock"), &args, far.memory);
+      EXPECT_EQ(call_without_room(far, call), int64_t{nt_status(Status::kNoMemory)});
+      EXPECT_EQ(args.pData, before);
+      ASSERT_TRUE(call.undo().has_value());
+      EXPECT_EQ(call.undo()->end, wire::Unwanted::End::kUnlock);
+      EXPECT_EQ(call.undo()->allocations, std::vector<uint32_t>{args.hAllocation});
+    }
+    EXPECT_EQ(client.unlock(allocation), 0);
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 fence{};
+    fence.hDevice = client.device;
+    fence.Info.Type = D3DDDI_MONITORED_FENCE;
+    wire::ClientCall call(number_of("D3DKMTCreateSynchronizationObject2"), &fence, far.memory);
+    EXPECT_EQ(call_without_room(far, call), std::nullopt);
+    EXPECT_FALSE(call.undo().has_value());
+    EXPECT_EQ(far.lock(allocation) != nullptr, true) << "another lock is as always";
+    far.unlock(allocation);
+    EXPECT_EQ(far.destroy(allocation), 0);
+  });
+}
+
+/// The library unlocks by a call of its own.
+TEST_F(WireMemoryTest, TheLibraryTakesALockBackThatItCannotShow) {
+  with_client([](Stack&, Client& client) {
+    Elsewhere far(client);
+    const D3DKMT_HANDLE allocation = far.make_allocation(kAperture);
+    D3DKMT_LOCK2 args{};
+    args.hDevice = client.device;
+    args.hAllocation = allocation;
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    NTSTATUS status = 0;
+    runtime::HostThread program("program", [&] {
+      wire::KernelMemory memory;
+      auto connection = wire::ClientConnection::greet(wire::UniqueFd(ends[0]), {.name = "program"});
+      ASSERT_TRUE(connection.has_value());
+      status = static_cast<NTSTATUS>(connection->call(memory, number_of("D3DKMTLock2"), &args));
+    });
+    const wire::UniqueFd socket(ends[1]);
+    wire::Frame frame;
+    ASSERT_EQ(wire::receive_frame(socket.get(), &frame), wire::Received::kFrame);
+    ASSERT_TRUE(
+        wire::send_frame(socket.get(), wire::encode(wire::Welcome{}), std::span<const int>{}));
+    size_t calls = 0;
+    for (; wire::receive_frame(socket.get(), &frame) == wire::Received::kFrame; ++calls) {
+      wire::Reply reply = far.handle(frame.bytes, std::move(frame.descriptors));
+      EXPECT_EQ(reply.refusal, "");
+      if (calls == 0) {
+        constexpr size_t kBytesOfFirstWindow = 16 + offsetof(wire::WindowNote, bytes);
+        const uint64_t too_much = uint64_t{1} << 60;
+        std::memcpy(reply.bytes.data() + kBytesOfFirstWindow, &too_much, sizeof too_much);
+      }
+      EXPECT_TRUE(wire::send_frame(socket.get(), reply.bytes,
+                                   std::span<const wire::UniqueFd>(reply.descriptors)));
+    }
+    program.join();
+    EXPECT_EQ(calls, 2U);
+    EXPECT_EQ(status, nt_status(Status::kNoMemory));
+    EXPECT_EQ(args.pData, nullptr);
+    EXPECT_NE(client.unlock(allocation), 0) << "it is not locked any more";
+    EXPECT_EQ(far.destroy(allocation), 0);
+  });
+}
+
 /// Pages that cannot be exchanged are refused as in one process. Nothing stays of the allocation.
 TEST_F(WireMemoryTest, OwnPagesThatCannotBeExchangedAreRefused) {
   with_client([](Stack& stack, Client& client) {
