@@ -48,6 +48,25 @@ class Links(unittest.TestCase):
         text = "`[a](missing.md)`\n```sh\n[b](missing.md)\n```\n"
         self.assertEqual(self.rewritten(text), (text, []))
 
+    def test_rules_and_bug_checks_of_the_pages_about_wddm_are_links(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root, before = pathlib.Path(folder), docs_site.ROOT
+            book = docs_site.reference_pages.Rulebook(before)
+            (root / "docs/wddm").mkdir(parents=True)
+            text = "Keep PAGE-05, else bug check 0x10E. `PAGE-06` PAGE-00 bug check 0x1234 [PAGE](other.md)"
+            for name in ("docs/wddm/page.md", "docs/page.md", "docs/wddm/other.md", "docs/other.md"):
+                (root / name).write_text(text if "page" in name else "# Other\n")
+            docs_site.ROOT = root
+            try:
+                site = docs_site.Site([pathlib.PurePosixPath(path.relative_to(root)) for path in root.rglob("*.md")], book)
+                told, elsewhere = (site.rewritten(pathlib.PurePosixPath(name)) for name in ("docs/wddm/page.md", "docs/page.md"))
+            finally:
+                docs_site.ROOT = before
+        self.assertEqual(told, "Keep [PAGE-05](../../book/PAGE-05.md), else bug check [0x10E](../../book/0x10E.md). `PAGE-06` PAGE-00 bug check 0x1234 "
+                               "[PAGE](../../docs/wddm/other.md)")
+        self.assertEqual(site.wrong, [f"docs/wddm/page.md: {name}: the rulebook has none of that name" for name in ("PAGE-00", "bug check 0x1234")])
+        self.assertTrue(elsewhere.startswith("Keep PAGE-05, else bug check 0x10E."))
+
     def test_of_this_repository(self):
         done = subprocess.run([SCRIPT, "--check"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)
