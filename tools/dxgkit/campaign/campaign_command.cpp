@@ -27,7 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLookMs = 50;
 constexpr runtime::DurationNs kShowEvery = runtime::kSecond;
 /// A task should take longer than its start costs: some 20 s of one processor.
 constexpr uint64_t kSeedsOfShard[] = {5000, 20};  // by work

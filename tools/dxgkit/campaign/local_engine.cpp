@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "sim/process_pool.h"
@@ -11,8 +12,8 @@
 namespace dxgkit::tool::campaign {
 namespace {
 
-constexpr int kLookMs = 50;
-constexpr int kEndPatienceMs = 15'000;
+/// A task ends its own process first.
+constexpr int kTasksEndMs = 15'000;
 
 class LocalEngine : public Engine {
  public:
@@ -26,7 +27,7 @@ class LocalEngine : public Engine {
   }
 
   std::expected<bool, std::string> at_work() override {
-    std::erase_if(tasks_, [](auto& one) { return one.second.end().has_value(); });
+    drop_ended();
     while (tasks_.size() < jobs_ && !waiting_.empty()) {
       const uint32_t shard = waiting_.back();
       auto task = Process::start(
@@ -42,9 +43,9 @@ class LocalEngine : public Engine {
   void stop() override {
     waiting_.clear();
     for (const auto& [shard, task] : tasks_) task.signal(SIGTERM);
-    for (int ms = 0; ms < kEndPatienceMs && !tasks_.empty(); ms += kLookMs) {
+    for (int ms = 0; ms < kTasksEndMs && !tasks_.empty(); ms += kLookMs) {
       static_cast<void>(wait_or_interrupt(kLookMs));
-      std::erase_if(tasks_, [](auto& one) { return one.second.end().has_value(); });
+      drop_ended();
     }
     tasks_.clear();  // kills
   }
@@ -52,6 +53,11 @@ class LocalEngine : public Engine {
   bool lives_on() const override { return false; }
 
  private:
+  void drop_ended() {
+    for (auto at = tasks_.begin(); at != tasks_.end();)
+      at = at->second.end().has_value() ? tasks_.erase(at) : std::next(at);
+  }
+
   const EngineOptions options_;
   const size_t jobs_;
   std::vector<uint32_t> waiting_;

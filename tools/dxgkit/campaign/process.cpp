@@ -24,7 +24,7 @@ int code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-std::string system_text(const std::string& what) {
+std::string why_not(const std::string& what) {
   return fmt::format("{}: {}", what, std::strerror(errno));
 }
 
@@ -49,7 +49,7 @@ std::expected<pid_t, std::string> spawn(const std::vector<std::string>& words,
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
   int ends[2];  // closed by exec; an error number comes through it otherwise
-  if (pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(system_text("pipe"));
+  if (pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(why_not("pipe"));
   std::fflush(nullptr);
   const pid_t parent = getpid();
   const pid_t child = fork();
@@ -79,7 +79,7 @@ std::expected<Process, std::string> Process::start(const std::vector<std::string
   const char* const path = log.empty() ? "/dev/null" : log.c_str();
   const int out = log == kOwnOutput ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
                                     : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (out < 0) return std::unexpected(system_text(path));
+  if (out < 0) return std::unexpected(why_not(path));
   const auto child = spawn(words, folder, out, signal_at_end);
   close(out);
   if (!child.has_value()) return std::unexpected(child.error());
@@ -118,7 +118,7 @@ std::optional<int> Process::end() {
 std::expected<Output, std::string> run_program(const std::vector<std::string>& words,
                                                const std::string& folder) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(system_text("pipe"));
+  if (pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(why_not("pipe"));
   const auto child = spawn(words, folder, ends[1], SIGKILL);
   close(ends[1]);
   Output output;

@@ -50,6 +50,9 @@ struct Output {
 std::expected<Output, std::string> run_program(const std::vector<std::string>& words,
                                                const std::string& folder = {});
 
+/// Between two looks at processes.
+inline constexpr int kLookMs = 50;
+
 /// Waits `ms`, or until an interrupt comes. True after an interrupt.
 bool wait_or_interrupt(int ms);
 

@@ -38,7 +38,9 @@ std::string dumped(const nlohmann::ordered_json& json) {
 }  // namespace
 
 Progress progress_of(const Folder& folder, const Manifest& manifest, ShardStore& store) {
-  Progress progress{.seeds = manifest.seeds.count(), .shards = manifest.shards};
+  Progress progress;
+  progress.seeds = manifest.seeds.count();
+  progress.shards = manifest.shards;
   progress.stopped = access(folder.stop().c_str(), F_OK) == 0;
   for (uint32_t shard = 0; shard < manifest.shards; ++shard) {
     if (!store.is_whole(shard)) continue;

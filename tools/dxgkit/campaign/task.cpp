@@ -25,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLookMs = 50;
 constexpr runtime::DurationNs kTellEvery = runtime::kSecond;
 constexpr int kEndPatienceMs = 10'000;
 constexpr size_t kNoteBytesMost = 4096;
@@ -216,7 +215,9 @@ std::vector<Running> running_tasks(const Folder& folder, const Manifest& manifes
       const bool is_one = found != json.end() && found->is_number_unsigned();
       return std::min<uint64_t>(is_one ? found->get<uint64_t>() : 0, kNumberMost);
     };
-    Running one{.shard = name->first, .where = name->second};
+    Running one;
+    one.shard = name->first;
+    one.where = name->second;
     one.ended = std::min(number("ended"), seeds_of(manifest, one.shard));
     one.failed = std::min(number("failed"), one.ended);
     one.rate_per_hour = number("per_hour");
