@@ -58,6 +58,22 @@ std::string own_name() {
   return fmt::format("{}.{}", host, getpid());
 }
 
+/// Renames a file to `base`.N`end`, a name that was free. The name; empty: the system refused.
+std::string rename_to_free(const std::string& path, const std::string& base, std::string_view end) {
+  constexpr int kNamesMost = 1000;
+  for (int i = 1; i <= kNamesMost; ++i) {
+    const std::string to = fmt::format("{}.{}{}", base, i, end);
+    int done = renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
+    // Not every file system can: there a name is taken as free if it was so a moment ago.
+    const bool can = done == 0 || (errno != EINVAL && errno != ENOSYS);
+    if (!can && access(to.c_str(), F_OK) != 0) done = std::rename(path.c_str(), to.c_str());
+    if (done == 0) return to;
+    if (can && errno != EEXIST) return {};
+  }
+  errno = EEXIST;
+  return {};
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -135,8 +151,9 @@ std::vector<uint32_t> ShardStore::missing() {
 
 std::expected<std::string, std::string> ShardStore::put_aside(uint32_t shard) {
   const std::string path = path_of(shard);
-  const std::string to = fmt::format("{}/{}.{}.refused", folder_, name_of(shard), own_name());
-  if (std::rename(path.c_str(), to.c_str()) != 0) return std::unexpected(system_text(path));
+  const std::string base = fmt::format("{}/{}.{}", folder_, name_of(shard), own_name());
+  std::string to = rename_to_free(path, base, ".refused");
+  if (to.empty()) return std::unexpected(system_text(path));
   return to;
 }
 
@@ -170,8 +187,8 @@ std::expected<ShardStore::Commit, std::string> ShardStore::commit(uint32_t shard
     return Commit::kSame;
   }
   if (!is_whole(shard)) return refuse(why_refused(shard));
-  const std::string other = fmt::format("{}/{}.{}.differs", folder_, name_of(shard), own_name());
-  if (std::rename(part.c_str(), other.c_str()) != 0) return refuse(system_text(other));
+  const std::string base = fmt::format("{}/{}.{}", folder_, name_of(shard), own_name());
+  if (rename_to_free(part, base, ".differs").empty()) return refuse(system_text(base));
   return Commit::kDiffers;
 }
 

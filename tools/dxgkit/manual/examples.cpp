@@ -47,6 +47,13 @@ const std::vector<Example>& examples() {
        "the line for gdb; `eval $(dxgkit attach report.json)` runs it"},
       {"shrink", "dxgkit shrink 7 driver.sys", "what is left of seed 7 that still fails"},
       {"diff", "dxgkit diff before.txt after.txt", "the first event that differs"},
+      {"campaign",
+       "dxgkit campaign run nightly --driver driver.sys --seeds 1..1000000 --engine slurm",
+       "a million seeds on a cluster"},
+      {"campaign", "dxgkit campaign run mine --work verify --driver driver.sys --seeds 1..2000 -- "
+                   "--client mine.so",
+       "the steps of verify, 2000 times on this machine"},
+      {"campaign", "dxgkit campaign status nightly", "how far it is"},
       {"merge", "dxgkit merge all.sqlite one.sqlite two.sqlite", "put two shards together"},
       {"situations", "dxgkit situations --json=situations.json", "the catalogue for a program"},
       {"support", "dxgkit support D3DKMTRender", "whether a call is supported"},
