@@ -8,11 +8,12 @@ import json
 import os
 import pathlib
 import signal
+import sqlite3
 import subprocess
 import sys
 import unittest
 
-from support import TOOL, Cli
+from support import MUTANTS, TOOL, Cli
 
 SEEDS = "1..24"
 SMALL = ("--clients", "1", "--operations", "10")
@@ -101,7 +102,6 @@ class Campaign(Cli):
         self.campaign("run", "e", "--seeds", SEEDS, "--shards", "4", "--", *SMALL)
         wanted = self.results("e")
         path = self.folder / "e/shards/0000002.sqlite"
-        import sqlite3
         with sqlite3.connect(path) as database:
             database.execute("UPDATE seed SET trace_hash = '00000000000000ff' WHERE seed = 6")
         database.close()
@@ -143,7 +143,7 @@ class Campaign(Cli):
         self.assertEqual(report["seeds_ended"], 8)
         self.assertEqual(failures[0]["replay"], f"dxgkit replay {failures[0]['seed']} --faults none --canary drop_transfer")
         self.assertIn(f"replay: {failures[0]['replay']}", done.stdout)
-        self.assertIn("0 of 8 seeds", self.campaign("status", "f").stdout.replace("8 of 8 seeds", "0 of 8 seeds"))
+        self.assertIn(f"8 of 8 seeds, {len(failures)} failed", self.campaign("status", "f").stdout)
 
     def test_verify_as_work(self):
         done = self.campaign("run", "v", "--work", "verify", "--driver", "wrong", "--seeds", "1..2", "--shards", "2", "--", "--step", "start", code=1)
@@ -171,8 +171,7 @@ class Campaign(Cli):
                 self.assertEqual(self.files(), ["good.png"])
 
     def test_another_campaign_is_refused(self):
-        driver = next(pathlib.Path(TOOL).parents[2].glob("miniports/**/softgpu.sys"))
-        (self.folder / "own.sys").write_bytes(driver.read_bytes())
+        (self.folder / "own.sys").write_bytes(pathlib.Path(MUTANTS, "softgpu.sys").read_bytes())
         self.campaign("run", "o", "--seeds", "1..4", "--shards", "2", "--driver", "own.sys", "--", *SMALL)
         for arguments, wanted in ((("--seeds", "1..5"), "seeds are '1..4', and not '1..5'"), (("--shards", "3"), "number of shards is '2'"),
                                   (("--driver", "softgpu"), "driver is 'own.sys'"), (("--work", "verify"), "work is 'sim'"),
