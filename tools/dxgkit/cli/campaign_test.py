@@ -136,12 +136,12 @@ class Campaign(Cli):
         self.assertEqual(list((self.folder / "i/running").iterdir()), [])
 
     def test_seeds_that_fail_are_results(self):
-        done = self.campaign("run", "f", "--seeds", "1..8", "--shards", "3", "--", "--canary", "drop_transfer", "--faults", "none", code=1)
+        done = self.campaign("run", "f", "--seeds", "1..8", "--shards", "3", "--", "--canary", "model_lie", "--faults", "none", code=1)
         report = json.loads(self.campaign("report", "f", "--json", code=1).stdout)
         failures = report["failures"]
         self.assertGreater(len(failures), 0, done.stdout)
         self.assertEqual(report["seeds_ended"], 8)
-        self.assertEqual(failures[0]["replay"], f"dxgkit replay {failures[0]['seed']} --faults none --canary drop_transfer")
+        self.assertEqual(failures[0]["replay"], f"dxgkit replay {failures[0]['seed']} --faults 'none' --canary model_lie")
         self.assertIn(f"replay: {failures[0]['replay']}", done.stdout)
         self.assertIn(f"8 of 8 seeds, {len(failures)} failed", self.campaign("status", "f").stdout)
 
