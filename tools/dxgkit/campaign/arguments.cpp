@@ -31,11 +31,11 @@ void add_campaign(CLI::App& app, CampaignOptions& options) {
       ->required()
       ->check(CLI::IsMember({"run", "status", "stop", "report", "shard"}));
   command->add_option("FOLDER", options.folder, "where its files are (campaign)");
-  command->add_option("--driver", options.driver,
-                      "softgpu, or the path of a driver (.sys or .so)");
-  command->add_option("--work", options.work,
-                      "what runs a seed: sim: worlds around a driver for softgpu; verify: the steps "
-                      "of verify, in simulation, for any driver (sim)")
+  command->add_option("--driver", options.driver, "softgpu, or the path of a driver (.sys or .so)");
+  command
+      ->add_option("--work", options.work,
+                   "what runs a seed: sim: worlds around a driver for softgpu; verify: the steps "
+                   "of verify, in simulation, for any driver (sim)")
       ->check(CLI::IsMember({"sim", "verify"}));
   command
       ->add_option_function<std::string>(
@@ -61,8 +61,7 @@ void add_campaign(CLI::App& app, CampaignOptions& options) {
       ->add_option("--jobs", options.jobs,
                    "tasks at once (local: as many as processors; slurm: what Slurm permits)")
       ->check(CLI::Range(1U, 10'000U));
-  command
-      ->add_option("--retries", options.retries, "of tasks that are lost")
+  command->add_option("--retries", options.retries, "of tasks that are lost")
       ->check(CLI::Range(0U, 1000U))
       ->capture_default_str();
   command
@@ -71,9 +70,10 @@ void add_campaign(CLI::App& app, CampaignOptions& options) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("OPTION");
-  command->add_option("--scratch", options.scratch,
-                      "folder for databases that tasks are writing, on a disk of the task's machine "
-                      "(the campaign's folder)");
+  command->add_option(
+      "--scratch", options.scratch,
+      "folder for databases that tasks are writing, on a disk of the task's machine "
+      "(the campaign's folder)");
   command->add_option("--shard", options.shard, "which task")->type_name("I/N");
   command->add_flag("--again", options.again, "run it though its results are there, and compare");
   add_reports(command, options.reports, "how far it is, or what came of its seeds, as JSON");

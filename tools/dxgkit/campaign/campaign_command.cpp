@@ -41,7 +41,8 @@ std::string own_program() {
 
 uint32_t shards_for(Work work, uint64_t seeds) {
   const uint64_t each = kSeedsOfShard[static_cast<size_t>(work)];
-  const uint64_t wanted = std::max((seeds - 1) / each + 1, kShardsPerProcessor * sim::workers_for(0));
+  const uint64_t wanted =
+      std::max((seeds - 1) / each + 1, kShardsPerProcessor * sim::workers_for(0));
   return static_cast<uint32_t>(std::min({wanted, seeds, kShardsOwnChoice}));
 }
 
@@ -123,8 +124,8 @@ class Run {
 
 std::optional<int> Run::make() {
   if (!options_.seeds.has_value())
-    return bad_input(fmt::format("{}: no campaign is there, and --seeds A..B begins one",
-                                 folder_.path));
+    return bad_input(
+        fmt::format("{}: no campaign is there, and --seeds A..B begins one", folder_.path));
   manifest_.program = own_program();
   if (options_.work == kWorkNames[1]) manifest_.work = Work::kVerify;
   manifest_.driver = options_.driver;
@@ -134,14 +135,17 @@ std::optional<int> Run::make() {
   manifest_.folder = fs::current_path(error).string();
   manifest_.seeds = *options_.seeds;
   const uint64_t seeds = manifest_.seeds.count();
-  manifest_.shards = options_.shards == 0 ? shards_for(manifest_.work, seeds)
-                                          : static_cast<uint32_t>(std::min<uint64_t>(options_.shards, seeds));
-  if (const auto seen = look_at_driver(manifest_); !seen.has_value()) return bad_input(seen.error());
+  manifest_.shards = options_.shards == 0
+                         ? shards_for(manifest_.work, seeds)
+                         : static_cast<uint32_t>(std::min<uint64_t>(options_.shards, seeds));
+  if (const auto seen = look_at_driver(manifest_); !seen.has_value())
+    return bad_input(seen.error());
   // What is written must be read again.
   if (const auto read = parse_manifest(to_text(manifest_)); !read.has_value())
     return bad_input(fmt::format("a campaign cannot keep this: {}", read.error()));
   const bool had_folder = fs::exists(folder_.path, error);
-  for (const std::string& path : {folder_.path, folder_.shards(), folder_.running(), folder_.logs()}) {
+  for (const std::string& path :
+       {folder_.path, folder_.shards(), folder_.running(), folder_.logs()}) {
     fs::create_directories(path, error);
     if (error) return not_written(fmt::format("{}: {}", path, error.message()));
   }
@@ -162,7 +166,8 @@ std::optional<int> Run::make() {
 }
 
 std::optional<std::string> Run::differs() const {
-  const auto is_other = [&](std::string_view what, const std::string& here, const std::string& there) {
+  const auto is_other = [&](std::string_view what, const std::string& here,
+                            const std::string& there) {
     return fmt::format("{}: a campaign is there whose {} '{}', and not '{}'", folder_.path, what,
                        there, here);
   };
@@ -277,7 +282,8 @@ int Run::run() {
   const auto merged = store.merge(folder_.merged());
   if (!merged.has_value()) return not_written(merged.error());
   fmt::print(out, "{}", text_of(*merged, manifest_));
-  if (ended) fmt::print(out, "stopped: `dxgkit campaign run {}` goes on\n", shell_word(folder_.path));
+  if (ended)
+    fmt::print(out, "stopped: `dxgkit campaign run {}` goes on\n", shell_word(folder_.path));
   if (!write_output(options_.reports.json, json_of(*merged, manifest_))) return kExitNotWritten;
   if (ended) return kExitInterrupted;
   return is_clean(*merged, manifest_) ? kExitDone : kExitFailed;
@@ -329,8 +335,7 @@ int campaign_command(const CampaignOptions& options) {
   if (options.action == "run") return campaign::Run(options, folder).run();
   if (options.action == "shard")
     return campaign::shard_command(
-        folder,
-        {.shard = options.shard, .scratch = options.scratch, .again = options.again},
+        folder, {.shard = options.shard, .scratch = options.scratch, .again = options.again},
         campaign::own_program());
   const auto manifest = campaign::open_campaign(folder);
   if (!manifest.has_value()) return bad_input(manifest.error());

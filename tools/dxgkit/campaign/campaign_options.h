@@ -29,8 +29,8 @@ struct CampaignOptions {
 /// Adds the command to `app`. `options` lives as long.
 void add_campaign(CLI::App& app, CampaignOptions& options);
 
-/// kExitDone: all seeds ran and passed. kExitFailed: seeds failed, or have no results, or two different
-/// ones. For `shard`: campaign/task.h. kExitInterrupted: it is not at its end.
+/// kExitDone: all seeds ran and passed. kExitFailed: seeds failed, or have no results, or two
+/// different ones. For `shard`: campaign/task.h. kExitInterrupted: it is not at its end.
 int campaign_command(const CampaignOptions& options);
 
 }  // namespace dxgkit::tool

@@ -13,8 +13,8 @@
 
 namespace dxgkit::tool::campaign {
 
-/// Runs a task for each of some shards, each `dxgkit campaign shard`. It promises nothing: a task may
-/// be lost, or run twice. One thread.
+/// Runs a task for each of some shards, each `dxgkit campaign shard`. It promises nothing: a task
+/// may be lost, or run twice. One thread.
 class Engine {
  public:
   virtual ~Engine() = default;

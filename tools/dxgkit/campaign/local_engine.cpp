@@ -30,9 +30,9 @@ class LocalEngine : public Engine {
     drop_ended();
     while (tasks_.size() < jobs_ && !waiting_.empty()) {
       const uint32_t shard = waiting_.back();
-      auto task = Process::start(
-          task_words(options_.folder, options_.manifest, shard, options_.scratch), {},
-          options_.folder.log_of(shard), SIGTERM);
+      auto task =
+          Process::start(task_words(options_.folder, options_.manifest, shard, options_.scratch),
+                         {}, options_.folder.log_of(shard), SIGTERM);
       if (!task.has_value()) return std::unexpected(task.error());
       waiting_.pop_back();
       tasks_.emplace(shard, std::move(*task));
@@ -68,8 +68,9 @@ class LocalEngine : public Engine {
 
 std::vector<std::string> task_words(const Folder& folder, const Manifest& manifest, uint32_t shard,
                                     const std::string& scratch) {
-  std::vector<std::string> words{own_executable(), "campaign", "shard", folder.path, "--shard",
-                                 fmt::format("{}/{}", shard + 1, manifest.shards)};
+  std::vector<std::string> words{
+      own_executable(), "campaign", "shard",
+      folder.path,      "--shard",  fmt::format("{}/{}", shard + 1, manifest.shards)};
   if (!scratch.empty()) words.insert(words.end(), {"--scratch", scratch});
   return words;
 }

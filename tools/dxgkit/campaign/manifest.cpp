@@ -98,7 +98,8 @@ std::string to_text(const Manifest& manifest) {
 
 std::expected<Manifest, std::string> parse_manifest(std::string_view text) {
   if (text.size() > kTextMost)
-    return std::unexpected(fmt::format("it has {} bytes, and {} are allowed", text.size(), kTextMost));
+    return std::unexpected(
+        fmt::format("it has {} bytes, and {} are allowed", text.size(), kTextMost));
   if (const auto why = why_no_plain_text(text, 4)) return std::unexpected(*why);
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) return std::unexpected("it is no object of JSON");

@@ -25,10 +25,10 @@ inline constexpr uint64_t kSeedMost = INT64_MAX;
 /// Everything that decides the results. It does not change while the campaign lives, and says
 /// nothing of where, when or in which order shards run. Plain data.
 struct Manifest {
-  std::string program;       // version and commit: other builds may give other results
+  std::string program;  // version and commit: other builds may give other results
   Work work = Work::kSim;
-  std::string driver;        // as it was given; empty: the built-in ones
-  uint64_t driver_bytes = 0; // of its file; 0 for a built-in one
+  std::string driver;         // as it was given; empty: the built-in ones
+  uint64_t driver_bytes = 0;  // of its file; 0 for a built-in one
   uint32_t driver_crc32 = 0;
   std::vector<std::string> options;  // of the command
   std::string folder;                // where relative paths of driver and options begin

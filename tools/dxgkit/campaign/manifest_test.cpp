@@ -1,11 +1,12 @@
 // The file that says what a campaign is: what was written reads back, and anything else is refused.
+#include "tools/dxgkit/campaign/manifest.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <string>
 
 #include "tools/dxgkit/campaign/engine.h"
-#include "tools/dxgkit/campaign/manifest.h"
 
 namespace dxgkit::tool::campaign {
 namespace {

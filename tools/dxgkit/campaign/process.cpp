@@ -34,8 +34,7 @@ std::string why_not(const std::string& what) {
   prctl(PR_SET_PDEATHSIG, signal_at_end);
   const int in = open("/dev/null", O_RDONLY);
   if (getppid() == parent && (*folder == '\0' || chdir(folder) == 0) && in >= 0 &&
-      dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
-      dup2(out, STDERR_FILENO) >= 0)
+      dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 && dup2(out, STDERR_FILENO) >= 0)
     execvp(words[0], words);
   const int error = errno;
   static_cast<void>(!write(tell, &error, sizeof(error)));
@@ -53,8 +52,7 @@ std::expected<pid_t, std::string> spawn(const std::vector<std::string>& words,
   std::fflush(nullptr);
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child == 0)
-    become(pointers.data(), folder.c_str(), out, signal_at_end, parent, ends[1]);
+  if (child == 0) become(pointers.data(), folder.c_str(), out, signal_at_end, parent, ends[1]);
   const int fork_error = errno;
   close(ends[1]);
   int error = child < 0 ? fork_error : 0;
@@ -140,9 +138,8 @@ std::expected<Output, std::string> run_program(const std::vector<std::string>& w
 
 bool wait_or_interrupt(int ms) {
   // The descriptor stays readable after an interrupt: from then on only the time is waited for.
-  pollfd one = {.fd = runtime::interrupted() ? -1 : runtime::interrupt_fd(),
-                .events = POLLIN,
-                .revents = 0};
+  pollfd one = {
+      .fd = runtime::interrupted() ? -1 : runtime::interrupt_fd(), .events = POLLIN, .revents = 0};
   static_cast<void>(poll(&one, 1, ms));
   return runtime::interrupted();
 }

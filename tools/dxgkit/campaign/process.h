@@ -45,8 +45,8 @@ struct Output {
   int code = 0;
   std::string text;  // stdout; stderr behind it
 };
-/// Runs a program to its end. The error is one sentence: it cannot be started. An interrupt does not
-/// end it.
+/// Runs a program to its end. The error is one sentence: it cannot be started. An interrupt does
+/// not end it.
 std::expected<Output, std::string> run_program(const std::vector<std::string>& words,
                                                const std::string& folder = {});
 

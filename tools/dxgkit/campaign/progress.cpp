@@ -69,13 +69,14 @@ std::string line_of(const Progress& progress) {
   constexpr uint64_t kBar = 24;
   const double part = static_cast<double>(progress.ended) / static_cast<double>(progress.seeds);
   const auto full = std::min(kBar, static_cast<uint64_t>(part * kBar));
-  std::string line = fmt::format(
-      "[{}{}] {} of {}, {} of {}, {} failed", std::string(full, '#'), std::string(kBar - full, '.'),
-      progress.whole, counted(progress.shards, "shard"), progress.ended,
-      counted(progress.seeds, "seed"), progress.failed);
+  std::string line =
+      fmt::format("[{}{}] {} of {}, {} of {}, {} failed", std::string(full, '#'),
+                  std::string(kBar - full, '.'), progress.whole, counted(progress.shards, "shard"),
+                  progress.ended, counted(progress.seeds, "seed"), progress.failed);
   if (progress.per_hour == 0) return line;
-  const double hours = static_cast<double>(progress.seeds - std::min(progress.seeds, progress.ended)) /
-                       static_cast<double>(progress.per_hour);
+  const double hours =
+      static_cast<double>(progress.seeds - std::min(progress.seeds, progress.ended)) /
+      static_cast<double>(progress.per_hour);
   return line + fmt::format(", {}, {} left", rate_text(progress.per_hour),
                             time_text(static_cast<uint64_t>(hours * 3600)));
 }
@@ -87,13 +88,13 @@ std::string text_of(const Progress& progress, const Manifest& manifest) {
   size_t shown = 0;
   for (const Running& one : progress.tasks) {
     if (++shown > kTasksShown) continue;
-    text += fmt::format("  shard {} at {}: {} of {}, {} failed", one.shard + 1, one.where, one.ended,
-                        counted(seeds_of(manifest, one.shard), "seed"), one.failed);
+    text += fmt::format("  shard {} at {}: {} of {}, {} failed", one.shard + 1, one.where,
+                        one.ended, counted(seeds_of(manifest, one.shard), "seed"), one.failed);
     text += one.silent_s > kSilentMostS
                 ? fmt::format("; silent for {}, perhaps lost\n", time_text(one.silent_s))
                 : fmt::format(", {}\n", rate_text(one.rate_per_hour));
   }
-  if (shown > kTasksShown) text += fmt::format("  and {} tasks more\n", shown - kTasksShown);
+  if (shown > kTasksShown) text += fmt::format("  and {} more\n", counted(shown - kTasksShown, "task"));
   if (progress.stopped) text += "it is stopped: `dxgkit campaign run` goes on with it\n";
   return text;
 }
@@ -140,7 +141,7 @@ std::string text_of(const Merged& merged, const Manifest& manifest) {
     text += fmt::format("{} ({}): {}\n  replay: {}\n", counted(seeds.size(), "seed"), numbers, what,
                         replay_of(manifest, seeds.front()));
   }
-  if (shown > kGroupsShown) text += fmt::format("and {} failures more\n", shown - kGroupsShown);
+  if (shown > kGroupsShown) text += fmt::format("and {} more\n", counted(shown - kGroupsShown, "failure"));
   for (const Conflict& conflict : merged.conflicts)
     text += fmt::format(
         "seed {} has two results, so something in it does not come from the seed:\n  {}\n  {}\n",
@@ -148,20 +149,20 @@ std::string text_of(const Merged& merged, const Manifest& manifest) {
   for (const std::string& why : merged.refused)
     text += fmt::format("refused: {}\n", printable(why));
   const uint64_t failed = merged.report.failures.size();
-  text += fmt::format("{}: {} passed, {} failed", seeds_text(manifest), merged.seeds - failed, failed);
+  text +=
+      fmt::format("{}: {} passed, {} failed", seeds_text(manifest), merged.seeds - failed, failed);
   if (!merged.conflicts.empty())
     text += fmt::format(", {} left out for two results", merged.conflicts.size());
   if (merged.shards != manifest.shards)
-    text += fmt::format("; {} of {} have no results", manifest.shards - merged.shards,
+    text += fmt::format("; {} of {} without results", manifest.shards - merged.shards,
                         counted(manifest.shards, "shard"));
   text += "\n";
   if (manifest.work != Work::kSim) return text;
   const sim::Counters& n = merged.report.counters;
   const auto struck = std::ranges::count_if(n.struck, [](uint64_t times) { return times != 0; });
-  return text + fmt::format(
-                    "  {} packets, {} evictions, {} timeouts recovered from; {} of {} kinds of "
-                    "faults struck; {} seeds ran twice with the same trace\n",
-                    n.packets, n.evictions, n.engine_timeouts, struck, sim::kFaultKinds, n.replays);
+  return text + fmt::format("  {}, {}, {} recovered from; {} of {} kinds of faults struck\n",
+                            counted(n.packets, "packet"), counted(n.evictions, "eviction"),
+                            counted(n.engine_timeouts, "timeout"), struck, sim::kFaultKinds);
 }
 
 std::string json_of(const Merged& merged, const Manifest& manifest) {

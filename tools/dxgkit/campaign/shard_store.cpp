@@ -230,7 +230,8 @@ std::expected<Merged, std::string> ShardStore::merge(const std::string& out) {
     std::map<uint64_t, Conflict> conflicts;
     for (const std::string& path : other_results(shard)) {
       std::map<uint64_t, sim::SeedResult> others;
-      const auto why = read(shard, path, [&](const sim::SeedResult& one) { others[one.seed] = one; });
+      const auto why =
+          read(shard, path, [&](const sim::SeedResult& one) { others[one.seed] = one; });
       if (why.has_value()) {
         merged.refused.push_back(*why);
         continue;

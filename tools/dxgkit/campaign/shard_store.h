@@ -20,15 +20,15 @@ struct Conflict {
 
 /// What came of the seeds.
 struct Merged {
-  uint64_t seeds = 0;  // in the merged database
-  uint64_t shards = 0; // that are whole
-  sim::SeedsReport report;  // without replay commands
-  std::vector<Conflict> conflicts;  // by seed; these seeds are left out
+  uint64_t seeds = 0;                // in the merged database
+  uint64_t shards = 0;               // that are whole
+  sim::SeedsReport report;           // without replay commands
+  std::vector<Conflict> conflicts;   // by seed; these seeds are left out
   std::vector<std::string> refused;  // files that are no results of their shard, a sentence each
 };
 
-/// FOLDER/shards. A shard's file appears at once and whole, and never changes. Many processes on many
-/// machines may commit at the same time. Everything in the folder may come from anybody.
+/// FOLDER/shards. A shard's file appears at once and whole, and never changes. Many processes on
+/// many machines may commit at the same time. Everything in the folder may come from anybody.
 class ShardStore {
  public:
   ShardStore(std::string folder, const Manifest& manifest);
@@ -61,8 +61,8 @@ class ShardStore {
   };
   Count count(uint32_t shard);
 
-  /// Writes the results of all whole shards to `out`, whose bytes depend on these results only: not on
-  /// the number of shards, their order, or on shards that ran twice. Replaces it as a whole.
+  /// Writes the results of all whole shards to `out`, whose bytes depend on these results only: not
+  /// on the number of shards, their order, or on shards that ran twice. Replaces it as a whole.
   std::expected<Merged, std::string> merge(const std::string& out);
 
  private:

@@ -1,4 +1,6 @@
 // Shards' results as files: in any order, twice, broken, forged, and with two results for a seed.
+#include "tools/dxgkit/campaign/shard_store.h"
+
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -8,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "tools/dxgkit/campaign/shard_store.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/sim/results.h"
 
@@ -104,7 +105,8 @@ TEST_F(ShardFiles, MergeToTheSameBytesWhateverShardsOrderAndDoubles) {
   EXPECT_EQ(bytes(folder_ + "/parts.out"), bytes(folder_ + "/whole.out"));
   EXPECT_EQ(merged->report.counters.packets, together->report.counters.packets);
   size_t files = 0;
-  for ([[maybe_unused]] const auto& file : fs::directory_iterator(folder_ + "/parts/shards")) ++files;
+  for ([[maybe_unused]] const auto& file : fs::directory_iterator(folder_ + "/parts/shards"))
+    ++files;
   EXPECT_EQ(files, 4U);  // nothing else is left
 }
 
@@ -137,7 +139,8 @@ TEST_F(ShardFiles, ThatLackSeedsAreNotTaken) {
   EXPECT_TRUE(fs::is_empty(folder_ + "/c/shards"));
   const auto other = store.commit(2, database(manifest_, 1));
   ASSERT_FALSE(other.has_value());
-  EXPECT_NE(other.error().find("seed 11 is not one of shard 3"), std::string::npos) << other.error();
+  EXPECT_NE(other.error().find("seed 11 is not one of shard 3"), std::string::npos)
+      << other.error();
 }
 
 TEST_F(ShardFiles, FromAnybodyAreRefusedWithTheirReason) {
@@ -182,16 +185,18 @@ TEST_F(ShardFiles, FromAnybodyAreRefusedWithTheirReason) {
   forge("DELETE FROM run");
   refused("it does not say its format");
   // Without end, if it were read.
-  forge("DROP TABLE seed; CREATE VIEW seed AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1"
-        " FROM n) SELECT i AS seed, 0 AS died, '' AS trace_hash, '' AS failure, '' AS counters FROM n");
+  forge(
+      "DROP TABLE seed; CREATE VIEW seed AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1"
+      " FROM n) SELECT i AS seed, 0 AS died, '' AS trace_hash, '' AS failure, '' AS counters FROM "
+      "n");
   refused("it has other tables");
   forge("CREATE TRIGGER t AFTER INSERT ON seed BEGIN DELETE FROM seed; END");
   refused("it has other tables");
 }
 
 TEST_F(ShardFiles, EveryChangedByteIsSeenOrHarmless) {
-  // A shard file with a byte changed is refused, or it is read as rows of the shard: it never ends the
-  // program. Which of both is SQLite's business.
+  // A shard file with a byte changed is refused, or it is read as rows of the shard: it never ends
+  // the program. Which of both is SQLite's business.
   ShardStore source(campaign("source"), manifest_);
   ASSERT_EQ(source.commit(0, database(manifest_, 0)), Commit::kKept);
   const std::string good = bytes(source.path_of(0));
@@ -226,7 +231,9 @@ TEST_F(ShardFiles, ABrokenOneIsPutAsideAndRunsAgain) {
 
 TEST(Printable, LeavesNothingThatATerminalObeys) {
   EXPECT_EQ(printable("a\x1b[2Jb\nc\x7f"), "a?[2Jb\nc?");
-  EXPECT_EQ(printable("\xC2\x9B" "1m \xC3\xA4"), "\xC2?1m \xC3\xA4");
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "1m \xC3\xA4"),
+            "\xC2?1m \xC3\xA4");
 }
 
 }  // namespace

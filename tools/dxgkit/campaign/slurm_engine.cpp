@@ -45,8 +45,7 @@ std::expected<bool, std::string> is_queued(uint64_t job) {
   if (!asked.has_value()) return std::unexpected(asked.error());
   // A job that ended a while ago is an error of this text; it is forgotten.
   if (asked->code != 0 && asked->text.find("Invalid job id") != std::string::npos) return false;
-  if (asked->code != 0)
-    return std::unexpected(fmt::format("squeue: {}", first_line(asked->text)));
+  if (asked->code != 0) return std::unexpected(fmt::format("squeue: {}", first_line(asked->text)));
   return asked->text.find_first_not_of(" \n") != std::string::npos;
 }
 
@@ -79,14 +78,20 @@ std::expected<void, std::string> SlurmEngine::begin(const std::vector<uint32_t>&
     }
   }
   const Folder& folder = options_.folder;
+  if (folder.path.find('%') != std::string::npos)  // sbatch would replace it in the logs' names
+    return std::unexpected(fmt::format("{}: Slurm takes no folder with '%'", folder.path));
   const std::string script =
       slurm_script(own_executable(), folder, options_.manifest, options_.scratch);
   if (const auto written = write_file(folder.script(), script); !written)
     return std::unexpected(written.error());
   std::string array = array_of(shards);
   if (options_.jobs != 0) array += fmt::format("%{}", options_.jobs);
-  std::vector<std::string> words{"sbatch", "--parsable", "--requeue", "--open-mode=append",
-                                 "--job-name=dxgkit", "--array=" + array,
+  std::vector<std::string> words{"sbatch",
+                                 "--parsable",
+                                 "--requeue",
+                                 "--open-mode=append",
+                                 "--job-name=dxgkit",
+                                 "--array=" + array,
                                  "--output=" + folder.logs() + "/%7a.txt"};
   words.insert(words.end(), options_.slurm_options.begin(), options_.slurm_options.end());
   words.push_back(folder.script());
@@ -155,8 +160,7 @@ std::expected<size_t, std::string> cancel_slurm_jobs(const Folder& folder) {
     if (!*queued) continue;
     const auto done = run_program({"scancel", fmt::format("{}", job)});
     if (!done.has_value()) return std::unexpected(done.error());
-    if (done->code != 0)
-      return std::unexpected(fmt::format("scancel: {}", first_line(done->text)));
+    if (done->code != 0) return std::unexpected(fmt::format("scancel: {}", first_line(done->text)));
     ++cancelled;
   }
   return cancelled;

@@ -29,7 +29,7 @@ constexpr runtime::DurationNs kTellEvery = runtime::kSecond;
 constexpr int kEndPatienceMs = 10'000;
 constexpr size_t kNoteBytesMost = 4096;
 constexpr uint64_t kNumberMost = uint64_t{1} << 40;  // of a note: sums do not wrap
-constexpr size_t kTasksMost = 10'000;  // that are listed
+constexpr size_t kTasksMost = 10'000;                // that are listed
 
 std::string own_place() {
   char host[65] = {};
@@ -55,7 +55,8 @@ std::optional<std::pair<uint32_t, std::string>> read_name(const std::string& nam
   return std::pair(shard - 1, printable(name.substr(dot + 1, name.size() - dot - 6)));
 }
 
-/// The file system's now, so that clocks of several machines do not matter. Nothing: it takes no files.
+/// The file system's now, so that clocks of several machines do not matter. Nothing: it takes no
+/// files.
 std::optional<int64_t> now_of(const Folder& folder) {
   const std::string path = fmt::format("{}/.now.{}", folder.running(), own_place());
   std::error_code ignored;
@@ -176,12 +177,15 @@ std::vector<std::string> sim_words(const Manifest& manifest, uint32_t shard,
   std::vector<std::string> words{"sim"};
   if (!manifest.driver.empty()) words.push_back(manifest.driver);
   words.insert(words.end(), manifest.options.begin(), manifest.options.end());
-  // One process, so that a campaign's tasks are what runs at once; and every seed, so that the results
-  // do not depend on which seeds share a shard.
-  const std::string rest[] = {"--seeds", fmt::format("{}..{}", manifest.seeds.first, manifest.seeds.last),
-                              "--shard", fmt::format("{}/{}", shard + 1, manifest.shards),
-                              "--jobs", "1", "--failures", fmt::format("{}", UINT32_MAX),
-                              "--quiet", "--db", database};
+  // One process, so that a campaign's tasks are what runs at once; and every seed, so that the
+  // results do not depend on which seeds share a shard.
+  const std::string rest[] = {
+      "--seeds",    fmt::format("{}..{}", manifest.seeds.first, manifest.seeds.last),
+      "--shard",    fmt::format("{}/{}", shard + 1, manifest.shards),
+      "--jobs",     "1",
+      "--failures", fmt::format("{}", UINT32_MAX),
+      "--quiet",    "--db",
+      database};
   words.insert(words.end(), std::begin(rest), std::end(rest));
   return words;
 }
@@ -242,8 +246,7 @@ std::expected<Manifest, std::string> open_campaign(const Folder& folder) {
     return std::unexpected(fmt::format("no campaign: {}", printable(text.error())));
   auto manifest = parse_manifest(*text);
   if (!manifest.has_value())
-    return std::unexpected(
-        fmt::format("{}: {}", folder.manifest(), printable(manifest.error())));
+    return std::unexpected(fmt::format("{}: {}", folder.manifest(), printable(manifest.error())));
   return manifest;
 }
 
@@ -302,7 +305,8 @@ int shard_command(const Folder& folder, const ShardOptions& options, const std::
     const nlohmann::ordered_json json{
         {"ended", count.seeds},
         {"failed", count.failed},
-        {"per_hour", static_cast<uint64_t>(static_cast<double>(count.seeds) / std::max(hours, 1e-9))}};
+        {"per_hour",
+         static_cast<uint64_t>(static_cast<double>(count.seeds) / std::max(hours, 1e-9))}};
     static_cast<void>(write_file(note, json.dump()));
     return !exists(folder.stop());
   };
@@ -318,8 +322,8 @@ int shard_command(const Folder& folder, const ShardOptions& options, const std::
     fmt::print("shard {}: stopped\n", options.shard);
     return kExitInterrupted;
   }
-  auto kept = ended.has_value() ? store.commit(shard, scratch + ".sqlite")
-                                : std::unexpected(ended.error());
+  auto kept =
+      ended.has_value() ? store.commit(shard, scratch + ".sqlite") : std::unexpected(ended.error());
   clean();
   if (!kept.has_value()) {
     fmt::print("shard {}: no results: {}\n", options.shard, printable(kept.error()));

@@ -32,7 +32,7 @@ struct Folder {
 /// A task that is at work, or was when it last told.
 struct Running {
   uint32_t shard = 0;
-  std::string where;  // HOST.PROCESS
+  std::string where;               // HOST.PROCESS
   uint64_t ended = 0, failed = 0;  // seeds
   uint64_t rate_per_hour = 0;      // seeds
   uint64_t silent_s = 0;           // since it last told
@@ -42,8 +42,8 @@ std::vector<Running> running_tasks(const Folder& folder, const Manifest& manifes
 /// Removes what tasks of whole shards, and of process `where`, left behind.
 void remove_traces(const Folder& folder, uint32_t shard, const std::string& where);
 
-/// The words of the command that runs the seeds of a shard and keeps what came of them in `database`,
-/// behind the program's name: for Work::kSim.
+/// The words of the command that runs the seeds of a shard and keeps what came of them in
+/// `database`, behind the program's name: for Work::kSim.
 std::vector<std::string> sim_words(const Manifest& manifest, uint32_t shard,
                                    const std::string& database);
 /// The command that runs one seed again, for a reader.

@@ -1,4 +1,6 @@
 // What tasks tell in the campaign's folder, and what a run of verify is as a seed's result.
+#include "tools/dxgkit/campaign/task.h"
+
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -7,7 +9,6 @@
 #include <string>
 
 #include "tools/dxgkit/campaign/progress.h"
-#include "tools/dxgkit/campaign/task.h"
 #include "tools/dxgkit/campaign/verified_seed.h"
 
 namespace dxgkit::tool::campaign {
@@ -49,8 +50,9 @@ TEST_F(Notes, TellWhatIsAtWork) {
   EXPECT_EQ(progress.ended, 15U);  // of two tasks for one shard, one counts
   EXPECT_EQ(progress.failed, 1U);
   EXPECT_EQ(progress.per_hour, 10'800U);
-  EXPECT_EQ(line_of(progress),
-            "[###.....................] 0 of 4 shards, 15 of 100 seeds, 1 failed, 3.0/s, 28 s left");
+  EXPECT_EQ(
+      line_of(progress),
+      "[###.....................] 0 of 4 shards, 15 of 100 seeds, 1 failed, 3.0/s, 28 s left");
 }
 
 TEST_F(Notes, FromAnybodyDoNoHarm) {
@@ -99,7 +101,8 @@ TEST(VerifiedSeed, HasTheFindingsOfItsReport) {
 
 TEST(VerifiedSeed, IsNoneIfTheCommandDidNotWork) {
   EXPECT_EQ(verified_seed(7, 2, "{}").error(), "verify ended with code 2 for seed 7");
-  EXPECT_EQ(verified_seed(7, 130, R"({"steps": []})").error(), "verify ended with code 130 for seed 7");
+  EXPECT_EQ(verified_seed(7, 130, R"({"steps": []})").error(),
+            "verify ended with code 130 for seed 7");
   for (const char* const text : {"", "[]", "{}", R"({"steps": 3})"})
     EXPECT_EQ(verified_seed(7, 1, text).error(), "verify left no report for seed 7") << text;
   EXPECT_EQ(verified_seed(7, 1, R"({"steps": [3, {"findings": [3]}]})")->failure, "exit code 1");

@@ -10,8 +10,9 @@
 
 namespace dxgkit::tool::campaign {
 
-/// The result of one run, from its exit code and its report as JSON. The hash is the report's, which is
-/// the same in every run of the seed. The error is a sentence: the command did not do its work.
+/// The result of one run, from its exit code and its report as JSON. The hash is the report's,
+/// which is the same in every run of the seed. The error is a sentence: the command did not do its
+/// work.
 std::expected<sim::SeedResult, std::string> verified_seed(uint64_t seed, int code,
                                                           std::string_view json);
 

@@ -71,7 +71,7 @@ class Campaign(Cli):
                          f"3 shards for: dxgkit campaign shard {self.folder}/c --shard I/3\n")
         for shard in (3, 1):
             self.campaign("shard", "c", "--shard", f"{shard}/3")
-        self.assertIn("1 of 3 shards have no results", self.campaign("report", "c", code=1).stdout)
+        self.assertIn("1 of 3 shards without results", self.campaign("report", "c", code=1).stdout)
         state = json.loads(self.campaign("status", "c", "--json").stdout)
         self.assertEqual((state["shards_whole"], state["seeds_ended"], state["seeds"], state["tasks"]), (2, 16, 24, []))
         self.campaign("shard", "c", "--shard", "2/3", "--scratch", ".")
@@ -94,7 +94,7 @@ class Campaign(Cli):
         path.write_bytes(path.read_bytes()[:5000])
         done = self.campaign("report", "d", code=1)
         self.assertIn("refused: ", done.stdout)
-        self.assertIn("18 passed, 0 failed; 1 of 4 shards have no results", done.stdout)
+        self.assertIn("18 passed, 0 failed; 1 of 4 shards without results", done.stdout)
         self.campaign("run", "d")
         self.assertEqual(self.results("d"), wanted)
 

@@ -50,8 +50,9 @@ const std::vector<Example>& examples() {
       {"campaign",
        "dxgkit campaign run nightly --driver driver.sys --seeds 1..1000000 --engine slurm",
        "a million seeds on a cluster"},
-      {"campaign", "dxgkit campaign run mine --work verify --driver driver.sys --seeds 1..2000 -- "
-                   "--client mine.so",
+      {"campaign",
+       "dxgkit campaign run mine --work verify --driver driver.sys --seeds 1..2000 -- "
+       "--client mine.so",
        "the steps of verify, 2000 times on this machine"},
       {"campaign", "dxgkit campaign status nightly", "how far it is"},
       {"merge", "dxgkit merge all.sqlite one.sqlite two.sqlite", "put two shards together"},

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cstring>
 #include <iterator>
-#include <utility>
 #include <type_traits>
+#include <utility>
 
 namespace dxgkit::tool {
 namespace {
@@ -102,8 +102,8 @@ std::expected<Results, std::string> Results::open_finished(const std::string& pa
     address += c == '%' || c == '?' || c == '#' ? fmt::format("%{:02x}", c) : std::string(1, c);
   address += "?immutable=1";
   sqlite3* db = nullptr;
-  const int opened = sqlite3_open_v2(address.c_str(), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
-                                     nullptr);
+  const int opened =
+      sqlite3_open_v2(address.c_str(), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
   Results results(db);
   const auto refuse = [&](const std::string& why) {
     return std::unexpected(fmt::format("{}: {}", path, why));
@@ -111,7 +111,8 @@ std::expected<Results, std::string> Results::open_finished(const std::string& pa
   if (opened != SQLITE_OK) return refuse(db == nullptr ? "no memory" : results.last_error());
   sqlite3_limit(db, SQLITE_LIMIT_LENGTH, kValueBytesMost);
   sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  if (results.execute("PRAGMA cell_size_check = ON").has_value()) return refuse(results.last_error());
+  if (results.execute("PRAGMA cell_size_check = ON").has_value())
+    return refuse(results.last_error());
   {
     // Views and triggers would run whatever their maker wanted.
     Statement schema(db, "SELECT coalesce(sql, '') FROM sqlite_master ORDER BY name");

@@ -179,8 +179,8 @@ int sim_command(const SimOptions& options) {
 }
 
 int merge_command(const std::string& out, const std::vector<std::string>& in) {
-  // The rows go into a database beside the output, which then gets them in their order: the same rows
-  // are the same bytes, however they came.
+  // The rows go into a database beside the output, which then gets them in their order: the same
+  // rows are the same bytes, however they came.
   const std::string all = fmt::format("{}.{}.all", out, getpid());
   const std::string part = fmt::format("{}.{}.part", out, getpid());
   const auto clean = [&] {
