@@ -35,8 +35,8 @@ void add_campaign(CLI::App& app, CampaignOptions& options) {
   command
       ->add_option("--work", options.work,
                    "what runs a seed: sim: worlds around a driver for softgpu; verify: the steps "
-                   "of verify, in simulation, for any driver (sim)")
-      ->check(CLI::IsMember({"sim", "verify"}));
+                   "of verify, in simulation, for any driver; fuzz: hostile processes (sim)")
+      ->check(CLI::IsMember({"sim", "verify", "fuzz"}));
   command
       ->add_option_function<std::string>(
           "--seeds",

@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr runtime::DurationNs kShowEvery = runtime::kSecond;
 /// A task should take longer than its start costs: some 20 s of one processor.
-constexpr uint64_t kSeedsOfShard[] = {5000, 20};  // by work
+constexpr uint64_t kSeedsOfShard[] = {5000, 20, 20};  // by work
 constexpr uint64_t kShardsPerProcessor = 4;
 /// As many as Slurm takes in an array without further settings.
 constexpr uint64_t kShardsOwnChoice = 1000;
@@ -71,20 +71,23 @@ std::expected<std::string, std::string> try_out(const Folder& folder, Manifest m
   manifest.seeds.last = manifest.seeds.first;
   manifest.shards = 1;
   const std::string scratch = fmt::format("{}/trial.{}", folder.running(), getpid());
-  if (manifest.work == Work::kVerify) {
-    manifest.worlds = " verify " + shell_word(manifest.driver);
+  if (manifest.work != Work::kSim) {
+    manifest.worlds = fmt::format(" {} {}", kWorkNames[static_cast<size_t>(manifest.work)],
+                                  shell_word(manifest.driver));
     for (const std::string& word : manifest.options) manifest.worlds += " " + shell_word(word);
   }
   const std::string database = scratch + ".sqlite", log = scratch + ".log";
   const auto clean = [&] {
     std::error_code ignored;
-    for (const std::string& path : {database, database + "-journal", log, scratch + ".report"})
-      fs::remove(path, ignored);
+    for (const std::string& path : {database, database + "-journal", log, scratch + ".report",
+                                    scratch + ".found", scratch + ".small"})
+      fs::remove_all(path, ignored);
   };
   const auto done = run_shard_seeds({.manifest = manifest,
                                      .shard = 0,
                                      .scratch = scratch,
                                      .log = log,
+                                     .found = folder.found(),
                                      .on_tick = [](ShardStore::Count) { return true; }});
   std::expected<std::string, std::string> worlds = std::unexpected(std::string());
   if (!done.has_value()) {
@@ -127,9 +130,10 @@ std::optional<int> Run::make() {
     return bad_input(
         fmt::format("{}: no campaign is there, and --seeds A..B begins one", folder_.path));
   manifest_.program = own_program();
-  if (options_.work == kWorkNames[1]) manifest_.work = Work::kVerify;
+  for (size_t work = 0; work < std::size(kWorkNames); ++work)
+    if (options_.work == kWorkNames[work]) manifest_.work = static_cast<Work>(work);
   manifest_.driver = options_.driver;
-  if (manifest_.work == Work::kVerify && manifest_.driver.empty()) manifest_.driver = "softgpu";
+  if (manifest_.work != Work::kSim && manifest_.driver.empty()) manifest_.driver = "softgpu";
   manifest_.options = options_.passed;
   std::error_code error;
   manifest_.folder = fs::current_path(error).string();
@@ -145,13 +149,14 @@ std::optional<int> Run::make() {
     return bad_input(fmt::format("a campaign cannot keep this: {}", read.error()));
   const bool had_folder = fs::exists(folder_.path, error);
   for (const std::string& path :
-       {folder_.path, folder_.shards(), folder_.running(), folder_.logs()}) {
+       {folder_.path, folder_.shards(), folder_.running(), folder_.logs(), folder_.found()}) {
     fs::create_directories(path, error);
     if (error) return not_written(fmt::format("{}: {}", path, error.message()));
   }
   const auto worlds = try_out(folder_, manifest_);
   if (!worlds.has_value()) {
-    for (const std::string& path : {folder_.shards(), folder_.running(), folder_.logs()})
+    for (const std::string& path :
+         {folder_.shards(), folder_.running(), folder_.logs(), folder_.found()})
       fs::remove(path, error);
     if (!had_folder) fs::remove(folder_.path, error);
     if (worlds.error().empty()) return kExitInterrupted;

@@ -15,8 +15,9 @@ namespace dxgkit::tool::campaign {
 enum class Work {
   kSim,     // dxgkit sim: worlds around a driver for softgpu
   kVerify,  // dxgkit verify: the steps, in simulation
+  kFuzz,    // dxgkit fuzz: hostile processes and a failing device
 };
-inline constexpr std::string_view kWorkNames[] = {"sim", "verify"};
+inline constexpr std::string_view kWorkNames[] = {"sim", "verify", "fuzz"};
 
 inline constexpr uint32_t kShardsMost = 100'000;
 /// SQLite's numbers are signed.

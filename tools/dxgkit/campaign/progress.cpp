@@ -94,7 +94,8 @@ std::string text_of(const Progress& progress, const Manifest& manifest) {
                 ? fmt::format("; silent for {}, perhaps lost\n", time_text(one.silent_s))
                 : fmt::format(", {}\n", rate_text(one.rate_per_hour));
   }
-  if (shown > kTasksShown) text += fmt::format("  and {} more\n", counted(shown - kTasksShown, "task"));
+  if (shown > kTasksShown)
+    text += fmt::format("  and {} more\n", counted(shown - kTasksShown, "task"));
   if (progress.stopped) text += "it is stopped: `dxgkit campaign run` goes on with it\n";
   return text;
 }
@@ -141,7 +142,8 @@ std::string text_of(const Merged& merged, const Manifest& manifest) {
     text += fmt::format("{} ({}): {}\n  replay: {}\n", counted(seeds.size(), "seed"), numbers, what,
                         replay_of(manifest, seeds.front()));
   }
-  if (shown > kGroupsShown) text += fmt::format("and {} more\n", counted(shown - kGroupsShown, "failure"));
+  if (shown > kGroupsShown)
+    text += fmt::format("and {} more\n", counted(shown - kGroupsShown, "failure"));
   for (const Conflict& conflict : merged.conflicts)
     text += fmt::format(
         "seed {} has two results, so something in it does not come from the seed:\n  {}\n  {}\n",

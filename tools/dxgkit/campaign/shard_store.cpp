@@ -51,6 +51,14 @@ std::optional<std::string> synchronise(const std::string& path) {
   return why;
 }
 
+/// Gives a file a name, unless there is a file of that name, whoever else tries. False: errno.
+bool name_once(const std::string& from, const std::string& to) {
+  if (link(from.c_str(), to.c_str()) == 0) return unlink(from.c_str()) == 0;
+  const bool has_links = errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS;
+  return !has_links &&
+         renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0;
+}
+
 /// A name for files that no other process has.
 std::string own_name() {
   char host[65] = {};
@@ -172,9 +180,7 @@ std::expected<ShardStore::Commit, std::string> ShardStore::commit(uint32_t shard
   if (const auto why = read(shard, part, [](const sim::SeedResult&) {})) return refuse(*why);
   if (const auto why = synchronise(part)) return refuse(*why);
   const std::string path = path_of(shard);
-  // A link is made only if there is no file of that name, whoever else tries.
-  if (link(part.c_str(), path.c_str()) == 0) {
-    fs::remove(part, ignored);
+  if (name_once(part, path)) {
     if (const auto why = synchronise(folder_)) return std::unexpected(*why);
     return Commit::kKept;
   }

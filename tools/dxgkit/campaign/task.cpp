@@ -1,6 +1,7 @@
 #include "tools/dxgkit/campaign/task.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@
 #include "runtime/interrupt.h"
 #include "runtime/runtime.h"
 #include "tools/dxgkit/campaign/process.h"
-#include "tools/dxgkit/campaign/verified_seed.h"
+#include "tools/dxgkit/campaign/seed_report.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/options.h"
 #include "tools/dxgkit/sim/results.h"
@@ -82,6 +83,26 @@ std::vector<std::string> with_program(std::vector<std::string> words) {
   return words;
 }
 
+/// The options that choose a seed of verify and fuzz.
+std::vector<std::string> of_seed(Work work, uint64_t seed) {
+  if (work == Work::kFuzz) return {"--seeds", fmt::format("{0}..{0}", seed)};
+  return {"--mode", "sim", "--seed", fmt::format("{}", seed)};
+}
+
+/// Copies a reproducer, unless there is one of the name. Its command names the file itself.
+void keep_reproducer(const std::string& from, const std::string& to) {
+  auto text = read_file(from);
+  if (!text.has_value()) return;
+  const std::string own = shell_quoted(from);
+  if (const size_t at = text->find(own); at != std::string::npos)
+    text->replace(at, own.size(), shell_quoted(to));
+  const std::string part = fmt::format("{}.{}", to, own_place());
+  std::error_code ignored;
+  // A link, so that of two tasks the first one keeps its file.
+  if (write_file(part, *text).has_value()) fs::create_hard_link(part, to, ignored);
+  fs::remove(part, ignored);
+}
+
 /// One run of shards' seeds: processes, and the notes in between.
 class SeedsAtWork {
  public:
@@ -89,7 +110,8 @@ class SeedsAtWork {
       : run_(run), database_(run.scratch + ".sqlite"), told_(clock_->now()) {}
 
   std::expected<SeedsEnd, std::string> simulate();
-  std::expected<SeedsEnd, std::string> verify();
+  /// A process for each seed.
+  std::expected<SeedsEnd, std::string> run_each();
 
  private:
   /// Runs a command to its end. Its exit code; nothing if it was ended.
@@ -106,13 +128,21 @@ class SeedsAtWork {
       return std::nullopt;
     }
   }
+  /// `work` with this seed. Its exit code; nothing if it was ended.
+  std::expected<std::optional<int>, std::string> run_one(uint64_t seed,
+                                                         const std::vector<std::string>& more,
+                                                         ShardStore::Count count);
+  std::expected<std::optional<sim::SeedResult>, std::string> verify(uint64_t seed,
+                                                                    ShardStore::Count count);
+  std::expected<std::optional<sim::SeedResult>, std::string> fuzz(uint64_t seed,
+                                                                  ShardStore::Count count);
   bool tell(ShardStore::Count count) {
     told_ = clock_->now();
     return run_.on_tick(count);
   }
 
   const SeedsRun& run_;
-  const std::string database_;
+  const std::string database_, report_ = run_.scratch + ".report";
   const std::unique_ptr<runtime::Runtime> clock_ = runtime::make_os_runtime();
   runtime::TimeNs told_;
 };
@@ -130,30 +160,66 @@ std::expected<SeedsEnd, std::string> SeedsAtWork::simulate() {
   return std::unexpected(fmt::format("sim ended with code {}", **code));
 }
 
-std::expected<SeedsEnd, std::string> SeedsAtWork::verify() {
+std::expected<std::optional<int>, std::string> SeedsAtWork::run_one(
+    uint64_t seed, const std::vector<std::string>& more, ShardStore::Count count) {
+  const Manifest& manifest = run_.manifest;
+  std::vector<std::string> words{std::string(kWorkNames[static_cast<size_t>(manifest.work)]),
+                                 manifest.driver};
+  words.insert(words.end(), manifest.options.begin(), manifest.options.end());
+  for (std::string& word : of_seed(manifest.work, seed)) words.push_back(std::move(word));
+  words.insert(words.end(), more.begin(), more.end());
+  words.push_back("--json=" + report_);
+  return run(std::move(words), [&] { return count; });
+}
+
+std::expected<std::optional<sim::SeedResult>, std::string> SeedsAtWork::verify(
+    uint64_t seed, ShardStore::Count count) {
+  const auto code = run_one(seed, {}, count);
+  if (!code.has_value()) return std::unexpected(code.error());
+  if (!code->has_value()) return std::nullopt;
+  return verified_seed(seed, **code, read_file(report_).value_or(""));
+}
+
+std::expected<std::optional<sim::SeedResult>, std::string> SeedsAtWork::fuzz(
+    uint64_t seed, ShardStore::Count count) {
+  const std::string big = run_.scratch + ".found", small = run_.scratch + ".small";
+  const auto code = run_one(seed, {"--jobs", "1", "--tries", "0", "--out", big}, count);
+  if (!code.has_value()) return std::unexpected(code.error());
+  if (!code->has_value()) return std::nullopt;
+  const auto fuzzed = fuzzed_seed(seed, **code, read_file(report_).value_or(""));
+  if (!fuzzed.has_value()) return std::unexpected(fuzzed.error());
+  // What another task has found is not made small again: that takes as long as many seeds.
+  std::vector<std::string> fresh = fuzzed->files;
+  std::erase_if(fresh, [&](const std::string& name) { return exists(run_.found + "/" + name); });
+  if (!fresh.empty()) {
+    const auto again = run_one(seed, {"--jobs", "1", "--out", small}, count);
+    if (!again.has_value()) return std::unexpected(again.error());
+    if (!again->has_value()) return std::nullopt;
+  }
+  std::error_code ignored;
+  for (const std::string& name : fresh) {
+    const std::string better = small + "/" + name;
+    keep_reproducer(exists(better) ? better : big + "/" + name, run_.found + "/" + name);
+  }
+  for (const std::string& folder : {big, small}) fs::remove_all(folder, ignored);
+  return fuzzed->result;
+}
+
+std::expected<SeedsEnd, std::string> SeedsAtWork::run_each() {
   const Manifest& manifest = run_.manifest;
   auto results = Results::open(database_, manifest.worlds);
   if (!results.has_value()) return std::unexpected(results.error());
-  const std::string report = run_.scratch + ".report";
   ShardStore::Count count;
   for (const uint64_t seeds = seeds_of(manifest, run_.shard); count.seeds < seeds;) {
     const uint64_t seed = manifest.seeds.first + count.seeds * manifest.shards + run_.shard;
-    std::vector<std::string> words{"verify", manifest.driver};
-    words.insert(words.end(), manifest.options.begin(), manifest.options.end());
-    for (const char* const word : {"--mode", "sim", "--seed"}) words.emplace_back(word);
-    words.push_back(fmt::format("{}", seed));
-    words.push_back("--json=" + report);
-    const auto code = run(std::move(words), [&] { return count; });
-    if (!code.has_value()) return std::unexpected(code.error());
-    if (!code->has_value()) return SeedsEnd::kStopped;
-    const auto json = read_file(report);
-    const auto result = verified_seed(seed, **code, json.has_value() ? *json : "");
+    const auto result = manifest.work == Work::kFuzz ? fuzz(seed, count) : verify(seed, count);
     if (!result.has_value()) return std::unexpected(result.error());
-    if (const auto trouble = results->put(*result)) return std::unexpected(*trouble);
+    if (!result->has_value()) return SeedsEnd::kStopped;
+    if (const auto trouble = results->put(**result)) return std::unexpected(*trouble);
     ++count.seeds;
-    count.failed += result->failure.empty() ? 0 : 1;
+    count.failed += (*result)->failure.empty() ? 0 : 1;
     std::error_code ignored;
-    fs::remove(report, ignored);
+    fs::remove(report_, ignored);
   }
   if (const auto trouble = results->flush()) return std::unexpected(*trouble);
   return SeedsEnd::kDone;
@@ -192,12 +258,12 @@ std::vector<std::string> sim_words(const Manifest& manifest, uint32_t shard,
 
 std::string replay_of(const Manifest& manifest, uint64_t seed) {
   if (manifest.work == Work::kSim) return fmt::format("dxgkit replay {}{}", seed, manifest.worlds);
-  return fmt::format("dxgkit{} --mode sim --seed {}", manifest.worlds, seed);
+  return fmt::format("dxgkit{} {}", manifest.worlds, fmt::join(of_seed(manifest.work, seed), " "));
 }
 
 std::expected<SeedsEnd, std::string> run_shard_seeds(const SeedsRun& run) {
   SeedsAtWork work(run);
-  return run.manifest.work == Work::kSim ? work.simulate() : work.verify();
+  return run.manifest.work == Work::kSim ? work.simulate() : work.run_each();
 }
 
 std::vector<Running> running_tasks(const Folder& folder, const Manifest& manifest) {
@@ -236,8 +302,9 @@ std::vector<Running> running_tasks(const Folder& folder, const Manifest& manifes
 void remove_traces(const Folder& folder, uint32_t shard, const std::string& where) {
   std::error_code ignored;
   const std::string begin = ShardStore::name_of(shard) + "." + where;
-  for (const char* const end : {".json", ".sqlite", ".sqlite-journal", ".report"})
-    fs::remove(folder.running() + "/" + begin + end, ignored);
+  for (const char* const end :
+       {".json", ".sqlite", ".sqlite-journal", ".report", ".found", ".small"})
+    fs::remove_all(folder.running() + "/" + begin + end, ignored);
 }
 
 std::expected<Manifest, std::string> open_campaign(const Folder& folder) {
@@ -294,8 +361,8 @@ int shard_command(const Folder& folder, const ShardOptions& options, const std::
   const auto clean = [&] {
     std::error_code ignored;
     remove_traces(folder, shard, place);
-    for (const char* const end : {".sqlite", ".sqlite-journal", ".report"})
-      fs::remove(scratch + end, ignored);
+    for (const char* const end : {".sqlite", ".sqlite-journal", ".report", ".found", ".small"})
+      fs::remove_all(scratch + end, ignored);
   };
   clean();
   const std::unique_ptr<runtime::Runtime> clock = runtime::make_os_runtime();
@@ -316,6 +383,7 @@ int shard_command(const Folder& folder, const ShardOptions& options, const std::
                                       .shard = shard,
                                       .scratch = scratch,
                                       .log = std::string(kOwnOutput),
+                                      .found = folder.found(),
                                       .on_tick = tell});
   if (ended.has_value() && *ended == SeedsEnd::kStopped) {
     clean();

@@ -23,6 +23,8 @@ struct Folder {
   std::string log_of(uint32_t shard) const {
     return logs() + "/" + ShardStore::name_of(shard) + ".txt";
   }
+  /// Reproducers that tasks with Work::kFuzz found, one for each problem: all tasks see them.
+  std::string found() const { return path + "/found"; }
   std::string merged() const { return path + "/results.sqlite"; }
   std::string stop() const { return path + "/stop"; }  // is there: tasks end, and none begins
   std::string jobs() const { return path + "/slurm_jobs"; }
@@ -59,6 +61,7 @@ struct SeedsRun {
   const Manifest& manifest;
   uint32_t shard = 0;
   std::string scratch, log;
+  std::string found;  // where reproducers go, for Work::kFuzz
   std::function<bool(ShardStore::Count)> on_tick;
 };
 std::expected<SeedsEnd, std::string> run_shard_seeds(const SeedsRun& run);

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "tools/dxgkit/campaign/progress.h"
-#include "tools/dxgkit/campaign/verified_seed.h"
+#include "tools/dxgkit/campaign/seed_report.h"
 
 namespace dxgkit::tool::campaign {
 namespace {
@@ -106,6 +106,20 @@ TEST(VerifiedSeed, IsNoneIfTheCommandDidNotWork) {
   for (const char* const text : {"", "[]", "{}", R"({"steps": 3})"})
     EXPECT_EQ(verified_seed(7, 1, text).error(), "verify left no report for seed 7") << text;
   EXPECT_EQ(verified_seed(7, 1, R"({"steps": [3, {"findings": [3]}]})")->failure, "exit code 1");
+}
+
+TEST(FuzzedSeed, HasTheProblemsOfItsReport) {
+  const std::string json = R"({"problems": [
+    {"key": "NT-1 in A", "reproducer": "/x/NT-1-in-A.fuzz"}, {"key": "hang in B", "reproducer": "B.fuzz"}, 3,
+    {"key": "c", "reproducer": "a/.."}, {"key": "d", "reproducer": "a/"}, {"key": "e", "reproducer": "a/b c"}]})";
+  const auto fuzzed = fuzzed_seed(7, 3, json);
+  ASSERT_TRUE(fuzzed.has_value()) << fuzzed.error();
+  EXPECT_EQ(fuzzed->result.failure, "NT-1 in A\nhang in B\nc\nd\ne");
+  EXPECT_EQ(fuzzed->files, (std::vector<std::string>{"NT-1-in-A.fuzz", "B.fuzz"}));
+  EXPECT_EQ(fuzzed_seed(7, 0, R"({"problems": []})")->result.failure, "");
+  EXPECT_EQ(fuzzed_seed(7, 4, R"({"problems": []})")->result.failure, "exit code 4");
+  EXPECT_EQ(fuzzed_seed(7, 2, json).error(), "fuzz ended with code 2 for seed 7");
+  EXPECT_EQ(fuzzed_seed(7, 1, "{}").error(), "fuzz left no report for seed 7");
 }
 
 }  // namespace

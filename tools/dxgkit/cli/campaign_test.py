@@ -153,6 +153,19 @@ class Campaign(Cli):
         self.campaign("run", "w", "--work", "verify", "--driver", "wrong", "--seeds", "1..2", "--shards", "1", "--", "--step", "start", code=1)
         self.assertEqual(self.results("w"), wanted)
 
+    def test_fuzz_shares_what_was_found(self):
+        arguments = ("--work", "fuzz", "--driver", "wrong", "--seeds", "1..4", "--", "--steps", "40")
+        done = self.campaign("run", "x", "--shards", "4", "--jobs", "2", *arguments, code=1)
+        found = sorted(path.name for path in (self.folder / "x/found").iterdir())
+        self.assertIn("LIFE-20-in-DxgkDdiUnload.fuzz", found)
+        self.assertTrue(all(name.endswith(".fuzz") for name in found), found)
+        self.assertRegex(done.stdout, r"(?m)^  replay: dxgkit fuzz wrong --steps 40 --seeds (\d)\.\.\1$")
+        self.campaign("run", "y", "--shards", "1", *arguments, code=1)
+        self.assertEqual(self.results("x"), self.results("y"))
+        self.assertEqual(sorted(path.name for path in (self.folder / "y/found").iterdir()), found)
+        again = self.run_tool("fuzz", "wrong", "--replay", "x/found/LIFE-20-in-DxgkDdiUnload.fuzz")
+        self.assertEqual(again.returncode, 1, again.stdout + again.stderr)
+
     def test_bad_input_leaves_nothing(self):
         for arguments, wanted in ((("run", "n"), "no campaign is there, and --seeds A..B begins one"),
                                   (("run", "n", "--seeds", "7..3"), "--seeds is a number or FIRST..LAST"),
