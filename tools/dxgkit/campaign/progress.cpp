@@ -162,7 +162,7 @@ std::string text_of(const Merged& merged, const Manifest& manifest) {
   if (manifest.work != Work::kSim) return text;
   const sim::Counters& n = merged.report.counters;
   const auto struck = std::ranges::count_if(n.struck, [](uint64_t times) { return times != 0; });
-  return text + fmt::format("  {}, {}, {} recovered from; {} of {} kinds of faults struck\n",
+  return text + fmt::format("  {}, {}, {} recovered from; kinds of faults that struck: {} of {}\n",
                             counted(n.packets, "packet"), counted(n.evictions, "eviction"),
                             counted(n.engine_timeouts, "timeout"), struck, sim::kFaultKinds);
 }
