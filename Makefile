@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: help run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers package package-test docs docs-test abi-check test-product traces known clean bootstrap
+.PHONY: help run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers package package-test campaign-test docs docs-test abi-check test-product traces known clean bootstrap
 
 # Bare `make`: the words that there are.
 help:
@@ -18,7 +18,8 @@ help:
 	@echo 'make package-test   installs, uses and removes them in a clean Debian 12 (root, debootstrap)'
 	@echo 'make docs           the documentation as a site: build/docs/index.html'
 	@echo 'make docs-test      runs the commands that README and docs show'
-	@echo 'make test-product   docs, docs-test and package-test'
+	@echo 'make campaign-test  a campaign on a Slurm of three nodes that it starts (root)'
+	@echo 'make test-product   docs, docs-test, package-test and campaign-test'
 	@echo 'make abi-check      the interface of the public library against the last tag'
 	@echo 'make asan, asan-clang, tsan, clang    the tests with sanitizers, or with clang and its thread-safety analysis'
 	@echo 'make model, fuzz, afl, coverage       minutes each: scripts/README.md, fuzz/README.md'
@@ -115,6 +116,14 @@ package-test: package
 	@scripts/bootstrap debootstrap
 	@scripts/package_test build/package/packages
 
+# A campaign on a real Slurm of three nodes, one of which dies in the middle.
+SEEDS ?= 20000
+campaign-test: bootstrap
+	@scripts/bootstrap slurm-wlm munge
+	@mkdir -p build
+	@$(call build,dev) --target dxgkit_tool
+	@scripts/campaign_test build/dev/tools/dxgkit/dxgkit $(SEEDS)
+
 # The documentation as a site that works without a network, links checked: build/docs/index.html.
 docs:
 	@scripts/bootstrap mkdocs doxygen
@@ -127,14 +136,14 @@ abi-check: bootstrap
 	@scripts/bootstrap abigail-tools
 	@scripts/abi_check
 
-# What is too long for `make test`: packages in a clean root, and the site.
 # Every command that a page shows, in a release build.
 docs-test: bootstrap
 	@mkdir -p build
 	@$(call build,release)
 	@scripts/docs_commands build/release
 
-test-product: docs docs-test package-test
+# What is too long for `make test`: packages in a clean root, a campaign on a cluster, the site and its commands.
+test-product: docs docs-test package-test campaign-test
 
 coverage: bootstrap
 	@scripts/coverage --jobs $(JOBS)

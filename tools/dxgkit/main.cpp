@@ -15,6 +15,7 @@
 
 #include "dxgkit/version.h"
 #include "tools/dxgkit/attach/attach.h"
+#include "tools/dxgkit/campaign/campaign_options.h"
 #include "tools/dxgkit/check/check_options.h"
 #include "tools/dxgkit/command_line.h"
 #include "tools/dxgkit/commands.h"
@@ -397,6 +398,7 @@ struct CommandLine {
   EvictBenchOptions evict_options;
   VaOptions va_options;
   dxgkit::tool::SimArguments simulation;
+  dxgkit::tool::CampaignOptions campaign_options;
   Reports situations_reports;
   dxgkit::tool::SupportOptions support_options;
   Reports devices_reports;
@@ -477,6 +479,7 @@ CommandLine::CommandLine() {
   add_va(app, va_options);
 
   dxgkit::tool::add_simulation(app, simulation);
+  dxgkit::tool::add_campaign(app, campaign_options);
 
   attach = app.add_subcommand("attach",
                               "print the line that runs a debugger up to a finding of a report");
@@ -546,6 +549,8 @@ std::optional<int> CommandLine::read(std::vector<std::string> arguments) {
     run_client_options.program = dxgkit::tool::take_program(arguments);
   if (arguments.front() == "record")
     record_options.client.program = dxgkit::tool::take_program(arguments);
+  if (arguments.front() == "campaign")
+    campaign_options.passed = dxgkit::tool::take_program(arguments);
   if (arguments.front() == "gl") gl_options.command = dxgkit::tool::take_program(arguments);
   dxgkit::tool::name_replay_of_recording(arguments);
   arguments = dxgkit::tool::prepared(std::move(arguments));
@@ -567,6 +572,7 @@ std::optional<int> CommandLine::read(std::vector<std::string> arguments) {
 
 int CommandLine::run() {
   if (const auto code = dxgkit::tool::run_simulation(app, simulation)) return *code;
+  if (app.got_subcommand("campaign")) return dxgkit::tool::campaign_command(campaign_options);
   if (app.got_subcommand("evict-bench")) return dxgkit::tool::evict_bench_command(evict_options);
   if (app.got_subcommand("check")) return dxgkit::tool::check_command(check_options);
   if (app.got_subcommand("verify")) return dxgkit::tool::verify_command(verify_options);

@@ -3,20 +3,28 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <charconv>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
+#include <utility>
 
 namespace dxgkit::tool {
 namespace {
 
 constexpr const char* kFormat = "dxgkit sim 1";
-constexpr const char* kSchema =
-    "CREATE TABLE IF NOT EXISTS run(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
-    "CREATE TABLE IF NOT EXISTS seed(seed INTEGER PRIMARY KEY, failed INTEGER NOT NULL,"
+/// As SQLite keeps their texts.
+constexpr const char* kTables[] = {
+    "CREATE TABLE run(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE seed(seed INTEGER PRIMARY KEY, failed INTEGER NOT NULL,"
     " died INTEGER NOT NULL, trace_hash TEXT NOT NULL, simulated_ns INTEGER NOT NULL,"
     " packets INTEGER NOT NULL, thunk_calls INTEGER NOT NULL, timeouts INTEGER NOT NULL,"
     " ran_twice INTEGER NOT NULL, struck TEXT NOT NULL, failure TEXT NOT NULL,"
-    " counters BLOB NOT NULL);";
+    " counters BLOB NOT NULL)"};
+/// Another process may look at the rows for a moment (Results::count).
+constexpr int kPatienceMs = 60'000;
+/// Of a text or a blob in a file from anybody.
+constexpr int kValueBytesMost = 1 << 20;
 
 /// The layout of the counters' bytes: another build may count other events.
 std::string layout() {
@@ -85,11 +93,51 @@ std::expected<std::string, std::string> Results::value(const char* key) const {
 std::expected<Results, std::string> Results::open(const std::string& path) {
   sqlite3* db = nullptr;
   const int opened = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr);
+  return known(path, Results(db), opened == SQLITE_OK);
+}
+
+std::expected<Results, std::string> Results::open_finished(const std::string& path) {
+  std::string address = "file:";
+  for (const char c : path)
+    address += c == '%' || c == '?' || c == '#' ? fmt::format("%{:02x}", c) : std::string(1, c);
+  address += "?immutable=1";
+  sqlite3* db = nullptr;
+  const int opened =
+      sqlite3_open_v2(address.c_str(), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
   Results results(db);
   const auto refuse = [&](const std::string& why) {
     return std::unexpected(fmt::format("{}: {}", path, why));
   };
   if (opened != SQLITE_OK) return refuse(db == nullptr ? "no memory" : results.last_error());
+  sqlite3_limit(db, SQLITE_LIMIT_LENGTH, kValueBytesMost);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  if (results.execute("PRAGMA cell_size_check = ON").has_value())
+    return refuse(results.last_error());
+  {
+    // Views and triggers would run whatever their maker wanted.
+    Statement schema(db, "SELECT coalesce(sql, '') FROM sqlite_master ORDER BY name");
+    size_t found = 0;
+    for (int state = schema.ready() ? schema.step() : SQLITE_ERROR; state != SQLITE_DONE;
+         state = schema.step()) {
+      if (state != SQLITE_ROW) return refuse(results.last_error());
+      if (found == std::size(kTables) || schema.text(0) != kTables[found++])
+        return refuse("it has other tables than results of simulation");
+    }
+    if (found != std::size(kTables)) return refuse("no results of simulation: tables are missing");
+    Statement check(db, "PRAGMA quick_check(1)");
+    if (!check.ready() || check.step() != SQLITE_ROW) return refuse(results.last_error());
+    if (check.text(0) != "ok") return refuse("it is damaged: " + check.text(0));
+  }
+  return known(path, std::move(results), true);
+}
+
+std::expected<Results, std::string> Results::known(const std::string& path, Results results,
+                                                   bool opened) {
+  const auto refuse = [&](const std::string& why) {
+    return std::unexpected(fmt::format("{}: {}", path, why));
+  };
+  if (!opened) return refuse(results.db_ == nullptr ? "no memory" : results.last_error());
+  sqlite3_busy_timeout(results.db_.get(), kPatienceMs);
   const auto format = results.value("format");
   if (!format.has_value()) return refuse("no results of simulation: " + format.error());
   if (*format != kFormat)
@@ -118,7 +166,8 @@ std::expected<Results, std::string> Results::open(const std::string& path,
     Statement tables(db, "SELECT count(*) FROM sqlite_master");
     if (!tables.ready() || tables.step() != SQLITE_ROW) return refuse();
     if (tables.number(0) == 0) {
-      if (fresh.execute(kSchema).has_value()) return refuse();
+      for (const char* const table : kTables)
+        if (fresh.execute(table).has_value()) return refuse();
       Statement note(db, "INSERT INTO run VALUES('format', ?), ('worlds', ?), ('counters', ?)");
       if (!note.ready()) return refuse();
       note.bind(1, std::string(kFormat));
@@ -171,6 +220,22 @@ std::optional<std::string> Results::flush() {
   return execute("COMMIT");
 }
 
+std::optional<std::string> Results::write_plainly(const std::string& path) {
+  if (auto error = flush()) return error;
+  // A vacuum lays out rows by key, whatever the order in which they came.
+  Statement copy(db_.get(), "VACUUM INTO ?");
+  if (!copy.ready()) return last_error();
+  copy.bind(1, path);
+  if (copy.step() != SQLITE_DONE) return last_error();
+  return std::nullopt;
+}
+
+std::expected<Results::Count, std::string> Results::count() const {
+  Statement all(db_.get(), "SELECT count(*), coalesce(sum(failed != 0), 0) FROM seed");
+  if (!all.ready() || all.step() != SQLITE_ROW) return std::unexpected(last_error());
+  return Count{all.number(0), all.number(1)};
+}
+
 std::optional<std::string> Results::each(
     const std::function<void(const sim::SeedResult&)>& take) const {
   Statement all(db_.get(),
@@ -181,7 +246,11 @@ std::optional<std::string> Results::each(
     sim::SeedResult result;
     result.seed = all.number(0);
     result.died = all.number(1) != 0;
-    result.trace_hash = std::strtoull(all.text(2).c_str(), nullptr, 16);
+    const std::string hash = all.text(2);
+    const char* const end = hash.data() + hash.size();
+    const auto [at, error] = std::from_chars(hash.data(), end, result.trace_hash, 16);
+    if (hash.size() != 16 || error != std::errc{} || at != end)
+      return fmt::format("the hash of seed {} is none", result.seed);
     result.failure = all.text(3);
     if (!all.bytes(4, &result.counters, sizeof(result.counters)))
       return fmt::format("the numbers of seed {} are of another size", result.seed);

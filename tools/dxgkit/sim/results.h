@@ -24,11 +24,22 @@ class Results {
   /// Opens an existing file for reading, with any worlds.
   static std::expected<Results, std::string> open(const std::string& path);
 
+  /// Opens a file from anybody that nobody writes any more. It is left as it is, nothing beside it
+  /// is looked at, and it is refused if it has anything else than the two tables, or is damaged.
+  static std::expected<Results, std::string> open_finished(const std::string& path);
+
   const std::string& worlds() const { return worlds_; }
   /// Replaces the row of the seed.
   std::optional<std::string> put(const sim::SeedResult& result);
   /// After this, the rows put so far are safe.
   std::optional<std::string> flush();
+  /// Writes a new file with the same rows, whose bytes depend on the rows only. It must not exist.
+  std::optional<std::string> write_plainly(const std::string& path);
+  /// Rows, and those that failed. For a file that another process may be writing.
+  struct Count {
+    uint64_t rows = 0, failed = 0;
+  };
+  std::expected<Count, std::string> count() const;
   /// By seed. Returns the fault of the file, or nothing.
   std::optional<std::string> each(const std::function<void(const sim::SeedResult&)>& take) const;
 
@@ -37,6 +48,9 @@ class Results {
     void operator()(sqlite3* db) const;
   };
   explicit Results(sqlite3* db) : db_(db) {}
+  /// An opened file, if its facts are those of this program.
+  static std::expected<Results, std::string> known(const std::string& path, Results results,
+                                                   bool opened);
   std::optional<std::string> execute(const char* sql);
   std::string last_error() const;
   std::expected<std::string, std::string> value(const char* key) const;

@@ -179,21 +179,36 @@ int sim_command(const SimOptions& options) {
 }
 
 int merge_command(const std::string& out, const std::vector<std::string>& in) {
+  // The rows go into a database beside the output, which then gets them in their order: the same
+  // rows are the same bytes, however they came.
+  const std::string all = fmt::format("{}.{}.all", out, getpid());
+  const std::string part = fmt::format("{}.{}.part", out, getpid());
+  const auto clean = [&] {
+    for (const std::string& path : {all, all + "-journal", part}) std::remove(path.c_str());
+  };
+  const auto refuse = [&](const std::string& why) {
+    clean();
+    return bad_input(why);
+  };
+  clean();
   sim::SeedsReport report;
   std::optional<Results> into;
   std::map<uint64_t, uint64_t> hashes;  // by seed
   uint64_t first = UINT64_MAX, last = 0, differ = 0;
-  for (const std::string& path : in) {
+  std::vector<std::string> paths = in;
+  const bool is_there = access(out.c_str(), F_OK) == 0;
+  if (is_there && std::ranges::find(in, out) == in.end()) paths.insert(paths.begin(), out);
+  for (const std::string& path : paths) {
     auto from = Results::open(path);
     if (from.has_value() && !into.has_value()) {
-      auto made = Results::open(out, from->worlds());
-      if (!made.has_value()) return bad_input(made.error());
+      auto made = Results::open(all, from->worlds());
+      if (!made.has_value()) return refuse(made.error());
       into.emplace(std::move(*made));
     }
     if (from.has_value() && from->worlds() != into->worlds())
       from = std::unexpected(fmt::format("{}: its worlds are '{}', and those of {} '{}'", path,
                                          from->worlds(), out, into->worlds()));
-    if (!from.has_value()) return bad_input(from.error());
+    if (!from.has_value()) return refuse(from.error());
     std::optional<std::string> trouble;
     const auto broken = from->each([&](const sim::SeedResult& result) {
       const auto [seen, fresh] = hashes.try_emplace(result.seed, result.trace_hash);
@@ -206,12 +221,14 @@ int merge_command(const std::string& out, const std::vector<std::string>& in) {
     });
     if (broken.has_value()) trouble = broken;
     if (!trouble.has_value()) trouble = into->flush();
-    if (trouble.has_value()) {
-      fmt::print(stderr, "dxgkit: {}: {}\n", path, *trouble);
-      return kExitBadInput;
-    }
+    if (trouble.has_value()) return refuse(fmt::format("{}: {}", path, *trouble));
   }
   if (!into.has_value()) return kExitBadInput;
+  const auto trouble = into->write_plainly(part);
+  if (trouble.has_value() || std::rename(part.c_str(), out.c_str()) != 0) {
+    clean();
+    return not_written(fmt::format("{}: {}", out, trouble.value_or("it cannot be replaced")));
+  }
   static_cast<void>(into->each([&](const sim::SeedResult& result) {
     first = std::min(first, result.seed);
     last = std::max(last, result.seed);
@@ -221,6 +238,8 @@ int merge_command(const std::string& out, const std::vector<std::string>& in) {
       report.failures.push_back({result.seed, result.failure,
                                  fmt::format("dxgkit replay {}{}", result.seed, into->worlds())});
   }));
+  into.reset();
+  clean();
   for (const sim::SeedFailure& failure : report.failures) print_failure(stdout, failure);
   fmt::print("{}",
              sim::summary(report, fmt::format("{}..{}", report.ended == 0 ? 0 : first, last)));

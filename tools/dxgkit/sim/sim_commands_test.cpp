@@ -81,6 +81,11 @@ TEST_F(Sharded, SeedsGiveTheSameResultsAsTogether) {
   const auto whole = rows(at("whole.db"));
   EXPECT_EQ(whole.size(), 8U);
   EXPECT_EQ(rows(at("merged.db")), whole);
+  // The same rows are the same bytes, however they came.
+  ASSERT_EQ(merge_command(at("plain.db"), {at("whole.db")}), kExitDone);
+  EXPECT_EQ(*read_file(at("plain.db")), *read_file(at("merged.db")));
+  ASSERT_EQ(merge_command(at("plain.db"), {parts[1]}), kExitDone);  // into what is there
+  EXPECT_EQ(*read_file(at("plain.db")), *read_file(at("merged.db")));
 }
 
 TEST_F(Sharded, AReplayIsHeldAgainstWhatWasKept) {
