@@ -638,7 +638,7 @@ TEST_F(PlaneQuestionTest, OneWrongMemberOfTheSecondPlaneIsNoQuestion) {
            c.args3.ppOverlayPlanes = nullptr;
          }},
         {"no device",
-         [](Check& c) { c.args1.hDevice = c.args2.hDevice = c.args3.hDevice = 0x40000000; }},
+         [](Check& c) { c.args1.hDevice = c.args2.hDevice = c.args3.hDevice = 0; }},
         {"an adapter that is none", [](Check& c) { c.args2.hAdapter = c.args2.hDevice; }, kInvalid,
          2},
         {"an adapter that is none", [](Check& c) { c.args3.hAdapter = c.args3.hDevice; }, kInvalid,
