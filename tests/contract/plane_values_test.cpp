@@ -4,8 +4,11 @@
 
 #include <array>
 
+#include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
+#include "dxgk/display/display.h"
 #include "dxgk/memory/allocation.h"
+#include "dxgk/work/device.h"
 #include "tests/contract/plane_fixture.h"
 
 namespace dxgkit::contract {
@@ -470,6 +473,45 @@ TEST_F(PlaneTest, LimitsAreAllowed) {
   });
 }
 
+// What a present waits for may never come: then it is over, and nothing of it is shown.
+TEST_F(PlaneTest, APresentWhoseWorkIsLostIsOver) {
+  DXGKIT_COVERS("DISP-02");
+  for (const bool one_is_there : {false, true}) {
+    SCOPED_TRACE(one_is_there);
+    with_planes(k22, [&](Stack& stack, PlaneDriver& driver, PlaneClient& client) {
+      ContextBuffers second = client.make_context();
+      ASSERT_EQ(client.render(second, work_on({})), 0);
+      if (!one_is_there) {
+        ASSERT_EQ(client.render(client.context, work_on({})), 0);
+      }
+      Show show(client);
+      show.add_context(second.handle);
+      ASSERT_EQ(show.go(client, 3), 0);
+      EXPECT_EQ(driver.sets.size(), 0U);
+      dxgk::Ref<dxgk::Device> device;
+      client.as_client(
+          [&] { device = *client.process->handles().find<dxgk::Device>(client.device); });
+      const auto pending = [&] {
+        uint32_t count = 0;
+        stack.adapter().core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+          count = stack.adapter().floor().display->flips()->pending(*device);
+        });
+        return count;
+      };
+      EXPECT_EQ(pending(), 1U);
+      stack.miniport.faulted(0, stack.miniport.outstanding(0).at(0),
+                             nt_status(Status::kUnsuccessful));
+      stack.drive();
+      EXPECT_EQ(pending(), 0U);
+      EXPECT_EQ(driver.sets.size(), 0U);
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+      const Digest before = digest(stack, {&client});
+      EXPECT_EQ(Show(client).go(client, 3), nt_status(Status::kDeviceRemoved));
+      EXPECT_EQ(digest(stack, {&client}), before);
+    });
+  }
+}
+
 /// A question about both planes, the second on the source with the higher number.
 struct Check
     : Planes<D3DKMT_CHECK_MULTIPLANE_OVERLAY_PLANE, D3DKMT_CHECK_MULTIPLANE_OVERLAY_PLANE2> {
@@ -637,8 +679,7 @@ TEST_F(PlaneQuestionTest, OneWrongMemberOfTheSecondPlaneIsNoQuestion) {
            c.args2.pOverlayPlanes = nullptr;
            c.args3.ppOverlayPlanes = nullptr;
          }},
-        {"no device",
-         [](Check& c) { c.args1.hDevice = c.args2.hDevice = c.args3.hDevice = 0; }},
+        {"no device", [](Check& c) { c.args1.hDevice = c.args2.hDevice = c.args3.hDevice = 0; }},
         {"an adapter that is none", [](Check& c) { c.args2.hAdapter = c.args2.hDevice; }, kInvalid,
          2},
         {"an adapter that is none", [](Check& c) { c.args3.hAdapter = c.args3.hDevice; }, kInvalid,
