@@ -1,6 +1,7 @@
 // Existing memory of a client as the backing store of an allocation.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -362,6 +363,69 @@ const BadHeap kBadHeaps[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Rows, BadHeaps, ::testing::ValuesIn(kBadHeaps),
                          [](const auto& row) { return std::string(row.param.sentence); });
+
+// All flags that depend on each other, in all combinations, each with every other flag.
+TEST_F(HeapTest, EachCombinationOfFlagsHasOneAnswer) {
+  DXGKIT_COVERS("ALLOC-21", "ALLOC-22", "THUNK-03");
+  constexpr UINT kSome[] = {kCreateResource, kCreateShared,       kNtSecuritySharing,
+                            kExistingSysMem, kStandardAllocation, kExistingSection,
+                            kCrossAdapter};
+  constexpr UINT kIgnored = 1U << 14 | 1U << 18;  // content that is zeros, or need not be
+  constexpr UINT kDefined = (1U << 23) - 1;
+  with_client(
+      [&](Stack& stack, Client& client) {
+        Pages pages(2);
+        for (UINT chosen = 0; chosen < 1U << std::size(kSome); ++chosen) {
+          UINT base = 0;
+          for (size_t i = 0; i < std::size(kSome); ++i) base |= (chosen >> i & 1) * kSome[i];
+          for (UINT bit = 0; bit <= 32; ++bit) {
+            const UINT more = bit == 32 ? 0 : 1U << bit;
+            if ((base & more) != 0 || std::ranges::count(kSome, more) != 0) continue;
+            if (chosen % 8 != 0 && bit != 32 && bit != 2 && bit != 18 && bit != 22 && bit != 23)
+              continue;  // a sample is enough where the flags are not refused for themselves
+            const UINT flags = base | more;
+            SCOPED_TRACE(flags);
+            const auto has = [&](UINT flag) { return (flags & flag) != 0; };
+            const bool needs =
+                (has(kCreateShared) && !has(kCreateResource)) ||
+                (has(kNtSecuritySharing) && !has(kCreateShared)) ||
+                (has(kExistingSysMem) && has(kExistingSection)) ||
+                (has(kExistingSysMem) || has(kExistingSection)) != has(kStandardAllocation);
+            NTSTATUS expected = 0;
+            if ((flags & ~kDefined) != 0 || needs) {
+              expected = kInvalid;
+            } else if (has(kCrossAdapter) && !has(kStandardAllocation)) {
+              expected = nt_status(Status::kNotSupported);
+            } else if (has(kCrossAdapter) && !has(kCreateShared)) {
+              expected = kInvalid;
+            } else if (has(kExistingSection) || (more & ~kIgnored) != 0) {
+              expected = nt_status(Status::kNotSupported);
+            }
+            Heap heap(client, pages);
+            ScriptedAllocation plain;
+            if (!has(kStandardAllocation)) {
+              heap.info.pSystemMem = nullptr;
+              heap.info.pPrivateDriverData = &plain;
+              heap.info.PrivateDriverDataSize = sizeof plain;
+            }
+            const Digest before = digest(stack, {&client});
+            EXPECT_EQ(heap.create(flags), expected);
+            if (expected != 0) {
+              EXPECT_EQ(digest(stack, {&client}), before);
+              EXPECT_EQ(heap.info.hAllocation, 0U);
+            } else if (heap.args.hResource != 0) {
+              EXPECT_TRUE(has(kCreateResource));
+              EXPECT_EQ(heap.destroy(), 0);
+            } else {
+              EXPECT_FALSE(has(kCreateResource));
+              EXPECT_EQ(client.destroy_allocation(heap.info.hAllocation, 2), 0);
+            }
+          }
+        }
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      HeapDriver::prepare);
+}
 
 // With and without a resource, sharing and other adapters.
 TEST_F(HeapTest, AHeapIsAnAllocationWithOrWithoutAResource) {
