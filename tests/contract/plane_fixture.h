@@ -86,7 +86,7 @@ class PlaneDriver {
     const auto before = stack.miniport.config.caps;
     stack.miniport.config.caps = [this, before](DXGK_DRIVERCAPS& raw) {
       before(raw);
-      raw.FlipCaps.FlipOnVSyncWithNoWait = 1;
+      raw.FlipCaps.FlipOnVSyncWithNoWait = no_wait ? 1 : 0;
       raw.MaxOverlayPlanes = planes;
       if (version_ >= DXGKDDI_INTERFACE_VERSION_WDDM2_1)
         raw.SupportMultiPlaneOverlayImmediateFlip = immediate ? TRUE : FALSE;
@@ -98,7 +98,7 @@ class PlaneDriver {
 
   // --- what the driver is, before the start
   UINT planes = 2, hw_queued = 0;
-  bool immediate = true;
+  bool immediate = true, no_wait = true;
   bool has_entries = true;
 
   // --- what it answers
