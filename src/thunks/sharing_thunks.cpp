@@ -111,18 +111,15 @@ Status open_resource(const Ref<Device>& device, const Ref<SharedResource>& share
     infos[i].PrivateDriverDataSize = size_of(data);
     if constexpr (requires { infos[i].GpuVirtualAddress; })
       infos[i].GpuVirtualAddress = 0;  // as at creation (THUNK-20)
-    if (data.empty()) continue;
     static_cast<void>(guarded_copy(next, data.data(), data.size()));
     next += data.size();
   }
   const auto give = [](void* client, const std::vector<std::byte>& data) {
-    if (!data.empty()) static_cast<void>(guarded_copy(client, data.data(), data.size()));
+    static_cast<void>(guarded_copy(client, data.data(), data.size()));
   };
   give(out.runtime, shared->runtime_data);
   give(out.resource, shared->resource_data);
-  *out.runtime_bytes = size_of(shared->runtime_data);
-  *out.resource_bytes = size_of(shared->resource_data);
-  *out.total_bytes = total;
+  *out.total_bytes = total;  // the other sizes are the caller's
   if (!infos.empty())
     static_cast<void>(guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)));
   *resource = opened.resource;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 
 #include "runtime/runtime.h"
 #include "tests/contract/fixture.h"
@@ -425,6 +426,59 @@ TEST_F(HeapTest, EachCombinationOfFlagsHasOneAnswer) {
         EXPECT_EQ(stack.rules(), std::vector<std::string>{});
       },
       HeapDriver::prepare);
+}
+
+// What is wrong with the second allocation refuses both; data for other processes is read where
+// there are any.
+TEST_F(HeapTest, EachAllocationOfAListIsLookedAt) {
+  DXGKIT_COVERS("ALLOC-20", "THUNK-03", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    ScriptedAllocation plain;
+    D3DDDI_ALLOCATIONINFO2 infos[2] = {};
+    const auto create = [&](const std::function<void(D3DDDI_ALLOCATIONINFO2&)>& spoil, UINT flags) {
+      for (D3DDDI_ALLOCATIONINFO2& info : infos) {
+        info = {};
+        info.pPrivateDriverData = &plain;
+        info.PrivateDriverDataSize = sizeof plain;
+      }
+      spoil(infos[1]);
+      D3DKMT_CREATEALLOCATION args{};
+      args.hDevice = client.device;
+      args.NumAllocations = 2;
+      args.pAllocationInfo2 = infos;
+      args.pPrivateRuntimeData = reinterpret_cast<const void*>(uintptr_t{0x10});
+      args.PrivateRuntimeDataSize = 4;
+      args.Flags = std::bit_cast<D3DKMT_CREATEALLOCATIONFLAGS>(flags);
+      return client.call([&] { return D3DKMTCreateAllocation2(&args); });
+    };
+    const Digest before = digest(stack, {&client});
+    struct Row {
+      const char* what;
+      std::function<void(D3DDDI_ALLOCATIONINFO2&)> spoil;
+      NTSTATUS status;
+    };
+    const Row rows[] = {
+        {"a reserved flag", [](auto& i) { i.Flags.Value = 1U << 31; }, kInvalid},
+        {"the lowest reserved flag", [](auto& i) { i.Flags.Value = 4; }, kInvalid},
+        {"stereo", [](auto& i) { i.Flags.Stereo = 1; }, nt_status(Status::kNotSupported)},
+        {"a primary without outputs", [](auto& i) { i.Flags.Primary = 1; },
+         nt_status(Status::kNotSupported)},
+        {"private data beyond memory", [](auto& i) { i.pPrivateDriverData = nullptr; }, kInvalid},
+        {"memory that is not aligned",
+         [](auto& i) { i.pSystemMem = reinterpret_cast<const void*>(uintptr_t{0x1001}); },
+         kInvalid},
+    };
+    for (const Row& row : rows) {
+      SCOPED_TRACE(row.what);
+      EXPECT_EQ(create(row.spoil, 0), row.status);
+      EXPECT_EQ(infos[0].hAllocation, 0U);
+      EXPECT_EQ(digest(stack, {&client}), before);
+    }
+    EXPECT_EQ(create([](auto&) {}, kCreateResource | kCreateShared), kInvalid) << "others read it";
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_EQ(create([](auto&) {}, kCreateResource), 0) << "nobody else";
+    EXPECT_EQ(create([](auto&) {}, 0), 0);
+  });
 }
 
 // With and without a resource, sharing and other adapters.

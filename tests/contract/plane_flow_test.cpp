@@ -325,6 +325,45 @@ TEST_F(PlaneFlowTest, WhatTheDriverRefusesLeavesNothing) {
   }
 }
 
+// Each surface has a size of its own, and each rectangle is held against its surface's.
+TEST_F(PlaneFlowTest, ASourceRectangleIsOfItsOwnSurface) {
+  DXGKIT_COVERS("DISP-32");
+  with_planes(k22, [](Stack& stack, PlaneDriver& driver, PlaneClient& client) {
+    const D3DKMT_HANDLE small = client.primaries[2];
+    client.as_client([&] {
+      const auto opened = client.process->handles().find<dxgk::OpenedAllocation>(small);
+      driver.flips.squares.emplace_back((*opened)->driver_allocation, 32U);
+    });
+    const auto show = [&](D3DKMT_HANDLE first, D3DKMT_HANDLE second, LONG right) {
+      PlaneClient::Args args;
+      client.fill({{0, first, kLow}, {1, second, kLow}}, &args);
+      args.attributes[1].SrcRect.right = right;
+      return client.show_args(args);
+    };
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(show(client.primaries[1], small, 33), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_EQ(show(small, client.primaries[1], 33), 0);
+    driver.vsync();
+    EXPECT_EQ(show(client.primaries[3], small, 32), 0);
+    driver.vsync();
+    EXPECT_EQ(stack.rules(), Rules{});
+  });
+}
+
+TEST_F(PlaneFlowTest, ADriverMayHaveTheFunctionsAndNoPlanes) {
+  DXGKIT_COVERS("DISP-32");
+  with_planes(
+      k22,
+      [](Stack& stack, PlaneDriver& driver, PlaneClient& client) {
+        const Digest before = digest(stack, {&client});
+        EXPECT_EQ(client.show({{0, client.primaries[1]}}), nt_status(Status::kNotSupported));
+        EXPECT_EQ(digest(stack, {&client}), before);
+        EXPECT_EQ(driver.sets.size(), 0U);
+      },
+      [](PlaneDriver& driver) { driver.planes = 0; });
+}
+
 TEST_F(PlaneFlowTest, WhatIsShownAgainIsNotWaitedFor) {
   DXGKIT_COVERS("SUB-37");
   with_planes(k22, [](Stack& stack, PlaneDriver& driver, PlaneClient& client) {

@@ -704,7 +704,16 @@ TEST_F(PlaneQuestionTest, OneWrongMemberOfTheSecondPlaneIsNoQuestion) {
         EXPECT_EQ(driver.checked.size(), 0U);
       }
     }
-    // A resource that is gone while its handle is not yet is asked about no longer.
+    // A resource without allocations has no surface.
+    D3DKMT_CREATEALLOCATION empty{};
+    empty.hDevice = client.device;
+    empty.Flags.CreateResource = 1;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation(&empty); }), 0);
+    for (const int call : kCalls) {
+      Check check(client, {first, empty.hResource});
+      EXPECT_EQ(check.ask(client, call), (Check::Answer{kInvalid, 77, 0xABCD}));
+    }
+    EXPECT_EQ(driver.checked.size(), 0U);
     EXPECT_EQ(stack.rules(), Rules{});
   });
 }

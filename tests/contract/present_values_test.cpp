@@ -344,6 +344,44 @@ TEST_F(FlipTest, QuestionsAboutASourceNameOneThatThereIs) {
   });
 }
 
+// What a client's driver has for the kernel's goes along from WDDM 2.0 on, with each kind of
+// present.
+TEST_F(FlipTest, PrivateDataReachesTheDriver) {
+  DXGKIT_COVERS("REND-17");
+  bare([](Stack& stack) {
+    stack.miniport.config.version = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+    FlipDriver driver(stack);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, driver);
+      const std::vector<RECT> parts = {kAll};
+      char words[] = "for the driver";
+      std::string seen;
+      driver.on_present = [&](DXGKARG_PRESENT* args) {
+        seen.assign(static_cast<const char*>(args->pPrivateDriverData),
+                    args->PrivateDriverDataSize);
+        return FlipDriver::write_part(args, 32);
+      };
+      const D3DKMT_HANDLE texture = client.make_allocation();
+      client.list({texture});
+      D3DKMT_PRESENT copy = copy_of(client, texture, parts);
+      copy.pPrivateDriverData = words;
+      copy.PrivateDriverDataSize = sizeof words;
+      ASSERT_EQ(client.present(copy), 0);
+      stack.drive();
+      EXPECT_EQ(seen, std::string(words, sizeof words));
+      D3DKMT_PRESENT flip = client.flip_of(client.primaries[1]);
+      flip.pPrivateDriverData = words + 4;
+      flip.PrivateDriverDataSize = 3;
+      ASSERT_EQ(client.present(flip), 0);
+      stack.settle();
+      EXPECT_EQ(seen, "the");
+      driver.vsync();
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    }
+  });
+}
+
 // Lists of owners: as many sources as there can be, each with a kind.
 TEST_F(FlipTest, OwnersAreNamedInPairs) {
   DXGKIT_COVERS("DISP-18", "THUNK-05");
