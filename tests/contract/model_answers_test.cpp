@@ -6,6 +6,7 @@
 #include "tests/contract/flip_fixture.h"
 #include "tests/contract/hw_fixture.h"
 #include "tests/contract/native_fixture.h"
+#include "tests/contract/two_adapters.h"
 #include "thunks/adapter_info.h"
 #include "thunks/client.h"
 
@@ -63,7 +64,7 @@ void answers_of(D3DKMT_HANDLE adapter, const Expected& has) {
   const auto flips = ask<D3DKMT_FLIPQUEUEINFO>(adapter, KMTQAITYPE_FLIPQUEUEINFO);
   EXPECT_EQ(flips.MaxSoftwareFlipQueueLength, 0U) << "it has no outputs";
   for (const auto& [id, on] : {std::pair{DXGK_FEATURE_HWSCH, has.hw_queues},
-                              std::pair{DXGK_FEATURE_NATIVE_FENCE, has.native_fences}}) {
+                               std::pair{DXGK_FEATURE_NATIVE_FENCE, has.native_fences}}) {
     D3DKMT_ISFEATUREENABLED feature{};
     feature.hAdapter = adapter;
     feature.FeatureId = id;
@@ -256,6 +257,61 @@ TEST_F(ScreenAnswers, AScreenAloneHasNoMemoryAndNoEngines) {
       EXPECT_EQ(D3DKMTAdjustFullscreenGamma(&gamma), kInvalid);
     });
     EXPECT_EQ(stack.rules(), Rules{});
+  });
+}
+
+// Two adapters: what belongs to one is not the other's, in whatever member it is named.
+TEST(ModelAnswers, WhatBelongsToOneAdapterIsNotTheOthers) {
+  DXGKIT_COVERS("THUNK-05");
+  runtime::make_sim_runtime(1)->run_main([] {
+    Stack stack;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    const SecondAdapter second(stack);
+    Client client(stack);
+    D3DKMT_HANDLE other = 0;
+    const D3DKMT_HANDLE device = second.make_device(client, &other);
+    ContextBuffers theirs, ours = client.make_context();
+    ASSERT_EQ(client.create_context(&theirs, 0, device), 0);
+    const Digest before = digest(stack, {&client});
+    D3DKMT_GET_DEVICE_VIDPN_OWNERSHIP_INFO owner{};
+    owner.hDevice = device;
+    client.as_client([&] {
+      EXPECT_EQ(
+          query(client.adapter, KMTQAITYPE_GET_DEVICE_VIDPN_OWNERSHIP_INFO, &owner, sizeof owner),
+          kInvalid);
+      owner.bFailedDwmAcquireVidPn = TRUE;
+      EXPECT_EQ(query(other, KMTQAITYPE_GET_DEVICE_VIDPN_OWNERSHIP_INFO, &owner, sizeof owner), 0);
+      EXPECT_EQ(owner.bFailedDwmAcquireVidPn, FALSE);
+    });
+    D3DKMT_ESCAPE escape{};
+    escape.hAdapter = client.adapter;
+    escape.hDevice = device;
+    const auto refused = [&](const char* what) {
+      EXPECT_EQ(client.call([&] { return D3DKMTEscape(&escape); }), kInvalid) << what;
+    };
+    refused("another adapter's device");
+    escape.hDevice = client.device;
+    escape.hContext = theirs.handle;
+    refused("another device's context");
+    escape.hDevice = 0;
+    escape.hContext = ours.handle;
+    refused("a context without its device");
+    escape.hContext = 0;
+    for (const int type : {1, 2, -1}) {
+      escape.Type = static_cast<D3DKMT_ESCAPETYPE>(type);
+      refused("another kind of escape");
+    }
+    escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+    for (UINT bit = 0; bit < 32; ++bit) {
+      escape.Flags.Value = 1U << bit;
+      if (bit != 0 && bit != 6) refused("a flag");
+    }
+    D3DKMT_RENDER render{};
+    render.hContext = ours.handle;
+    render.BroadcastContextCount = 1;
+    render.BroadcastContext[0] = theirs.handle;
+    EXPECT_EQ(client.call([&] { return D3DKMTRender(&render); }), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
   });
 }
 

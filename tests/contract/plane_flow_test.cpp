@@ -6,6 +6,7 @@
 #include "dxgk/memory/allocation.h"
 #include "dxgk/work/device.h"
 #include "tests/contract/plane_fixture.h"
+#include "tests/contract/two_adapters.h"
 
 namespace dxgkit::contract {
 namespace {
@@ -349,6 +350,60 @@ TEST_F(PlaneFlowTest, ASourceRectangleIsOfItsOwnSurface) {
     driver.vsync();
     EXPECT_EQ(stack.rules(), Rules{});
   });
+}
+
+TEST_F(PlaneFlowTest, PlanesAreOfOneAdapter) {
+  DXGKIT_COVERS("DISP-32", "THUNK-05");
+  with_planes(k22, [](Stack& stack, PlaneDriver& driver, PlaneClient& client) {
+    const SecondAdapter second(stack);
+    D3DKMT_HANDLE other = 0;
+    second.make_device(client, &other);
+    PlaneClient::Args args;
+    client.fill({{0, client.primaries[1]}}, &args);
+    args.args.hAdapter = other;
+    D3DKMT_MULTIPLANE_OVERLAY2 plane{};
+    D3DKMT_PRESENT_MULTIPLANE_OVERLAY2 args2{};
+    args2.hAdapter = other;
+    args2.hContext = client.context.handle;
+    args2.Flags.Flip = 1;
+    args2.PresentPlaneCount = 1;
+    args2.pPresentPlanes = &plane;
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.show_args(args), kInvalid);
+    EXPECT_EQ(client.call([&] { return D3DKMTPresentMultiPlaneOverlay2(&args2); }), kInvalid);
+    args2.hAdapter = client.adapter;
+    EXPECT_EQ(client.call([&] { return D3DKMTPresentMultiPlaneOverlay2(&args2); }), 0);
+    EXPECT_NE(digest(stack, {&client}), before) << "it only switches a plane off";
+    EXPECT_EQ(driver.sets.size(), 1U);
+    driver.vsync();
+  });
+}
+
+TEST_F(PlaneFlowTest, WhoHasPlanesSaysSo) {
+  DXGKIT_COVERS("DISP-31");
+  for (const UINT planes : {0U, 1U, 2U}) {
+    for (const uint32_t version : {k13, k22}) {
+      with_planes(
+          version,
+          [&](Stack&, PlaneDriver&, PlaneClient& client) {
+            const auto supported = [&](KMTQUERYADAPTERINFOTYPE type) {
+              BOOL answer = 7;
+              D3DKMT_QUERYADAPTERINFO query{};
+              query.hAdapter = client.adapter;
+              query.Type = type;
+              query.pPrivateDriverData = &answer;
+              query.PrivateDriverDataSize = sizeof answer;
+              EXPECT_EQ(client.call([&] { return D3DKMTQueryAdapterInfo(&query); }), 0);
+              return answer;
+            };
+            EXPECT_EQ(supported(KMTQAITYPE_MULTIPLANEOVERLAY_SUPPORT), planes > 1 ? TRUE : FALSE)
+                << "the primary alone is none";
+            EXPECT_EQ(supported(KMTQAITYPE_MPO3DDI_SUPPORT), version == k22 ? TRUE : FALSE);
+            EXPECT_EQ(supported(KMTQAITYPE_MPOKERNELCAPS_SUPPORT), version == k22 ? TRUE : FALSE);
+          },
+          [&](PlaneDriver& driver) { driver.planes = planes; });
+    }
+  }
 }
 
 TEST_F(PlaneFlowTest, ADriverMayHaveTheFunctionsAndNoPlanes) {

@@ -146,6 +146,12 @@ TEST_F(Statistics, TheFirstPhysicalAdapterIsTheAdapter) {
          D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2, 0},
         {D3DKMT_QUERYSTATISTICS_NODE, D3DKMT_QUERYSTATISTICS_NODE2, 1},
         {D3DKMT_QUERYSTATISTICS_PROCESS_NODE, D3DKMT_QUERYSTATISTICS_PROCESS_NODE2, 0},
+        {D3DKMT_QUERYSTATISTICS_PROCESS_NODE, D3DKMT_QUERYSTATISTICS_PROCESS_NODE2, 1},
+        {D3DKMT_QUERYSTATISTICS_NODE, D3DKMT_QUERYSTATISTICS_NODE2, 0},
+        {D3DKMT_QUERYSTATISTICS_SEGMENT, D3DKMT_QUERYSTATISTICS_SEGMENT2, 3},
+        {D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT, D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT2, 2},
+        {D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP,
+         D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2, 1},
     };
     for (const Row& row : kRows) {
       SCOPED_TRACE(row.indexed);
@@ -409,6 +415,12 @@ TEST_F(Statistics, RefusesWhatIsNotThere) {
         {"its use", D3DKMT_QUERYSTATISTICS_SEGMENT_USAGE, 1 + (1U << 16), kInvalid},
         {"a group of a second one", D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2, 1, kInvalid},
         {"its use", D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE, 1, kInvalid},
+        {"the use of a group behind the last", D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE, 2U << 16,
+         kInvalid},
+        {"a group behind the last", D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2, 2U << 16,
+         kInvalid},
+        {"the use of a segment behind the last", D3DKMT_QUERYSTATISTICS_SEGMENT_USAGE, 4U << 16,
+         kInvalid},
         {"a source's process", D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE, 0, kRefused},
         {"performance", D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER, 0, kRefused},
         {"no type", static_cast<D3DKMT_QUERYSTATISTICS_TYPE>(20), 0, kInvalid},
@@ -497,6 +509,12 @@ TEST_F(Statistics, AMarkedDeviceIsInError) {
     EXPECT_EQ(mark(D3DKMT_DEVICE_ERROR_REASON_DRIVER_ERROR), 0);
     EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
     EXPECT_EQ(client.render(context, work_on({})), nt_status(Status::kDeviceRemoved));
+    D3DKMT_SETCONTEXTSCHEDULINGPRIORITY priority{context.handle, -1};
+    // The pages of these two know no lost device.
+    EXPECT_EQ(client.call([&] { return D3DKMTSetContextSchedulingPriority(&priority); }), kInvalid);
+    D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY within{context.handle, 1};
+    EXPECT_EQ(client.call([&] { return D3DKMTSetContextInProcessSchedulingPriority(&within); }),
+              kInvalid);
     ContextBuffers other;
     EXPECT_EQ(client.create_context(&other, 0, second), 0) << "another device of the process";
     EXPECT_EQ(mark(D3DKMT_DEVICE_ERROR_REASON_GENERIC), 0) << "once more";
