@@ -394,6 +394,16 @@ TEST_F(TargetTest, ACurveBecomesATable) {
       EXPECT_NEAR(table[1][i], i * 257 / 2, 1);
       EXPECT_NEAR(table[2][i], std::min(65535, i * 257 + 32768), 1);
     }
+    const Digest before = digest(stack, {&client});
+    for (const UINT size : {0U, UINT{sizeof *ramp} - 1, UINT{sizeof *ramp} + 1}) {
+      args.Size = size;
+      EXPECT_EQ(set(), kInvalid);
+    }
+    args.Size = sizeof *ramp;
+    args.pGammaRampDXGI1 = nullptr;
+    EXPECT_EQ(set(), kInvalid);
+    args.pGammaRampDXGI1 = ramp.get();
+    EXPECT_EQ(digest(stack, {&client}), before);
     // Without a ramp the output has its own.
     args.Type = D3DDDI_GAMMARAMP_DEFAULT;
     ASSERT_EQ(set(), 0);
