@@ -481,6 +481,40 @@ TEST_F(HeapTest, EachAllocationOfAListIsLookedAt) {
   });
 }
 
+// What a driver writes into the data of each allocation comes back to its own buffer.
+TEST_F(HeapTest, EachAllocationGetsItsOwnDataBack) {
+  DXGKIT_COVERS("ALLOC-03", "THUNK-20");
+  with_client([](Stack& stack, Client& client) {
+    stack.miniport.hooks.create_allocation = [&](DXGKARG_CREATEALLOCATION* args) {
+      const NTSTATUS status = stack.miniport.default_create_allocation(args);
+      for (UINT i = 0; i < args->NumAllocations; ++i) {
+        auto* data = static_cast<ScriptedAllocation*>(args->pAllocationInfo[i].pPrivateDriverData);
+        data->padding = 70 + i;
+      }
+      return status;
+    };
+    ScriptedAllocation data[3];
+    D3DDDI_ALLOCATIONINFO2 infos[3] = {};
+    for (UINT i = 0; i < 3; ++i) {
+      infos[i].pPrivateDriverData = &data[i];
+      infos[i].PrivateDriverDataSize = sizeof data[i];
+      infos[i].GpuVirtualAddress = 5;
+    }
+    D3DKMT_CREATEALLOCATION args{};
+    args.hDevice = client.device;
+    args.NumAllocations = 3;
+    args.pAllocationInfo2 = infos;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&args); }), 0);
+    for (UINT i = 0; i < 3; ++i) {
+      EXPECT_EQ(data[i].padding, 70 + i);
+      EXPECT_EQ(infos[i].GpuVirtualAddress, 0U);
+      EXPECT_NE(infos[i].hAllocation, 0U);
+      for (UINT j = 0; j < i; ++j) EXPECT_NE(infos[i].hAllocation, infos[j].hAllocation);
+    }
+    stack.miniport.hooks.create_allocation = nullptr;
+  });
+}
+
 // With and without a resource, sharing and other adapters.
 TEST_F(HeapTest, AHeapIsAnAllocationWithOrWithoutAResource) {
   DXGKIT_COVERS("ALLOC-21", "ALLOC-58");
