@@ -515,6 +515,26 @@ TEST_F(HeapTest, EachAllocationGetsItsOwnDataBack) {
   });
 }
 
+// Only who asks for it waits until the memory is back.
+TEST_F(HeapTest, ADestructionWaitsForNothingUnlessItIsToldTo) {
+  DXGKIT_COVERS("ALLOC-29");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    for (const UINT flags : {0U, 1U}) {
+      const D3DKMT_HANDLE handle = client.make_allocation();
+      ASSERT_EQ(client.render(context, work_on({handle})), 0);
+      stack.drive();
+      ASSERT_EQ(client.render(context, work_on({handle})), 0);
+      stack.settle();
+      ASSERT_EQ(stack.miniport.outstanding(0).size(), 1U);
+      EXPECT_EQ(client.destroy_allocation(handle, flags), 0);
+      EXPECT_EQ(stack.miniport.outstanding(0).size(), 1U) << "the work goes on";
+      stack.drive();
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // With and without a resource, sharing and other adapters.
 TEST_F(HeapTest, AHeapIsAnAllocationWithOrWithoutAResource) {
   DXGKIT_COVERS("ALLOC-21", "ALLOC-58");
