@@ -157,7 +157,6 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   // THUNK-32
   DXGKIT_RETURN_IF_FAILED(
       (args.Flags.Value & kHardwareAccess) != 0 ? dxgk::level_two(adapter->floor(), ask) : ask());
-  if (data.empty()) return Status::kSuccess;
   return guarded_copy(args.pPrivateDriverData, data.data(), data.size())
              ? Status::kSuccess
              : Status::kInvalidParameter;

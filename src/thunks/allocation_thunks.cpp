@@ -88,10 +88,8 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
   if (args.NumAllocations == 0 && !creates_resource) return Status::kInvalidParameter;
   const bool standard = (flags & kStandardAllocation) != 0;
   std::vector<std::byte> private_data;
-  if (!standard) {
-    DXGKIT_RETURN_IF_FAILED(
-        capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
-  }
+  DXGKIT_RETURN_IF_FAILED(
+      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
   std::vector<std::byte> runtime_data;
   if ((flags & kCreateShared) != 0) {  // only the processes that open the resource read it
     DXGKIT_RETURN_IF_FAILED(

@@ -44,10 +44,6 @@ Status get_mode_list(Process& process, D3DKMT_GETDISPLAYMODELIST& args) {
   return Status::kSuccess;
 }
 
-bool is_exclusive(SourceOwnership ownership) {
-  return ownership == SourceOwnership::kExclusive || ownership == SourceOwnership::kExclusiveGdi;
-}
-
 Status query_ownership(Process& process, D3DKMT_QUERYVIDPNEXCLUSIVEOWNERSHIP& args) {
   if (!is_this_process(args.hProcess) || args.hWindow != nullptr) return Status::kInvalidParameter;
   for (const Ref<Adapter>& adapter : process.system().impl().running()) {
@@ -56,7 +52,7 @@ Status query_ownership(Process& process, D3DKMT_QUERYVIDPNEXCLUSIVEOWNERSHIP& ar
     Display* const display = adapter->floor().display;
     if (display == nullptr) continue;
     for (const auto& [source, ownership] : display->owned_by(process)) {
-      if (!is_exclusive(ownership)) continue;
+      if (ownership != SourceOwnership::kExclusive) continue;
       const dxgk::Luid luid = adapter->core().luid();
       args.VidPnSourceId = source;
       args.AdapterLuid.LowPart = luid.low;

@@ -57,8 +57,7 @@ Status check_combination(const D3DKMT_PRESENT& args) {
     return static_cast<uint32_t>(args.FlipInterval) <= kMaxInterval ? Status::kSuccess
                                                                     : Status::kInvalidParameter;
   }
-  if (flags.FlipDoNotFlip != 0 || flags.FlipDoNotWait != 0 || flags.FlipRestart != 0)
-    return Status::kInvalidParameter;
+  if (flags.FlipDoNotWait != 0) return Status::kInvalidParameter;
   if (args.SubRectCnt == 0) return Status::kInvalidParameter;
   if (flags.ColorFill != 0) {
     if (keys || flags.SrcRectValid != 0 || args.hSource != 0) return Status::kInvalidParameter;
@@ -66,7 +65,7 @@ Status check_combination(const D3DKMT_PRESENT& args) {
     return Status::kInvalidParameter;
   }
   if (args.hDestination != 0) {
-    if (flags.Blt == 0 || flags.SrcRectValid == 0) return Status::kInvalidParameter;
+    if (flags.SrcRectValid == 0) return Status::kInvalidParameter;  // which no fill has
     if (args.hSource == args.hDestination) return Status::kInvalidParameter;
   }
   return Status::kSuccess;

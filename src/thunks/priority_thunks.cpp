@@ -26,7 +26,6 @@ Status set_priority(Process& process, const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY&
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Context> context,
                                  process.handles().find<Context>(args.hContext));
   DXGKIT_ENTER(context->device().adapter());
-  if (context->device().lost()) return Status::kDeviceRemoved;
   return context->priority().set(args.Priority);
 }
 

@@ -111,18 +111,15 @@ Status open_resource(const Ref<Device>& device, const Ref<SharedResource>& share
     infos[i].PrivateDriverDataSize = size_of(data);
     if constexpr (requires { infos[i].GpuVirtualAddress; })
       infos[i].GpuVirtualAddress = 0;  // as at creation (THUNK-20)
-    if (data.empty()) continue;
     static_cast<void>(guarded_copy(next, data.data(), data.size()));
     next += data.size();
   }
   const auto give = [](void* client, const std::vector<std::byte>& data) {
-    if (!data.empty()) static_cast<void>(guarded_copy(client, data.data(), data.size()));
+    static_cast<void>(guarded_copy(client, data.data(), data.size()));
   };
   give(out.runtime, shared->runtime_data);
   give(out.resource, shared->resource_data);
-  *out.runtime_bytes = size_of(shared->runtime_data);
-  *out.resource_bytes = size_of(shared->resource_data);
-  *out.total_bytes = total;
+  *out.total_bytes = total;  // the other sizes are the caller's
   if (!infos.empty())
     static_cast<void>(guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)));
   *resource = opened.resource;
@@ -183,7 +180,7 @@ Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
   const std::vector<std::byte> data = room == 0 ? std::vector<std::byte>{} : mutex->data();
   Ref<dxgk::SyncObject> sync;
   const auto open_rest = [&]() -> Status {
-    if (room != 0 && data.size() > room) return Status::kInvalidParameter;
+    if (data.size() > room) return Status::kInvalidParameter;
     DXGKIT_ASSIGN_OR_RETURN_STATUS(sync, dxgk::SyncObject::open(process, nullptr, named.sync, {}));
     return open(process, args, args.pOpenAllocationInfo2);  // last: it writes the caller's arrays
   };
@@ -220,7 +217,6 @@ Status hold(const Ref<Resource>& resource, NtHandles::Named* named) {
   dxgk::AdapterCore& core = resource->device->core();
   DXGKIT_ENTER_CORE(core);
   if (resource->device->device().lost()) return Status::kDeviceRemoved;
-  if (named->resource) return Status::kInvalidParameter;
   if (!resource->shared || !resource->shared->nt_security) return Status::kInvalidParameter;
   bool held = false;
   core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
@@ -237,7 +233,7 @@ Status hold(const Ref<dxgk::SyncObject>& object, NtHandles::Named* named) {
   dxgk::AdapterCore& core = object->floor().core;
   DXGKIT_ENTER_CORE(core);
   if (object->device && object->device->device().lost()) return Status::kDeviceRemoved;
-  if (named->sync || !object->shared->nt_security) return Status::kInvalidParameter;
+  if (!object->shared->nt_security) return Status::kInvalidParameter;
   bool held = false;
   core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (object->shared->gone) return;
@@ -250,7 +246,7 @@ Status hold(const Ref<dxgk::SyncObject>& object, NtHandles::Named* named) {
 }
 
 Status hold(const Ref<dxgk::KeyedMutex>& mutex, NtHandles::Named* named) {
-  if (named->mutex || !mutex->shared().nt_security) return Status::kInvalidParameter;
+  if (!mutex->shared().nt_security) return Status::kInvalidParameter;
   if (!mutex->shared().take_hold()) return Status::kInvalidParameter;
   named->mutex = mutex->shared_reference();
   return Status::kSuccess;
@@ -306,7 +302,6 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
   // The pointers are the arguments themselves, so bad ones are invalid parameters (THUNK-01).
   if (!is_success(capture_array(client_handles, count, kMaxObjects, &handles)))
     return Status::kInvalidParameter;
-  if (client_result == nullptr) return Status::kInvalidParameter;
   if (!writable(client_result, sizeof *client_result)) return Status::kInvalidParameter;
   ObjectName name;
   if (client_attributes != nullptr) {

@@ -21,7 +21,6 @@ using dxgk::Colour;
 using dxgk::Device;
 using dxgk::Display;
 using dxgk::Gamma;
-using dxgk::GammaTable;
 using dxgk::Process;
 using dxgk::Ref;
 
@@ -34,9 +33,7 @@ bool is_finite(const Colour& colour) {
 Status read_ramp(const D3DKMT_SETGAMMARAMP& args, Gamma* gamma) {
   switch (args.Type) {
     case D3DDDI_GAMMARAMP_DEFAULT:
-      gamma->is_default = true;
-      gamma->ramp = GammaTable::identity();
-      return Status::kSuccess;
+      return Status::kSuccess;  // as it is made
     case D3DDDI_GAMMARAMP_RGB256x3x16: {
       D3DDDI_GAMMA_RAMP_RGB256x3x16 ramp;
       if (args.Size != sizeof ramp || !guarded_copy(&ramp, args.pGammaRampRgb256x3x16, sizeof ramp))
@@ -86,8 +83,7 @@ Status adjust_gamma(Process& process, D3DKMT_ADJUSTFULLSCREENGAMMA& args) {
   // Full screen: the caller shows itself alone on the source.
   const auto owned = display->owned_by(process);
   const bool alone = std::ranges::any_of(owned, [&](const auto& one) {
-    return one.first == args.VidPnSourceId && (one.second == dxgk::SourceOwnership::kExclusive ||
-                                               one.second == dxgk::SourceOwnership::kExclusiveGdi);
+    return one.first == args.VidPnSourceId && one.second == dxgk::SourceOwnership::kExclusive;
   });
   if (!alone) return Status::kInvalidParameter;
   return display->modes().set_gamma(args.VidPnSourceId, [&](Gamma* gamma) {

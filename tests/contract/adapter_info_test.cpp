@@ -2,6 +2,7 @@
 #include "thunks/adapter_info.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 
@@ -409,6 +410,85 @@ TEST_F(AdapterInfo, ADriverOfBefore24IsNotAskedForItsPerformance) {
         EXPECT_EQ(digest(stack, {&client}), before);
       },
       DXGKDDI_INTERFACE_VERSION_WDDM2_3);
+}
+
+/// A structure whose bytes all differ.
+template <typename T>
+T numbered() {
+  T value;
+  std::array<std::byte, sizeof(T)> bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i + 1);
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+// What the driver says arrives member by member.
+TEST_F(AdapterInfo, EachNumberOfThePerformanceIsTheDrivers) {
+  DXGKIT_COVERS("THUNK-42");
+  with_driver([](Stack& stack, Client& client) {
+    stack.miniport.hooks.query_adapter_info = [](const DXGKARG_QUERYADAPTERINFO* args) {
+      const auto all = numbered<std::array<std::byte, 200>>();
+      std::memcpy(args->pOutputData, all.data(), args->OutputDataSize);
+      return STATUS_SUCCESS;
+    };
+    const auto said_node = numbered<DXGK_NODE_PERFDATA>();
+    D3DKMT_NODE_PERFDATA node{};
+    node.NodeOrdinal = 1;
+    node = ask(client, KMTQAITYPE_NODEPERFDATA, node);
+    EXPECT_EQ(node.NodeOrdinal, 1U);
+    EXPECT_EQ(node.PhysicalAdapterIndex, 0U);
+    EXPECT_EQ(node.Frequency, said_node.Frequency);
+    EXPECT_EQ(node.MaxFrequency, said_node.MaxFrequency);
+    EXPECT_EQ(node.MaxFrequencyOC, said_node.MaxFrequencyOC);
+    EXPECT_EQ(node.Voltage, said_node.Voltage);
+    EXPECT_EQ(node.VoltageMax, said_node.VoltageMax);
+    EXPECT_EQ(node.VoltageMaxOC, said_node.VoltageMaxOC);
+    EXPECT_EQ(node.MaxTransitionLatency, said_node.MaxTransitionLatency);
+    const auto said = numbered<DXGK_ADAPTER_PERFDATA>();
+    const auto adapter = ask<D3DKMT_ADAPTER_PERFDATA>(client, KMTQAITYPE_ADAPTERPERFDATA);
+    EXPECT_EQ(adapter.MemoryFrequency, said.MemoryFrequency);
+    EXPECT_EQ(adapter.MaxMemoryFrequency, said.MaxMemoryFrequency);
+    EXPECT_EQ(adapter.MaxMemoryFrequencyOC, said.MaxMemoryFrequencyOC);
+    EXPECT_EQ(adapter.MemoryBandwidth, said.MemoryBandwidth);
+    EXPECT_EQ(adapter.PCIEBandwidth, said.PCIEBandwidth);
+    EXPECT_EQ(adapter.FanRPM, said.FanRPM);
+    EXPECT_EQ(adapter.Power, said.Power);
+    EXPECT_EQ(adapter.Temperature, said.Temperature);
+    EXPECT_EQ(adapter.PowerStateOverride, said.PowerStateOverride);
+    const auto most = numbered<DXGK_ADAPTER_PERFDATACAPS>();
+    const auto caps = ask<D3DKMT_ADAPTER_PERFDATACAPS>(client, KMTQAITYPE_ADAPTERPERFDATA_CAPS);
+    EXPECT_EQ(caps.MaxMemoryBandwidth, most.MaxMemoryBandwidth);
+    EXPECT_EQ(caps.MaxPCIEBandwidth, most.MaxPCIEBandwidth);
+    EXPECT_EQ(caps.MaxFanRPM, most.MaxFanRPM);
+    EXPECT_EQ(caps.TemperatureMax, most.TemperatureMax);
+    EXPECT_EQ(caps.TemperatureWarning, most.TemperatureWarning);
+    const auto version = numbered<DXGK_GPUVERSION>();
+    const auto gpu = ask<D3DKMT_GPUVERSION>(client, KMTQUITYPE_GPUVERSION);
+    EXPECT_EQ(std::memcmp(gpu.BiosVersion, version.BiosVersion, sizeof gpu.BiosVersion), 0);
+    EXPECT_EQ(std::memcmp(gpu.GpuArchitecture, version.GpuArchitecture, sizeof gpu.GpuArchitecture),
+              0);
+  });
+}
+
+// There is one physical adapter, and nobody is asked about a second one.
+TEST_F(AdapterInfo, ASecondPhysicalAdapterHasNoAnswers) {
+  DXGKIT_COVERS("THUNK-42", "THUNK-05");
+  with_driver([](Stack& stack, Client& client) {
+    const auto second = [&](KMTQUERYADAPTERINFOTYPE type, auto args) {
+      args.PhysicalAdapterIndex = 1;
+      const auto sent = args;
+      EXPECT_EQ(query(client, type, &args, sizeof args), kInvalid) << type;
+      EXPECT_EQ(std::memcmp(&args, &sent, sizeof args), 0) << type;
+    };
+    const Digest before = digest(stack, {&client});
+    second(KMTQAITYPE_NODEPERFDATA, D3DKMT_NODE_PERFDATA{});
+    second(KMTQAITYPE_ADAPTERPERFDATA, D3DKMT_ADAPTER_PERFDATA{});
+    second(KMTQAITYPE_ADAPTERPERFDATA_CAPS, D3DKMT_ADAPTER_PERFDATACAPS{});
+    second(KMTQUITYPE_GPUVERSION, D3DKMT_GPUVERSION{});
+    second(KMTQAITYPE_QUERY_GPUMMU_CAPS, D3DKMT_QUERY_GPUMMU_CAPS{});
+    second(KMTQAITYPE_GETSEGMENTGROUPSIZE, D3DKMT_SEGMENTGROUPSIZEINFO{});
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
 }
 
 TEST_F(AdapterInfo, TheDriverIsAskedForItsPerformance) {

@@ -2,7 +2,11 @@
 // fail, and nothing of it changes what the kernel shows.
 #include "dxgk/display_exercise.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "tests/contract/display_fixture.h"
+#include "vidpn/edid.h"
 
 namespace dxgkit::contract {
 namespace {
@@ -96,6 +100,75 @@ TEST_F(DisplayExerciseTest, WhatIsHiddenCanBePresented) {
     ASSERT_EQ(exercise.set_visible(0, true), Status::kSuccess);
     EXPECT_EQ(exercise.clear_and_show(), Status::kSuccess);
     EXPECT_TRUE(stack.visible());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+/// What the driver was asked of descriptors: whose, from where, how much.
+struct DescriptorPart {
+  ULONG child = 0, offset = 0, bytes = 0;
+  bool operator==(const DescriptorPart&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const DescriptorPart& part) {
+  return out << part.child << ": " << part.offset << ", " << part.bytes;
+}
+std::vector<DescriptorPart> parts_asked;
+std::vector<std::byte> descriptor_there;
+
+NTSTATUS NTAPI answer_descriptor(const PVOID, ULONG child, DXGK_DEVICE_DESCRIPTOR* args) {
+  parts_asked.push_back({child, args->DescriptorOffset, args->DescriptorLength});
+  if (child != 2) return STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED;
+  if (args->DescriptorOffset >= descriptor_there.size())
+    return STATUS_MONITOR_NO_MORE_DESCRIPTOR_DATA;
+  const size_t bytes =
+      std::min<size_t>(args->DescriptorLength, descriptor_there.size() - args->DescriptorOffset);
+  std::memcpy(args->DescriptorBuffer, descriptor_there.data() + args->DescriptorOffset, bytes);
+  return STATUS_SUCCESS;
+}
+
+// Each kind of part is asked for once: inside, to the end, over the end, behind it.
+TEST_F(DisplayExerciseTest, ADescriptorIsAskedForInParts) {
+  DXGKIT_COVERS("DOD-03");
+  running(
+      [](DisplayStack& stack) {
+        Exercise exercise = on(stack);
+        EXPECT_EQ(exercise.connected_targets(), (std::vector<uint32_t>{1, 2}));
+        parts_asked.clear();
+        EXPECT_EQ(exercise.ask_descriptor_parts(1), 0U) << "it has none";
+        parts_asked.clear();
+        EXPECT_EQ(exercise.ask_descriptor_parts(2), 9U);
+        const std::vector<DescriptorPart> expected = {{2, 0, 1},     {2, 0, 64},   {2, 1, 127},
+                                                      {2, 100, 28},  {2, 64, 128}, {2, 0, 256},
+                                                      {2, 127, 128}, {2, 64, 65},  {2, 128, 128}};
+        ASSERT_GE(parts_asked.size(), expected.size());
+        EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
+                               parts_asked.end() - static_cast<ptrdiff_t>(expected.size())))
+            << ::testing::PrintToString(parts_asked);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](DisplayStack& stack) {
+        descriptor_there = vidpn::build_edid(vidpn::default_edid());
+        ASSERT_EQ(descriptor_there.size(), 128U);
+        stack.display.config.children = {{.uid = 1}, {.uid = 2}};
+        stack.display.config.table = [](KMDDOD_INITIALIZATION_DATA& table) {
+          table.DxgkDdiQueryDeviceDescriptor = answer_descriptor;
+        };
+      });
+}
+
+TEST_F(DisplayExerciseTest, ModesAreRecommendedForAMonitorThatIsThere) {
+  DXGKIT_COVERS("VIDPN-34");
+  running([](DisplayStack& stack) {
+    Exercise exercise = on(stack);
+    const size_t before = stack.display.count("DxgkDdiRecommendMonitorModes");
+    const Exercise::Answer answer = exercise.recommend_monitor_modes(1);
+    EXPECT_EQ(answer.status, Status::kSuccess);
+    EXPECT_EQ(answer.failed, nullptr);
+    EXPECT_EQ(stack.display.count("DxgkDdiRecommendMonitorModes"), before + 1);
+    EXPECT_NE(exercise.recommend_monitor_modes(1, 1).failed, nullptr);
+    EXPECT_EQ(exercise.recommend_monitor_modes(7).status, Status::kInvalidParameter);
+    EXPECT_EQ(stack.display.count("DxgkDdiRecommendMonitorModes"), before + 2);
+    EXPECT_EQ(exercise.fill_primary(0, 1), Status::kNotSupported) << "it has no primary";
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }

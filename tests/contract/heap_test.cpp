@@ -1,8 +1,10 @@
 // Existing memory of a client as the backing store of an allocation.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 
 #include "runtime/runtime.h"
 #include "tests/contract/fixture.h"
@@ -362,6 +364,176 @@ const BadHeap kBadHeaps[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Rows, BadHeaps, ::testing::ValuesIn(kBadHeaps),
                          [](const auto& row) { return std::string(row.param.sentence); });
+
+// All flags that depend on each other, in all combinations, each with every other flag.
+TEST_F(HeapTest, EachCombinationOfFlagsHasOneAnswer) {
+  DXGKIT_COVERS("ALLOC-21", "ALLOC-22", "THUNK-03");
+  constexpr UINT kSome[] = {kCreateResource, kCreateShared,       kNtSecuritySharing,
+                            kExistingSysMem, kStandardAllocation, kExistingSection,
+                            kCrossAdapter};
+  constexpr UINT kIgnored = 1U << 14 | 1U << 18;  // content that is zeros, or need not be
+  constexpr UINT kDefined = (1U << 23) - 1;
+  with_client(
+      [&](Stack& stack, Client& client) {
+        Pages pages(2);
+        for (UINT chosen = 0; chosen < 1U << std::size(kSome); ++chosen) {
+          UINT base = 0;
+          for (size_t i = 0; i < std::size(kSome); ++i) base |= (chosen >> i & 1) * kSome[i];
+          for (UINT bit = 0; bit <= 32; ++bit) {
+            const UINT more = bit == 32 ? 0 : 1U << bit;
+            if ((base & more) != 0 || std::ranges::count(kSome, more) != 0) continue;
+            if (chosen % 8 != 0 && bit != 32 && bit != 2 && bit != 18 && bit != 22 && bit != 23)
+              continue;  // a sample is enough where the flags are not refused for themselves
+            const UINT flags = base | more;
+            SCOPED_TRACE(flags);
+            const auto has = [&](UINT flag) { return (flags & flag) != 0; };
+            const bool needs =
+                (has(kCreateShared) && !has(kCreateResource)) ||
+                (has(kNtSecuritySharing) && !has(kCreateShared)) ||
+                (has(kExistingSysMem) && has(kExistingSection)) ||
+                (has(kExistingSysMem) || has(kExistingSection)) != has(kStandardAllocation);
+            NTSTATUS expected = 0;
+            if ((flags & ~kDefined) != 0 || needs) {
+              expected = kInvalid;
+            } else if (has(kCrossAdapter) && !has(kStandardAllocation)) {
+              expected = nt_status(Status::kNotSupported);
+            } else if (has(kCrossAdapter) && !has(kCreateShared)) {
+              expected = kInvalid;
+            } else if (has(kExistingSection) || (more & ~kIgnored) != 0) {
+              expected = nt_status(Status::kNotSupported);
+            }
+            Heap heap(client, pages);
+            ScriptedAllocation plain;
+            if (!has(kStandardAllocation)) {
+              heap.info.pSystemMem = nullptr;
+              heap.info.pPrivateDriverData = &plain;
+              heap.info.PrivateDriverDataSize = sizeof plain;
+            }
+            const Digest before = digest(stack, {&client});
+            EXPECT_EQ(heap.create(flags), expected);
+            if (expected != 0) {
+              EXPECT_EQ(digest(stack, {&client}), before);
+              EXPECT_EQ(heap.info.hAllocation, 0U);
+            } else if (heap.args.hResource != 0) {
+              EXPECT_TRUE(has(kCreateResource));
+              EXPECT_EQ(heap.destroy(), 0);
+            } else {
+              EXPECT_FALSE(has(kCreateResource));
+              EXPECT_EQ(client.destroy_allocation(heap.info.hAllocation, 2), 0);
+            }
+          }
+        }
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      HeapDriver::prepare);
+}
+
+// What is wrong with the second allocation refuses both; data for other processes is read where
+// there are any.
+TEST_F(HeapTest, EachAllocationOfAListIsLookedAt) {
+  DXGKIT_COVERS("ALLOC-20", "THUNK-03", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    ScriptedAllocation plain;
+    D3DDDI_ALLOCATIONINFO2 infos[2] = {};
+    const auto create = [&](const std::function<void(D3DDDI_ALLOCATIONINFO2&)>& spoil, UINT flags) {
+      for (D3DDDI_ALLOCATIONINFO2& info : infos) {
+        info = {};
+        info.pPrivateDriverData = &plain;
+        info.PrivateDriverDataSize = sizeof plain;
+      }
+      spoil(infos[1]);
+      D3DKMT_CREATEALLOCATION args{};
+      args.hDevice = client.device;
+      args.NumAllocations = 2;
+      args.pAllocationInfo2 = infos;
+      args.pPrivateRuntimeData = reinterpret_cast<const void*>(uintptr_t{0x10});
+      args.PrivateRuntimeDataSize = 4;
+      args.Flags = std::bit_cast<D3DKMT_CREATEALLOCATIONFLAGS>(flags);
+      return client.call([&] { return D3DKMTCreateAllocation2(&args); });
+    };
+    const Digest before = digest(stack, {&client});
+    struct Row {
+      const char* what;
+      std::function<void(D3DDDI_ALLOCATIONINFO2&)> spoil;
+      NTSTATUS status;
+    };
+    const Row rows[] = {
+        {"a reserved flag", [](auto& i) { i.Flags.Value = 1U << 31; }, kInvalid},
+        {"the lowest reserved flag", [](auto& i) { i.Flags.Value = 4; }, kInvalid},
+        {"stereo", [](auto& i) { i.Flags.Stereo = 1; }, nt_status(Status::kNotSupported)},
+        {"a primary without outputs", [](auto& i) { i.Flags.Primary = 1; },
+         nt_status(Status::kNotSupported)},
+        {"private data beyond memory", [](auto& i) { i.pPrivateDriverData = nullptr; }, kInvalid},
+        {"memory that is not aligned",
+         [](auto& i) { i.pSystemMem = reinterpret_cast<const void*>(uintptr_t{0x1001}); },
+         kInvalid},
+    };
+    for (const Row& row : rows) {
+      SCOPED_TRACE(row.what);
+      EXPECT_EQ(create(row.spoil, 0), row.status);
+      EXPECT_EQ(infos[0].hAllocation, 0U);
+      EXPECT_EQ(digest(stack, {&client}), before);
+    }
+    EXPECT_EQ(create([](auto&) {}, kCreateResource | kCreateShared), kInvalid) << "others read it";
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_EQ(create([](auto&) {}, kCreateResource), 0) << "nobody else";
+    EXPECT_EQ(create([](auto&) {}, 0), 0);
+  });
+}
+
+// What a driver writes into the data of each allocation comes back to its own buffer.
+TEST_F(HeapTest, EachAllocationGetsItsOwnDataBack) {
+  DXGKIT_COVERS("ALLOC-03", "THUNK-20");
+  with_client([](Stack& stack, Client& client) {
+    stack.miniport.hooks.create_allocation = [&](DXGKARG_CREATEALLOCATION* args) {
+      const NTSTATUS status = stack.miniport.default_create_allocation(args);
+      for (UINT i = 0; i < args->NumAllocations; ++i) {
+        auto* data = static_cast<ScriptedAllocation*>(args->pAllocationInfo[i].pPrivateDriverData);
+        data->padding = 70 + i;
+      }
+      return status;
+    };
+    ScriptedAllocation data[3];
+    D3DDDI_ALLOCATIONINFO2 infos[3] = {};
+    for (UINT i = 0; i < 3; ++i) {
+      infos[i].pPrivateDriverData = &data[i];
+      infos[i].PrivateDriverDataSize = sizeof data[i];
+      infos[i].GpuVirtualAddress = 5;
+    }
+    D3DKMT_CREATEALLOCATION args{};
+    args.hDevice = client.device;
+    args.NumAllocations = 3;
+    args.pAllocationInfo2 = infos;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&args); }), 0);
+    for (UINT i = 0; i < 3; ++i) {
+      EXPECT_EQ(data[i].padding, 70 + i);
+      EXPECT_EQ(infos[i].GpuVirtualAddress, 0U);
+      EXPECT_NE(infos[i].hAllocation, 0U);
+      for (UINT j = 0; j < i; ++j) EXPECT_NE(infos[i].hAllocation, infos[j].hAllocation);
+    }
+    stack.miniport.hooks.create_allocation = nullptr;
+  });
+}
+
+// Only who asks for it waits until the memory is back.
+TEST_F(HeapTest, ADestructionWaitsForNothingUnlessItIsToldTo) {
+  DXGKIT_COVERS("ALLOC-29");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    for (const UINT flags : {0U, 1U}) {
+      const D3DKMT_HANDLE handle = client.make_allocation();
+      ASSERT_EQ(client.render(context, work_on({handle})), 0);
+      stack.drive();
+      ASSERT_EQ(client.render(context, work_on({handle})), 0);
+      stack.settle();
+      ASSERT_EQ(stack.miniport.outstanding(0).size(), 1U);
+      EXPECT_EQ(client.destroy_allocation(handle, flags), 0);
+      EXPECT_EQ(stack.miniport.outstanding(0).size(), 1U) << "the work goes on";
+      stack.drive();
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
 
 // With and without a resource, sharing and other adapters.
 TEST_F(HeapTest, AHeapIsAnAllocationWithOrWithoutAResource) {

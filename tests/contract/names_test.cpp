@@ -1,5 +1,6 @@
 // Adapters, screens and shared objects by name; who owns screens, and what they show.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <bit>
@@ -178,6 +179,42 @@ TEST_F(Names, ListsFollowTheFilter) {
   });
 }
 
+// What a list says of each adapter, and that it is written whole or not at all.
+TEST_F(Names, ListsSayHowManySourcesThereAre) {
+  DXGKIT_COVERS("THUNK-46", "THUNK-09", "THUNK-05");
+  with_screens([](Stack& stack, FlipDriver&, FlipClient& client) {
+    const SecondAdapter other(stack);
+    D3DKMT_ENUMADAPTERS all{};
+    ASSERT_EQ(client.call([&] { return D3DKMTEnumAdapters(&all); }), 0);
+    D3DKMT_ADAPTERINFO infos[2] = {};
+    D3DKMT_ENUMADAPTERS3 three{};
+    three.NumAdapters = 2;
+    three.pAdapters = infos;
+    ASSERT_EQ(client.call([&] { return D3DKMTEnumAdapters3(&three); }), 0);
+    ASSERT_EQ(all.NumAdapters, 2U);
+    ASSERT_EQ(three.NumAdapters, 2U);
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      for (const D3DKMT_ADAPTERINFO& info : {all.Adapters[i], infos[i]}) {
+        EXPECT_EQ(info.NumOfSources, i == 0 ? 2U : 0U);
+        EXPECT_EQ(info.AdapterLuid.LowPart, i == 0 ? stack.luid.low : other.luid.low);
+        EXPECT_EQ(close_adapter(client, info.hAdapter), 0);
+      }
+    }
+    // There is room for one that can be written, and none for the other.
+    auto* const pages = static_cast<std::byte*>(
+        mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_EQ(mprotect(pages + 4096, 4096, PROT_NONE), 0);
+    auto* const list = reinterpret_cast<D3DKMT_ADAPTERINFO*>(pages + 4096 - sizeof infos[0]);
+    const Digest before = digest(stack, {&client});
+    three.pAdapters = list;
+    EXPECT_EQ(client.call([&] { return D3DKMTEnumAdapters3(&three); }), kInvalid);
+    D3DKMT_ENUMADAPTERS2 two{2, list};
+    EXPECT_EQ(client.call([&] { return D3DKMTEnumAdapters2(&two); }), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    munmap(pages, 8192);
+  });
+}
+
 TEST_F(Names, AScreenSaysItsModes) {
   DXGKIT_COVERS("THUNK-47", "THUNK-41", "THUNK-05");
   with_screens([](Stack& stack, FlipDriver&, FlipClient& client) {
@@ -242,6 +279,15 @@ TEST_F(Names, AProcessKnowsAndGivesUpItsSources) {
           [&] { status = client.call([&] { return D3DKMTSetVidPnSourceOwner1(&one); }); });
       return status;
     };
+    // A source that is emulated is owned, and not exclusively.
+    const D3DKMT_VIDPNSOURCEOWNER_TYPE emulated = D3DKMT_VIDPNSOURCEOWNER_EMULATED;
+    one.Version0.pType = &emulated;
+    EXPECT_EQ(set(0), 0);
+    EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_UNOWNED);
+    const D3DKMT_VIDPNSOURCEOWNER_TYPE nobody = D3DKMT_VIDPNSOURCEOWNER_UNOWNED;
+    one.Version0.pType = &nobody;
+    EXPECT_EQ(set(0), 0);
+    one.Version0.pType = &type;
     EXPECT_EQ(set(4), kInvalid) << "NT handles";
     EXPECT_EQ(set(8), kInvalid) << "a reserved bit";
     EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_UNOWNED);
@@ -276,7 +322,7 @@ TEST_F(Names, AProcessKnowsAndGivesUpItsSources) {
     EXPECT_EQ(set2(0, true), kInvalid);
     EXPECT_EQ(set2(8, false), kInvalid);
     EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_UNOWNED);
-    EXPECT_EQ(set2(0, false), 0);
+    EXPECT_EQ(set2(3, false), 0) << "what changes nothing here";
     EXPECT_EQ(ask(), D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE);
     owned.hWindow = reinterpret_cast<HWND>(uintptr_t{5});
     EXPECT_EQ(client.call([&] { return D3DKMTQueryVidPnExclusiveOwnership(&owned); }), kInvalid);

@@ -8,9 +8,57 @@
 
 namespace dxgkit::contract {
 
+/// Attributes of a plane as the driver saw them. What its version does not have stays 0.
+struct SeenAttributes {
+  UINT flags = 0, rotation = 0, blend = 0, stretch = 0;
+  UINT video_format = 0, ycbcr = 0, color_space = 0, white = 0;
+  std::vector<LONG> rects = {};  // source, destination, clip
+  std::vector<LONG> dirty = {};
+  bool operator==(const SeenAttributes&) const = default;
+
+  static void add(const RECT& rect, std::vector<LONG>* to) {
+    to->insert(to->end(), {rect.left, rect.top, rect.right, rect.bottom});
+  }
+  template <typename Attributes>
+  static SeenAttributes of(const Attributes& from) {
+    SeenAttributes seen{.flags = from.Flags.Value,
+                        .rotation = static_cast<UINT>(from.Rotation),
+                        .blend = from.Blend.Value,
+                        .stretch = static_cast<UINT>(from.StretchQuality)};
+    for (const RECT& rect : {from.SrcRect, from.DstRect, from.ClipRect}) add(rect, &seen.rects);
+    if constexpr (requires { from.VideoFrameFormat; })
+      seen.video_format = static_cast<UINT>(from.VideoFrameFormat);
+    if constexpr (requires { from.YCbCrFlags; }) seen.ycbcr = from.YCbCrFlags.Value;
+    if constexpr (requires { from.ColorSpaceType; })
+      seen.color_space = static_cast<UINT>(from.ColorSpaceType);
+    if constexpr (requires { from.SDRWhiteLevel; }) seen.white = from.SDRWhiteLevel;
+    if constexpr (requires { from.DirtyRectCnt; }) {
+      for (UINT i = 0; i < from.DirtyRectCnt; ++i) add(from.pDirtyRects[i], &seen.dirty);
+    }
+    return seen;
+  }
+};
+inline std::ostream& operator<<(std::ostream& out, const SeenAttributes& seen) {
+  return out << ::testing::PrintToString(
+                    std::vector<UINT>{seen.flags, seen.rotation, seen.blend, seen.stretch,
+                                      seen.video_format, seen.ycbcr, seen.color_space, seen.white})
+             << ::testing::PrintToString(seen.rects) << ::testing::PrintToString(seen.dirty);
+}
+
+/// A plane of a configuration that the driver was asked about.
+struct CheckedPlane {
+  HANDLE allocation = nullptr;
+  UINT source = 0, layer = 0;  // version 1 has no layer
+  SeenAttributes attributes = {};
+  bool operator==(const CheckedPlane&) const = default;
+};
+
 /// What one call of DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay, 2 or 3 was given.
 struct PlaneCall {
   struct Plane {
+    SeenAttributes attributes = {};
+    UINT segment = 0, max_flip_line = 0;
+    std::vector<std::byte> private_data = {};
     UINT layer = 0;
     bool enabled = false, immediate = false;
     uint64_t address = 0, present_id = 0;
@@ -22,6 +70,9 @@ struct PlaneCall {
   UINT contexts = 0;
   bool at_lower_irql = false;  // RetryAtLowerIrql
   uint64_t target_time = 0;
+  UINT source = 0, duration = 0;
+  std::vector<HANDLE> context_handles = {};
+  std::optional<DXGK_MULTIPLANE_OVERLAY_POST_COMPOSITION> post = {};
   std::vector<Plane> planes;
 };
 
@@ -35,7 +86,7 @@ class PlaneDriver {
     const auto before = stack.miniport.config.caps;
     stack.miniport.config.caps = [this, before](DXGK_DRIVERCAPS& raw) {
       before(raw);
-      raw.FlipCaps.FlipOnVSyncWithNoWait = 1;
+      raw.FlipCaps.FlipOnVSyncWithNoWait = no_wait ? 1 : 0;
       raw.MaxOverlayPlanes = planes;
       if (version_ >= DXGKDDI_INTERFACE_VERSION_WDDM2_1)
         raw.SupportMultiPlaneOverlayImmediateFlip = immediate ? TRUE : FALSE;
@@ -47,7 +98,7 @@ class PlaneDriver {
 
   // --- what the driver is, before the start
   UINT planes = 2, hw_queued = 0;
-  bool immediate = true;
+  bool immediate = true, no_wait = true;
   bool has_entries = true;
 
   // --- what it answers
@@ -73,7 +124,8 @@ class PlaneDriver {
 
   // --- what happened
   std::vector<PlaneCall> sets;
-  std::vector<UINT> checked;  // planes of each check
+  std::vector<UINT> checked;                 // planes of each check
+  std::vector<CheckedPlane> checked_planes;  // of the last
   std::vector<DXGK_MULTIPLANE_OVERLAY_POST_COMPOSITION_WITH_SOURCE> posts_checked;  // of the last
   struct PostCall {
     UINT target = 0, layer = 0;
@@ -159,6 +211,7 @@ class PlaneDriver {
   }
   template <typename Attributes>
   static void note(const Attributes& from, PlaneCall::Plane* to) {
+    to->attributes = SeenAttributes::of(from);
     to->source = from.SrcRect;
     to->destination = from.DstRect;
     to->clip = from.ClipRect;
@@ -166,8 +219,12 @@ class PlaneDriver {
   }
   template <typename Arguments>
   static NTSTATUS NTAPI old_set(const HANDLE, const Arguments* args) {
-    PlaneCall call{
-        .irql = nt::CallFrame::current().irql(), .contexts = args->ContextCount, .planes = {}};
+    PlaneCall call{.irql = nt::CallFrame::current().irql(),
+                   .contexts = args->ContextCount,
+                   .source = args->VidPnSourceId,
+                   .duration = args->Duration,
+                   .context_handles = {args->Context, args->Context + args->ContextCount},
+                   .planes = {}};
     for (UINT i = 0; i < args->PlaneCount; ++i) {
       const auto& from = args->pPlanes[i];
       PlaneCall::Plane plane{.layer = from.LayerIndex,
@@ -175,6 +232,7 @@ class PlaneDriver {
                              .immediate = args->Flags.FlipImmediate != 0,
                              .address = static_cast<uint64_t>(from.AllocationAddress.QuadPart),
                              .allocation = from.hAllocation};
+      plane.segment = from.AllocationSegment;
       note(from.PlaneAttributes, &plane);
       call.planes.push_back(plane);
     }
@@ -185,7 +243,10 @@ class PlaneDriver {
                              DXGKARG_SETVIDPNSOURCEADDRESSWITHMULTIPLANEOVERLAY3* args) {
     PlaneCall call{.irql = nt::CallFrame::current().irql(),
                    .at_lower_irql = args->InputFlags.RetryAtLowerIrql != 0,
+                   .source = args->VidPnSourceId,
+                   .duration = args->Duration,
                    .planes = {}};
+    if (args->pPostComposition != nullptr) call.post = *args->pPostComposition;
     if (current->version_ >= DXGKDDI_INTERFACE_VERSION_WDDM2_9)
       call.target_time = args->TargetFlipTime;
     for (UINT i = 0; i < args->PlaneCount; ++i) {
@@ -195,7 +256,14 @@ class PlaneDriver {
                              .immediate = from.InputFlags.FlipImmediate != 0,
                              .present_id = from.PresentId};
       EXPECT_NE(from.InputFlags.FlipImmediate, from.InputFlags.FlipOnNextVSync);
+      plane.max_flip_line = from.MaxImmediateFlipLine;
+      const auto* bytes = static_cast<const std::byte*>(from.pDriverPrivateData);
+      plane.private_data.assign(bytes, bytes + from.DriverPrivateDataSize);
+      call.context_handles.clear();
+      for (UINT c = 0; c < from.ContextCount; ++c)
+        call.context_handles.push_back(from.ppContextData[c]->hContext);
       if (from.ContextCount != 0) {
+        plane.segment = from.ppContextData[0]->SegmentId;
         plane.address = static_cast<uint64_t>(from.ppContextData[0]->SegmentAddress.QuadPart);
         plane.allocation = from.ppContextData[0]->hAllocation;
       }
@@ -207,9 +275,25 @@ class PlaneDriver {
     return current->on_set ? current->on_set(current->sets.size() - 1, args) : STATUS_SUCCESS;
   }
   template <typename Arguments>
+  static const auto& plane_at(const Arguments& args, UINT index) {
+    if constexpr (requires { args.ppPlanes; }) {
+      return *args.ppPlanes[index];
+    } else {
+      return args.pPlanes[index];
+    }
+  }
+  template <typename Arguments>
   static NTSTATUS NTAPI check(const HANDLE, Arguments* args) {
     EXPECT_EQ(nt::CallFrame::current().irql(), nt::kPassiveLevel);
     current->checked.push_back(args->PlaneCount);
+    current->checked_planes.clear();
+    for (UINT i = 0; i < args->PlaneCount; ++i) {
+      const auto& plane = plane_at(*args, i);
+      CheckedPlane seen{plane.hAllocation, plane.VidPnSourceId, 0,
+                        SeenAttributes::of(plane.PlaneAttributes)};
+      if constexpr (requires { plane.LayerIndex; }) seen.layer = plane.LayerIndex;
+      current->checked_planes.push_back(seen);
+    }
     if constexpr (requires { args->ppPostComposition; }) {
       current->posts_checked.clear();
       for (UINT i = 0; i < args->PostCompositionCount; ++i)

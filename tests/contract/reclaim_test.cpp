@@ -133,10 +133,48 @@ TEST_F(ReclaimTest, TheOldCallBringsItBackBeforeTheNextWork) {
   });
 }
 
+// A resource comes back with all that it has, each with its answer.
+TEST_F(ReclaimTest, AResourceIsReclaimedWithItsAllocations) {
+  DXGKIT_COVERS("ALLOC-47", "ALLOC-45");
+  listing([](Stack& stack, ListingClient& client) {
+    D3DDDI_ALLOCATIONINFO2 members[2] = {};
+    D3DKMT_CREATEALLOCATION whole{};
+    whole.hDevice = client.device;
+    whole.NumAllocations = 2;
+    whole.pAllocationInfo2 = members;
+    whole.Flags.CreateResource = 1;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&whole); }), 0);
+    ASSERT_EQ(client.make_resident({members[0].hAllocation, members[1].hAllocation}),
+              nt_status(Status::kPending));
+    stack.drive();
+    D3DKMT_OFFERALLOCATIONS offering{};
+    offering.hDevice = client.device;
+    offering.pResources = &whole.hResource;
+    offering.NumAllocations = 1;
+    offering.Priority = D3DKMT_OFFER_PRIORITY_NORMAL;
+    ASSERT_EQ(client.call([&] { return D3DKMTOfferAllocations(&offering); }), 0);
+    BOOL discarded = 77;
+    D3DKMT_RECLAIMALLOCATIONS2 args{};
+    args.hPagingQueue = client.queue.handle;
+    args.pResources = &whole.hResource;
+    args.NumAllocations = 1;
+    args.pDiscarded = &discarded;
+    const NTSTATUS status = client.call([&] { return D3DKMTReclaimAllocations2(&args); });
+    EXPECT_TRUE(status == 0 || status == nt_status(Status::kPending)) << status;
+    EXPECT_EQ(discarded, FALSE);
+    stack.drive();
+    for (const D3DDDI_ALLOCATIONINFO2& member : members)
+      EXPECT_TRUE(client.in_memory(member.hAllocation));
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 TEST_F(ReclaimTest, BrokenCallsChangeNothing) {
   DXGKIT_COVERS("ALLOC-45", "THUNK-01", "THUNK-04", "THUNK-05");
   listing([](Stack& stack, ListingClient& client) {
     const D3DKMT_HANDLE handle = client.make(1);
+    ASSERT_EQ(client.make_resident({handle}), nt_status(Status::kPending));
+    stack.drive();
     ASSERT_EQ(offer(client, handle), 0);
     const D3DKMT_HANDLE freed = client.make(1);
     ASSERT_EQ(client.destroy_allocation(freed, 2), 0);

@@ -253,6 +253,9 @@ TEST_F(ShareTest, WhatWasGivenAtCreationComesWithTheOpening) {
     EXPECT_EQ(untouched[0], '?') << "data comes with the opening";
     Opening opening(user);
     opening.infos[0].GpuVirtualAddress = 1;
+    opening.total.resize(opening.total.size() + 7);  // more room than needed
+    opening.args.pTotalPrivateDriverDataBuffer = opening.total.data();
+    opening.args.TotalPrivateDriverDataBufferSize += 7;
     ASSERT_EQ(opening.by_global(made.global), 0);
     EXPECT_STREQ(opening.runtime, "runs");
     EXPECT_STREQ(opening.resource_data, "resource");

@@ -111,7 +111,7 @@ TEST_F(SourceFormatTest, MultisamplingMethodsAreWhatTheDriverAssigned) {
       ASSERT_EQ(stack.miniport.callbacks().DxgkCbQueryVidPnInterface(
                     vidpn, DXGK_VIDPN_INTERFACE_VERSION_V1, &table),
                 0);
-      const D3DDDI_MULTISAMPLINGMETHOD methods[] = {{1, 1}, {4, 2}};
+      const D3DDDI_MULTISAMPLINGMETHOD methods[] = {{1, 3}, {4, 2}};
       ASSERT_EQ(table->pfnAssignMultisamplingMethodSet(vidpn, 0, 2, methods), 0);
     };
     ASSERT_EQ(stack.start(), Status::kSuccess);
@@ -135,8 +135,13 @@ TEST_F(SourceFormatTest, MultisamplingMethodsAreWhatTheDriverAssigned) {
     EXPECT_EQ(ask(), 0);
     EXPECT_EQ(args.MethodCount, 2U);
     EXPECT_EQ(methods[0].NumSamples, 1U);
+    EXPECT_EQ(methods[0].NumQualityLevels, 3U);
     EXPECT_EQ(methods[1].NumSamples, 4U);
     EXPECT_EQ(methods[1].NumQualityLevels, 2U);
+    for (const D3DKMT_MULTISAMPLEMETHOD& method : methods) EXPECT_EQ(method.Reserved, 0U);
+    args.MethodCount = 2;
+    EXPECT_EQ(ask(), 0) << "as much room as there are methods";
+    EXPECT_EQ(args.MethodCount, 2U);
     UserDriver user(client);
     D3DDDI_MULTISAMPLINGMETHOD known[2] = {};
     D3DDDICB_GETMULTISAMPLEMETHODLIST asked{};
@@ -156,6 +161,14 @@ TEST_F(SourceFormatTest, MultisamplingMethodsAreWhatTheDriverAssigned) {
     EXPECT_EQ(ask(), 0);
     EXPECT_EQ(args.MethodCount, 0U) << "none of the source's surfaces";
     args.Width = kWidth;
+    args.Height = kHeight * 2;
+    EXPECT_EQ(ask(), 0);
+    EXPECT_EQ(args.MethodCount, 0U) << "nor of this height";
+    args.Height = kHeight;
+    args.Format = D3DDDIFMT_R5G6B5;
+    EXPECT_EQ(ask(), 0);
+    EXPECT_EQ(args.MethodCount, 0U) << "nor of this format";
+    args.Format = D3DDDIFMT_A8R8G8B8;
     const Digest before = digest(stack, {&client});
     args.MethodCount = 3;
     args.VidPnSourceId = 1;

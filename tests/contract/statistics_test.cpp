@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "tests/contract/fixture.h"
+#include "tests/contract/flip_fixture.h"
 
 namespace dxgkit::contract {
 namespace {
@@ -146,6 +146,12 @@ TEST_F(Statistics, TheFirstPhysicalAdapterIsTheAdapter) {
          D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2, 0},
         {D3DKMT_QUERYSTATISTICS_NODE, D3DKMT_QUERYSTATISTICS_NODE2, 1},
         {D3DKMT_QUERYSTATISTICS_PROCESS_NODE, D3DKMT_QUERYSTATISTICS_PROCESS_NODE2, 0},
+        {D3DKMT_QUERYSTATISTICS_PROCESS_NODE, D3DKMT_QUERYSTATISTICS_PROCESS_NODE2, 1},
+        {D3DKMT_QUERYSTATISTICS_NODE, D3DKMT_QUERYSTATISTICS_NODE2, 0},
+        {D3DKMT_QUERYSTATISTICS_SEGMENT, D3DKMT_QUERYSTATISTICS_SEGMENT2, 3},
+        {D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT, D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT2, 2},
+        {D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP,
+         D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2, 1},
     };
     for (const Row& row : kRows) {
       SCOPED_TRACE(row.indexed);
@@ -181,6 +187,208 @@ TEST_F(Statistics, ASegmentSaysWhatItKeepsInASleep) {
   }
 }
 
+/// Numbers that are all different: two nodes, three segments of two groups, another process.
+TEST_F(Statistics, EachNumberHasItsOwnSource) {
+  DXGKIT_COVERS("THUNK-43");
+  with_client([](Stack& stack, Client& client) {
+    Client other(stack, "other");
+    ContextBuffers context = client.make_context(0), theirs = other.make_context(0);
+    const D3DKMT_HANDLE two = client.make_allocation(2 * 4096, 1),
+                        three = client.make_allocation(3 * 4096, 1),
+                        second = client.make_allocation(5 * 4096, 2),
+                        foreign = other.make_allocation(7 * 4096, 1);
+    ASSERT_EQ(client.render(context, work_on({two, three, second})), 0);
+    ASSERT_EQ(other.render(theirs, work_on({foreign})), 0);
+    stack.drive();
+    const auto& segments = stack.miniport.config.segments;
+    const auto own = [&](ULONG id) {
+      return get(client, D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT, id).ProcessSegmentInformation;
+    };
+    EXPECT_EQ(own(1).BytesCommitted, 5U * 4096);
+    EXPECT_EQ(own(1).VideoMemory.AllocsCommitted, 2U);
+    EXPECT_EQ(own(2).BytesCommitted, 5U * 4096);
+    EXPECT_EQ(own(2).VideoMemory.AllocsCommitted, 1U);
+    EXPECT_EQ(own(3).BytesCommitted, 0U);
+    uint64_t committed[3] = {}, sizes[3] = {};
+    for (ULONG id = 1; id <= 3; ++id) {
+      const auto segment = get(client, D3DKMT_QUERYSTATISTICS_SEGMENT, id).SegmentInformation;
+      committed[id - 1] = segment.BytesCommitted;
+      sizes[id - 1] = segment.CommitLimit;
+      EXPECT_EQ(segment.CommitLimit, segments[id - 1].size);
+      EXPECT_EQ(segment.BytesResident, segment.BytesCommitted);
+      EXPECT_EQ(segment.Memory.AllocsResident, segment.Memory.AllocsCommitted);
+      EXPECT_EQ(segment.SegmentProperties.SegmentType,
+                id == 3 ? D3DKMT_QUERYSTATISTICS_SEGMENT_TYPE_APERTURE
+                        : D3DKMT_QUERYSTATISTICS_SEGMENT_TYPE_MEMORY);
+      EXPECT_EQ(segment.SegmentProperties.SegmentGroup, id == 3
+                                                            ? D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL
+                                                            : D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL);
+      EXPECT_EQ(segment.SegmentProperties.FullyCPUVisible, segments[id - 1].flags.CpuVisible);
+      EXPECT_EQ(segment.SegmentProperties.SystemMemory, 0U);
+      const auto usage =
+          get(client, D3DKMT_QUERYSTATISTICS_SEGMENT_USAGE, id << 16).SegmentUsageInformation;
+      EXPECT_EQ(usage.AllocatedBytes, segment.BytesCommitted);
+    }
+    EXPECT_NE(committed[0], committed[1]);
+    const auto local =
+        get(client, D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE, 0).SegmentGroupUsageInformation;
+    EXPECT_EQ(local.AllocatedBytes, committed[0] + committed[1]);
+    EXPECT_EQ(local.FreeBytes, sizes[0] + sizes[1] - committed[0] - committed[1]);
+    const auto far = get(client, D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE, 1U << 16)
+                         .SegmentGroupUsageInformation;
+    EXPECT_EQ(far.AllocatedBytes, committed[2]);
+    EXPECT_EQ(far.FreeBytes, sizes[2] - committed[2]);
+    for (const ULONG group : {0U, 1U}) {
+      D3DKMT_QUERYVIDEOMEMORYINFO info{};
+      info.hAdapter = client.adapter;
+      info.MemorySegmentGroup = static_cast<D3DKMT_MEMORY_SEGMENT_GROUP>(group);
+      ASSERT_EQ(client.call([&] { return D3DKMTQueryVideoMemoryInfo(&info); }), 0);
+      const auto ours = get(client, D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP, group)
+                            .ProcessSegmentGroupInformation;
+      EXPECT_EQ(ours.Budget, info.Budget);
+      EXPECT_EQ(ours.Usage, info.CurrentUsage);
+      EXPECT_EQ(ours.Requested, info.CurrentUsage);
+      EXPECT_NE(ours.Budget, 0U);
+    }
+    const auto sums = stack.statistics();
+    const auto adapter = get(client, D3DKMT_QUERYSTATISTICS_ADAPTER).AdapterInformation;
+    EXPECT_EQ(adapter.ReferenceDmaBuffer.NbCall, sums.packets_submitted);
+    EXPECT_EQ(adapter.PagingTransfer.BytesTransferredFromMdlToMemory, sums.bytes_in);
+    EXPECT_EQ(adapter.PagingTransfer.BytesTransferredFromMemoryToMdl, sums.bytes_out);
+    EXPECT_EQ(adapter.PagingFault.Evictions.Count, sums.evictions);
+    EXPECT_EQ(adapter.Flags.NumberOfMemoryGroups, 2U);
+    EXPECT_EQ(
+        get(client, D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER).ProcessAdapterInformation.NbSegments,
+        3U);
+  });
+}
+
+/// A packet that leaves hardware before its end and comes back counts twice there, and once in the
+/// queue; one that fails is neither complete nor preempted.
+TEST_F(Statistics, NodesTellPreemptedAndFaultedPackets) {
+  DXGKIT_COVERS("THUNK-43");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers low = client.make_context(0), high = client.make_context(0);
+    ASSERT_EQ(client.render(low, work_on({})), 0);
+    ASSERT_EQ(client.render(high, work_on({})), 0);
+    stack.drive();
+    D3DKMT_SETCONTEXTSCHEDULINGPRIORITY priority{low.handle, -1};
+    ASSERT_EQ(client.call([&] { return D3DKMTSetContextSchedulingPriority(&priority); }), 0);
+    const auto global = [&] {
+      return get(client, D3DKMT_QUERYSTATISTICS_NODE, 0).NodeInformation.GlobalInformation;
+    };
+    const auto render = [&] {
+      return global().PacketStatistics.DmaPacket[D3DKMT_ClientRenderBuffer];
+    };
+    const auto before = render();
+    stack.miniport.clear_calls();
+    for (int i = 0; i < 2; ++i) ASSERT_EQ(client.render(low, work_on({})), 0);  // hardware is full
+    stack.settle();
+    ASSERT_EQ(client.render(high, work_on({})), 0);
+    stack.settle();
+    ASSERT_EQ(stack.miniport.calls().preempts.size(), 1U);
+    stack.miniport.preempted(0, stack.miniport.calls().preempts[0].PreemptionFenceId,
+                             stack.miniport.last_completed(0));
+    stack.settle();
+    EXPECT_EQ(render().PacketPreempted, before.PacketPreempted + 1);
+    stack.drive();
+    const auto after = render();
+    EXPECT_EQ(after.PacketSubmited, before.PacketSubmited + 3 + after.PacketPreempted);
+    EXPECT_EQ(after.PacketCompleted, before.PacketCompleted + 3);
+    EXPECT_EQ(after.PacketFaulted, before.PacketFaulted);
+    const auto& queue = global().PacketStatistics.QueuePacket[D3DKMT_RenderCommandBuffer];
+    EXPECT_EQ(queue.PacketSubmited, before.PacketSubmited + 3);
+    EXPECT_EQ(queue.PacketCompleted, after.PacketCompleted);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    ASSERT_EQ(client.render(low, work_on({})), 0);
+    stack.settle();
+    stack.miniport.faulted(0, stack.miniport.outstanding(0).at(0),
+                           nt_status(Status::kUnsuccessful));
+    stack.settle();
+    EXPECT_EQ(render().PacketFaulted, before.PacketFaulted + 1);
+    EXPECT_EQ(render().PacketCompleted, after.PacketCompleted);
+  });
+}
+
+/// Flips that were shown, that were not, and that are under way, source by source.
+TEST_F(Statistics, ASourceCountsItsFlips) {
+  DXGKIT_COVERS("THUNK-43");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack);
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, driver);
+      const auto source = [&] {
+        return get(client, D3DKMT_QUERYSTATISTICS_VIDPNSOURCE, 0)
+            .VidPnSourceInformation.GlobalInformation;
+      };
+      ASSERT_EQ(client.limit(0, 4), 0);
+      const auto before = source();
+      for (const size_t i : {1U, 2U}) ASSERT_EQ(client.flip(client.primaries[i]), 0);
+      stack.settle();
+      EXPECT_EQ(source().QueuedPresent, 2U);
+      EXPECT_EQ(source().Frame, before.Frame);
+      driver.vsync();
+      EXPECT_EQ(source().QueuedPresent, 1U);
+      EXPECT_EQ(source().Frame, before.Frame + 1);
+      EXPECT_EQ(source().CancelledFrame, before.CancelledFrame);
+      driver.vsync();
+      EXPECT_EQ(source().QueuedPresent, 0U);
+      EXPECT_EQ(source().Frame, before.Frame + 2);
+      // One that the next mode overtakes is never shown.
+      ASSERT_EQ(client.flip(client.primaries[1]), 0);
+      stack.settle();
+      ASSERT_EQ(client.set_display_mode(client.primaries[0]), 0);
+      EXPECT_EQ(source().CancelledFrame, before.CancelledFrame + 1);
+      EXPECT_EQ(source().Frame, before.Frame + 2);
+      EXPECT_EQ(get(client, D3DKMT_QUERYSTATISTICS_ADAPTER).AdapterInformation.VidPnSourceCount,
+                1U);
+      EXPECT_EQ(get(client, D3DKMT_QUERYSTATISTICS_PROCESS).ProcessInformation.VidPnSourceCount,
+                1U);
+      EXPECT_EQ(get(client, D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER)
+                    .ProcessAdapterInformation.VidPnSourceCount,
+                1U);
+      D3DKMT_QUERYSTATISTICS none = about(stack, D3DKMT_QUERYSTATISTICS_VIDPNSOURCE, 1);
+      EXPECT_EQ(ask(client, &none), kInvalid);
+    }
+  });
+}
+
+/// Each handle, by its kind and its number.
+TEST_F(Statistics, EachHandleIsOfItsKind) {
+  DXGKIT_COVERS("THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    const Digest before = digest(stack, {&client});
+    D3DKMT_QUERYCLOCKCALIBRATION clock{};
+    clock.hAdapter = client.device;
+    EXPECT_EQ(client.call([&] { return D3DKMTQueryClockCalibration(&clock); }), kInvalid);
+    D3DKMT_MARKDEVICEASERROR mark{client.adapter, D3DKMT_DEVICE_ERROR_REASON_GENERIC};
+    EXPECT_EQ(client.call([&] { return D3DKMTMarkDeviceAsError(&mark); }), kInvalid);
+    D3DKMT_FLUSHHEAPTRANSITIONS flush{client.device};
+    EXPECT_EQ(client.call([&] { return D3DKMTFlushHeapTransitions(&flush); }), kInvalid);
+    D3DKMT_ISFEATUREENABLED feature{};
+    feature.hAdapter = client.device;
+    feature.FeatureId = DXGK_FEATURE_HWSCH;
+    EXPECT_EQ(client.call([&] { return D3DKMTIsFeatureEnabled(&feature); }), kInvalid);
+    D3DKMT_QUERYSTATISTICS high = about(stack, D3DKMT_QUERYSTATISTICS_ADAPTER);
+    high.AdapterLuid.HighPart += 1;
+    EXPECT_EQ(ask(client, &high), kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    feature.hAdapter = client.adapter;
+    for (const auto& [id, known] :
+         {std::pair(DXGK_FEATURE_HWSCH, 1U), std::pair(DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT, 1U),
+          std::pair(DXGK_FEATURE_NATIVE_FENCE, 1U), std::pair(DXGK_FEATURE_HWFLIPQUEUE, 0U)}) {
+      feature.FeatureId = id;
+      ASSERT_EQ(client.call([&] { return D3DKMTIsFeatureEnabled(&feature); }), 0);
+      EXPECT_EQ(feature.Result.Version, 0U);
+      EXPECT_EQ(feature.Result.Enabled, 0U);
+      EXPECT_EQ(feature.Result.KnownFeature, known);
+      EXPECT_EQ(feature.Result.SupportedByDriver, 0U);
+      EXPECT_EQ(feature.Result.SupportedOnCurrentConfig, known);
+    }
+  });
+}
+
 TEST_F(Statistics, RefusesWhatIsNotThere) {
   DXGKIT_COVERS("THUNK-43", "THUNK-05");
   with_client([](Stack& stack, Client& client) {
@@ -207,6 +415,12 @@ TEST_F(Statistics, RefusesWhatIsNotThere) {
         {"its use", D3DKMT_QUERYSTATISTICS_SEGMENT_USAGE, 1 + (1U << 16), kInvalid},
         {"a group of a second one", D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2, 1, kInvalid},
         {"its use", D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE, 1, kInvalid},
+        {"the use of a group behind the last", D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE, 2U << 16,
+         kInvalid},
+        {"a group behind the last", D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2, 2U << 16,
+         kInvalid},
+        {"the use of a segment behind the last", D3DKMT_QUERYSTATISTICS_SEGMENT_USAGE, 4U << 16,
+         kInvalid},
         {"a source's process", D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE, 0, kRefused},
         {"performance", D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER, 0, kRefused},
         {"no type", static_cast<D3DKMT_QUERYSTATISTICS_TYPE>(20), 0, kInvalid},
@@ -295,6 +509,12 @@ TEST_F(Statistics, AMarkedDeviceIsInError) {
     EXPECT_EQ(mark(D3DKMT_DEVICE_ERROR_REASON_DRIVER_ERROR), 0);
     EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
     EXPECT_EQ(client.render(context, work_on({})), nt_status(Status::kDeviceRemoved));
+    D3DKMT_SETCONTEXTSCHEDULINGPRIORITY priority{context.handle, -1};
+    // The pages of these two know no lost device.
+    EXPECT_EQ(client.call([&] { return D3DKMTSetContextSchedulingPriority(&priority); }), kInvalid);
+    D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY within{context.handle, 1};
+    EXPECT_EQ(client.call([&] { return D3DKMTSetContextInProcessSchedulingPriority(&within); }),
+              kInvalid);
     ContextBuffers other;
     EXPECT_EQ(client.create_context(&other, 0, second), 0) << "another device of the process";
     EXPECT_EQ(mark(D3DKMT_DEVICE_ERROR_REASON_GENERIC), 0) << "once more";

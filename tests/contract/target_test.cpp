@@ -333,11 +333,28 @@ TEST_F(TargetTest, TheClientsRampReachesTheOutput) {
           adjust.VidPnSourceId = 1;
           EXPECT_EQ(adjust_now(), kInvalid);
           adjust.VidPnSourceId = 0;
-          adjust.Scale.Red = NAN;
-          EXPECT_EQ(adjust_now(), kInvalid);
-          adjust.Scale.Red = 0.5F;
+          for (float* const value :
+               {&adjust.Scale.Red, &adjust.Scale.Green, &adjust.Scale.Blue, &adjust.Offset.Red,
+                &adjust.Offset.Green, &adjust.Offset.Blue}) {
+            for (const float bad : {NAN, INFINITY, -INFINITY}) {
+              const float good = std::exchange(*value, bad);
+              EXPECT_EQ(adjust_now(), kInvalid);
+              *value = good;
+            }
+          }
           EXPECT_EQ(digest(stack, {&client}), before);
           EXPECT_EQ(path(stack), kept);
+          // The hardware's own ramp takes the place of the client's; the scale stays.
+          args.Type = D3DDDI_GAMMARAMP_DEFAULT;
+          ASSERT_EQ(set(), 0);
+          USHORT table[3][256];
+          ASSERT_EQ(path(stack).gamma.size(), sizeof table);
+          std::memcpy(table, path(stack).gamma.data(), sizeof table);
+          EXPECT_NEAR(table[0][100], 100 * 257 / 2, 1);
+          adjust.Scale = {1, 1, 1};
+          adjust.Offset = {0, 0, 0};
+          ASSERT_EQ(adjust_now(), 0);
+          EXPECT_NE(path(stack).gamma_type, 2U) << "nothing differs from the hardware's own";
           // The owner of the source only.
           ASSERT_EQ(client.disown(), 0);
           EXPECT_EQ(set(), kInvalid);
@@ -377,6 +394,16 @@ TEST_F(TargetTest, ACurveBecomesATable) {
       EXPECT_NEAR(table[1][i], i * 257 / 2, 1);
       EXPECT_NEAR(table[2][i], std::min(65535, i * 257 + 32768), 1);
     }
+    const Digest before = digest(stack, {&client});
+    for (const UINT size : {0U, UINT{sizeof *ramp} - 1, UINT{sizeof *ramp} + 1}) {
+      args.Size = size;
+      EXPECT_EQ(set(), kInvalid);
+    }
+    args.Size = sizeof *ramp;
+    args.pGammaRampDXGI1 = nullptr;
+    EXPECT_EQ(set(), kInvalid);
+    args.pGammaRampDXGI1 = ramp.get();
+    EXPECT_EQ(digest(stack, {&client}), before);
     // Without a ramp the output has its own.
     args.Type = D3DDDI_GAMMARAMP_DEFAULT;
     ASSERT_EQ(set(), 0);

@@ -405,7 +405,7 @@ Status ModeSetting::set_timings(vidpn::DdiCall& call, const vidpn::Network& befo
   if (!is_success(status)) return status;
   for (size_t i = 0; i < sources.size(); ++i) {
     if (paths[i].failed) status = vidpn::kVidPnTopologyNotSupported;
-    if (!paths[i].recheck_planes || flips_ == nullptr || flips_->overlays() == nullptr) continue;
+    if (!paths[i].recheck_planes || flips_->overlays() == nullptr) continue;
     core_.lane().run(
         [&]() DXGKIT_REQUIRES(on_lane) { flips_->overlays()->set_disabled(sources[i], true); });
   }
