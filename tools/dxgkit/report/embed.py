@@ -4,7 +4,7 @@ import pathlib
 import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-SCRIPTS = ["model.js", "lanes.js", "timeline.js", "memory.js", "residency.js", "frames.js", "tables.js", "main.js"]
+SCRIPTS = ["theme.js", "model.js", "lanes.js", "timeline.js", "memory.js", "residency.js", "frames.js", "tables.js", "main.js"]
 
 
 def text_of(name):

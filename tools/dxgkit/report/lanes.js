@@ -157,9 +157,9 @@ function buildLanes(model) {
   const { packets, attempts, hardware, interrupts, dpcs, sync, calls } = model;
   const end_or_last = (value) => value === value ? value : model.duration;
   const packetOf = (id) => { const row = model.packetRow.get(id); return row === undefined ? -1 : row; };
-  const packetLabel = (row) => row < 0 ? '' : `${row + 1}`;
+  const packetLabel = (row) => row < 0 ? '' : `${packetNumber(model, row)}`;
   const describePacket = (row) => row < 0 ? 'no packet of ours' :
-    `packet ${row + 1} · ${KINDS[packets.columns.kind[row]] || 'kind ' + packets.columns.kind[row]}\n${contextName(model, packets.columns.context[row])}`;
+    `packet ${packetNumber(model, row)} · ${KINDS[packets.columns.kind[row]] || 'kind ' + packets.columns.kind[row]}\n${contextName(model, packets.columns.context[row])}`;
 
   if (model.frames.length > 0) {
     lanes.push({
@@ -173,7 +173,7 @@ function buildLanes(model) {
     lanes.push({
       group: 'programs', title: 'events', row_height: 11, hidden: 0,
       rows: [new TickRow(model.markers.columns.time, rowNumbers(model.markers.count))],
-      colour: () => '#475569', packet: () => -1,
+      colour: () => '#64748b', packet: () => -1,
       describe: (item) => model.markers.columns.text[item],
     });
   }

@@ -1,5 +1,7 @@
 // Puts the page together.
 
+startTheme();
+
 const model = readModel(JSON.parse(document.getElementById('report-data').textContent), JSON.parse(document.getElementById('run-data').textContent));
 const view = new View(model.duration);
 let tables = null;

@@ -15,6 +15,7 @@ class MemoryMap {
     document.getElementById('memory-panel').hidden = this.strips.length === 0;
     this.dirty = false;
     view.listeners.push(() => this.invalidate());
+    theme.listeners.push(() => this.invalidate());
     window.addEventListener('resize', () => this.invalidate());
     this.listen();
     this.invalidate();
@@ -59,22 +60,27 @@ class MemoryMap {
     const scale = plot / (this.view.to - this.view.from);
     context.textBaseline = 'middle';
     this.button.textContent = this.by_owner ? 'colours: owners' : 'colours: allocations';
-    document.getElementById('owners').replaceChildren(...(this.by_owner ? this.model.owners.map((owner) => {
-      const label = document.createElement('span');
-      label.textContent = `■ ${this.model.ownerName(owner)} `;
-      label.style.color = this.model.ownerColour(owner);
-      return label;
-    }) : []));
+    if (this.told !== this.by_owner) {
+      this.told = this.by_owner;
+      document.getElementById('owners').replaceChildren(...(this.by_owner ? this.model.owners.map((owner) => {
+        const label = element('span');
+        const colour = element('i');
+        colour.style.background = this.model.ownerColour(owner);
+        label.append(colour, this.model.ownerName(owner));
+        return label;
+      }) : []));
+    }
+    this.canvas.setAttribute('aria-label', `Memory over time: ${this.strips.map((strip) => strip.title).join('; ')}`);
     for (const strip of this.strips) {
       context.font = '11px system-ui, "DejaVu Sans", sans-serif';
-      context.fillStyle = '#1c2733';
+      context.fillStyle = theme.ink;
       context.fillText(strip.title, LABEL_WIDTH, strip.y - 8);
-      context.fillStyle = '#5d6b7a';
+      context.fillStyle = theme.soft;
       context.textAlign = 'right';
       context.fillText(formatBytes(strip.shown), LABEL_WIDTH - 8, strip.y + 6);
       context.fillText('0', LABEL_WIDTH - 8, strip.y + STRIP_HEIGHT - 6);
       context.textAlign = 'left';
-      context.fillStyle = '#f1f4f8';
+      context.fillStyle = theme.strip;
       context.fillRect(LABEL_WIDTH, strip.y, plot, STRIP_HEIGHT);
       context.save();
       context.beginPath();
@@ -159,11 +165,6 @@ class MemoryMap {
       tip.style.top = `${event.clientY + 16}px`;
     });
     this.canvas.addEventListener('pointerleave', () => { tip.hidden = true; });
-    this.canvas.addEventListener('wheel', (event) => {
-      event.preventDefault();
-      const plot = this.canvas.clientWidth - LABEL_WIDTH;
-      const time = this.view.from + Math.max(0, event.offsetX - LABEL_WIDTH) / plot * (this.view.to - this.view.from);
-      this.view.zoom(Math.exp(Math.max(-240, Math.min(240, event.deltaY)) * 0.0022), time);
-    }, { passive: false });
+    wheelOnTime(this.canvas, this.view);
   }
 }

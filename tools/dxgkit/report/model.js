@@ -78,6 +78,14 @@ function readOwners(model) {
   };
 }
 
+/**
+ * The number of a packet: its place in the order in which the kernel made packets. An id has it above 22 bits that are its slot; ids of
+ * recordings made by hand are small and are the number.
+ */
+const SLOT_SIZE = 2 ** 22;
+const numberOfId = (id) => id >= SLOT_SIZE ? Math.floor(id / SLOT_SIZE) : id;
+const packetNumber = (model, row) => numberOfId(model.packets.columns.packet[row]);
+
 function nodeName(model, node) {
   const row = Array.prototype.indexOf.call(model.nodes.columns.node || [], node);
   const name = row < 0 ? null : model.nodes.columns.name[row];

@@ -13,8 +13,11 @@ class ResidencyLanes {
     this.lanes = this.buildLanes();
     document.getElementById('residency-panel').hidden = this.lanes.length === 0;
     document.getElementById('residency-note').textContent = this.total > this.lanes.length ? `the ${this.lanes.length} that moved most of ${this.total}` : '';
+    this.canvas.setAttribute('aria-label', this.describe());
+    wheelOnTime(this.canvas, view);
     this.dirty = false;
     view.listeners.push(() => this.invalidate());
+    theme.listeners.push(() => this.invalidate());
     window.addEventListener('resize', () => this.invalidate());
     this.invalidate();
   }
@@ -41,6 +44,10 @@ class ResidencyLanes {
     return [...lanes.values()].sort((a, b) => b.evictions - a.evictions || b.moved - a.moved || a.id - b.id).slice(0, LANES_MOST);
   }
 
+  describe() {
+    return `Residency of ${this.lanes.length} allocations; evicted most: ${this.lanes.slice(0, 3).map((lane) => `allocation ${lane.id}, ${lane.evictions} times`).join('; ')}`;
+  }
+
   invalidate() {
     if (this.dirty || this.lanes.length === 0) return;
     this.dirty = true;
@@ -56,13 +63,13 @@ class ResidencyLanes {
     this.lanes.forEach((lane, index) => {
       const y = index * LANE_HEIGHT + 2;
       const owner = this.model.owner(lane.id);
-      context.fillStyle = index % 2 ? '#f7f9fb' : '#f1f4f8';
+      context.fillStyle = index % 2 ? theme.stripe : theme.strip;
       context.fillRect(LABEL_WIDTH, y, plot, LANE_HEIGHT - 1);
       context.save();
       context.beginPath();
       context.rect(0, y, LABEL_WIDTH - 4, LANE_HEIGHT);
       context.clip();
-      context.fillStyle = '#1c2733';
+      context.fillStyle = theme.ink;
       context.fillText(`${lane.id}: ${formatBytes(lane.size)}${lane.evictions ? `, ${lane.evictions}×` : ''}`, 4, y + LANE_HEIGHT / 2);
       context.restore();
       for (const stay of lane.stays) {
@@ -103,8 +110,11 @@ class BudgetCharts {
     this.canvas = document.getElementById('budget');
     this.charts = this.buildCharts();
     document.getElementById('budget-panel').hidden = this.charts.length === 0;
+    this.canvas.setAttribute('aria-label', this.describe());
+    wheelOnTime(this.canvas, view);
     this.dirty = false;
     view.listeners.push(() => this.invalidate());
+    theme.listeners.push(() => this.invalidate());
     window.addEventListener('resize', () => this.invalidate());
     this.invalidate();
   }
@@ -148,6 +158,10 @@ class BudgetCharts {
     return charts;
   }
 
+  describe() {
+    return `Budget against usage: ${this.charts.map((chart) => `${chart.title}: at most ${formatBytes(chart.usage.most())}`).join('; ')}`;
+  }
+
   invalidate() {
     if (this.dirty || this.charts.length === 0) return;
     this.dirty = true;
@@ -179,14 +193,14 @@ class BudgetCharts {
     context.textBaseline = 'middle';
     for (const chart of this.charts) {
       const over = chart.budget !== null && chart.usage.values.some((value, i) => value > chart.budget.values[i]);
-      context.fillStyle = '#1c2733';
+      context.fillStyle = theme.ink;
       context.fillText(`${chart.title}: at most ${formatBytes(chart.usage.most())}${chart.budget ? ` of a budget of ${formatBytes(chart.budget.values[chart.budget.values.length - 1])}${over ? '; was over it' : ''}` : ''}`, LABEL_WIDTH, chart.y - 10);
-      context.fillStyle = '#5d6b7a';
+      context.fillStyle = theme.soft;
       context.textAlign = 'right';
       context.fillText(formatBytes(chart.top), LABEL_WIDTH - 8, chart.y + 6);
       context.fillText('0', LABEL_WIDTH - 8, chart.y + CHART_HEIGHT - 6);
       context.textAlign = 'left';
-      context.fillStyle = '#f1f4f8';
+      context.fillStyle = theme.strip;
       context.fillRect(LABEL_WIDTH, chart.y, plot, CHART_HEIGHT);
       context.save();
       context.beginPath();

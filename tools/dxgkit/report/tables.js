@@ -13,25 +13,55 @@ class Grid {
     const template = columns.map((column) => column.width || '1fr').join(' ');
     this.head = document.createElement('div');
     this.head.className = 'grid-head';
+    this.head.setAttribute('role', 'row');
+    parent.setAttribute('role', 'table');
+    parent.setAttribute('aria-rowcount', String(rows.length + 1));
     this.head.style.gridTemplateColumns = template;
     columns.forEach((column, index) => {
       const cell = document.createElement('div');
-      cell.textContent = column.title;
+      cell.setAttribute('role', 'columnheader');
+      const button = element('button', column.title);
+      button.type = 'button';
+      cell.append(button);
       if (column.number) cell.className = 'num';
-      cell.addEventListener('click', () => this.sort(index));
+      button.addEventListener('click', () => this.sort(index));
       this.head.append(cell);
     });
     this.body = document.createElement('div');
     this.body.className = 'grid-body';
+    this.body.setAttribute('role', 'rowgroup');
+    this.body.tabIndex = 0;
     this.inner = document.createElement('div');
     this.inner.style.position = 'relative';
     this.inner.style.height = `${rows.length * ROW_HEIGHT}px`;
+    this.inner.setAttribute('role', 'presentation');
     this.body.append(this.inner);
     this.body.style.height = `${Math.min(340, Math.max(1, rows.length) * ROW_HEIGHT)}px`;
     this.template = template;
     parent.append(this.head, this.body);
     this.body.addEventListener('scroll', () => this.render());
+    this.body.addEventListener('keydown', (event) => this.onKey(event));
     this.render();
+  }
+
+  /** In the table Enter takes a row, up and down choose it. */
+  onKey(event) {
+    if (!this.options.on_click || this.rows.length === 0) return;
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step !== undefined) {
+      const next = this.at === undefined ? 0 : Math.min(this.rows.length - 1, Math.max(0, this.at + step));
+      if (next === this.at) return;  // at the end the page may scroll
+      this.at = next;
+      const top = this.at * ROW_HEIGHT;
+      if (top < this.body.scrollTop) this.body.scrollTop = top;
+      if (top + ROW_HEIGHT > this.body.scrollTop + this.body.clientHeight) this.body.scrollTop = top + ROW_HEIGHT - this.body.clientHeight;
+      this.render();
+    } else if (event.key === 'Enter' && this.at !== undefined) {
+      this.options.on_click(this.rows[this.at]);
+    } else {
+      return;
+    }
+    event.preventDefault();
   }
 
   sort(index) {
@@ -44,7 +74,10 @@ class Grid {
       if (typeof x === 'string' || typeof y === 'string') return sign * String(x).localeCompare(String(y));
       return (x === x ? (y === y ? sign * (x - y) : -1) : y === y ? 1 : 0) || a - b;
     });
-    [...this.head.children].forEach((cell, i) => { cell.textContent = this.columns[i].title + (i === index ? (this.order.down ? ' ↓' : ' ↑') : ''); });
+    [...this.head.children].forEach((cell, i) => {
+      cell.firstChild.textContent = this.columns[i].title + (i === index ? (this.order.down ? ' ↓' : ' ↑') : '');
+      cell.setAttribute('aria-sort', i !== index ? 'none' : this.order.down ? 'descending' : 'ascending');
+    });
     this.render();
   }
 
@@ -55,16 +88,21 @@ class Grid {
     for (let i = first; i < last; ++i) {
       const row = this.rows[i];
       const line = document.createElement('div');
-      line.className = 'grid-row' + (this.options.on_click ? ' link' : '') + (this.options.selected && this.options.selected() === row ? ' selected' : '');
+      line.className = 'grid-row' + (this.options.on_click ? ' link' : '') + (this.options.selected && this.options.selected() === row ? ' selected' : '') + (i === this.at ? ' at' : '');
+      line.setAttribute('role', 'row');
       line.style.top = `${i * ROW_HEIGHT}px`;
       line.style.gridTemplateColumns = this.template;
       for (const column of this.columns) {
         const cell = document.createElement('div');
+        cell.setAttribute('role', 'cell');
         if (column.number) cell.className = 'num';
         cell.textContent = column.text ? column.text(row) : column.value(row);
         line.append(cell);
       }
-      if (this.options.on_click) line.addEventListener('click', () => this.options.on_click(row));
+      if (this.options.on_click) {
+        line.tabIndex = -1;
+        line.addEventListener('click', () => this.options.on_click(row));
+      }
       nodes.push(line);
     }
     this.inner.replaceChildren(...nodes);
@@ -123,7 +161,10 @@ class Tables {
     const nav = document.getElementById('tabs');
     for (const name of Object.keys(this.tabs)) {
       const button = element('button', name === 'Findings' && model.findings.count > 0 ? `Findings (${model.findings.count})` : name);
+      button.type = 'button';
       button.dataset.tab = name;
+      button.setAttribute('role', 'tab');
+      button.setAttribute('aria-controls', 'table-panel');
       button.addEventListener('click', () => this.show(name));
       nav.append(button);
     }
@@ -131,7 +172,12 @@ class Tables {
   }
 
   show(name) {
-    for (const button of document.getElementById('tabs').children) button.className = button.dataset.tab === name ? 'on' : '';
+    for (const button of document.getElementById('tabs').children) {
+      button.className = button.dataset.tab === name ? 'on' : '';
+      button.setAttribute('aria-selected', String(button.dataset.tab === name));
+    }
+    this.parent.removeAttribute('role');
+    this.parent.removeAttribute('aria-rowcount');
     this.grid = null;
     this.note.textContent = '';
     this.tabs[name]();
@@ -165,7 +211,7 @@ class Tables {
     const span = (title, from, to) => ({ title, number: true, value: (row) => c[to][row] - c[from][row], text: (row) => formatTime(c[to][row] - c[from][row]) });
     this.note.textContent = 'Times from the start of the recording. Click a row to see the packet in the timeline; click a heading to sort.';
     this.grid = new Grid(this.parent, [
-      { title: 'packet', number: true, width: '80px', value: (row) => row + 1 },
+      { title: 'packet', number: true, width: '80px', value: (row) => packetNumber(this.model, row) },
       { title: 'kind', width: '70px', value: (row) => KINDS[c.kind[row]] || String(c.kind[row]) },
       { title: 'context', width: '1.5fr', value: (row) => contextName(this.model, c.context[row]) },
       { title: 'node', number: true, width: '60px', value: (row) => c.node[row], text: (row) => c.node[row] === c.node[row] ? c.node[row] : '–' },
@@ -258,13 +304,13 @@ class Tables {
 function showDetails(model, row) {
   const panel = document.getElementById('details');
   panel.replaceChildren();
-  panel.dataset.packet = row < 0 ? '' : String(row + 1);
+  panel.dataset.packet = row < 0 ? '' : String(packetNumber(model, row));
   if (row < 0) {
     panel.append(element('h2', 'Packet'), element('p', 'Click a box in the timeline, or press n, to see one packet from queue to completion.', 'empty'));
     return;
   }
   const c = model.packets.columns;
-  panel.append(element('h2', `Packet ${row + 1}`));
+  panel.append(element('h2', `Packet ${packetNumber(model, row)}`));
   panel.append(element('span', c.outcome[row], c.outcome[row] === 'completed' ? 'chip' : 'chip bad'));
   const table = element('table');
   const put = (target, name, ...values) => {
@@ -275,7 +321,6 @@ function showDetails(model, row) {
   put(table, 'kind', KINDS[c.kind[row]] || String(c.kind[row]));
   put(table, 'context', contextName(model, c.context[row]));
   if (c.node[row] === c.node[row]) put(table, 'node', nodeName(model, c.node[row]));
-  put(table, 'id', `0x${c.packet[row].toString(16)}`);
   if (c.patches[row] === c.patches[row]) put(table, 'patch locations', formatCount(c.patches[row]));
   put(table, 'queue length', formatCount(c.queue_length[row]));
   panel.append(table, element('h3', 'Life'));

@@ -32,6 +32,23 @@ class View {
   all() { this.set(0, this.duration); }
 }
 
+const takesText = (target) => target instanceof HTMLElement && /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName);
+
+/** With Ctrl the wheel zooms where the pointer is, with Shift it pans; alone it scrolls the page, as everywhere. */
+function wheelOnTime(canvas, view) {
+  canvas.addEventListener('wheel', (event) => {
+    if (!event.ctrlKey && !event.metaKey && !event.shiftKey) return;
+    event.preventDefault();
+    const plot = Math.max(10, canvas.clientWidth - LABEL_WIDTH);
+    const length = view.to - view.from;
+    if (event.shiftKey) {
+      view.pan((event.deltaX || event.deltaY) / plot * length);
+    } else {
+      view.zoom(Math.exp(Math.max(-240, Math.min(240, event.deltaY)) * 0.0022), view.from + Math.max(0, event.offsetX - LABEL_WIDTH) / plot * length);
+    }
+  }, { passive: false });
+}
+
 class Timeline {
   constructor(model, view, on_select) {
     this.model = model;
@@ -47,6 +64,7 @@ class Timeline {
     this.selected = -1;
     this.dirty = false;
     view.listeners.push(() => this.invalidate());
+    theme.listeners.push(() => this.invalidate());
     this.scroll.addEventListener('scroll', () => this.invalidate());
     window.addEventListener('resize', () => this.invalidate());
     this.listen();
@@ -68,7 +86,9 @@ class Timeline {
     this.drawOverview();
     this.drawAxis();
     this.drawLanes();
-    document.getElementById('view-range').textContent = `${formatTime(this.view.to - this.view.from)} shown`;
+    const shown = `${formatTime(this.view.to - this.view.from)} shown`;
+    document.getElementById('view-range').textContent = shown;
+    this.canvas.setAttribute('aria-label', `Timeline: ${this.lanes.length} lanes, from ${formatTime(this.view.from)} to ${formatTime(this.view.to)}${this.selected < 0 ? '' : `, packet ${packetNumber(this.model, this.selected)} selected`}`);
     this.last_draw_ms = performance.now() - started;
     this.draws = (this.draws || 0) + 1;
   }
@@ -86,7 +106,7 @@ class Timeline {
     const { context, height } = prepareCanvas(this.axis, 24);
     context.font = '11px system-ui, "DejaVu Sans", sans-serif';
     context.textBaseline = 'middle';
-    context.fillStyle = '#5d6b7a';
+    context.fillStyle = theme.soft;
     const { step, times } = this.ticks();
     for (const time of times) {
       const x = this.xOf(time);
@@ -103,20 +123,20 @@ class Timeline {
     const busy = this.lanes.filter((lane) => lane.title === 'hardware');
     const strip = (height - 10) / Math.max(1, busy.length);
     const plot = width - LABEL_WIDTH;
-    context.fillStyle = '#f1f4f8';
+    context.fillStyle = theme.strip;
     context.fillRect(LABEL_WIDTH, 4, plot, height - 8);
     busy.forEach((lane, index) => lane.rows.forEach((row) => row.draw(context, whole, LABEL_WIDTH, plot, 5 + index * strip, strip - 1, lane.colour, null)));
     const left = LABEL_WIDTH + Math.max(0, this.view.from) / this.view.duration * plot;
     const right = LABEL_WIDTH + Math.min(this.view.duration, this.view.to) / this.view.duration * plot;
-    context.fillStyle = 'rgba(244, 246, 249, .72)';
+    context.fillStyle = theme.veil;
     context.fillRect(LABEL_WIDTH, 4, left - LABEL_WIDTH, height - 8);
     context.fillRect(right, 4, width - right, height - 8);
-    context.strokeStyle = '#1f6feb';
+    context.strokeStyle = theme.accent;
     context.lineWidth = 1.5;
     context.strokeRect(left, 3, Math.max(3, right - left), height - 6);
     context.font = '11px system-ui, "DejaVu Sans", sans-serif';
     context.textBaseline = 'middle';
-    context.fillStyle = '#5d6b7a';
+    context.fillStyle = theme.soft;
     context.fillText('whole run', 12, height / 2);
   }
 
@@ -126,7 +146,7 @@ class Timeline {
     const top = this.scroll.scrollTop - 30;
     const bottom = this.scroll.scrollTop + this.scroll.clientHeight + 30;
     context.textBaseline = 'middle';
-    context.strokeStyle = '#eef1f5';
+    context.strokeStyle = theme.strip;
     for (const time of this.ticks().times) {
       const x = Math.round(this.xOf(time)) + 0.5;
       if (x < LABEL_WIDTH) continue;
@@ -138,14 +158,14 @@ class Timeline {
     for (const lane of this.lanes) {
       if (lane.y + lane.height < top || lane.y - 20 > bottom) continue;
       if (lane.new_group) {
-        context.fillStyle = '#f7f9fb';
+        context.fillStyle = theme.stripe;
         context.fillRect(0, lane.y - 18, width, 15);
-        context.fillStyle = '#1c2733';
+        context.fillStyle = theme.ink;
         context.font = '600 11px system-ui, "DejaVu Sans", sans-serif';
         context.fillText(lane.group, 10, lane.y - 10);
       }
       context.font = '11px system-ui, "DejaVu Sans", sans-serif';
-      context.fillStyle = '#5d6b7a';
+      context.fillStyle = theme.soft;
       context.fillText(lane.title, 20, lane.y + Math.min(lane.height / 2, 8), LABEL_WIDTH - 24);
       if (lane.hidden > 0) context.fillText(`+${formatCount(lane.hidden)} not drawn`, 20, lane.y + 22, LABEL_WIDTH - 24);
       context.font = '10px system-ui, "DejaVu Sans", sans-serif';
@@ -159,7 +179,7 @@ class Timeline {
 
   drawSelected(context, lane) {
     if (this.selected < 0) return;
-    context.strokeStyle = '#111827';
+    context.strokeStyle = theme.mark;
     context.lineWidth = 1.6;
     for (const { row, index } of this.marks(lane)) {
       const left = Math.max(LABEL_WIDTH, this.xOf(lane.rows[row].starts[index]));
@@ -229,15 +249,8 @@ class Timeline {
   listen() {
     const tip = document.getElementById('tip');
     let drag = null;
-    this.canvas.addEventListener('wheel', (event) => {
-      event.preventDefault();
-      const x = event.offsetX;
-      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-        this.view.pan((event.deltaX || event.deltaY) / this.plot_width * (this.view.to - this.view.from));
-      } else {
-        this.view.zoom(Math.exp(Math.max(-240, Math.min(240, event.deltaY)) * 0.0022), this.timeAt(Math.max(LABEL_WIDTH, x)));
-      }
-    }, { passive: false });
+    wheelOnTime(this.canvas, this.view);
+    wheelOnTime(this.overview, this.view);
     this.canvas.addEventListener('pointerdown', (event) => {
       if (event.button !== 0) return;
       this.canvas.setPointerCapture(event.pointerId);
@@ -291,23 +304,26 @@ class Timeline {
     document.getElementById('zoom-in').addEventListener('click', () => this.view.zoom(0.5, middle()));
     document.getElementById('zoom-out').addEventListener('click', () => this.view.zoom(2, middle()));
     document.getElementById('zoom-all').addEventListener('click', () => this.view.all());
-    const keys = {
+    // Keys for everywhere but fields that take text; those that would scroll the page only where the timeline has the focus.
+    const anywhere = {
       '+': () => this.view.zoom(0.5, middle()),
       '=': () => this.view.zoom(0.5, middle()),
       '-': () => this.view.zoom(2, middle()),
       '0': () => this.view.all(),
-      'Home': () => this.view.all(),
-      'ArrowLeft': () => this.view.pan(-length() * 0.2),
-      'ArrowRight': () => this.view.pan(length() * 0.2),
-      'ArrowUp': () => { this.scroll.scrollTop -= 60; },
-      'ArrowDown': () => { this.scroll.scrollTop += 60; },
       'n': () => this.step(1),
       'p': () => this.step(-1),
       'Escape': () => this.select(-1),
     };
+    const focused = {
+      'ArrowLeft': () => this.view.pan(-length() * 0.2),
+      'ArrowRight': () => this.view.pan(length() * 0.2),
+      'Home': () => this.view.pan(-this.view.from),
+      'End': () => this.view.pan(this.view.duration - this.view.to),
+    };
     document.addEventListener('keydown', (event) => {
-      const key = keys[event.key];
-      if (!key || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || takesText(event.target)) return;
+      const key = anywhere[event.key] || (event.target === this.canvas && focused[event.key]);
+      if (!key) return;
       event.preventDefault();
       key();
     });
