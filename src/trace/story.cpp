@@ -116,6 +116,9 @@ class Teller {
       case EventKind::kObjectName:
         object_name(event);
         break;
+      case EventKind::kContextOwner:
+        story_.owners[event.a] = {event.b, event.c};
+        break;
       default:
         break;
     }

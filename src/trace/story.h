@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trace/trace.h"
@@ -101,10 +102,11 @@ struct Story {
   std::map<uint16_t, std::optional<std::string>> nodes;
   std::map<uint64_t, std::optional<std::string>> contexts;
   std::map<uint64_t, std::string> processes;
-  std::vector<Packet> packets;    // by first event
-  std::vector<Attempt> attempts;  // by time
-  std::vector<Busy> busy;         // by start
-  std::vector<Call> calls;        // by start
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> owners;  // context: process, device handle
+  std::vector<Packet> packets;                               // by first event
+  std::vector<Attempt> attempts;                             // by time
+  std::vector<Busy> busy;                                    // by start
+  std::vector<Call> calls;                                   // by start
   std::vector<Dpc> dpcs;
   std::vector<Stay> placements, aperture, locks;  // by `from`
   std::map<uint64_t, Allocation> allocations;

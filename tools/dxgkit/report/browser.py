@@ -84,6 +84,7 @@ class Browser:
         deadline = time.monotonic() + 120
         while not any(event["method"] == "Page.loadEventFired" for event in self.events if "method" in event):
             self.events.append(self.receive(deadline))
+        self.evaluate("new Promise((done) => { const look = () => window.dxgkit ? done(true) : requestAnimationFrame(look); look(); })")
         self.settle()
 
     def settle(self):

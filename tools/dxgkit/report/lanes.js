@@ -3,9 +3,9 @@
 /** Non-overlapping boxes of one row. `busy[i]` is the summed length of the boxes before i: coverage of any span in O(log n). */
 class BoxRow {
   constructor(starts, ends, items) {
-    this.starts = Float64Array.from(starts);
-    this.ends = Float64Array.from(ends);
-    this.items = Float64Array.from(items);
+    this.starts = starts instanceof Float64Array ? starts : Float64Array.from(starts);
+    this.ends = ends instanceof Float64Array ? ends : Float64Array.from(ends);
+    this.items = Uint32Array.from(items);
     this.busy = new Float64Array(this.starts.length + 1);
     for (let i = 0; i < this.starts.length; ++i) this.busy[i + 1] = this.busy[i] + this.ends[i] - this.starts[i];
   }
@@ -75,7 +75,7 @@ class BoxRow {
 class TickRow {
   constructor(times, items) {
     this.times = Float64Array.from(times);
-    this.items = Float64Array.from(items);
+    this.items = Uint32Array.from(items);
   }
 
   find(time, slack) {
@@ -143,8 +143,15 @@ function packRows(count, start_of, end_of, rows_max) {
 /** Row numbers of `table` for which `keep` holds, in the order of column `by`. */
 function selectSorted(count, keep, key) {
   const rows = [];
-  for (let i = 0; i < count; ++i) if (keep(i)) rows.push(i);
-  rows.sort((a, b) => key(a) - key(b) || a - b);
+  let sorted = true;
+  let last = -Infinity;
+  for (let i = 0; i < count; ++i) {
+    if (!keep(i)) continue;
+    rows.push(i);
+    sorted = sorted && key(i) >= last;
+    last = key(i);
+  }
+  if (!sorted) rows.sort((a, b) => key(a) - key(b) || a - b);
   return rows;
 }
 
@@ -152,8 +159,9 @@ function selectSorted(count, keep, key) {
  * All lanes of the timeline, top to bottom. A lane: {title, group, rows, row_height, colour(item), label(item), describe(item),
  * packet(item) -> row in packets or -1}.
  */
-function buildLanes(model) {
-  const lanes = [];
+function buildLanes(page, hidden_groups) {
+  const { model } = page;
+  let lanes = [];
   const { packets, attempts, hardware, interrupts, dpcs, sync, calls } = model;
   const end_or_last = (value) => value === value ? value : model.duration;
   const packetOf = (id) => { const row = model.packetRow.get(id); return row === undefined ? -1 : row; };
@@ -176,6 +184,21 @@ function buildLanes(model) {
       colour: () => '#64748b', packet: () => -1,
       describe: (item) => model.markers.columns.text[item],
     });
+  }
+
+  const points = (title, table, colour, tell, open) => {
+    if (table.count === 0) return;
+    lanes.push({
+      group: 'causes', title, row_height: 11, hidden: 0, rows: [new TickRow(table.columns.time, rowNumbers(table.count))],
+      colour: () => colour, packet: () => -1, describe: (item) => tell(item), open,
+    });
+  };
+  if (page.details || page.causes) {
+    const kinds = causeKinds(page);
+    const open = (name) => (item) => causeKinds(page)[name].open(item);
+    const tell = (name) => (item) => plainText(model, kinds[name].tell(item));
+    points('findings', model.findings, '#d23f3f', (item) => `${model.findings.columns.rule[item]}, ${formatTime(model.findings.columns.time[item])}`, (item) => page.setCursor(model.findings.columns.time[item]));
+    for (const [name, colour] of [['timeouts', '#d23f3f'], ['lost devices', '#b0578d'], ['preemptions', '#1f6feb'], ['refused calls', '#c2410c'], ['waits for room', '#9a6b00'], ['evictions', '#e08a1e']]) points(name, model[kinds[name].table], colour, tell(name), open(name));
   }
 
   for (const node of model.nodes.columns.node || []) {
@@ -231,34 +254,22 @@ function buildLanes(model) {
     // Waiting in the software queue, until submitted (or until it ended without ever being submitted).
     const leaves = (row) => packets.columns.submitted[row] === packets.columns.submitted[row] ? packets.columns.submitted[row] : end_or_last(packets.columns.ended[row]);
     lanes.push({
-      group: contextName(model, context), title: 'software queue', row_height: 7,
+      group: contextName(model, context), kind: 'software queues', title: 'software queue', row_height: 7,
       ...packRows(mine.length, (i) => packets.columns.queued[mine[i]], (i) => leaves(mine[i]), 24),
       packet: (item) => mine[item],
       describe: (item) => `in the software queue\n${formatTime(leaves(mine[item]) - packets.columns.queued[mine[item]])}`,
     });
   }
 
-  for (let thread = 0; thread < model.threads.length; ++thread) {
-    const rows = [];
-    for (let depth = 0; depth < 4; ++depth) {
-      const mine = selectSorted(calls.count, (i) => calls.columns.thread[i] === thread && calls.columns.depth[i] === depth, (i) => calls.columns.start[i]);
-      if (mine.length === 0) break;
-      rows.push(new BoxRow(mine.map((i) => calls.columns.start[i]), mine.map((i) => end_or_last(calls.columns.end[i])), mine));
-    }
-    if (rows.length === 0) continue;
-    const colours = { ddi: '#6a7fb5', callback: '#8b9c5b', thunk: '#7f6aa8' };
-    lanes.push({
-      group: 'threads', title: model.threads[thread] || `thread ${thread}`, row_height: 12, hidden: 0, rows,
-      colour: (item) => colours[calls.columns.kind[item]] || '#888', packet: () => -1,
-      label: (item) => calls.columns.name[item].replace(/^DxgkDdi|^D3DKMT/, ''),
-      describe: (item) => `${calls.columns.name[item]}\n${formatTime(end_or_last(calls.columns.end[item]) - calls.columns.start[item])}, status ${formatStatus(calls.columns.status[item])}`,
-    });
-  }
+  lanes.push(...threadLanes(model, end_or_last));
+  const groups = new Map();  // name -> what is in it, for the filter
+  for (const lane of lanes) groups.set(lane.kind || lane.group, lane.kind || lane.group);
+  lanes = lanes.filter((lane) => !hidden_groups.has(lane.kind || lane.group));
 
   let y = 0;
   let group = null;
   for (const lane of lanes) {
-    if (!lane.colour) lane.colour = (item) => packetColour(model, lane.packet(item));
+    if (!lane.colour) lane.colour = (item) => packetColour(model, lane.packet(item), page.timeline.only);
     if (!lane.label) lane.label = (item) => packetLabel(lane.packet(item));
     const detail = lane.describe;
     lane.describe = (item) => lane.packet(item) >= 0 ? `${describePacket(lane.packet(item))}\n${detail(item)}` : detail(item);
@@ -269,5 +280,35 @@ function buildLanes(model) {
     lane.height = Math.max(14, lane.rows.length * (lane.row_height + 1));
     y += lane.height + 5;
   }
-  return { lanes, height: y + 8 };
+  return { lanes, height: y + 8, groups: [...groups.keys()] };
+}
+
+/** Calls of each thread, a row per depth. One pass: they are most of a recording, and sorted by start. */
+function threadLanes(model, end_or_last) {
+  const { calls } = model;
+  const c = calls.columns;
+  const depths = 4;
+  const sizes = new Uint32Array(model.threads.length * depths);
+  for (let i = 0; i < calls.count; ++i) if (c.depth[i] < depths && c.thread[i] < model.threads.length) ++sizes[c.thread[i] * depths + c.depth[i]];
+  const parts = Array.from(sizes, (size) => ({ starts: new Float64Array(size), ends: new Float64Array(size), items: new Uint32Array(size), next: 0 }));
+  for (let i = 0; i < calls.count; ++i) {
+    if (!(c.depth[i] < depths && c.thread[i] < model.threads.length)) continue;
+    const part = parts[c.thread[i] * depths + c.depth[i]];
+    part.starts[part.next] = c.start[i];
+    part.ends[part.next] = end_or_last(c.end[i]);
+    part.items[part.next++] = i;
+  }
+  const colours = { ddi: '#6a7fb5', callback: '#8b9c5b', thunk: '#7f6aa8' };
+  const lanes = [];
+  for (let thread = 0; thread < model.threads.length; ++thread) {
+    const rows = parts.slice(thread * depths, (thread + 1) * depths).filter((part) => part.next > 0).map((part) => new BoxRow(part.starts, part.ends, part.items));
+    if (rows.length === 0) continue;
+    lanes.push({
+      group: 'threads', title: model.threads[thread] || `thread ${thread}`, row_height: 12, hidden: 0, rows,
+      colour: (item) => colours[c.kind[item]] || '#888', packet: () => -1,
+      label: (item) => c.name[item].replace(/^DxgkDdi|^D3DKMT/, ''),
+      describe: (item) => `${c.name[item]}\n${formatTime(end_or_last(c.end[item]) - c.start[item])}, status ${formatStatus(c.status[item])}`,
+    });
+  }
+  return lanes;
 }

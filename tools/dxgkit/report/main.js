@@ -1,30 +1,42 @@
-// Puts the page together.
+// Puts the page together: what the first picture needs, the picture, then the calls of threads, which are most of a recording.
 
 startTheme();
+const jsonOf = (id) => JSON.parse(document.getElementById(id).textContent);
 
-const model = readModel(JSON.parse(document.getElementById('report-data').textContent), JSON.parse(document.getElementById('run-data').textContent));
-const view = new View(model.duration);
-let tables = null;
-const timeline = new Timeline(model, view, (row) => { showDetails(model, row); if (tables) tables.refresh(); });
-const memory_map = new MemoryMap(model, view);
-const residency = new ResidencyLanes(model, view);
-const budgets = new BudgetCharts(model, view);
-tables = new Tables(model, timeline);
-const frames = new Frames(model, (time) => tables.centre(time));
-showDetails(model, -1);
-
-const facts = document.getElementById('facts');
-function fact(name, value, class_name) {
-  const box = element('span', undefined, class_name);
-  box.append(`${name} `, element('b', value));
-  facts.append(box);
+function showFacts(model) {
+  const facts = document.getElementById('facts');
+  const fact = (name, value, class_name) => {
+    const box = element('span', undefined, class_name);
+    box.append(`${name} `, element('b', value));
+    facts.append(box);
+  };
+  const { run } = model;
+  if (run && run.name) fact('trace', run.name);
+  if (run && run.result) fact('result', run.result, /^(identical|exit code 0$)/.test(run.result) ? 'good' : 'bad');
+  if (run && run.driver) fact('driver', run.driver);
+  fact('time', formatTime(model.duration));
+  fact('packets', formatCount(model.packets.count));
+  fact('findings', formatCount(model.findings.count), model.findings.count > 0 ? 'bad' : 'good');
+  if (model.dropped > 0) fact('events lost', formatCount(Number(model.dropped)), 'bad');
 }
-if (model.run && model.run.result) fact('result', model.run.result, /^(identical|exit code 0$)/.test(model.run.result) ? 'good' : 'bad');
-if (model.run && model.run.driver) fact('driver', model.run.driver);
-fact('time', formatTime(model.duration));
-fact('packets', formatCount(model.packets.count));
-fact('findings', formatCount(model.findings.count), model.findings.count > 0 ? 'bad' : 'good');
-if (model.dropped > 0) fact('events lost', formatCount(Number(model.dropped)), 'bad');
 
-// What tests and the curious may look at.
-window.dxgkit = { model, view, timeline, memory_map, residency, budgets, frames, tables };
+const nextPicture = () => new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(done)); });
+
+async function start() {
+  const head = jsonOf('report-data');
+  const model = makeModel(head, await readTables(head, 'a', TABLES), jsonOf('run-data'));
+  showFacts(model);
+  const page = new Page(model);
+  await nextPicture();
+  page.first_picture_ms = performance.now();  // since the page was asked for
+  const loading = document.getElementById('loading');
+  loading.textContent = 'reading the calls of threads ...';
+  Object.assign(model, await readTables(head, 'a', LATE_TABLES));
+  page.timeline.rebuild();
+  page.filters.refresh();
+  await startOther(page);
+  loading.textContent = '';
+  window.dxgkit = page;  // for tests and the curious
+}
+
+start().catch((error) => { document.getElementById('loading').textContent = `This page is damaged: ${error.message}`; throw error; });

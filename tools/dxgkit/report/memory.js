@@ -4,7 +4,8 @@ const STRIP_HEIGHT = 150;
 const STRIP_GAP = 24;
 
 class MemoryMap {
-  constructor(model, view) {
+  constructor(model, view, page) {
+    this.page = page;
     this.model = model;
     this.view = view;
     this.canvas = document.getElementById('memory');
@@ -89,6 +90,7 @@ class MemoryMap {
       this.drawStrip(context, strip, plot, scale);
       context.restore();
     }
+    drawMoment(context, this.page, this.view, LABEL_WIDTH, plot, 0, total);
   }
 
   drawStrip(context, strip, plot, scale) {
@@ -160,9 +162,13 @@ class MemoryMap {
       const { strip, index } = found;
       const { columns } = strip;
       const row = strip.rows[index];
-      tip.textContent = `allocation ${columns.allocation[row]}, ${formatBytes(columns.size[row])}, of ${this.model.ownerName(this.model.owner(columns.allocation[row]))}\nat offset 0x${columns.offset[row].toString(16)} of segment ${strip.segment}\n${strip.what} for ${formatTime(strip.to[index] - strip.from[index])}${this.model.wasEvicted(columns, row) ? ", then evicted" : ""}`;
+      tip.textContent = `allocation ${numberOfId(columns.allocation[row])}, ${formatBytes(columns.size[row])}, of ${this.model.ownerName(this.model.owner(columns.allocation[row]))}\nat offset 0x${columns.offset[row].toString(16)} of segment ${strip.segment}\n${strip.what} for ${formatTime(strip.to[index] - strip.from[index])}${this.model.wasEvicted(columns, row) ? ", then evicted" : ""}`;
       tip.style.left = `${Math.min(event.clientX + 14, window.innerWidth - 260)}px`;
       tip.style.top = `${event.clientY + 16}px`;
+    });
+    this.canvas.addEventListener('click', (event) => {
+      const found = this.hit(event.offsetX, event.offsetY);
+      if (found) this.page.details.showAllocation(found.strip.columns.allocation[found.strip.rows[found.index]]);
     });
     this.canvas.addEventListener('pointerleave', () => { tip.hidden = true; });
     wheelOnTime(this.canvas, this.view);

@@ -202,7 +202,7 @@ class Report(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as output:
             output.write(synthetic.page(data))
         self.open(path)
-        self.value("dxgkit.timeline.select(9)")
+        self.value("dxgkit.select(9)")
         self.assertEqual(self.value("document.querySelector('#details h2').innerText"), "Packet 50")
         self.assertNotIn("0x", self.value("document.getElementById('details').innerText"))
         told = self.value("dxgkit.timeline.lanes.filter((l) => l.title === 'hardware').flatMap((l) => [...l.rows[0].items].filter((i) => l.packet(i) === 9).map((i) => [l.label(i), l.describe(i).split('\\n')[0]]))")

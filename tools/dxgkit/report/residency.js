@@ -45,7 +45,7 @@ class ResidencyLanes {
   }
 
   describe() {
-    return `Residency of ${this.lanes.length} allocations; evicted most: ${this.lanes.slice(0, 3).map((lane) => `allocation ${lane.id}, ${lane.evictions} times`).join('; ')}`;
+    return `Residency of ${this.lanes.length} allocations; evicted most: ${this.lanes.slice(0, 3).map((lane) => `allocation ${numberOfId(lane.id)}, ${lane.evictions} times`).join('; ')}`;
   }
 
   invalidate() {
@@ -70,7 +70,7 @@ class ResidencyLanes {
       context.rect(0, y, LABEL_WIDTH - 4, LANE_HEIGHT);
       context.clip();
       context.fillStyle = theme.ink;
-      context.fillText(`${lane.id}: ${formatBytes(lane.size)}${lane.evictions ? `, ${lane.evictions}×` : ''}`, 4, y + LANE_HEIGHT / 2);
+      context.fillText(`${numberOfId(lane.id)}: ${formatBytes(lane.size)}${lane.evictions ? `, ${lane.evictions}×` : ''}`, 4, y + LANE_HEIGHT / 2);
       context.restore();
       for (const stay of lane.stays) {
         if (stay.to <= this.view.from || stay.from >= this.view.to) continue;

@@ -1,4 +1,4 @@
-// Tables under the timeline (only the visible rows are in the page) and the panel that tells a packet's life.
+// Tables under the timeline: only the visible rows are in the page.
 
 const ROW_HEIGHT = 24;
 
@@ -144,14 +144,17 @@ function countedSummary(model) {
 }
 
 class Tables {
-  constructor(model, timeline) {
-    this.model = model;
-    this.timeline = timeline;
+  constructor(page) {
+    this.page = page;
+    this.model = page.model;
+    const { model } = page;
+    this.timeline = page.timeline;
     this.parent = document.getElementById('table');
     this.note = document.getElementById('table-note');
     this.tabs = {
       Summary: () => this.showSummary(),
       Packets: () => this.showPackets(),
+      Causes: () => this.showCauses(),
       Calls: () => this.showCalls(),
       Paging: () => this.showPaging(),
       Fences: () => this.showFences(),
@@ -220,9 +223,39 @@ class Tables {
       { title: 'attempts', number: true, width: '80px', value: (row) => c.attempts[row] },
       { title: 'outcome', width: '100px', value: (row) => c.outcome[row] },
     ], rowNumbers(packets.count), {
-      on_click: (row) => { this.timeline.select(row); this.timeline.reveal(row); },
+      on_click: (row) => this.page.select(row),
       selected: () => this.timeline.selected,
     });
+  }
+
+  /** Every wait for room, eviction, preemption, timeout, lost device and refused call, by time. */
+  showCauses() {
+    const { model, page } = this;
+    const kinds = causeKinds(page);
+    const select = element('select');
+    select.id = 'cause-kind';
+    for (const [name, kind] of [['everything', null], ...Object.entries(kinds)]) {
+      const option = element('option', kind ? `${name} (${formatCount(model[kind.table].count)})` : name);
+      option.value = kind ? name : '';
+      select.append(option);
+    }
+    select.value = this.cause_kind || '';
+    const label = element('label', 'show ');
+    label.append(select);
+    this.note.replaceChildren(label, element('span', ' Why the kernel did what it did. Click a row for the whole chain.'));
+    select.addEventListener('change', () => { this.cause_kind = select.value; this.show('Causes'); });
+    const names = Object.keys(kinds).filter((name) => !this.cause_kind || name === this.cause_kind);
+    const rows = [];
+    for (const name of names) for (let row = 0; row < model[kinds[name].table].count; ++row) rows.push(row * 8 + Object.keys(kinds).indexOf(name));
+    const all = Object.entries(kinds);
+    const kindOf = (code) => all[code % 8][1];
+    const time = (code) => model[kindOf(code).table].columns.time[Math.floor(code / 8)];
+    rows.sort((x, y) => time(x) - time(y) || x - y);
+    this.grid = new Grid(this.parent, [
+      { title: 'time', number: true, width: '130px', value: time, text: (code) => formatTime(time(code)) },
+      { title: 'what', width: '150px', value: (code) => kindOf(code).one },
+      { title: 'why', width: '4fr', value: (code) => plainText(model, kindOf(code).tell(Math.floor(code / 8))) },
+    ], rows, { on_click: (code) => { page.centre(time(code)); kindOf(code).open(Math.floor(code / 8)); } });
   }
 
   showCalls() {
@@ -245,7 +278,7 @@ class Tables {
     this.grid = new Grid(this.parent, [
       { title: 'time', number: true, value: (row) => c.time[row], text: (row) => formatTime(c.time[row]) },
       { title: 'direction', value: (row) => c.direction[row] === 'in' ? 'page-in' : 'page-out' },
-      { title: 'allocation', number: true, value: (row) => c.allocation[row] },
+      { title: 'allocation', number: true, value: (row) => numberOfId(c.allocation[row]) },
       { title: 'segment', number: true, value: (row) => c.segment[row] },
       { title: 'size', number: true, value: (row) => c.bytes[row], text: (row) => formatBytes(c.bytes[row]) },
     ], rowNumbers(this.model.transfers.count), { on_click: (row) => this.centre(c.time[row]) });
@@ -295,57 +328,6 @@ class Tables {
   }
 
   centre(time) {
-    const half = (this.timeline.view.to - this.timeline.view.from) / 2;
-    this.timeline.view.set(time - half, time + half);
-  }
-}
-
-/** The life of one packet, step by step. */
-function showDetails(model, row) {
-  const panel = document.getElementById('details');
-  panel.replaceChildren();
-  panel.dataset.packet = row < 0 ? '' : String(packetNumber(model, row));
-  if (row < 0) {
-    panel.append(element('h2', 'Packet'), element('p', 'Click a box in the timeline, or press n, to see one packet from queue to completion.', 'empty'));
-    return;
-  }
-  const c = model.packets.columns;
-  panel.append(element('h2', `Packet ${packetNumber(model, row)}`));
-  panel.append(element('span', c.outcome[row], c.outcome[row] === 'completed' ? 'chip' : 'chip bad'));
-  const table = element('table');
-  const put = (target, name, ...values) => {
-    const line = element('tr');
-    line.append(element('td', name), ...values.map((value) => element('td', value, 'num')));
-    target.append(line);
-  };
-  put(table, 'kind', KINDS[c.kind[row]] || String(c.kind[row]));
-  put(table, 'context', contextName(model, c.context[row]));
-  if (c.node[row] === c.node[row]) put(table, 'node', nodeName(model, c.node[row]));
-  if (c.patches[row] === c.patches[row]) put(table, 'patch locations', formatCount(c.patches[row]));
-  put(table, 'queue length', formatCount(c.queue_length[row]));
-  panel.append(table, element('h3', 'Life'));
-
-  const steps = [['queued', 'queued', '#c9d3de'], ['ready', 'ready', '#f2b766'], ['patched', 'patched', '#e08a1e'], ['submitted', 'submitted', '#9db7e8'],
-    ['start', 'hw_start', '#4c78c8'], ['end', 'hw_end', '#1b7f4b'], ['completed', 'ended', '#1b7f4b']];
-  const known = steps.map(([name, column, colour]) => ({ name: name === 'completed' ? c.outcome[row] : name, time: c[column][row], colour })).filter((step) => step.time === step.time);
-  const bar = element('div', undefined, 'bar');
-  for (let i = 0; i + 1 < known.length; ++i) {
-    const part = element('div');
-    part.style.flexGrow = String(Math.max(0, known[i + 1].time - known[i].time));
-    part.style.background = known[i].colour;
-    part.title = `${known[i].name} to ${known[i + 1].name}`;
-    bar.append(part);
-  }
-  const life = element('table');
-  known.forEach((step, i) => put(life, step.name, formatTime(step.time), i === 0 ? '' : `+${formatTime(step.time - known[i - 1].time)}`));
-  panel.append(bar, life);
-
-  const attempts = model.attempts.columns;
-  const mine = selectSorted(model.attempts.count, (i) => attempts.packet[i] === c.packet[row], (i) => attempts.submitted[i]);
-  if (mine.length > 0) {
-    panel.append(element('h3', mine.length === 1 ? 'Submission' : `${mine.length} submissions`));
-    const list = element('table');
-    for (const i of mine) put(list, `fence ${attempts.fence[i]}`, formatTime(attempts.submitted[i]), attempts.outcome[i]);
-    panel.append(list);
+    this.page.centre(time);
   }
 }

@@ -49,25 +49,51 @@ function wheelOnTime(canvas, view) {
   }, { passive: false });
 }
 
+/** The cursor and the measured range, over whatever shares the timeline's axis. */
+function drawMoment(context, page, view, x0, plot, top, bottom) {
+  const scale = plot / (view.to - view.from);
+  const xOf = (time) => x0 + Math.min(plot, Math.max(0, (time - view.from) * scale));
+  if (page.range) {
+    context.fillStyle = theme.cursor;
+    context.globalAlpha = 0.18;
+    context.fillRect(xOf(page.range[0]), top, Math.max(1, xOf(page.range[1]) - xOf(page.range[0])), bottom - top);
+    context.globalAlpha = 1;
+  }
+  if (page.cursor >= view.from && page.cursor <= view.to) {
+    context.fillStyle = theme.cursor;
+    context.fillRect(xOf(page.cursor) - 0.75, top, 1.5, bottom - top);
+  }
+}
+
 class Timeline {
-  constructor(model, view, on_select) {
+  constructor(page) {
+    const { model, view } = page;
+    this.page = page;
     this.model = model;
     this.view = view;
-    this.on_select = on_select;
     this.canvas = document.getElementById('lanes');
     this.axis = document.getElementById('axis');
     this.overview = document.getElementById('overview');
     this.scroll = document.getElementById('lanes-scroll');
-    const built = buildLanes(model);
-    this.lanes = built.lanes;
-    this.height = built.height;
     this.selected = -1;
     this.dirty = false;
+    this.hidden_groups = new Set();
+    this.only = NaN;  // the process whose packets are not dimmed; NaN: all
+    this.rebuild();
     view.listeners.push(() => this.invalidate());
     theme.listeners.push(() => this.invalidate());
     this.scroll.addEventListener('scroll', () => this.invalidate());
     window.addEventListener('resize', () => this.invalidate());
     this.listen();
+    this.invalidate();
+  }
+
+  /** The lanes anew: more tables have come, or other groups are to be shown. */
+  rebuild() {
+    const built = buildLanes(this.page, this.hidden_groups);
+    this.lanes = built.lanes;
+    this.groups = built.groups;
+    this.height = built.height;
     this.invalidate();
   }
 
@@ -175,6 +201,7 @@ class Timeline {
       });
       this.drawSelected(context, lane);
     }
+    drawMoment(context, this.page, this.view, LABEL_WIDTH, plot, top, bottom);
   }
 
   drawSelected(context, lane) {
@@ -218,12 +245,6 @@ class Timeline {
     return null;
   }
 
-  select(packet_row) {
-    this.selected = packet_row;
-    this.on_select(packet_row);
-    this.invalidate();
-  }
-
   /** Brings a packet into view, with some of its neighbourhood. */
   reveal(packet_row) {
     const columns = this.model.packets.columns;
@@ -242,8 +263,7 @@ class Timeline {
     const { count } = this.model.packets;
     if (count === 0) return;
     const next = this.selected < 0 ? 0 : Math.min(count - 1, Math.max(0, this.selected + direction));
-    this.select(next);
-    this.reveal(next);
+    this.page.select(next);
   }
 
   listen() {
@@ -255,7 +275,7 @@ class Timeline {
       if (event.button !== 0) return;
       this.canvas.setPointerCapture(event.pointerId);
       this.canvas.focus({ preventScroll: true });
-      drag = { x: event.clientX, y: event.clientY, from: this.view.from, to: this.view.to, top: this.scroll.scrollTop, moved: false };
+      drag = { x: event.clientX, y: event.clientY, from: this.view.from, to: this.view.to, top: this.scroll.scrollTop, moved: false, measures: event.shiftKey, from_time: this.timeAt(Math.max(LABEL_WIDTH, event.offsetX)) };
     });
     this.canvas.addEventListener('pointermove', (event) => {
       if (drag) {
@@ -263,6 +283,10 @@ class Timeline {
         const dy = event.clientY - drag.y;
         if (!drag.moved && Math.abs(dx) + Math.abs(dy) < 4) return;
         drag.moved = true;
+        if (drag.measures) {
+          this.page.measure(drag.from_time, this.timeAt(Math.max(LABEL_WIDTH, event.offsetX)));
+          return;
+        }
         this.canvas.classList.add('dragging');
         tip.hidden = true;
         const shift = -dx / this.plot_width * (drag.to - drag.from);
@@ -279,9 +303,11 @@ class Timeline {
       }
     });
     const finish = (event) => {
+      if (drag && drag.measures && drag.moved) drag = null;
       if (drag && !drag.moved && event.type === 'pointerup') {
         const found = this.hit(event.offsetX, event.offsetY);
-        this.select(found ? found.lane.packet(found.item) : -1);
+        if (found && found.lane.open) found.lane.open(found.item);
+        else this.page.select(found ? found.lane.packet(found.item) : -1, false);
       }
       drag = null;
       this.canvas.classList.remove('dragging');
@@ -291,6 +317,7 @@ class Timeline {
     this.canvas.addEventListener('pointerleave', () => { tip.hidden = true; });
     this.canvas.addEventListener('dblclick', (event) => this.view.zoom(0.4, this.timeAt(event.offsetX)));
 
+    this.axis.addEventListener('click', (event) => { if (event.offsetX >= LABEL_WIDTH) this.page.setCursor(this.timeAt(event.offsetX)); });
     const centreAt = (event) => {
       const part = (event.offsetX - LABEL_WIDTH) / Math.max(1, this.overview.clientWidth - LABEL_WIDTH);
       const half = (this.view.to - this.view.from) / 2;
@@ -312,7 +339,8 @@ class Timeline {
       '0': () => this.view.all(),
       'n': () => this.step(1),
       'p': () => this.step(-1),
-      'Escape': () => this.select(-1),
+      'Escape': () => this.page.letGo(),
+      'c': () => this.page.setCursor(middle()),
     };
     const focused = {
       'ArrowLeft': () => this.view.pan(-length() * 0.2),
