@@ -62,9 +62,18 @@ ordered_json rules_of(const trace::Recording& recording) {
   for (const std::string_view id : {"THUNK-01", "THUNK-04", "THUNK-07", "THUNK-28"})
     if (const verifier::Rule* const rule = verifier::find_rule(id)) tell(*rule);
   std::set<std::pair<uint64_t, uint32_t>> refused;
+  std::set<uint32_t> codes;
   for (const trace::Event& event : recording.events) {
-    if (event.kind != static_cast<uint16_t>(trace::EventKind::kThunkExit)) continue;
-    if (static_cast<int32_t>(event.b) < 0) refused.emplace(event.a, static_cast<uint32_t>(event.b));
+    const bool thunk = event.kind == static_cast<uint16_t>(trace::EventKind::kThunkExit);
+    const bool ddi = event.kind == static_cast<uint16_t>(trace::EventKind::kDdiExit);
+    if ((!thunk && !ddi) || static_cast<int32_t>(event.b) >= 0) continue;
+    codes.insert(static_cast<uint32_t>(event.b));
+    if (thunk) refused.emplace(event.a, static_cast<uint32_t>(event.b));
+  }
+  ordered_json statuses = ordered_json::object();
+  for (const uint32_t code : codes) {
+    const std::string_view name = status_name(static_cast<Status>(code));
+    if (!name.empty()) statuses[fmt::format("{}", code)] = std::string(name);
   }
   for (const auto& [name_id, code] : refused) {
     const std::string name = trace::name_of(recording, name_id);
@@ -78,7 +87,9 @@ ordered_json rules_of(const trace::Recording& recording) {
     }
     if (!ids.empty()) by_call[fmt::format("{} 0x{:08X}", name, code)] = std::move(ids);
   }
-  return {{"by_call", std::move(by_call)}, {"texts", std::move(texts)}};
+  return {{"by_call", std::move(by_call)},
+          {"texts", std::move(texts)},
+          {"statuses", std::move(statuses)}};
 }
 
 }  // namespace

@@ -78,9 +78,13 @@ class Browser:
                 return answer["result"]
             self.events.append(answer)
 
-    def open(self, path):
+    def open(self, path, address=""):
         self.events.clear()
-        self.call("Page.navigate", url="file://" + os.path.abspath(path))
+        self.call("Page.navigate", url="about:blank")  # else an address with another # is no new page
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self.receive(time.monotonic() + 120))
+        self.events.clear()
+        self.call("Page.navigate", url="file://" + os.path.abspath(path) + address)
         deadline = time.monotonic() + 120
         while not any(event["method"] == "Page.loadEventFired" for event in self.events if "method" in event):
             self.events.append(self.receive(deadline))

@@ -12,11 +12,7 @@ const PREEMPTION_REASONS = [
 const DEVICE_STATES = ['', 'active', 'reset', 'hung', 'stopped', 'out of memory', 'DMA fault', 'page fault'];
 const OBJECT_TYPES = ['adapter', 'device', 'context', 'resource', 'allocation', 'synchronization object', 'paging queue', 'shared resource', 'hardware context',
   'hardware queue', 'shared synchronization object', 'keyed mutex', 'shared keyed mutex', 'overlay', 'protected session', 'shared session', 'sync file'];
-const STATUS_NAMES = {
-  0xC0000001: 'STATUS_UNSUCCESSFUL', 0xC0000005: 'STATUS_ACCESS_VIOLATION', 0xC000000D: 'STATUS_INVALID_PARAMETER', 0xC0000017: 'STATUS_NO_MEMORY',
-  0xC0000022: 'STATUS_ACCESS_DENIED', 0xC0000023: 'STATUS_BUFFER_TOO_SMALL', 0xC000009A: 'STATUS_INSUFFICIENT_RESOURCES', 0xC00000BB: 'STATUS_NOT_SUPPORTED',
-  0xC000010A: 'STATUS_PROCESS_IS_TERMINATING', 0xC00002B6: 'STATUS_DEVICE_REMOVED', 0xC01E0100: 'STATUS_GRAPHICS_NO_VIDEO_MEMORY',
-  0xC01E0102: 'STATUS_GRAPHICS_ALLOCATION_BUSY' };
+const STATUS_NAMES = {};  // by code, as far as the run has them; the tool tells
 const REASON_RULES = { 1: 'THUNK-01', 2: 'THUNK-01', 3: 'THUNK-04', 4: 'THUNK-04', 6: 'THUNK-07', 7: 'THUNK-07', 8: 'THUNK-28' };
 const EVICTIONS_SHOWN = 5;
 
@@ -32,6 +28,7 @@ class Causes {
     this.model = model;
     this.by_packet = new Map();  // table name -> packet id -> rows, made when first asked
     this.orders = new Map();
+    Object.assign(STATUS_NAMES, (model.run && model.run.rules && model.run.rules.statuses) || {});
   }
 
   /** Rows of `table` whose `column` is `id`, in order of the table. */
@@ -75,7 +72,9 @@ class Causes {
     const c = this.model.packets.columns;
     const name = node === undefined ? 'retired' : `retired on ${node}`;
     const order = this.order(name, 'packets', 'ended', (each) => node === undefined || c.node[each] === node);
-    for (let at = upperBound(order.times, time) - 1; at >= 0 && order.times[at] >= since; --at) if (order.rows[at] !== row) return order.rows[at];
+    for (let at = upperBound(order.times, time) - 1; at >= 0 && order.times[at] >= since; --at) {
+      if (order.rows[at] !== row && c.submitted[order.rows[at]] === c.submitted[order.rows[at]]) return order.rows[at];  // signals and waits hold nothing
+    }
     return -1;
   }
 
@@ -328,10 +327,12 @@ class Causes {
     } else if (reasons[r.reason[row]]) {
       steps.push([reasons[r.reason[row]]]);
     }
-    if (r.reason[row] === 8) {
+    const removed = steps.length === 0 && r.status[row] === 0xC00002B6;  // noticed while the call waited
+    if (r.reason[row] === 8 || removed) {
       const lost = this.model.lost_devices.columns;
-      const found = this.rowsOf('lost_devices', 'device', r.handle[row]).filter((each) => lost.process[each] === r.process[row] && lost.time[each] <= r.time[row]).pop();
+      const found = this.rowsOf('lost_devices', 'process', r.process[row]).filter((each) => (removed || lost.device[each] === r.handle[row]) && lost.time[each] <= r.end[row]).pop();
       if (found !== undefined) {
+        if (removed) steps.push([`the device 0x${lost.device[found].toString(16)} was lost while the call waited`]);
         steps.push(['it was lost at ', toTime(lost.time[found]), `: ${DEVICE_STATES[lost.state[found]]}`]);
         const timeout = this.lastBefore(this.order('timeouts', 'timeouts', 'time', () => true), lost.time[found], -1);
         if (timeout >= 0 && lost.state[found] <= 3) steps.push(this.describeTimeout(timeout));

@@ -24,11 +24,18 @@ const nextPicture = () => new Promise((done) => { requestAnimationFrame(() => re
 
 async function start() {
   const head = jsonOf('report-data');
-  const model = makeModel(head, await readTables(head, 'a', TABLES), jsonOf('run-data'));
+  const timings = [['begun', performance.now()]];  // since the page was asked for, for tests
+  const tables = await readTables(head, 'a', TABLES);
+  timings.push(['read', performance.now()]);
+  const model = makeModel(head, tables, jsonOf('run-data'));
+  timings.push(['model', performance.now()]);
   showFacts(model);
   const page = new Page(model);
+  page.timings = timings;
+  timings.push(['views', performance.now()]);
   await nextPicture();
-  page.first_picture_ms = performance.now();  // since the page was asked for
+  page.first_picture_ms = performance.now();
+  timings.push(['drawn', page.first_picture_ms]);
   const loading = document.getElementById('loading');
   loading.textContent = 'reading the calls of threads ...';
   Object.assign(model, await readTables(head, 'a', LATE_TABLES));

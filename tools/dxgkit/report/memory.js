@@ -19,6 +19,7 @@ class MemoryMap {
     theme.listeners.push(() => this.invalidate());
     window.addEventListener('resize', () => this.invalidate());
     this.listen();
+    watchSight(this);
     this.invalidate();
   }
 
@@ -50,6 +51,7 @@ class MemoryMap {
 
   invalidate() {
     if (this.dirty || this.strips.length === 0) return;
+    if (waitsForSight(this)) return;
     this.dirty = true;
     requestAnimationFrame(() => { this.dirty = false; this.draw(); });
   }

@@ -16,7 +16,7 @@ class Page {
     this.tables = new Tables(this);
     this.frames = new Frames(model, (time) => this.setCursor(time));
     this.search = new Search(this);
-    this.view.listeners.push(() => this.remember());
+    this.view.listeners.push(() => { this.remember(); this.time(); });
     window.addEventListener('hashchange', () => { if (location.hash !== this.address) this.follow(); });
     this.follow();
   }
@@ -46,6 +46,14 @@ class Page {
     }
     this.invalidate();
     this.remember();
+  }
+
+  /** How long it takes from a change of the view until its picture is there: last_zoom_ms. */
+  time() {
+    if (this.timing) return;
+    this.timing = true;
+    const began = performance.now();
+    nextPicture().then(() => { this.timing = false; this.last_zoom_ms = performance.now() - began; });
   }
 
   measure(from, to) {

@@ -7,7 +7,6 @@ command line (made by `dxgkit run`) must open without an error and answer to the
 import base64
 import os
 import pathlib
-import shutil
 import struct
 import sys
 import tempfile
@@ -15,10 +14,9 @@ import unittest
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import browser  # noqa: E402
 import synthetic  # noqa: E402
+from page_case import AXE, PageCase  # noqa: E402
 
-AXE = pathlib.Path(__file__).resolve().parents[3] / "build/npm/node_modules/axe-core/axe.min.js"
 PAGES = [argument for argument in sys.argv[1:] if argument.endswith(".html")]
 sys.argv = [sys.argv[0]] + [argument for argument in sys.argv[1:] if not argument.endswith(".html")]
 
@@ -30,44 +28,7 @@ def write_page(folder, packets, run=None):
     return path
 
 
-@unittest.skipIf(shutil.which("chromium") is None, "no chromium")
-class Report(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.browser = browser.Browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        cls.folder.cleanup()
-
-    def open(self, path):
-        self.browser.open(path)
-        self.assertEqual(self.browser.errors(), [])
-        self.assertEqual(len(self.browser.requests()), 1, "the page asked for more than itself")
-
-    def value(self, expression):
-        return self.browser.evaluate(expression)
-
-    def until(self, expression):
-        """Scrolling is smooth: it takes frames. A hundred of them without it are a failure."""
-        for _ in range(100):
-            if self.value(expression):
-                return
-            self.browser.settle()
-        self.fail(f"never: {expression}")
-
-    def axe(self):
-        """What axe-core says against the page: rule and place of each violation."""
-        if not self.value("typeof window.axe === 'object'"):
-            self.browser.evaluate(AXE.read_text(encoding="utf-8") + "; true")
-        return self.value("""axe.run(document, { resultTypes: ['violations'] }).then((result) =>
-          result.violations.flatMap((violation) => violation.nodes.map((node) => `${violation.id}: ${node.target.join(' ')}: ${node.failureSummary}`)))""")
-
-    def shown(self):
-        return self.value("[dxgkit.view.from, dxgkit.view.to]")
-
+class Report(PageCase):
     def point_of(self, packet_row):
         """Where the middle of a packet's box on the hardware lane is on screen."""
         return self.value(f"""(() => {{
@@ -244,6 +205,8 @@ class Report(unittest.TestCase):
     def test_memory_map_follows_the_timeline(self):
         self.open(write_page(self.folder.name, 3000))
         pixels = "[...dxgkit.memory_map.canvas.getContext('2d').getImageData(0, 0, dxgkit.memory_map.canvas.width, dxgkit.memory_map.canvas.height).data].reduce((sum, v, i) => (sum * 31 + v) % 1000003, 7)"
+        self.value("dxgkit.memory_map.canvas.scrollIntoView({ block: 'center' })")
+        self.browser.settle()
         before = self.value(pixels)
         self.browser.key("+")
         self.assertNotEqual(self.value(pixels), before)
@@ -279,6 +242,8 @@ class Report(unittest.TestCase):
         self.assertEqual(charts[1][:2], [2, False])
         self.assertGreater(charts[1][2], 0)
         for canvas in ("residency", "budgets"):
+            self.value(f"dxgkit.{canvas}.canvas.scrollIntoView({{ block: 'center' }})")
+            self.until(f"dxgkit.{canvas}.canvas.seen && !dxgkit.{canvas}.dirty")
             before = self.value(pixels.format(f"dxgkit.{canvas}"))
             self.browser.key("+")
             self.assertNotEqual(self.value(pixels.format(f"dxgkit.{canvas}")), before, canvas)

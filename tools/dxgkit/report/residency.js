@@ -15,6 +15,7 @@ class ResidencyLanes {
     document.getElementById('residency-note').textContent = this.total > this.lanes.length ? `the ${this.lanes.length} that moved most of ${this.total}` : '';
     this.canvas.setAttribute('aria-label', this.describe());
     wheelOnTime(this.canvas, view);
+    watchSight(this);
     this.dirty = false;
     view.listeners.push(() => this.invalidate());
     theme.listeners.push(() => this.invalidate());
@@ -49,7 +50,7 @@ class ResidencyLanes {
   }
 
   invalidate() {
-    if (this.dirty || this.lanes.length === 0) return;
+    if (this.dirty || this.lanes.length === 0 || waitsForSight(this)) return;
     this.dirty = true;
     requestAnimationFrame(() => { this.dirty = false; this.draw(); });
   }
@@ -112,6 +113,7 @@ class BudgetCharts {
     document.getElementById('budget-panel').hidden = this.charts.length === 0;
     this.canvas.setAttribute('aria-label', this.describe());
     wheelOnTime(this.canvas, view);
+    watchSight(this);
     this.dirty = false;
     view.listeners.push(() => this.invalidate());
     theme.listeners.push(() => this.invalidate());
@@ -153,17 +155,19 @@ class BudgetCharts {
     }
     charts.forEach((chart, index) => {
       chart.y = index * (CHART_HEIGHT + CHART_GAP) + 20;
-      chart.top = Math.max(1, chart.usage.most(), chart.budget ? chart.budget.most() : 0);
+      chart.most = chart.usage.most();
+      chart.top = Math.max(1, chart.most, chart.budget ? chart.budget.most() : 0);
+      chart.over = chart.budget !== null && chart.usage.values.some((value, i) => value > chart.budget.values[i]);
     });
     return charts;
   }
 
   describe() {
-    return `Budget against usage: ${this.charts.map((chart) => `${chart.title}: at most ${formatBytes(chart.usage.most())}`).join('; ')}`;
+    return `Budget against usage: ${this.charts.map((chart) => `${chart.title}: at most ${formatBytes(chart.most)}`).join('; ')}`;
   }
 
   invalidate() {
-    if (this.dirty || this.charts.length === 0) return;
+    if (this.dirty || this.charts.length === 0 || waitsForSight(this)) return;
     this.dirty = true;
     requestAnimationFrame(() => { this.dirty = false; this.draw(); });
   }
@@ -180,6 +184,14 @@ class BudgetCharts {
       if (!begun) { context.moveTo(x, y); begun = true; } else context.lineTo(x, y);
       y = yOf(steps.values[i]);
       context.lineTo(x, y);
+      // Of steps thinner than half a pixel the highest is drawn.
+      let most = steps.values[i];
+      while (i + 1 < steps.times.length && steps.times[i + 1] < this.view.to && (steps.times[i + 1] - this.view.from) * scale + LABEL_WIDTH < x + 0.5) most = Math.max(most, steps.values[++i]);
+      if (most !== steps.values[i] || yOf(most) !== y) {
+        context.lineTo(x, yOf(most));
+        y = yOf(steps.values[i]);
+        context.lineTo(x, y);
+      }
     }
     if (begun) context.lineTo(LABEL_WIDTH + plot, y);
     return begun;
@@ -192,9 +204,8 @@ class BudgetCharts {
     context.font = '11px system-ui, "DejaVu Sans", sans-serif';
     context.textBaseline = 'middle';
     for (const chart of this.charts) {
-      const over = chart.budget !== null && chart.usage.values.some((value, i) => value > chart.budget.values[i]);
       context.fillStyle = theme.ink;
-      context.fillText(`${chart.title}: at most ${formatBytes(chart.usage.most())}${chart.budget ? ` of a budget of ${formatBytes(chart.budget.values[chart.budget.values.length - 1])}${over ? '; was over it' : ''}` : ''}`, LABEL_WIDTH, chart.y - 10);
+      context.fillText(`${chart.title}: at most ${formatBytes(chart.most)}${chart.budget ? ` of a budget of ${formatBytes(chart.budget.values[chart.budget.values.length - 1])}${chart.over ? '; was over it' : ''}` : ''}`, LABEL_WIDTH, chart.y - 10);
       context.fillStyle = theme.soft;
       context.textAlign = 'right';
       context.fillText(formatBytes(chart.top), LABEL_WIDTH - 8, chart.y + 6);

@@ -32,6 +32,24 @@ class View {
   all() { this.set(0, this.duration); }
 }
 
+/** Has `drawer` draw its canvas only while that is on screen or near it: what nobody sees costs nothing. */
+const sight = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    entry.target.seen = entry.isIntersecting;
+    if (entry.isIntersecting && entry.target.stale) entry.target.drawer.invalidate();
+  }
+}, { rootMargin: '100px' });
+function watchSight(drawer) {
+  drawer.canvas.drawer = drawer;
+  drawer.canvas.seen = true;
+  sight.observe(drawer.canvas);
+}
+/** For invalidate: true if the drawing can wait until the canvas is seen. */
+function waitsForSight(drawer) {
+  drawer.canvas.stale = !drawer.canvas.seen;
+  return drawer.canvas.stale;
+}
+
 const takesText = (target) => target instanceof HTMLElement && /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName);
 
 /** With Ctrl the wheel zooms where the pointer is, with Shift it pans; alone it scrolls the page, as everywhere. */
