@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "tools/dxgkit/report_page.h"
 #include "tools/dxgkit/view/columns.h"
+#include "tools/dxgkit/view/overview.h"
 #include "trace/story.h"
 #include "verifier/rule_catalogue.h"
 
@@ -42,7 +43,8 @@ ordered_json columns_of(const trace::Recording& recording, std::string prefix,
   return {{"format", "dxgkit-columns"},    {"version", 1},
           {"start_ns", story.start},       {"duration_ns", story.end - story.start},
           {"events", story.events.size()}, {"dropped", recording.dropped},
-          {"threads", story.threads},      {"tables", writer.take_tables()}};
+          {"threads", story.threads},      {"overview", overview_of(story)},
+          {"tables", writer.take_tables()}};
 }
 
 bool names(std::string_view text, std::string_view word) {

@@ -50,7 +50,7 @@ class OtherLanes {
     this.page = page;
     this.view = page.view;
     this.canvas = document.getElementById('other-lanes');
-    this.sides = [page.model, other].map((model, side) => buildLanes({ model, timeline: { only: NaN } }, new Set()).lanes.filter((lane) => lane.title === 'hardware').map((lane) => ({ lane, model, side })));
+    this.sides = [page.model, other].map((model, side) => finished({ model, timeline: { only: NaN } }, ownLanes({ model })).filter((lane) => lane.title === 'hardware').map((lane) => ({ lane, model, side })));
     page.view.listeners.push(() => this.invalidate());
     theme.listeners.push(() => this.invalidate());
     window.addEventListener('resize', () => this.invalidate());

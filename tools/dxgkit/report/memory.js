@@ -40,10 +40,12 @@ class MemoryMap {
         const shown = what === 'mapped' || !(size > 0) || top < size / 4 ? Math.max(top, 1) : size;
         const from = Float64Array.from(rows, (row) => columns.from[row]);
         const to = Float64Array.from(rows, (row) => columns.to[row] === columns.to[row] ? columns.to[row] : this.model.duration);
+        const owner = Float64Array.from(rows, (row) => this.model.owner(columns.allocation[row]));
+        const evicted = Uint8Array.from(rows, (row) => this.model.wasEvicted(columns, row) ? 1 : 0);
         const title = what === 'mapped'
           ? `segment ${segment}, aperture: ${formatBytes(top)} of ${formatBytes(size)} used at most`
           : `segment ${segment}: ${formatBytes(size)}${peak === peak ? `, at most ${formatBytes(peak)} placed at once` : ''}${shown < size ? `; the first ${formatBytes(shown)} shown` : ''}`;
-        strips.push({ segment, what, title, rows, from, to, columns, shown, y: strips.length * (STRIP_HEIGHT + STRIP_GAP) + 18 });
+        strips.push({ segment, what, title, rows, from, to, owner, evicted, columns, shown, y: strips.length * (STRIP_HEIGHT + STRIP_GAP) + 18 });
       }
     }
     return strips;
@@ -120,25 +122,37 @@ class MemoryMap {
       const height = Math.max(1, size * per_byte);
       const allocation = strip.columns.allocation[row];
       const top = strip.y + STRIP_HEIGHT - (offset + size) * per_byte;
-      context.fillStyle = this.by_owner ? this.model.ownerColour(this.model.owner(allocation)) : allocationColour(allocation);
+      context.fillStyle = this.by_owner ? this.model.ownerColour(strip.owner[i]) : allocationColour(allocation);
       context.fillRect(LABEL_WIDTH + left, top, right - left > 3 ? right - left - 0.5 : right - left, height > 3 ? height - 0.5 : height);
-      if (right - left > 4 && strip.to[i] <= this.view.to && this.model.wasEvicted(strip.columns, row)) {
+      if (right - left > 4 && strip.to[i] <= this.view.to && strip.evicted[i]) {
         context.fillStyle = EVICTED_COLOUR;
         context.fillRect(LABEL_WIDTH + right - 1.5, top, 1.5, height);
       }
     }
     if (!gathered) return;
-    context.fillStyle = '#7286a0';
-    const cell_height = STRIP_HEIGHT / cells;
-    for (let column = 0; column < plot; ++column) {
+    const columns = Math.ceil(plot);
+    if (!this.cells || this.cells.width !== columns) {
+      this.cells = document.createElement('canvas');
+      this.cells.width = columns;
+      this.cells.height = cells;
+    }
+    const painter = this.cells.getContext('2d', { willReadFrequently: true });
+    const image = painter.createImageData(columns, cells);
+    const [red, green, blue] = rgbOf('#7286a0');
+    for (let column = 0; column < columns; ++column) {
       for (let cell = 0; cell < cells; ++cell) {
         const covered = grid[column * cells + cell];
         if (covered === 0) continue;
-        context.globalAlpha = Math.min(1, 0.25 + covered);
-        context.fillRect(LABEL_WIDTH + column, strip.y + STRIP_HEIGHT - (cell + 1) * cell_height, 1, cell_height);
+        const at = 4 * ((cells - 1 - cell) * columns + column);
+        image.data[at] = red;
+        image.data[at + 1] = green;
+        image.data[at + 2] = blue;
+        image.data[at + 3] = 255 * Math.min(1, 0.25 + covered);
       }
     }
-    context.globalAlpha = 1;
+    painter.putImageData(image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(this.cells, LABEL_WIDTH, strip.y, columns, STRIP_HEIGHT);
   }
 
   hit(x, y) {

@@ -10,9 +10,13 @@ const TABLES = ['nodes', 'contexts', 'processes', 'packets', 'attempts', 'hardwa
   'lost_devices', 'refusals'];
 const LATE_TABLES = ['calls'];
 
+/** The engines of the first picture: {name, row}. */
+const readOverview = (head) => head.overview.map(({ node, name, busy }) => ({ name: name ? `${name} (node ${node})` : `node ${node}`, row: new OverviewRow(busy, Math.max(1, Number(head.duration_ns))) }));
+
 /** head: what ColumnWriter told of the recording; tables: of readTables; run: what the tool knows of the run. */
 function makeModel(head, tables, run) {
   const model = { duration: Math.max(1, Number(head.duration_ns)), start: Number(head.start_ns), events: head.events, dropped: head.dropped, threads: head.threads || [], run };
+  model.overview = readOverview(head);
   Object.assign(model, tables, { calls: { count: 0, columns: {}, names: [] } });
   model.packetRow = new Map();
   const ids = model.packets.columns.packet || [];

@@ -108,6 +108,16 @@ def columns(data, prefix="a"):
     """The tables as ColumnWriter writes them, in its plainest encodings: (head, blocks)."""
     head = {name: data[name] for name in ("start_ns", "duration_ns", "events", "dropped", "threads")}
     head["tables"] = {}
+    head["overview"] = []
+    part = max(1, data["duration_ns"]) / 2048
+    for node, name, _ in data["nodes"]["rows"]:
+        parts = [0.0] * 2048
+        for each, _, start, end, _ in data["hardware"]["rows"]:
+            if each == node:
+                for i in range(int(start / part), min(2047, int(end / part)) + 1):
+                    parts[i] += min(end, (i + 1) * part) - max(start, i * part)
+        busy = bytes(min(255, int(ns / part * 255 + (ns > 0))) for ns in parts)
+        head["overview"].append({"node": node, "name": name or "", "busy": base64.b64encode(busy).decode()})
     blocks = []
     for name, source in data.items():
         if not isinstance(source, dict) or not source["rows"]:

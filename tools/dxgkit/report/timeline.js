@@ -127,6 +127,7 @@ class Timeline {
 
   draw() {
     const started = performance.now();
+    this.last_boxes = 0;  // that were drawn: bounded by the pixels, not by the recording
     this.drawOverview();
     this.drawAxis();
     this.drawLanes();
@@ -164,12 +165,12 @@ class Timeline {
   drawOverview() {
     const { context, width, height } = prepareCanvas(this.overview, 34);
     const whole = { from: 0, to: this.view.duration };
-    const busy = this.lanes.filter((lane) => lane.title === 'hardware');
-    const strip = (height - 10) / Math.max(1, busy.length);
+    const rows = this.model.overview;
+    const strip = (height - 10) / Math.max(1, rows.length);
     const plot = width - LABEL_WIDTH;
     context.fillStyle = theme.strip;
     context.fillRect(LABEL_WIDTH, 4, plot, height - 8);
-    busy.forEach((lane, index) => lane.rows.forEach((row) => row.draw(context, whole, LABEL_WIDTH, plot, 5 + index * strip, strip - 1, lane.colour, null)));
+    rows.forEach(({ row }, index) => row.draw(context, whole, LABEL_WIDTH, plot, 5 + index * strip, strip - 1, PALETTE[index % PALETTE.length]));
     const left = LABEL_WIDTH + Math.max(0, this.view.from) / this.view.duration * plot;
     const right = LABEL_WIDTH + Math.min(this.view.duration, this.view.to) / this.view.duration * plot;
     context.fillStyle = theme.veil;
@@ -215,7 +216,7 @@ class Timeline {
       context.font = '10px system-ui, "DejaVu Sans", sans-serif';
       lane.rows.forEach((row, index) => {
         const y = lane.y + index * (lane.row_height + 1);
-        row.draw(context, this.view, LABEL_WIDTH, plot, y, lane.row_height, lane.colour, lane.label);
+        this.last_boxes += row.draw(context, this.view, LABEL_WIDTH, plot, y, lane.row_height, lane.colour, lane.label);
       });
       this.drawSelected(context, lane);
     }

@@ -337,9 +337,13 @@ class View(PageCase):
             slowest = max(slowest, self.value("dxgkit.last_zoom_ms"))
         print(f"{events:,} events: written in {wrote:.1f} s ({done.stderr.strip()} KiB), page {size / 1e6:.1f} MB, first picture {first:.0f} ms, all read by {whole:.0f} ms, slowest zoom {slowest:.0f} ms", file=sys.stderr)
         self.assertGreater(self.value("dxgkit.model.events"), events * 0.99)
-        # On two slow cores with a dozen processes that want them; alone it is a quarter of these.
-        self.assertLess(first, 3000)
-        self.assertLess(slowest, 200)
+        # The first picture comes before anything is read, and what is drawn is bounded by the pixels, not by the recording.
+        self.assertLess(first, dict(self.value("dxgkit.timings"))["read"])
+        self.browser.key("0")
+        self.assertLess(self.value("dxgkit.timeline.last_boxes"), self.value("dxgkit.timeline.plot_width * 2 * dxgkit.timeline.lanes.reduce((sum, lane) => sum + lane.rows.length, 0)"))
+        if "DXGKIT_VIEW_EVENTS" in os.environ:  # measured by hand: time on a busy machine is no test
+            self.assertLess(first, 3000)
+            self.assertLess(slowest, 200)
 
     def repeat(self, path, events):
         lines = self.trace("evictions")[0]
