@@ -24,7 +24,7 @@ RECORDINGS = {
     "room": (*SMALL, "--vram", "160K"),
     "timeout": (*SMALL, "--hang", "3d:10"),
     "priority": ("replay", "34"),
-    "driver": ("verify", "softgpu", "--mode", "sim", "--step", "devices"),
+    "driver": ("verify", "softgpu", "--mode", "sim"),
 }
 
 
@@ -54,6 +54,15 @@ class View(PageCase):
         lines = [line for line in self.trace(recording)[0] if line.split()[2] == kind]
         found = [(line, fields(line)) for line in lines]
         return [(line, got) for line, got in found if all(got.get(key) == value for key, value in wanted.items())]
+
+    def picture(self, name):
+        """DXGKIT_VIEW_PICTURES=docs makes the pictures of the documentation."""
+        if "DXGKIT_VIEW_PICTURES" in os.environ:
+            self.browser.resize(1120, 600)
+            self.value("window.scrollTo(0, 0)")
+            self.browser.settle()
+            self.browser.screenshot(os.path.join(os.environ["DXGKIT_VIEW_PICTURES"], name + ".png"))
+            self.browser.resize(1400, 1000)
 
     def pane(self):
         return self.value("document.getElementById('details').innerText").replace("\n", " ").replace("\t", " ")
@@ -93,6 +102,7 @@ class View(PageCase):
         self.assertIn("its memory was made", self.pane())
         self.assertRegex(self.pane(), rf"allocation {victim} \(.*needs the place")
         self.assertRegex(self.pane(), r"paging operations ran meanwhile; the last, packet \d+ \(fence \d+\), was done at")
+        self.picture("view-eviction")
         self.follow(f"allocation {needer}")
         self.assertEqual(self.title(), f"Allocation {needer}")
         self.assertIn("Where it was segment 1", self.pane())
