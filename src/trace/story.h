@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,7 +98,8 @@ struct Usage {
 
 struct Story {
   int64_t start = 0, end = 0;
-  std::vector<Event> events;  // by time
+  std::span<const Event> events;  // by time: the recording's, or `sorted`
+  std::vector<Event> sorted;      // empty if the recording is by time
   std::vector<std::string> threads;
   std::map<uint16_t, std::optional<std::string>> nodes;
   std::map<uint64_t, std::optional<std::string>> contexts;
@@ -114,7 +116,7 @@ struct Story {
   std::vector<Usage> usage;
 };
 
-/// Never fails. Events that do not fit together (a lost beginning, an exit without its enter) are
+/// The recording has to live as long as the story. Never fails. Events that do not fit together (a lost beginning, an exit without its enter) are
 /// left out or left open.
 Story tell(const Recording& recording);
 

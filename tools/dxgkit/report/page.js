@@ -1,5 +1,7 @@
 // What the views share: the shown time, the selected packet, the cursor, the address that leads back here.
 
+const ADDRESS_AFTER_MS = 150;
+
 class Page {
   constructor(model) {
     this.model = model;
@@ -14,7 +16,7 @@ class Page {
     this.budgets = new BudgetCharts(model, this.view);
     this.details = new Details(this);
     this.tables = new Tables(this);
-    this.frames = new Frames(model, (time) => this.setCursor(time));
+    this.frames = new Frames(model, (time) => { this.centre(time); this.setCursor(time); });
     this.search = new Search(this);
     this.view.listeners.push(() => { this.remember(); this.time(); });
     window.addEventListener('hashchange', () => { if (location.hash !== this.address) this.follow(); });
@@ -74,12 +76,10 @@ class Page {
     this.select(-1);
   }
 
-  /** Puts what is shown into the page's address, so that it can be handed on. */
+  /** Puts what is shown into the page's address, so that it can be handed on; once it is at rest, because that takes time. */
   remember() {
-    if (this.writing) return;
-    this.writing = true;
-    requestAnimationFrame(() => {
-      this.writing = false;
+    clearTimeout(this.writing);
+    this.writing = setTimeout(() => {
       const parts = [];
       const { from, to, duration } = this.view;
       if (from > 0 || to < duration) parts.push(`from=${Math.round(from)}`, `to=${Math.round(to)}`);
@@ -87,7 +87,7 @@ class Page {
       if (this.timeline.selected >= 0) parts.push(`packet=${packetNumber(this.model, this.timeline.selected)}`);
       this.address = parts.length === 0 ? '' : `#${parts.join('&')}`;
       history.replaceState(null, '', this.address === '' ? location.pathname + location.search : this.address);
-    });
+    }, ADDRESS_AFTER_MS);
   }
 
   /** Goes where the address says: from=NS, to=NS, at=NS, packet=NUMBER. */
