@@ -116,8 +116,8 @@ struct Story {
   std::vector<Usage> usage;
 };
 
-/// The recording has to live as long as the story. Never fails. Events that do not fit together (a lost beginning, an exit without its enter) are
-/// left out or left open.
+/// The recording has to live as long as the story. Never fails. Events that do not fit together (a
+/// lost beginning, an exit without its enter) are left out or left open.
 Story tell(const Recording& recording);
 
 /// The text of a name id, or "name 17" if the recording has none.
