@@ -173,6 +173,12 @@ class View(PageCase):
         self.assertEqual(self.title(), f"Packet {guilty}")
         self.assertRegex(self.pane(), r"was faulted .*: its device, of client \d, was lost at .*: hung")
         self.assertIn(f"on the engine was packet {guilty}", self.pane())
+        # The finding stands on the time line, and leads to its moment.
+        self.value("window.scrollTo(0, 0); document.getElementById('lanes-scroll').scrollTop = 0; dxgkit.view.all()")
+        rule = self.value("(() => { const lane = dxgkit.timeline.lanes.find((each) => each.title === 'findings'); return [lane.describe(0), lane.rows[0].times[0], lane.y + 5]; })()")
+        self.assertTrue(rule[0].startswith("TDR-01, "), rule)
+        self.browser.click(*self.value(f"(() => {{ const box = dxgkit.timeline.canvas.getBoundingClientRect(); return [box.left + dxgkit.timeline.xOf({rule[1]}), box.top + {rule[2]}]; }})()"))
+        self.assertEqual(self.value("dxgkit.cursor"), rule[1])
         # A call that waited for that device was refused because of it, and leads to the same timeout.
         self.causes("refused calls")
         self.row(0)
@@ -263,6 +269,16 @@ class View(PageCase):
         inside = [line for line, _ in self.events("evictions", "packet_completed") if from_time <= int(line.split()[0]) - start < to_time]
         self.assertRegex(self.pane(), rf"packets completed {len(inside)} ")
         self.assertRegex(self.pane(), r"GPU time by client .*client \d, context \d+ on node \d: [\d.]+ µs, \d+\.\d %")
+        # Only packets of one process keep their colour.
+        colours = "(() => { const c = dxgkit.model.contexts.columns; const lane = dxgkit.timeline.lanes.find((each) => each.title === 'hardware'); return [...new Set([...lane.rows[0].items].map((i) => [c.process[dxgkit.model.contextIndex.get(dxgkit.model.packets.columns.context[lane.packet(i)])], lane.colour(i)].join(' ')))].sort(); })()"
+        before = self.value(colours)
+        self.assertEqual(len(before), 2, before)
+        self.value("document.getElementById('only').focus()")
+        self.browser.key("ArrowDown")
+        after = self.value(colours)
+        self.assertEqual([line in before for line in after], [True, False], (before, after))
+        self.browser.key("ArrowUp")
+        self.assertEqual(self.value(colours), before)
         lanes = self.value("dxgkit.timeline.lanes.map((lane) => lane.group)")
         self.assertIn("threads", lanes)
         self.browser.click_on("document.querySelector('#filters input[data-group=threads]')")
