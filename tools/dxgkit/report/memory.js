@@ -3,6 +3,34 @@
 const STRIP_HEIGHT = 150;
 const STRIP_GAP = 24;
 
+const CELLS = 64;    // of a strip, upwards
+const COARSE = 2048;  // parts of the whole run
+
+/**
+ * For pictures of most of the run: how much of each cell of the whole run short stays cover (`cells`), which stays are longer than that shows
+ * (`long`), and the latest end up to each stay (`latest`), to begin at the first that may be seen.
+ */
+function gatherStays(columns, rows, from, to, shown, duration) {
+  const cells = new Float32Array(COARSE * CELLS);
+  const latest = new Float64Array(rows.length);
+  const long = [];
+  const part = duration / COARSE;
+  let end = -Infinity;
+  for (let i = 0; i < rows.length; ++i) {
+    end = Math.max(end, to[i]);
+    latest[i] = end;
+    if (to[i] - from[i] >= part / 2) {
+      long.push(i);
+      continue;
+    }
+    const column = Math.min(COARSE - 1, Math.floor(from[i] / part));
+    const low = Math.floor(columns.offset[rows[i]] / shown * CELLS);
+    const high = Math.min(CELLS - 1, Math.floor((columns.offset[rows[i]] + columns.size[rows[i]] - 1) / shown * CELLS));
+    for (let cell = low; cell <= high; ++cell) cells[column * CELLS + cell] += (to[i] - from[i]) / part + 0.05;
+  }
+  return { cells, latest, long: Uint32Array.from(long) };
+}
+
 class MemoryMap {
   constructor(model, view, page) {
     this.page = page;
@@ -45,7 +73,8 @@ class MemoryMap {
         const title = what === 'mapped'
           ? `segment ${segment}, aperture: ${formatBytes(top)} of ${formatBytes(size)} used at most`
           : `segment ${segment}: ${formatBytes(size)}${peak === peak ? `, at most ${formatBytes(peak)} placed at once` : ''}${shown < size ? `; the first ${formatBytes(shown)} shown` : ''}`;
-        strips.push({ segment, what, title, rows, from, to, owner, evicted, columns, shown, y: strips.length * (STRIP_HEIGHT + STRIP_GAP) + 18 });
+        const coarse = gatherStays(columns, rows, from, to, shown, this.model.duration);
+        strips.push({ coarse, segment, what, title, rows, from, to, owner, evicted, columns, shown, y: strips.length * (STRIP_HEIGHT + STRIP_GAP) + 18 });
       }
     }
     return strips;
@@ -101,10 +130,17 @@ class MemoryMap {
     const last = lowerBound(strip.from, this.view.to);
     const per_byte = STRIP_HEIGHT / strip.shown;
     // Stays thinner than a pixel are gathered in a grid of cells, so that their number does not matter.
-    const cells = 64;
+    const cells = CELLS;
     const grid = new Float32Array(Math.ceil(plot) * cells);
     let gathered = false;
-    for (let i = 0; i < last; ++i) {
+    // Of most of the run the short stays are gathered already.
+    const coarse = (this.view.to - this.view.from) * COARSE >= this.view.duration * plot;
+    if (coarse) gathered = this.addCoarse(strip.coarse.cells, grid, Math.ceil(plot));
+    const begin = coarse ? 0 : upperBound(strip.coarse.latest, this.view.from);
+    const count = coarse ? strip.coarse.long.length : last - begin;
+    for (let n = 0; n < count; ++n) {
+      const i = coarse ? strip.coarse.long[n] : begin + n;
+      if (i >= last) break;
       if (strip.to[i] <= this.view.from) continue;
       const row = strip.rows[i];
       const left = Math.max(0, (strip.from[i] - this.view.from) * scale);
@@ -153,6 +189,25 @@ class MemoryMap {
     painter.putImageData(image, 0, 0);
     context.imageSmoothingEnabled = false;
     context.drawImage(this.cells, LABEL_WIDTH, strip.y, columns, STRIP_HEIGHT);
+  }
+
+  /** Adds the gathered stays of the shown time to the grid. False: there are none. */
+  addCoarse(cells, grid, columns) {
+    const { from, to, duration } = this.view;
+    const first = Math.max(0, Math.floor(from / duration * COARSE));
+    const last = Math.min(COARSE, Math.ceil(to / duration * COARSE));
+    let found = false;
+    for (let part = first; part < last; ++part) {
+      const column = Math.floor(((part + 0.5) / COARSE * duration - from) / (to - from) * columns);
+      if (column < 0 || column >= columns) continue;
+      for (let cell = 0; cell < CELLS; ++cell) {
+        const covered = cells[part * CELLS + cell];
+        if (covered === 0) continue;
+        grid[column * CELLS + cell] += covered * columns / COARSE;
+        found = true;
+      }
+    }
+    return found;
   }
 
   hit(x, y) {
