@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records runs, has `dxgkit view` make their pages, and asks each page why, with real input: view_test.py DXGKIT
 
-DXGKIT_VIEW_EVENTS is the number of events of the large recording (200,000).
+DXGKIT_VIEW_EVENTS is the number of events of the large recording (300,000).
 """
 import os
 import pathlib
@@ -347,7 +347,7 @@ class View(PageCase):
 
     def test_a_large_recording_opens_and_zooms_at_once(self):
         """One run repeated until it has so many events. First picture and zooms are measured in the browser."""
-        events = int(os.environ.get("DXGKIT_VIEW_EVENTS", "200000"))
+        events = int(os.environ.get("DXGKIT_VIEW_EVENTS", "300000"))
         path = os.path.join(self.folder.name, "large.txt")
         self.repeat(path, events)
         began = time.monotonic()
@@ -365,6 +365,14 @@ class View(PageCase):
             slowest = max(slowest, self.value("dxgkit.last_zoom_ms"))
         print(f"{events:,} events: written in {wrote:.1f} s ({done.stderr.strip()} KiB), page {size / 1e6:.1f} MB, first picture {first:.0f} ms, all read by {whole:.0f} ms, slowest zoom {slowest:.0f} ms", file=sys.stderr)
         self.assertGreater(self.value("dxgkit.model.events"), events * 0.99)
+        # Nothing is lost between the blocks: every call is there, in order, and every packet has its own row and completes.
+        rounds = -(-events // len(self.trace("evictions")[0]))
+        kinds = [line.split()[2] for line in self.trace("evictions")[0]]
+        self.assertEqual(self.value("dxgkit.model.calls.count"), rounds * sum(kind in ("ddi_enter", "callback_enter", "thunk_enter") for kind in kinds))
+        self.assertGreater(self.value("dxgkit.model.calls.count"), 65536)
+        self.assertTrue(self.value("dxgkit.model.calls.columns.start.every((time, i, all) => i === 0 || time >= all[i - 1]) && dxgkit.model.calls.columns.end.every((time, i) => time >= dxgkit.model.calls.columns.start[i])"))
+        self.assertEqual(self.value("[dxgkit.model.packets.count, dxgkit.model.packetRow.size]"), [rounds * kinds.count("packet_queued")] * 2)
+        self.assertEqual(self.value("dxgkit.model.packets.columns.outcome.filter((outcome) => outcome === 'completed').length"), rounds * kinds.count("packet_completed"))
         # The first picture comes before anything is read, and what is drawn is bounded by the pixels, not by the recording.
         self.assertLess(first, dict(self.value("dxgkit.timings"))["read"])
         self.browser.key("0")
