@@ -21,6 +21,12 @@ NTSTATUS CallScope::finish(Status status) {
   return to_ntstatus(status);
 }
 
+NTSTATUS CallScope::finish_refused() {
+  note_refusal(process_ == nullptr ? trace::RefusalReason::kNoProcess
+                                   : trace::RefusalReason::kProcessEnds);
+  return finish(admission());
+}
+
 ClientScope::ClientScope(dxgk::System& system, dxgk::Process& process)
     : process_(process.shared_from_this()), previous_(nullptr) {
   DXGKIT_CHECK(&process.system() == &system);

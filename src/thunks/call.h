@@ -13,6 +13,7 @@
 #include "dxgk/core/process.h"
 #include "dxgk/system_impl.h"
 #include "thunks/capture.h"
+#include "trace/causes.h"
 #include "trace/trace.h"
 
 namespace dxgkit::thunks {
@@ -27,6 +28,11 @@ enum class WriteBack {
   kOnSuccess,  // a failing thunk changes nothing (THUNK-05)
   kAlways,     // rules name outputs of failure
 };
+
+/// For the trace: why the call under way is refused.
+inline void note_refusal(trace::RefusalReason reason, uint64_t handle = 0) {
+  trace::emit(trace::EventKind::kWhyRefused, static_cast<uint64_t>(reason), handle);
+}
 
 /// Emits the trace events around a thunk, with the caller's process. Null process: the thread is
 /// bound to none.
@@ -46,6 +52,13 @@ class CallScope {
     return inside_ ? Status::kSuccess : kProcessIsTerminating;
   }
   NTSTATUS finish(Status status);
+  /// The end of a call whose caller `admission` refuses.
+  NTSTATUS finish_refused();
+  /// The end of a call whose arguments cannot be used.
+  NTSTATUS finish_bad_arguments(trace::RefusalReason reason) {
+    note_refusal(reason);
+    return finish(Status::kInvalidParameter);
+  }
 
  private:
   dxgk::Process* process_;
@@ -60,14 +73,14 @@ template <typename Args, typename Body>
 NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body&& body) {
   using Plain = std::remove_const_t<Args>;
   CallScope scope(name);
-  if (!is_success(scope.admission())) return scope.finish(scope.admission());
-  if (arguments == nullptr) return scope.finish(Status::kInvalidParameter);
+  if (!is_success(scope.admission())) return scope.finish_refused();
+  if (arguments == nullptr) return scope.finish_bad_arguments(trace::RefusalReason::kNull);
   Plain captured;
   if (!guarded_copy(&captured, arguments, sizeof captured))
-    return scope.finish(Status::kInvalidParameter);
+    return scope.finish_bad_arguments(trace::RefusalReason::kUnreadable);
   if constexpr (!std::is_const_v<Args>) {
     if (write_back != WriteBack::kNever && !guarded_copy(arguments, &captured, sizeof captured)) {
-      return scope.finish(Status::kInvalidParameter);
+      return scope.finish_bad_arguments(trace::RefusalReason::kUnreadable);
     }
   }
   const Status status = body(*scope.process(), captured);
@@ -95,10 +108,13 @@ inline constexpr auto without_removal = [](dxgk::Process& process, auto& args) {
 #define DXGKIT_ENTER(adapter_reference) DXGKIT_ENTER_CORE((adapter_reference).core())
 
 /// The same, by what the adapter stands on.
-#define DXGKIT_ENTER_CORE(core_reference)                      \
-  ::dxgkit::dxgk::GatePass gate_pass((core_reference).gate()); \
-  if (!gate_pass) return ::dxgkit::Status::kDeviceRemoved;     \
-  if (!(core_reference).running()) return ::dxgkit::Status::kDeviceRemoved
+#define DXGKIT_ENTER_CORE(core_reference)                          \
+  ::dxgkit::dxgk::GatePass gate_pass((core_reference).gate());     \
+  if (!gate_pass || !(core_reference).running()) {                 \
+    note_refusal(::dxgkit::trace::RefusalReason::kAdapterStopped); \
+    return ::dxgkit::Status::kDeviceRemoved;                       \
+  }                                                                \
+  static_assert(true)
 
 /// Declares `device`, which `handle` names, and enters its adapter for the scope of a call.
 /// kInvalidParameter: `handle` names no device. kDeviceRemoved: also if the device is in error.
@@ -106,7 +122,11 @@ inline constexpr auto without_removal = [](dxgk::Process& process, auto& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const ::dxgkit::dxgk::Ref<::dxgkit::dxgk::Device> device,  \
                                  (process).handles().find<::dxgkit::dxgk::Device>(handle)); \
   DXGKIT_ENTER((device)->adapter());                                                        \
-  if ((device)->lost()) return ::dxgkit::Status::kDeviceRemoved
+  if ((device)->lost()) {                                                                   \
+    note_refusal(::dxgkit::trace::RefusalReason::kDeviceLost, handle);                      \
+    return ::dxgkit::Status::kDeviceRemoved;                                                \
+  }                                                                                         \
+  static_assert(true)
 
 /// The adapter that owns the floor on which a client's object stands.
 inline dxgk::Adapter& adapter_of(const dxgk::SyncFloor& floor) {

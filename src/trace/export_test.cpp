@@ -112,8 +112,9 @@ TEST(Report, TellsThePacketsStory) {
                                   "\"threads\":[\"main\",\"worker \\\"x\\\"\"],"
                                   "\"nodes\":{\"columns\":[\"node\",\"name\",\"busy_ns\"],"
                                   "\"rows\":[[0,null,27]]},"
-                                  "\"contexts\":{\"columns\":[\"context\",\"name\",\"packets\"],"
-                                  "\"rows\":[[7,\"Render \\u003c1>\",3]]},"));
+                                  "\"contexts\":{\"columns\":[\"context\",\"name\",\"packets\","
+                                  "\"process\",\"device\"],"
+                                  "\"rows\":[[7,\"Render \\u003c1>\",3,null,null]]},"));
   EXPECT_THAT(json, HasSubstr("\"rows\":[[1,7,0,2,10,12,17,3,19,18,30,34,\"completed\",1,0],"
                               "[2,7,0,2,19,null,null,null,20,32,50,51,\"faulted\",2,0],"
                               "[3,7,0,2,44,null,null,null,null,null,null,null,\"pending\",0,1]]"));
@@ -144,6 +145,59 @@ TEST(Report, TellsThePacketsStory) {
                               "\"rows\":[[1,11,8192],[1,52,0]]}"));
   EXPECT_THAT(json, HasSubstr("\"findings\":{\"columns\":[\"time\",\"rule\",\"severity\","
                               "\"thread\"],\"rows\":[[53,\"SUB-13\",2,0]]}"));
+}
+
+// Causes have tables of their own, and a refused call has what was noted inside it.
+TEST(Report, TellsCauses) {
+  Recording r;
+  r.names = {"D3DKMTLock", "DxgkDdiCreateAllocation", "D3DKMTCreateAllocation"};
+  r.events = {
+      at(1, EventKind::kContextOwner, 7, 9, 0x40000040),
+      at(2, EventKind::kPacketQueued, 1, 7),
+      at(3, EventKind::kEvicted, 50, 1, 4096, 8192),
+      at(3, EventKind::kWhyEvicted, 50, 1, 51, 1),
+      at(4, EventKind::kWhyEvicted, 52, 1, 51, 1),  // the eviction is not in the recording
+      at(5, EventKind::kWhyBusy, 1, 7, 1, 51),
+      at(6, EventKind::kThunkEnter, 0, 9),
+      at(6, EventKind::kWhyRefused, 4, 0x40000080, 4, 1),
+      at(7, EventKind::kThunkExit, 0, 0xC000000D),
+      at(8, EventKind::kThunkEnter, 2, 9),
+      at(8, EventKind::kDdiEnter, 1),
+      at(9, EventKind::kDdiExit, 1, 0xC0000017),
+      at(9, EventKind::kThunkExit, 2, 0xC0000017),
+      at(10, EventKind::kThunkEnter, 0, 9),
+      at(10, EventKind::kWhyRefused, 3, 5, 4, 0),  // it went on another way
+      at(11, EventKind::kThunkExit, 0, 0),
+      at(12, EventKind::kWhyDeviceLost, 9, 0x40000040, 3),
+      at(12, EventKind::kWhyDeviceLost, 8, 0x40000040, 4),  // closed
+  };
+  r.events.push_back({.time_ns = 13,
+                      .kind = static_cast<uint16_t>(EventKind::kWhyPreempted),
+                      .node = 2,
+                      .a = 1,
+                      .b = 7,
+                      .c = 1,
+                      .d = 12});
+  r.events.push_back({.time_ns = 14,
+                      .kind = static_cast<uint16_t>(EventKind::kWhyTimeout),
+                      .node = 2,
+                      .a = 1,
+                      .b = 7,
+                      .c = 11,
+                      .d = 12});
+  const std::string json = to_report_json(r);
+  EXPECT_THAT(json, HasSubstr("\"rows\":[[7,null,1,9,1073741888]]"));
+  EXPECT_THAT(json, HasSubstr("\"evictions\":{\"columns\":[\"time\",\"allocation\",\"segment\","
+                              "\"offset\",\"size\",\"reason\",\"for_allocation\","
+                              "\"for_packet\"],\"rows\":[[2,50,1,4096,8192,1,51,1]]}"));
+  EXPECT_THAT(json, HasSubstr("\"allocation\"],\"rows\":[[4,1,7,1,51]]}"));
+  EXPECT_THAT(json, HasSubstr("\"fence\"],\"rows\":[[12,2,1,7,1,12]]}"));
+  EXPECT_THAT(json, HasSubstr("\"preemption\"],\"rows\":[[13,2,1,7,11,12]]}"));
+  EXPECT_THAT(json, HasSubstr("\"state\"],\"rows\":[[11,9,1073741888,3]]}"));
+  EXPECT_THAT(json,
+              HasSubstr("\"ddi_status\"],\"rows\":[[5,6,0,\"D3DKMTLock\",9,3221225485,4,"
+                        "1073741952,4,1,null,null],[7,8,0,\"D3DKMTCreateAllocation\",9,3221225495,"
+                        "null,null,null,null,\"DxgkDdiCreateAllocation\",3221225495]]}"));
 }
 
 // Strings of a driver cannot break out of the JSON or of the page around it; numbers stay exact.

@@ -69,6 +69,7 @@ class Reader {
  public:
   std::expected<Recording, std::string> read(std::string_view text) {
     for (const KindInfo& info : schema()) kinds_.emplace(info.name, &info);
+    recording_.events.reserve(static_cast<size_t>(std::ranges::count(text, '\n')));
     while (!text.empty()) {
       ++line_;
       const size_t end = std::min(text.find('\n'), text.size());

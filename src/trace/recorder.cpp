@@ -295,6 +295,7 @@ uint64_t hash_of(std::span<const Event> events) {
     hash = (hash ^ value) * 0x100000001B3u + (hash >> 47);
   };
   for (const Event& event : events) {
+    if (is_cause(event.kind)) continue;
     mix(static_cast<uint64_t>(event.time_ns));
     mix(uint64_t{event.thread} << 32 | uint64_t{event.kind} << 16 | event.node);
     for (const uint64_t argument : {event.a, event.b, event.c, event.d}) mix(argument);

@@ -33,6 +33,18 @@ TEST(Recorder, KeepsEveryFieldOfAnEvent) {
   EXPECT_EQ(events[0].d, 4u);
 }
 
+// Files keep hashes of runs: what is noted about a run does not change its hash.
+TEST(Recorder, TheHashOfARunLeavesOutItsCauses) {
+  const Event event{.time_ns = 5, .kind = static_cast<uint16_t>(EventKind::kEvicted), .a = 7};
+  const Event cause{.time_ns = 5, .kind = static_cast<uint16_t>(EventKind::kWhyEvicted), .a = 7};
+  const Event owner{.time_ns = 5, .kind = static_cast<uint16_t>(EventKind::kContextOwner), .a = 7};
+  const std::vector<Event> bare{event, event}, told{cause, event, cause, event, owner};
+  EXPECT_EQ(hash_of(bare), hash_of(told));
+  const std::vector<Event> one{event};
+  EXPECT_NE(hash_of(bare), hash_of(one));
+  EXPECT_FALSE(is_cause(static_cast<uint16_t>(EventKind::kPageTablesLost)));
+}
+
 // Events of one OS thread keep their order even if the times are equal and the logical threads
 // differ, as in sim.
 TEST(Recorder, KeepsTheOrderOfOneThreadAtEqualTimes) {

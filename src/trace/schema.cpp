@@ -24,6 +24,8 @@ constexpr ArgumentInfo kProcess{"process"};
 constexpr ArgumentInfo kAddress{"address"};
 constexpr ArgumentInfo kFlags{"flags"};
 constexpr ArgumentInfo kLevel{"level"};
+constexpr ArgumentInfo kReason{"reason"};
+constexpr ArgumentInfo kDevice{"device"};
 
 using enum EventKind;
 
@@ -83,6 +85,13 @@ constexpr KindInfo kSchema[] = {
     {kGpuVaFault, "gpu_va_fault", {kFence, kAddress, kFlags, kLevel}},
     {kGpuVaSpaceEnded, "gpu_va_space_ended", {kProcess, {}, {}, {}}},
     {kPageTablesLost, "page_tables_lost", {kProcess, {}, {}, {}}},
+    {kWhyEvicted, "why_evicted", {kAllocation, kReason, {"for_allocation"}, {"for_packet"}}},
+    {kWhyBusy, "why_busy", {kPacket, kContext, kReason, kAllocation}},
+    {kWhyPreempted, "why_preempted", {kPacket, kContext, kReason, kFence}},
+    {kWhyTimeout, "why_timeout", {kPacket, kContext, kFence, {"preemption"}}},
+    {kWhyDeviceLost, "why_device_lost", {kProcess, kDevice, {"state"}, {}}},
+    {kWhyRefused, "why_refused", {kReason, {"handle"}, {"expected"}, {"found"}}},
+    {kContextOwner, "context_owner", {kContext, kProcess, kDevice, {}}},
 };
 static_assert(std::ranges::is_sorted(kSchema, {}, &KindInfo::kind));
 

@@ -16,8 +16,11 @@ class Teller {
 
   Story tell() {
     story_.events = recording_.events;
-    std::stable_sort(story_.events.begin(), story_.events.end(),
-                     [](const Event& a, const Event& b) { return a.time_ns < b.time_ns; });
+    if (!std::ranges::is_sorted(recording_.events, {}, &Event::time_ns)) {
+      story_.sorted = recording_.events;
+      std::ranges::stable_sort(story_.sorted, {}, &Event::time_ns);
+      story_.events = story_.sorted;
+    }
     story_.threads = recording_.threads;
     if (!story_.events.empty()) {
       story_.start = story_.events.front().time_ns;
@@ -115,6 +118,9 @@ class Teller {
       }
       case EventKind::kObjectName:
         object_name(event);
+        break;
+      case EventKind::kContextOwner:
+        story_.owners[event.a] = {event.b, event.c};
         break;
       default:
         break;

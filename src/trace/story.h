@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trace/trace.h"
@@ -96,15 +98,17 @@ struct Usage {
 
 struct Story {
   int64_t start = 0, end = 0;
-  std::vector<Event> events;  // by time
+  std::span<const Event> events;  // by time: the recording's, or `sorted`
+  std::vector<Event> sorted;      // empty if the recording is by time
   std::vector<std::string> threads;
   std::map<uint16_t, std::optional<std::string>> nodes;
   std::map<uint64_t, std::optional<std::string>> contexts;
   std::map<uint64_t, std::string> processes;
-  std::vector<Packet> packets;    // by first event
-  std::vector<Attempt> attempts;  // by time
-  std::vector<Busy> busy;         // by start
-  std::vector<Call> calls;        // by start
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> owners;  // context: process, device handle
+  std::vector<Packet> packets;                               // by first event
+  std::vector<Attempt> attempts;                             // by time
+  std::vector<Busy> busy;                                    // by start
+  std::vector<Call> calls;                                   // by start
   std::vector<Dpc> dpcs;
   std::vector<Stay> placements, aperture, locks;  // by `from`
   std::map<uint64_t, Allocation> allocations;
@@ -112,8 +116,8 @@ struct Story {
   std::vector<Usage> usage;
 };
 
-/// Never fails. Events that do not fit together (a lost beginning, an exit without its enter) are
-/// left out or left open.
+/// The recording has to live as long as the story. Never fails. Events that do not fit together (a
+/// lost beginning, an exit without its enter) are left out or left open.
 Story tell(const Recording& recording);
 
 /// The text of a name id, or "name 17" if the recording has none.

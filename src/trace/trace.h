@@ -87,7 +87,21 @@ enum class EventKind : uint16_t {
   kGpuVaFault = 111,        // a fence, b address, c flags, d level where translation ended; node
   kGpuVaSpaceEnded = 112,
   kPageTablesLost = 113,  // of a process, 0: of all; they are written again
+  // Causes: why the events around them happen, and whose objects are. Reasons are those of
+  // causes.h. They are no part of the run: hash_of leaves them out.
+  kWhyEvicted = 1000,  // a allocation, b reason, c allocation and d packet that need the room, or 0
+  kWhyBusy = 1001,     // a packet that cannot be prepared, b context, c reason, d allocation or 0
+  kWhyPreempted = 1002,   // a packet that is ready, or 0, b its context, c reason, d fence of the
+                          // preemption; node
+  kWhyTimeout = 1003,     // a packet at the head, or 0, b context, c its fence, d fence of the
+                          // preemption without an answer, or 0; node
+  kWhyDeviceLost = 1004,  // a process, b device handle, c D3DKMT_DEVICEEXECUTION_STATE
+  kWhyRefused = 1005,    // a reason, b handle, c type that was expected, d type that it has: inside
+                         // the thunk
+  kContextOwner = 1006,  // a context, b process, c device handle; node
 };
+/// True for the kinds that say why, and not what.
+constexpr bool is_cause(uint16_t kind) { return kind >= 1000; }
 
 struct Event {
   int64_t time_ns = 0;
@@ -174,8 +188,8 @@ const KindInfo* kind_info(uint16_t kind);
 /// The whole table, by kind.
 std::span<const KindInfo> schema();
 
-/// A hash of the content of all events in their order: equal runs give equal hashes. Files keep
-/// hashes, so the function must not change.
+/// A hash of the content of all events but causes in their order: equal runs give equal hashes.
+/// Files keep hashes, so the function must not change.
 uint64_t hash_of(std::span<const Event> events);
 
 /// All data that a viewer needs, detached from the run.

@@ -89,7 +89,8 @@ bool MemoryManager::Impl::place_by_moving(Record& record, const Candidate& optio
     std::vector<Touched> movers;
     for (size_t p = openings[i].first; p <= openings[i].last; ++p) {
       Record* const mover = pieces[p].record;
-      if (mover != nullptr) movers.push_back({mover, place_of(*mover), mover->parked});
+      if (mover != nullptr)
+        movers.push_back({mover, place_of(*mover), mover->parked, why, needed_by});
     }
     if (move_away(movers, record, where, openings[i].offset)) return true;
   }

@@ -107,6 +107,8 @@ void MemoryManager::give_up_content(AllocationId id) {
   record.has_content = false;
 }
 
+void MemoryManager::plan_for_packet(uint64_t packet) { impl_->needed_by_packet = packet; }
+
 std::expected<ResidencyPlan, ResidencyFailure> MemoryManager::make_resident(
     std::span<const Use> uses) {
   impl_->begin_plan();
@@ -233,6 +235,7 @@ Result<std::vector<PagingOp>> MemoryManager::evict_segment(SegmentId id, Pinned 
     all.push_back(&record);
   }
   impl_->begin_plan();
+  impl_->why = trace::EvictionReason::kEmptied;
   for (Record* record : all) impl_->leave(*record);
   return impl_->commit();
 }
@@ -251,6 +254,7 @@ Result<std::vector<PagingOp>> MemoryManager::purge(SegmentId id, uint64_t kept_b
     leaving.push_back(&record);
   }
   impl_->begin_plan();
+  impl_->why = trace::EvictionReason::kEmptied;
   for (Record* record : leaving) impl_->leave(*record);
   return impl_->commit();
 }
@@ -375,6 +379,7 @@ LostContent MemoryManager::lose_in_reset() {
   lost.allocations.insert(lost.allocations.end(), on_their_way.begin(), on_their_way.end());
   std::ranges::sort(lost.allocations);
   impl_->begin_plan();
+  impl_->why = trace::EvictionReason::kReset;
   impl_->records.for_each([&](Record& record) {
     if (!record.resident()) return;
     record.lost = record.pins > 0;

@@ -150,6 +150,8 @@ class MemoryManager {
   /// pages of an allocation that was never written are zeros, because they show through apertures.
   /// Cost: O(uses + victims) placements; the last resort costs O(allocations in the segments).
   std::expected<ResidencyPlan, ResidencyFailure> make_resident(std::span<const Use> uses);
+  /// For the trace only: plans from here on are made for this packet. 0: for none.
+  void plan_for_packet(uint64_t packet);
   /// The usual case of make_resident, without a plan: every allocation is where it may stay, and no
   /// operation is under way. Returns false, with nothing changed, in other cases; then call
   /// make_resident. Each allocation once.

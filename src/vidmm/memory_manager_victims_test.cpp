@@ -1,4 +1,8 @@
 // Which allocations are evicted, where to, and which may not be evicted.
+#include <array>
+
+#include "trace/causes.h"
+#include "trace/trace.h"
 #include "vidmm/memory_manager_fixture_test.h"
 
 namespace dxgkit::vidmm {
@@ -30,6 +34,34 @@ TEST_F(MemoryManagerVictims, OnlyWhatIsInTheWayLeaves) {
   const ResidencyPlan plan = use(add(4));
   EXPECT_THAT(leavers(plan), UnorderedElementsAre(ids[2], ids[3]))
       << "0 and 4 came first but left no hole of four pages";
+}
+
+// The trace says of each allocation that leaves for which allocation and packet, and of one that
+// was asked to leave that it was.
+TEST_F(MemoryManagerVictims, WhySomebodyLeavesIsTraced) {
+  trace::Recorder recorder({.now_ns = [] { return 0; }, .thread = [] { return 0U; }});
+  const AllocationId a = add(8);
+  const AllocationId b = add(8);
+  use(a);
+  use(b);
+  const AllocationId c = add(8);
+  trace::set_current(&recorder);
+  memory_->plan_for_packet(77);
+  use(c);
+  memory_->plan_for_packet(0);
+  run(*memory_->evict(b));
+  run(*memory_->evict_segment(kVram));
+  trace::set_current(nullptr);
+  std::vector<std::array<uint64_t, 4>> causes;
+  for (const trace::Event& event : recorder.events()) {
+    if (event.kind == static_cast<uint16_t>(trace::EventKind::kWhyEvicted))
+      causes.push_back({event.a, event.b, event.c, event.d});
+  }
+  const auto reason = [](trace::EvictionReason why) { return static_cast<uint64_t>(why); };
+  using Row = std::array<uint64_t, 4>;
+  EXPECT_THAT(causes, ElementsAre(Row{a.value, reason(trace::EvictionReason::kRoom), c.value, 77},
+                                  Row{b.value, reason(trace::EvictionReason::kAsked), 0, 0},
+                                  Row{c.value, reason(trace::EvictionReason::kEmptied), 0, 0}));
 }
 
 TEST_F(MemoryManagerVictims, WhatIsInUseIsNeverMoved) {

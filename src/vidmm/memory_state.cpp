@@ -73,6 +73,8 @@ void MemoryManager::Impl::set_offer(Record& record, OfferPriority priority) {
 
 void MemoryManager::Impl::begin_plan() {
   ++plan;
+  why = trace::EvictionReason::kAsked;
+  needed_by = 0;
   clear_journal();
 }
 
@@ -84,7 +86,7 @@ void MemoryManager::Impl::clear_journal() {
 void MemoryManager::Impl::note_old_place(Record& record) {
   if (record.journaled) return;
   record.journaled = true;
-  journal.push_back({&record, place_of(record), record.parked});
+  journal.push_back({&record, place_of(record), record.parked, why, needed_by});
 }
 
 void MemoryManager::Impl::leave(Record& record) {
@@ -282,6 +284,10 @@ std::vector<PagingOp> MemoryManager::Impl::commit() {
       }
       trace::emit(trace::EventKind::kEvicted, record.id.value, touched.old.segment.value,
                   touched.old.offset_bytes, ops.back().size_bytes);
+      const bool wanted = record.plan == plan;  // it moves for its own sake
+      trace::emit(trace::EventKind::kWhyEvicted, record.id.value,
+                  static_cast<uint64_t>(wanted ? trace::EvictionReason::kMoved : touched.why),
+                  wanted ? 0 : touched.needed_by, needed_by_packet);
     }
   }
   for (const Touched& touched : journal) {
@@ -413,9 +419,12 @@ bool MemoryManager::Impl::place_in(Record& record, std::span<const Candidate> op
     return true;
   }
   made_room = true;
+  needed_by = record.id.value;
+  why = trace::EvictionReason::kCompacted;
   for (const Candidate& option : options) {
     if (!option.hint && place_by_moving(record, option)) return true;
   }
+  why = trace::EvictionReason::kRoom;
   for (const Candidate& option : options) {
     if (option.hint) continue;
     const auto window =
@@ -486,6 +495,8 @@ std::optional<Packing> MemoryManager::Impl::pack_beside_others(std::span<const I
 /// Last resort: clears the segments concerned of all allocations that may be evicted, and packs the
 /// items from the bottom. Allocations whose place was not needed stay.
 bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& packing) {
+  why = trace::EvictionReason::kPacked;
+  needed_by = items.empty() ? 0 : items.front().record->id.value;
   std::vector<bool> concerned(segments.size());
   for (const size_t i : packing.order) concerned[packing.segments[i]] = true;
   std::vector<Touched> cleared;
@@ -495,7 +506,8 @@ bool MemoryManager::Impl::repack(std::span<const Item> items, const Packing& pac
     policy.begin_choice(segments[s]->group);
     for (auto next = policy.next(); next != EvictionPolicy::kNone; next = policy.next()) {
       Record& record = records.of_slot(next);
-      if (may_leave(record)) cleared.push_back({&record, place_of(record), record.parked});
+      if (may_leave(record))
+        cleared.push_back({&record, place_of(record), record.parked, why, needed_by});
     }
     for (size_t i = first; i < cleared.size(); ++i) leave(*cleared[i].record);
   }

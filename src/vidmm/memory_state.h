@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "trace/causes.h"
 #include "vidmm/memory_manager.h"
 #include "vidmm/packing.h"
 #include "vidmm/record_table.h"
@@ -58,6 +59,8 @@ struct MemoryManager::Impl {
     Record* record;
     Placement old;
     bool parked;
+    trace::EvictionReason why;  // for the trace, as is the next
+    uint64_t needed_by;         // allocation
   };
   void begin_plan();
   void clear_journal();
@@ -114,6 +117,9 @@ struct MemoryManager::Impl {
   std::vector<Touched> journal;
   std::vector<Record*> pinning;  // scratch of pin_resident
   uint64_t plan = 0;
+  // For the trace: why allocations leave from here on, and for which allocation and packet.
+  trace::EvictionReason why = trace::EvictionReason::kAsked;
+  uint64_t needed_by = 0, needed_by_packet = 0;
   Statistics statistics;
   Switches switches;
   bool made_room = false;  // the last place_in moved or evicted other allocations, or failed

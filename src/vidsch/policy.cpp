@@ -284,7 +284,9 @@ void Scheduler::Impl::check_quanta() {
   for (NodeState& node : nodes_) {
     const std::optional<int64_t> end = quantum_end(node);
     if (!end || *end > now_ns_) continue;
-    node.preempting_quantum = start_preemption(node);
+    node.preempting_quantum =
+        start_preemption(node, trace::PreemptionReason::kQuantum,
+                         first_ready(node, node.ring.front()->context->level));
   }
 }
 

@@ -152,8 +152,7 @@ void Scheduler::skip_fences(uint32_t count) {
   constexpr uint32_t kMost = 1U << 31;
   for (NodeState& node : impl_->nodes_) {
     DXGKIT_CHECK(node.ring.empty());
-    const uint32_t next =
-        (node.next_fence.value + count + kQuarter) / kQuarter * kQuarter - count;
+    const uint32_t next = (node.next_fence.value + count + kQuarter) / kQuarter * kQuarter - count;
     if (node.desc.of_queue || next - node.last_completed.value >= kMost) continue;
     node.next_fence.value = next;
     if (node.next_fence.value == 0) node.next_fence.value = 1;  // SUB-14
@@ -380,7 +379,7 @@ FenceReport Scheduler::faulted(NodeOrdinal ordinal, SubmissionFenceId fence, int
 bool Scheduler::request_preemption(NodeOrdinal ordinal) {
   NodeState* node = impl_->find_node(ordinal);
   DXGKIT_CHECK(node != nullptr);
-  if (!impl_->start_preemption(*node)) return false;
+  if (!impl_->start_preemption(*node, trace::PreemptionReason::kAsked, nullptr)) return false;
   impl_->run();
   return true;
 }

@@ -441,12 +441,21 @@ bool Scheduler::Impl::outranks_hardware(const NodeState& node) const {
   });
 }
 
-bool Scheduler::Impl::start_preemption(NodeState& node) {
+const Packet* Scheduler::Impl::first_ready(const NodeState& node, size_t level) {
+  const Context* const context = node.ready[level].front();
+  return context == nullptr ? nullptr : context->queue.front();
+}
+
+bool Scheduler::Impl::start_preemption(NodeState& node, trace::PreemptionReason reason,
+                                       const Packet* waiting) {
   if (halted_ || !node.desc.preemptible || node.preemption_pending) return false;
   if (node.resetting || adapter_resetting_) return false;
   node.preemption_pending = true;
   node.preemption_unsent = true;
   node.preemption = take_fence(node);
+  trace::emit(trace::EventKind::kWhyPreempted, waiting == nullptr ? 0 : waiting->id.value,
+              waiting == nullptr ? 0 : waiting->context->id.value, static_cast<uint64_t>(reason),
+              node.preemption.value, static_cast<uint16_t>(node.desc.node.value));
   touch(static_cast<size_t>(&node - nodes_.data()));
   return true;
 }
@@ -472,7 +481,8 @@ bool Scheduler::Impl::submit_one(size_t index) {
     node.resubmit.pop_front();
   } else {
     if (node.desc.preemptible && node.ready[kSystemLevel].empty() && outranks_hardware(node)) {
-      return start_preemption(node);
+      return start_preemption(node, trace::PreemptionReason::kOutranked,
+                              first_ready(node, node.ready_levels.below(kSystemLevel)));
     }
     if (!room) return false;
     Context* picked = nullptr;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "trace/causes.h"
 #include "vidsch/containers.h"
 #include "vidsch/inheritance.h"
 #include "vidsch/policy.h"
@@ -229,7 +230,10 @@ struct Scheduler::Impl {
     return node.held || (engines_held_ && !node.desc.of_queue);
   }
   bool outranks_hardware(const NodeState& node) const;
-  bool start_preemption(NodeState& node);
+  /// The packet that goes next on that level, or null.
+  static const Packet* first_ready(const NodeState& node, size_t level);
+  /// `waiting`: the packet on whose behalf, for the trace, or null.
+  bool start_preemption(NodeState& node, trace::PreemptionReason reason, const Packet* waiting);
   bool prepare_one(NodeState& node);
   bool submit_one(size_t index);
   void retire_refused(NodeState& node);

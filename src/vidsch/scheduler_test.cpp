@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "tests/support/covers.h"
+#include "trace/causes.h"
+#include "trace/trace.h"
 #include "vidsch/scheduler_fixture_test.h"
 
 namespace dxgkit::vidsch {
@@ -513,6 +517,31 @@ TEST_F(SchedulerTest, HigherPriorityPreemptsLowerWorkOnHardware) {
   queue(kB, 4);
   complete(last_fence());
   EXPECT_EQ(engine_.preemptions.size(), 1U);
+}
+
+// The trace names the packet on whose behalf a preemption is asked for; none where the kernel asks.
+TEST_F(SchedulerTest, WhyAPreemptionIsAskedForIsTraced) {
+  trace::Recorder recorder({.now_ns = [] { return 0; }, .thread = [] { return 0U; }});
+  start(2);
+  add(ContextId{1}, 1);
+  trace::set_current(&recorder);
+  queue(kA, 1);
+  queue(ContextId{1}, 3);
+  ASSERT_EQ(preempted(engine_.preemptions.back().second, 0), FenceReport::kAccepted);
+  ASSERT_TRUE(scheduler_->request_preemption(kNode));
+  trace::set_current(nullptr);
+  std::vector<std::array<uint64_t, 5>> causes;
+  for (const trace::Event& event : recorder.events()) {
+    if (event.kind == static_cast<uint16_t>(trace::EventKind::kWhyPreempted))
+      causes.push_back({event.a, event.b, event.c, event.d, event.node});
+  }
+  using Row = std::array<uint64_t, 5>;
+  ASSERT_EQ(engine_.preemptions.size(), 2U);
+  EXPECT_THAT(causes,
+              ElementsAre(Row{3, 1, static_cast<uint64_t>(trace::PreemptionReason::kOutranked),
+                              engine_.preemptions[0].second, kNode.value},
+                          Row{0, 0, static_cast<uint64_t>(trace::PreemptionReason::kAsked),
+                              engine_.preemptions[1].second, kNode.value}));
 }
 
 TEST_F(SchedulerTest, NoPreemptionWithoutThePrivilege) {

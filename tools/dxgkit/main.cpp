@@ -29,6 +29,7 @@
 #include "tools/dxgkit/serve/serve_options.h"
 #include "tools/dxgkit/settings/settings_arguments.h"
 #include "tools/dxgkit/sim/arguments.h"
+#include "tools/dxgkit/view/view_options.h"
 
 namespace {
 
@@ -359,6 +360,20 @@ void add_evict_bench(CLI::App& app, EvictBenchOptions& options) {
   });
 }
 
+void add_view(CLI::App& app, dxgkit::tool::ViewOptions& options) {
+  CLI::App* view = app.add_subcommand(
+      "view", "the page of a recorded run: what happened, and why each wait and refusal was");
+  view->add_option("RUN", options.run,
+                   "a trace as text: what run, verify, gl and replay write to --trace FILE.txt; or "
+                   "a folder with one")
+      ->required();
+  view->add_option("--compare", options.compare,
+                   "a second run beside it, with the first difference")
+      ->type_name("RUN");
+  view->add_option("--output", options.output, "where the page goes (beside the trace, .html)")
+      ->type_name("FILE");
+}
+
 void add_va(CLI::App& app, VaOptions& options) {
   CLI::App* va = app.add_subcommand(
       "va", "GPU virtual addresses in a trace: the map of a process, the walk and history of one");
@@ -397,6 +412,7 @@ struct CommandLine {
   std::optional<std::string> doctor_registry;
   EvictBenchOptions evict_options;
   VaOptions va_options;
+  dxgkit::tool::ViewOptions view_options;
   dxgkit::tool::SimArguments simulation;
   dxgkit::tool::CampaignOptions campaign_options;
   Reports situations_reports;
@@ -477,6 +493,7 @@ CommandLine::CommandLine() {
   add_evict_bench(app, evict_options);
 
   add_va(app, va_options);
+  add_view(app, view_options);
 
   dxgkit::tool::add_simulation(app, simulation);
   dxgkit::tool::add_campaign(app, campaign_options);
@@ -579,6 +596,7 @@ int CommandLine::run() {
   if (app.got_subcommand("fuzz")) return dxgkit::tool::fuzz_command(fuzz_options);
   if (app.got_subcommand("gl")) return dxgkit::tool::gl_command(gl_options);
   if (app.got_subcommand("va")) return dxgkit::tool::va_command(va_options);
+  if (app.got_subcommand("view")) return dxgkit::tool::view_command(view_options);
   if (doctor->parsed())
     return dxgkit::tool::doctor_command(doctor_driver, doctor_registry, doctor_reports);
   if (attach->parsed()) return dxgkit::tool::attach_command(attach_options);

@@ -1,7 +1,8 @@
-// The report page of one recording.
+// The report page of one recording, or of two beside each other.
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,8 +11,11 @@
 namespace dxgkit::tool {
 
 /// One self-contained HTML page. `run` as summary.h's to_report_run, or null.
-std::string make_report(const trace::Recording& recording, const nlohmann::ordered_json& run);
+/// @param other  a second recording, for `dxgkit view --compare`, or null
+std::string make_report(const trace::Recording& recording, const nlohmann::ordered_json& run,
+                        const trace::Recording* other = nullptr);
 
+std::string base64(std::string_view bytes);
 /// The bytes as an address that a page may have in place of a file's.
 std::string data_url(std::string_view type, std::string_view bytes);
 

@@ -1,5 +1,8 @@
 #include "dxgk/core/handle_table.h"
 
+#include "trace/causes.h"
+#include "trace/trace.h"
+
 namespace dxgkit::dxgk {
 namespace {
 
@@ -7,6 +10,15 @@ constexpr uint32_t kLiveBit = 1U << 30;
 constexpr uint32_t kSlotShift = 6;
 constexpr uint32_t kGenerationShift = 24;
 constexpr uint32_t kGenerationMask = 0x3F;
+
+/// For the trace: the handle names no object of the type. `found` is null, or the object it names.
+void note_refusal(Handle handle, ObjectType expected, const Object* found) {
+  const auto reason =
+      found == nullptr ? trace::RefusalReason::kHandle : trace::RefusalReason::kHandleType;
+  trace::emit(trace::EventKind::kWhyRefused, static_cast<uint64_t>(reason), handle,
+              static_cast<uint64_t>(expected),
+              found == nullptr ? 0 : static_cast<uint64_t>(found->type()));
+}
 
 }  // namespace
 
@@ -61,9 +73,10 @@ const HandleTable::Slot* HandleTable::locate(Handle handle) const {
 const HandleTable::Slot* HandleTable::locate_object(Handle handle, ObjectType type,
                                                     bool even_hidden) const {
   const Slot* slot = locate(handle);
-  if (slot == nullptr) return nullptr;
-  if (!slot->published && !even_hidden) return nullptr;
-  return slot->object->type() == type ? slot : nullptr;
+  if (slot != nullptr && !slot->published && !even_hidden) slot = nullptr;
+  if (slot != nullptr && slot->object->type() == type) return slot;
+  note_refusal(handle, type, slot == nullptr ? nullptr : slot->object.get());
+  return nullptr;
 }
 
 Result<Ref<Object>> HandleTable::find_object(Handle handle, ObjectType type,
@@ -77,8 +90,11 @@ Result<Ref<Object>> HandleTable::find_object(Handle handle, ObjectType type,
 Result<Ref<Object>> HandleTable::take_object(Handle handle, ObjectType type) {
   runtime::MutexLock lock(mutex_);
   const Slot* found = locate(handle);
-  if (found == nullptr || !found->published) return Error(Status::kInvalidParameter);
-  if (found->object->type() != type) return Error(Status::kInvalidParameter);
+  if (found != nullptr && !found->published) found = nullptr;
+  if (found == nullptr || found->object->type() != type) {
+    note_refusal(handle, type, found == nullptr ? nullptr : found->object.get());
+    return Error(Status::kInvalidParameter);
+  }
   Slot& slot = slots_[static_cast<size_t>(found - slots_.data())];
   Ref<Object> object = std::move(slot.object);
   slot.object = Ref<Object>();

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "tests/support/covers.h"
+#include "trace/causes.h"
+#include "trace/trace.h"
 
 namespace dxgkit::dxgk {
 namespace {
@@ -39,6 +41,34 @@ class HandleTableTest : public ::testing::Test {
   }
   int alive_ = 0;
 };
+
+// A refused handle leaves its cause in the trace; one that is found leaves none.
+TEST_F(HandleTableTest, WhyAHandleIsRefusedIsTraced) {
+  inside([&] {
+    trace::Recorder recorder({.now_ns = [] { return 0; }, .thread = [] { return 0U; }});
+    HandleTable table;
+    const Handle handle = add(table);
+    trace::set_current(&recorder);
+    EXPECT_TRUE(table.find<DeviceProbe>(handle).has_value());
+    EXPECT_EQ(table.find<ContextProbe>(handle).error(), Status::kInvalidParameter);
+    EXPECT_EQ(table.take<ContextProbe>(handle).error(), Status::kInvalidParameter);
+    EXPECT_TRUE(table.take<DeviceProbe>(handle).has_value());
+    EXPECT_EQ(table.find<DeviceProbe>(handle).error(), Status::kInvalidParameter);
+    trace::set_current(nullptr);
+    std::vector<std::vector<uint64_t>> causes;
+    for (const trace::Event& event : recorder.events()) {
+      if (event.kind == static_cast<uint16_t>(trace::EventKind::kWhyRefused))
+        causes.push_back({event.a, event.b, event.c, event.d});
+    }
+    const auto type = static_cast<uint64_t>(trace::RefusalReason::kHandleType);
+    const auto gone = static_cast<uint64_t>(trace::RefusalReason::kHandle);
+    const auto device = static_cast<uint64_t>(ObjectType::kDevice);
+    const auto context = static_cast<uint64_t>(ObjectType::kContext);
+    EXPECT_EQ(causes, (std::vector<std::vector<uint64_t>>{{type, handle, context, device},
+                                                          {type, handle, context, device},
+                                                          {gone, handle, device, 0}}));
+  });
+}
 
 TEST_F(HandleTableTest, AHandleFindsItsObjectUnderItsTypeOnly) {
   DXGKIT_COVERS("THUNK-04");

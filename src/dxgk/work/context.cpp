@@ -97,6 +97,8 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
       if (!is_success(status)) return true;
       if (!context->virtual_) context->rendering_.open_pool();
       device.contexts.push_back(context.get());
+      trace::emit(trace::EventKind::kContextOwner, context->id_.value, device.process().number(),
+                  device.handle, 0, static_cast<uint16_t>(context->node_.value));
       if (trace::current() != nullptr) {
         trace::emit_name(trace::ObjectClass::kContext, context->id_.value,
                          fmt::format("{}, context {} on node {}", device.process().name(),

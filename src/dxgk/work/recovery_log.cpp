@@ -46,8 +46,15 @@ void RecoveryLog::begin(const Beginning& beginning) {
   report.detected_ns = core.runtime().now();
   report.preemption = beginning.preemption;
   const auto packets = core.scheduler().packets_on(beginning.node);
-  if (!packets.empty()) {
+  if (packets.empty()) {
+    trace::emit(trace::EventKind::kWhyTimeout, 0, 0, 0, beginning.preemption,
+                static_cast<uint16_t>(beginning.node.value));
+  } else {
     const Packet& packet = floor_.submission->packets().at(packets.front().first);
+    trace::emit(trace::EventKind::kWhyTimeout, packet.id.value,
+                packet.context == nullptr ? 0 : packet.context->id().value,
+                packets.front().second.value, beginning.preemption,
+                static_cast<uint16_t>(beginning.node.value));
     report.packet = packet.number;
     report.fence = packets.front().second.value;
     if (packet.context != nullptr) report.process = packet.context->device().process().name();

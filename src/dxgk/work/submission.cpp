@@ -52,6 +52,13 @@ void Submission::queue_paging(Packet& packet) {
   timeout_.watch();  // it may run already, and not everybody who pages pumps
 }
 
+void Submission::note_busy(const Packet& packet, trace::BusyReason reason,
+                           AllocationId allocation) {
+  trace::emit(trace::EventKind::kWhyBusy, packet.id.value,
+              packet.context == nullptr ? 0 : packet.context->id().value,
+              static_cast<uint64_t>(reason), allocation.value);
+}
+
 vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
   Packet& packet = packets_.at(id);
   const bool listed = core_.facts().explicit_residency && packet.context != nullptr;
@@ -59,6 +66,7 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
   bool tables_under_way = false;
   if (listed) {
     const Prepare list = residency_.acquire(packet.context->device().memory(), packet.residency);
+    if (list == Prepare::kBusy) note_busy(packet, trace::BusyReason::kList, AllocationId{});
     if (list == Prepare::kBusy || list == Prepare::kFailed) return list;
     list_under_way = list == Prepare::kWaiting;
   }
@@ -74,6 +82,7 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
         // have refused this one. Those packets give memory back when they retire, and the scheduler
         // then asks for this packet again.
         residency_.give_back(packet.context->device().memory(), packet.residency);
+        note_busy(packet, trace::BusyReason::kPageTables, AllocationId{});
         return Prepare::kBusy;
     }
   }
@@ -85,11 +94,17 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
       packet.pinned = true;
       return Prepare::kReady;
     }
+    core_.memory().plan_for_packet(id.value);
     std::expected<vidmm::ResidencyPlan, vidmm::ResidencyFailure> plan =
         residency_.make_resident(packet.uses);
+    core_.memory().plan_for_packet(0);
     if (!plan.has_value()) {
       residency_.give_back(packet.context->device().memory(), packet.residency);
-      if (plan.error().status == Status::kGraphicsAllocationBusy) return Prepare::kBusy;
+      if (plan.error().status == Status::kGraphicsAllocationBusy) {
+        note_busy(packet, trace::BusyReason::kNoRoom,
+                  packet.uses[plan.error().first_failed_use].allocation);
+        return Prepare::kBusy;
+      }
       if (split(packet, packet.uses[plan.error().first_failed_use].allocation)) continue;
       // Not even one step fits: the device fails, not the machine (REND-24).
       packet.context->device().set_error(DeviceState::kErrorOutOfMemory);

@@ -12,6 +12,7 @@
 #include "dxgk/work/packet.h"
 #include "port/types.h"
 #include "runtime/thread_annotations.h"
+#include "trace/causes.h"
 #include "vidsch/scheduler.h"
 
 namespace dxgkit::dxgk {
@@ -85,6 +86,8 @@ class Submission : public vidsch::EnginePort {
   void note_submission(Packet& packet, NodeOrdinal node, SubmissionFenceId fence, uint64_t bytes)
       DXGKIT_REQUIRES(on_lane);
   bool split(Packet& packet, AllocationId unplaceable) DXGKIT_REQUIRES(on_lane);
+  /// For the trace: why the packet cannot be prepared yet.
+  static void note_busy(const Packet& packet, trace::BusyReason reason, AllocationId allocation);
   /// REND-28: at the first point there is.
   bool split_anyway(Packet& packet) DXGKIT_REQUIRES(on_lane);
   /// Before the patch location `cut`, or those that share its SplitOffset.

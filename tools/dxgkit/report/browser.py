@@ -78,12 +78,17 @@ class Browser:
                 return answer["result"]
             self.events.append(answer)
 
-    def open(self, path):
+    def open(self, path, address=""):
         self.events.clear()
-        self.call("Page.navigate", url="file://" + os.path.abspath(path))
+        self.call("Page.navigate", url="about:blank")  # else an address with another # is no new page
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self.receive(time.monotonic() + 120))
+        self.events.clear()
+        self.call("Page.navigate", url="file://" + os.path.abspath(path) + address)
         deadline = time.monotonic() + 120
         while not any(event["method"] == "Page.loadEventFired" for event in self.events if "method" in event):
             self.events.append(self.receive(deadline))
+        self.evaluate("new Promise((done) => { const look = () => window.dxgkit ? done(true) : requestAnimationFrame(look); look(); })")
         self.settle()
 
     def settle(self):
@@ -113,14 +118,33 @@ class Browser:
         self.mouse("mouseReleased", x + dx, y + dy, button="left", buttons=0, clickCount=1)
         self.settle()
 
-    def wheel(self, x, y, delta):
-        self.mouse("mouseWheel", x, y, deltaX=0, deltaY=delta)
+    def wheel(self, x, y, delta, control=False):
+        self.mouse("mouseWheel", x, y, deltaX=0, deltaY=delta, modifiers=2 if control else 0)
         self.settle()
 
     def key(self, key, text=""):
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=text)
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+        # The browser itself acts on keys by their code.
+        code = {"ArrowDown": 40, "ArrowUp": 38, "ArrowLeft": 37, "ArrowRight": 39, "Tab": 9, "Enter": 13, "Escape": 27}.get(key, 0)
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=text, windowsVirtualKeyCode=code, code=key if code else "")
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code, code=key if code else "")
         self.settle()
+
+    def type(self, text):
+        for letter in text:
+            self.key(letter, letter)
+
+    def resize(self, width, height):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.settle()
+
+    def prefer(self, scheme):
+        """What the system says of dark and light."""
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.settle()
+
+    def click_on(self, node):
+        """Scrolls the element (an expression) into view and clicks its middle."""
+        self.click(*self.evaluate(f"(() => {{ const e = {node}; e.scrollIntoView({{ block: 'center' }}); const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; }})()"))
 
     def screenshot(self, path):
         data = self.call("Page.captureScreenshot", format="png")["data"]

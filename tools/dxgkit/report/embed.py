@@ -4,7 +4,8 @@ import pathlib
 import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-SCRIPTS = ["model.js", "lanes.js", "timeline.js", "memory.js", "residency.js", "frames.js", "tables.js", "main.js"]
+SCRIPTS = ["theme.js", "columns.js", "model.js", "lanes.js", "timeline.js", "memory.js", "residency.js", "frames.js", "tables.js", "causes.js", "moment.js", "details.js",
+           "search.js", "filters.js", "compare.js", "page.js", "main.js"]
 
 
 def text_of(name):
@@ -18,19 +19,21 @@ def literal(text):
 
 
 def page_parts():
-    """The page around its two data blocks: before the recording, between, after the run's own data."""
+    """The page around its gaps: the blocks of columns, the recording, another one, the run's own data."""
     script = "(() => {\n'use strict';\n" + "\n".join(text_of(name) for name in SCRIPTS) + "\n})();"
-    page = text_of("template.html").replace("@STYLE@", text_of("style.css")).replace("@SCRIPT@", script)
-    before, rest = page.split("@DATA@")
-    between, after = rest.split("@RUN@")
-    return before, between, after
+    rest = text_of("template.html").replace("@STYLE@", text_of("style.css")).replace("@SCRIPT@", script)
+    parts = []
+    for gap in ("@BLOCKS@", "@DATA@", "@OTHER@", "@RUN@"):
+        part, rest = rest.split(gap)
+        parts.append(part)
+    return [*parts, rest]
 
 
 def main():
     lines = ["// Generated from tools/dxgkit/report by embed.py.", '#include "tools/dxgkit/report_page.h"', "",
              '#pragma GCC diagnostic ignored "-Woverlength-strings"', "",
              "namespace dxgkit::tool::report_page {", ""]
-    for name, text in zip(("kBeforeData", "kBetween", "kAfterRun"), page_parts()):
+    for name, text in zip(("kBeforeBlocks", "kBeforeData", "kBeforeOther", "kBeforeRun", "kAfterRun"), page_parts()):
         lines += [f"const std::string_view {name} =", literal(text) + ";", ""]
     lines += ["}  // namespace dxgkit::tool::report_page", ""]
     pathlib.Path(sys.argv[1]).write_text("\n".join(lines), encoding="utf-8")

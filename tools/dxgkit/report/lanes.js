@@ -1,11 +1,70 @@
 // Rows of the timeline: boxes and ticks sorted by time, with enough prepared to draw any zoom in time proportional to the width.
 
+const rgb_of = new Map();  // '#rrggbb' -> [r, g, b]
+function rgbOf(colour) {
+  let rgb = rgb_of.get(colour);
+  if (!rgb) {
+    rgb = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+    rgb_of.set(colour, rgb);
+  }
+  return rgb;
+}
+
+/** One row of pixels, painted as a whole: a picture costs the same however much is in it. */
+const pixels = { canvas: document.createElement('canvas'), width: 0 };
+function beginPixels(width) {
+  if (pixels.width !== width) {
+    pixels.width = pixels.canvas.width = width;
+    pixels.canvas.height = 1;
+    pixels.context = pixels.canvas.getContext('2d', { willReadFrequently: true });
+    pixels.image = pixels.context.createImageData(width, 1);
+  }
+  pixels.image.data.fill(0);
+  return pixels.image.data;
+}
+function setPixel(data, x, colour, alpha) {
+  const rgb = rgbOf(colour);
+  data[4 * x] = rgb[0];
+  data[4 * x + 1] = rgb[1];
+  data[4 * x + 2] = rgb[2];
+  data[4 * x + 3] = 255 * alpha;
+}
+function paintPixels(context, x, y, height) {
+  pixels.context.putImageData(pixels.image, 0, 0);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(pixels.canvas, x, y, pixels.width, height);
+}
+
+/** How busy an engine was in equal parts of the run: all that the first picture knows. */
+class OverviewRow {
+  constructor(text, duration) {
+    const bytes = atob(text);
+    this.parts = Uint8Array.from(bytes, (byte) => byte.charCodeAt(0));
+    this.duration = duration;
+  }
+
+  draw(context, view, x0, width, y, height, colour) {
+    const data = beginPixels(Math.floor(width));
+    const scale = this.parts.length / this.duration;
+    for (let x = 0; x < pixels.width; ++x) {
+      const from = view.from + (view.to - view.from) * x / width;
+      const first = Math.max(0, Math.floor(from * scale));
+      const last = Math.min(this.parts.length, Math.max(first + 1, Math.floor((from + (view.to - view.from) / width) * scale)));
+      let most = 0;
+      let sum = 0;
+      for (let i = first; i < last; ++i) { sum += this.parts[i]; most = Math.max(most, this.parts[i]); }
+      if (most > 0 && from < this.duration) setPixel(data, x, colour, 0.25 + 0.75 * sum / (255 * (last - first)));
+    }
+    paintPixels(context, x0, y, height);
+  }
+}
+
 /** Non-overlapping boxes of one row. `busy[i]` is the summed length of the boxes before i: coverage of any span in O(log n). */
 class BoxRow {
   constructor(starts, ends, items) {
-    this.starts = Float64Array.from(starts);
-    this.ends = Float64Array.from(ends);
-    this.items = Float64Array.from(items);
+    this.starts = starts instanceof Float64Array ? starts : Float64Array.from(starts);
+    this.ends = ends instanceof Float64Array ? ends : Float64Array.from(ends);
+    this.items = Uint32Array.from(items);
     this.busy = new Float64Array(this.starts.length + 1);
     for (let i = 0; i < this.starts.length; ++i) this.busy[i + 1] = this.busy[i] + this.ends[i] - this.starts[i];
   }
@@ -55,19 +114,18 @@ class BoxRow {
       return last - first;
     }
     // More boxes than pixels: one column per pixel, its strength the part of it that is covered.
+    const data = beginPixels(Math.floor(width));
     let from_index = first;
-    for (let x = 0; x < width; ++x) {
+    for (let x = 0; x < pixels.width; ++x) {
       const from = view.from + x / scale;
       const to = from + 1 / scale;
       from_index = upperBound(this.ends, from, from_index);
       const to_index = lowerBound(this.starts, to, from_index);
       if (to_index <= from_index) continue;
-      context.globalAlpha = 0.25 + 0.75 * this.coverage(from, to, from_index, to_index);
-      context.fillStyle = colour_of(this.items[(from_index + to_index - 1) >>> 1]);
-      context.fillRect(x0 + x, y, 1, height);
+      setPixel(data, x, colour_of(this.items[(from_index + to_index - 1) >>> 1]), 0.25 + 0.75 * this.coverage(from, to, from_index, to_index));
     }
-    context.globalAlpha = 1;
-    return last - first;
+    paintPixels(context, x0, y, height);
+    return 1;
   }
 }
 
@@ -75,7 +133,7 @@ class BoxRow {
 class TickRow {
   constructor(times, items) {
     this.times = Float64Array.from(times);
-    this.items = Float64Array.from(items);
+    this.items = Uint32Array.from(items);
   }
 
   find(time, slack) {
@@ -99,19 +157,19 @@ class TickRow {
         context.fillStyle = colour_of(this.items[i]);
         context.fillRect(x0 + (this.times[i] - view.from) * scale, y, 1.5, height);
       }
-      return;
+      return last - first;
     }
+    const data = beginPixels(Math.floor(width));
     let index = first;
-    for (let x = 0; x < width && index < last; ++x) {
+    for (let x = 0; x < pixels.width && index < last; ++x) {
       const next = lowerBound(this.times, view.from + (x + 1) / scale, index);
       if (next > index) {
-        context.globalAlpha = Math.min(1, 0.35 + (next - index) / 40);
-        context.fillStyle = colour_of(this.items[index]);
-        context.fillRect(x0 + x, y, 1, height);
+        setPixel(data, x, colour_of(this.items[index]), Math.min(1, 0.35 + (next - index) / 40));
       }
       index = next;
     }
-    context.globalAlpha = 1;
+    paintPixels(context, x0, y, height);
+    return 1;
   }
 }
 
@@ -143,8 +201,15 @@ function packRows(count, start_of, end_of, rows_max) {
 /** Row numbers of `table` for which `keep` holds, in the order of column `by`. */
 function selectSorted(count, keep, key) {
   const rows = [];
-  for (let i = 0; i < count; ++i) if (keep(i)) rows.push(i);
-  rows.sort((a, b) => key(a) - key(b) || a - b);
+  let sorted = true;
+  let last = -Infinity;
+  for (let i = 0; i < count; ++i) {
+    if (!keep(i)) continue;
+    rows.push(i);
+    sorted = sorted && key(i) >= last;
+    last = key(i);
+  }
+  if (!sorted) rows.sort((a, b) => key(a) - key(b) || a - b);
   return rows;
 }
 
@@ -152,14 +217,52 @@ function selectSorted(count, keep, key) {
  * All lanes of the timeline, top to bottom. A lane: {title, group, rows, row_height, colour(item), label(item), describe(item),
  * packet(item) -> row in packets or -1}.
  */
-function buildLanes(model) {
+function buildLanes(page, hidden_groups) {
+  const { model } = page;
+  const end = (value) => value === value ? value : model.duration;
+  // Made once; what the filter hides and where lanes lie changes.
+  if (!page.own_lanes) page.own_lanes = finished(page, ownLanes(page));
+  if (!page.thread_lanes || page.thread_lanes.calls !== model.calls) page.thread_lanes = { calls: model.calls, lanes: finished(page, threadLanes(model, end)) };
+  let lanes = [...page.own_lanes, ...page.thread_lanes.lanes];
+  const groups = [...new Set(lanes.map((lane) => lane.kind || lane.group))];
+  lanes = lanes.filter((lane) => !hidden_groups.has(lane.kind || lane.group));
+  let y = 0;
+  let group = null;
+  for (const lane of lanes) {
+    lane.new_group = lane.group !== group;
+    if (lane.new_group) y += group === null ? 20 : 26;
+    group = lane.group;
+    lane.y = y;
+    lane.height = Math.max(14, lane.rows.length * (lane.row_height + 1));
+    y += lane.height + 5;
+  }
+  return { lanes, height: y + 8, groups };
+}
+
+/** What all lanes have: a colour, a label, and the packet in front of what they say. */
+function finished(page, lanes) {
+  const { model } = page;
+  for (const lane of lanes) {
+    if (!lane.colour) lane.colour = (item) => packetColour(model, lane.packet(item), page.timeline.only);
+    if (!lane.label) lane.label = (item) => { const row = lane.packet(item); return row < 0 ? '' : `${packetNumber(model, row)}`; };
+    const detail = lane.describe;
+    lane.describe = (item) => lane.packet(item) >= 0 ? `${describePacket(model, lane.packet(item))}\n${detail(item)}` : detail(item);
+  }
+  return lanes;
+}
+
+const describePacket = (model, row) =>
+  `packet ${packetNumber(model, row)} · ${KINDS[model.packets.columns.kind[row]] || 'kind ' + model.packets.columns.kind[row]}\n${contextName(model, model.packets.columns.context[row])}`;
+
+/** The lanes of everything but threads. */
+function ownLanes(page) {
+  const { model } = page;
   const lanes = [];
-  const { packets, attempts, hardware, interrupts, dpcs, sync, calls } = model;
+  const { packets, attempts, hardware, interrupts, dpcs, sync } = model;
   const end_or_last = (value) => value === value ? value : model.duration;
   const packetOf = (id) => { const row = model.packetRow.get(id); return row === undefined ? -1 : row; };
-  const packetLabel = (row) => row < 0 ? '' : `${row + 1}`;
-  const describePacket = (row) => row < 0 ? 'no packet of ours' :
-    `packet ${row + 1} · ${KINDS[packets.columns.kind[row]] || 'kind ' + packets.columns.kind[row]}\n${contextName(model, packets.columns.context[row])}`;
+  const hardware_rows = Int32Array.from(hardware.columns.packet || [], packetOf);
+  const attempt_rows = Int32Array.from(attempts.columns.packet || [], packetOf);
 
   if (model.frames.length > 0) {
     lanes.push({
@@ -173,9 +276,24 @@ function buildLanes(model) {
     lanes.push({
       group: 'programs', title: 'events', row_height: 11, hidden: 0,
       rows: [new TickRow(model.markers.columns.time, rowNumbers(model.markers.count))],
-      colour: () => '#475569', packet: () => -1,
+      colour: () => '#64748b', packet: () => -1,
       describe: (item) => model.markers.columns.text[item],
     });
+  }
+
+  const points = (title, table, colour, tell, open) => {
+    if (table.count === 0) return;
+    lanes.push({
+      group: 'causes', title, row_height: 11, hidden: 0, rows: [new TickRow(table.columns.time, rowNumbers(table.count))],
+      colour: () => colour, packet: () => -1, describe: (item) => tell(item), open,
+    });
+  };
+  if (page.details || page.causes) {
+    const kinds = causeKinds(page);
+    const open = (name) => (item) => causeKinds(page)[name].open(item);
+    const tell = (name) => (item) => plainText(model, kinds[name].tell(item));
+    points('findings', model.findings, '#d23f3f', (item) => `${model.findings.columns.rule[item]}, ${formatTime(model.findings.columns.time[item])}`, (item) => page.setCursor(model.findings.columns.time[item]));
+    for (const [name, colour] of [['timeouts', '#d23f3f'], ['lost devices', '#b0578d'], ['preemptions', '#1f6feb'], ['refused calls', '#c2410c'], ['waits for room', '#9a6b00'], ['evictions', '#e08a1e']]) points(name, model[kinds[name].table], colour, tell(name), open(name));
   }
 
   for (const node of model.nodes.columns.node || []) {
@@ -184,14 +302,14 @@ function buildLanes(model) {
     lanes.push({
       group: name, title: 'hardware', row_height: 20,
       ...packRows(busy.length, (i) => hardware.columns.start[busy[i]], (i) => end_or_last(hardware.columns.end[busy[i]]), 1),
-      packet: (item) => packetOf(hardware.columns.packet[busy[item]]),
+      packet: (item) => hardware_rows[busy[item]],
       describe: (item) => `running, fence ${hardware.columns.fence[busy[item]]}\n${formatTime(end_or_last(hardware.columns.end[busy[item]]) - hardware.columns.start[busy[item]])}`,
     });
     const queue = selectSorted(attempts.count, (i) => attempts.columns.node[i] === node, (i) => attempts.columns.submitted[i]);
     lanes.push({
       group: name, title: 'hardware queue', row_height: 9,
       ...packRows(queue.length, (i) => attempts.columns.submitted[queue[i]], (i) => end_or_last(attempts.columns.ended[queue[i]]), 16),
-      packet: (item) => packetOf(attempts.columns.packet[queue[item]]),
+      packet: (item) => attempt_rows[queue[item]],
       describe: (item) => `in the hardware queue, fence ${attempts.columns.fence[queue[item]]}\n${formatTime(end_or_last(attempts.columns.ended[queue[item]]) - attempts.columns.submitted[queue[item]])}`,
     });
     const raised = selectSorted(interrupts.count, (i) => interrupts.columns.node[i] === node, (i) => interrupts.columns.time[i]);
@@ -231,43 +349,42 @@ function buildLanes(model) {
     // Waiting in the software queue, until submitted (or until it ended without ever being submitted).
     const leaves = (row) => packets.columns.submitted[row] === packets.columns.submitted[row] ? packets.columns.submitted[row] : end_or_last(packets.columns.ended[row]);
     lanes.push({
-      group: contextName(model, context), title: 'software queue', row_height: 7,
+      group: contextName(model, context), kind: 'software queues', title: 'software queue', row_height: 7,
       ...packRows(mine.length, (i) => packets.columns.queued[mine[i]], (i) => leaves(mine[i]), 24),
       packet: (item) => mine[item],
       describe: (item) => `in the software queue\n${formatTime(leaves(mine[item]) - packets.columns.queued[mine[item]])}`,
     });
   }
 
+  return lanes;
+}
+
+/** Calls of each thread, a row per depth. One pass: they are most of a recording, and sorted by start. */
+function threadLanes(model, end_or_last) {
+  const { calls } = model;
+  const c = calls.columns;
+  const depths = 4;
+  const sizes = new Uint32Array(model.threads.length * depths);
+  for (let i = 0; i < calls.count; ++i) if (c.depth[i] < depths && c.thread[i] < model.threads.length) ++sizes[c.thread[i] * depths + c.depth[i]];
+  const parts = Array.from(sizes, (size) => ({ starts: new Float64Array(size), ends: new Float64Array(size), items: new Uint32Array(size), next: 0 }));
+  for (let i = 0; i < calls.count; ++i) {
+    if (!(c.depth[i] < depths && c.thread[i] < model.threads.length)) continue;
+    const part = parts[c.thread[i] * depths + c.depth[i]];
+    part.starts[part.next] = c.start[i];
+    part.ends[part.next] = end_or_last(c.end[i]);
+    part.items[part.next++] = i;
+  }
+  const colours = { ddi: '#6a7fb5', callback: '#8b9c5b', thunk: '#7f6aa8' };
+  const lanes = [];
   for (let thread = 0; thread < model.threads.length; ++thread) {
-    const rows = [];
-    for (let depth = 0; depth < 4; ++depth) {
-      const mine = selectSorted(calls.count, (i) => calls.columns.thread[i] === thread && calls.columns.depth[i] === depth, (i) => calls.columns.start[i]);
-      if (mine.length === 0) break;
-      rows.push(new BoxRow(mine.map((i) => calls.columns.start[i]), mine.map((i) => end_or_last(calls.columns.end[i])), mine));
-    }
+    const rows = parts.slice(thread * depths, (thread + 1) * depths).filter((part) => part.next > 0).map((part) => new BoxRow(part.starts, part.ends, part.items));
     if (rows.length === 0) continue;
-    const colours = { ddi: '#6a7fb5', callback: '#8b9c5b', thunk: '#7f6aa8' };
     lanes.push({
       group: 'threads', title: model.threads[thread] || `thread ${thread}`, row_height: 12, hidden: 0, rows,
-      colour: (item) => colours[calls.columns.kind[item]] || '#888', packet: () => -1,
-      label: (item) => calls.columns.name[item].replace(/^DxgkDdi|^D3DKMT/, ''),
-      describe: (item) => `${calls.columns.name[item]}\n${formatTime(end_or_last(calls.columns.end[item]) - calls.columns.start[item])}, status ${formatStatus(calls.columns.status[item])}`,
+      colour: (item) => colours[c.kind[item]] || '#888888', packet: () => -1,
+      label: (item) => c.name[item].replace(/^DxgkDdi|^D3DKMT/, ''),
+      describe: (item) => `${c.name[item]}\n${formatTime(end_or_last(c.end[item]) - c.start[item])}, status ${formatStatus(c.status[item])}`,
     });
   }
-
-  let y = 0;
-  let group = null;
-  for (const lane of lanes) {
-    if (!lane.colour) lane.colour = (item) => packetColour(model, lane.packet(item));
-    if (!lane.label) lane.label = (item) => packetLabel(lane.packet(item));
-    const detail = lane.describe;
-    lane.describe = (item) => lane.packet(item) >= 0 ? `${describePacket(lane.packet(item))}\n${detail(item)}` : detail(item);
-    lane.new_group = lane.group !== group;
-    if (lane.new_group) y += group === null ? 20 : 26;
-    group = lane.group;
-    lane.y = y;
-    lane.height = Math.max(14, lane.rows.length * (lane.row_height + 1));
-    y += lane.height + 5;
-  }
-  return { lanes, height: y + 8 };
+  return lanes;
 }

@@ -1,38 +1,36 @@
-// The report data as typed columns, and what the views share: names, colours, formatting.
+// What the views share: who is who in the tables, names, colours, formatting.
 
 const KINDS = ['render', 'paging', 'wait', 'signal'];
 const PALETTE = ['#4c78c8', '#2f9e77', '#b0578d', '#7a6bc4', '#3a9bb5', '#a3813f', '#5f8f3e', '#c0605a', '#6b7f99', '#8a6d5c'];
 const PAGING_COLOUR = '#e08a1e';
 const EVICTED_COLOUR = '#d23f3f';
-const TEXT_COLUMNS = new Set(['name', 'outcome', 'direction', 'op', 'text', 'rule']);
+/** The tables of the first picture, then those that are large and can come later. */
+const TABLES = ['nodes', 'contexts', 'processes', 'packets', 'attempts', 'hardware', 'interrupts', 'dpcs', 'call_stats', 'segments', 'allocations', 'placements',
+  'aperture', 'usage', 'budgets', 'transfers', 'paging', 'locks', 'sync', 'adapter', 'findings', 'markers', 'evictions', 'busy', 'preemptions', 'timeouts',
+  'lost_devices', 'refusals'];
+const LATE_TABLES = ['calls'];
 
-/** One table: `count` rows, `columns.<name>` a Float64Array (null = NaN) or, for texts, an Array. */
-function readTable(source) {
-  const table = { count: 0, columns: {}, names: [] };
-  if (!source) return table;
-  table.count = source.rows.length;
-  table.names = source.columns;
-  source.columns.forEach((name, index) => {
-    const is_text = TEXT_COLUMNS.has(name) || (name === 'kind' && source.rows.length > 0 && typeof source.rows[0][index] === 'string');
-    const column = is_text ? new Array(table.count) : new Float64Array(table.count);
-    for (let row = 0; row < table.count; ++row) {
-      const value = source.rows[row][index];
-      column[row] = is_text ? value : value === null ? NaN : Number(value);
-    }
-    table.columns[name] = column;
-  });
-  return table;
-}
+/** The engines of the first picture: {name, row}. */
+const readOverview = (head) => head.overview.map(({ node, name, busy }) => ({ name: name ? `${name} (node ${node})` : `node ${node}`, row: new OverviewRow(busy, Math.max(1, Number(head.duration_ns))) }));
 
-function readModel(data, run) {
-  const model = { duration: Math.max(1, Number(data.duration_ns)), events: data.events, dropped: data.dropped, threads: data.threads || [], run };
-  for (const name of ['nodes', 'contexts', 'processes', 'packets', 'attempts', 'hardware', 'interrupts', 'dpcs', 'calls', 'call_stats', 'segments',
-    'allocations', 'placements', 'aperture', 'usage', 'budgets', 'transfers', 'paging', 'locks', 'sync', 'adapter', 'findings', 'markers']) {
-    model[name] = readTable(data[name]);
-  }
+/** head: what ColumnWriter told of the recording; tables: of readTables; run: what the tool knows of the run. */
+function makeModel(head, tables, run) {
+  const model = { duration: Math.max(1, Number(head.duration_ns)), start: Number(head.start_ns), events: head.events, dropped: head.dropped, threads: head.threads || [], run };
+  model.overview = readOverview(head);
+  Object.assign(model, tables, { calls: { count: 0, columns: {}, names: [] } });
   model.packetRow = new Map();
   const ids = model.packets.columns.packet || [];
   for (let row = 0; row < model.packets.count; ++row) model.packetRow.set(ids[row], row);
+  // Numbers are unique per adapter; of several with the same the first is meant.
+  let by_number = null;
+  model.rowOfNumber = (number) => {
+    if (!by_number) {
+      by_number = new Map();
+      for (let row = model.packets.count - 1; row >= 0; --row) by_number.set(numberOfId(ids[row]), row);
+    }
+    const row = by_number.get(number);
+    return row === undefined ? -1 : row;
+  };
   model.contextIndex = new Map();
   for (let row = 0; row < model.contexts.count; ++row) model.contextIndex.set(model.contexts.columns.context[row], row);
   // Contexts without a name are told apart by what they do.
@@ -45,7 +43,7 @@ function readModel(data, run) {
     model.contextRole.set(context[row], role);
   }
   readOwners(model);
-  model.frames = readFrames(run, Number(data.start_ns));
+  model.frames = readFrames(run, model.start);
   return model;
 }
 
@@ -78,6 +76,14 @@ function readOwners(model) {
   };
 }
 
+/**
+ * The number of a packet: its place in the order in which the kernel made packets. An id has it above 22 bits that are its slot; ids of
+ * recordings made by hand are small and are the number.
+ */
+const SLOT_SIZE = 2 ** 22;
+const numberOfId = (id) => id >= SLOT_SIZE ? Math.floor(id / SLOT_SIZE) : id;
+const packetNumber = (model, row) => numberOfId(model.packets.columns.packet[row]);
+
 function nodeName(model, node) {
   const row = Array.prototype.indexOf.call(model.nodes.columns.node || [], node);
   const name = row < 0 ? null : model.nodes.columns.name[row];
@@ -93,9 +99,17 @@ function contextName(model, context) {
   return role && role.node === role.node ? `context ${context}, ${nodeName(model, role.node)}` : `context ${context}`;
 }
 
+/** The process of a packet's context; NaN where the recording does not say. */
+function processOfPacket(model, row) {
+  const context = model.contextIndex.get(model.packets.columns.context[row]);
+  const { process } = model.contexts.columns;
+  return context === undefined || !process ? NaN : process[context];
+}
+
 /** Paging work is orange everywhere; other packets have their context's colour. */
-function packetColour(model, row) {
+function packetColour(model, row, only = NaN) {
   if (!(row >= 0)) return '#b8c2cc';
+  if (only === only && processOfPacket(model, row) !== only) return theme.line;
   if (model.packets.columns.kind[row] === 1) return PAGING_COLOUR;
   const index = model.contextIndex.get(model.packets.columns.context[row]);
   return PALETTE[(index === undefined ? 0 : index) % PALETTE.length];

@@ -7,7 +7,6 @@ command line (made by `dxgkit run`) must open without an error and answer to the
 import base64
 import os
 import pathlib
-import shutil
 import struct
 import sys
 import tempfile
@@ -15,8 +14,8 @@ import unittest
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import browser  # noqa: E402
 import synthetic  # noqa: E402
+from page_case import AXE, PageCase  # noqa: E402
 
 PAGES = [argument for argument in sys.argv[1:] if argument.endswith(".html")]
 sys.argv = [sys.argv[0]] + [argument for argument in sys.argv[1:] if not argument.endswith(".html")]
@@ -29,29 +28,7 @@ def write_page(folder, packets, run=None):
     return path
 
 
-@unittest.skipIf(shutil.which("chromium") is None, "no chromium")
-class Report(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.browser = browser.Browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        cls.folder.cleanup()
-
-    def open(self, path):
-        self.browser.open(path)
-        self.assertEqual(self.browser.errors(), [])
-        self.assertEqual(len(self.browser.requests()), 1, "the page asked for more than itself")
-
-    def value(self, expression):
-        return self.browser.evaluate(expression)
-
-    def shown(self):
-        return self.value("[dxgkit.view.from, dxgkit.view.to]")
-
+class Report(PageCase):
     def point_of(self, packet_row):
         """Where the middle of a packet's box on the hardware lane is on screen."""
         return self.value(f"""(() => {{
@@ -71,7 +48,7 @@ class Report(unittest.TestCase):
 
         under = f"dxgkit.timeline.timeAt({x} - {box[0]})"
         before = self.value(under)
-        self.browser.wheel(x, y, -240)
+        self.browser.wheel(x, y, -240, control=True)
         zoomed = self.shown()
         self.assertLess(zoomed[1] - zoomed[0], length * 0.7, "the wheel did not zoom in")
         self.assertAlmostEqual(self.value(under), before, delta=length * 0.001, msg="the time under the pointer moved")
@@ -105,7 +82,7 @@ class Report(unittest.TestCase):
         details = self.value("document.getElementById('details').innerText")
         for step in ("queued", "ready", "patched", "submitted", "start", "end", "completed"):
             self.assertIn(step, details)
-        self.assertIn(f"Packet {row + 1}", details)
+        self.assertIn(f"Packet {row + 1}", details)  # ids made by hand are the numbers
         self.assertIn("identical to CPU reference", self.value("document.getElementById('facts').innerText"))
 
         self.browser.key("Escape")
@@ -113,6 +90,102 @@ class Report(unittest.TestCase):
         self.browser.key("n")
         self.browser.key("n")
         self.assertEqual(self.value("dxgkit.timeline.selected"), 1)
+
+    def test_wheel_and_arrows_scroll_the_page_and_tab_leaves_the_timeline(self):
+        self.open(write_page(self.folder.name, 300))
+        before = self.shown()
+        for canvas in ("lanes", "memory", "overview"):
+            self.value(f"window.scrollTo(0, 0); document.getElementById('{canvas}').scrollIntoView({{ block: 'center' }}); document.getElementById('lanes-scroll').scrollTop = 1e6")
+            top = self.value("[scrollY, (() => { const b = document.getElementById('%s').getBoundingClientRect(); return b.top + Math.min(20, b.height / 2); })()]" % canvas)
+            self.browser.wheel(400, top[1], 120 if top[0] < 100 else -120)
+            self.until("scrollY !== %s || document.getElementById('lanes-scroll').scrollTop < 1e5 && %s" % (top[0], "true" if canvas == "lanes" else "false"))
+            self.assertEqual(self.shown(), before, f"the wheel over {canvas} changed the time")
+        self.value("document.activeElement.blur(); window.scrollTo(0, 0)")
+        self.browser.key("ArrowDown")
+        self.until("scrollY > 0")
+        self.browser.key("ArrowRight")
+        self.assertEqual(self.shown(), before, "an arrow moved the timeline, which has not the focus")
+        # The focus goes into the timeline, is seen there, and comes out again.
+        self.value("document.getElementById('lanes').focus()")
+        self.browser.key("+")
+        now = self.shown()
+        self.browser.key("ArrowRight")
+        self.assertGreater(self.shown()[0], now[0])
+        self.browser.key("Tab")
+        self.assertNotEqual(self.value("document.activeElement.id"), "lanes")
+
+    def test_nothing_is_cut_off(self):
+        self.open(write_page(self.folder.name, 300))
+        self.value("dxgkit.model.contexts.columns.name.fill('a_program_with_a_name_of_many_letters, context 2 on node 0')")
+        try:
+            for width in (1280, 1400, 1920):
+                self.browser.resize(width, 900)
+                self.value("window.scrollTo(0, 0)")
+                self.browser.key("n")
+                self.assertEqual(self.value("document.documentElement.scrollWidth"), width)
+                cut = self.value("""(() => { const pane = document.getElementById('details').getBoundingClientRect();
+                  return [...document.querySelectorAll('#details td, #details h2, .panel-head *, header *')].filter((e) => {
+                    const box = e.getBoundingClientRect();
+                    const inside = e.closest('#details') ? pane : e.closest('.panel-head, header').getBoundingClientRect();
+                    return box.width > 0 && (box.right > inside.right + 0.5 || box.left < inside.left - 0.5 || e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline');
+                  }).map((e) => e.textContent); })()""")
+                self.assertEqual(cut, [], f"cut off at {width} pixels")
+                # The pane stays beside what it tells about.
+                self.value("document.getElementById('memory-panel').scrollIntoView({ block: 'end' })")
+                self.assertGreaterEqual(self.value("document.getElementById('details').getBoundingClientRect().top"), 0)
+        finally:
+            self.browser.resize(1400, 1000)
+
+    def test_dark_and_light(self):
+        pixel = "[...dxgkit.timeline.overview.getContext('2d').getImageData(300, 4, 1, 1).data].slice(0, 3).reduce((a, b) => a + b)"
+        paper = "getComputedStyle(document.querySelector('.panel')).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number).reduce((a, b) => a + b)"
+        try:
+            for scheme, other in (("dark", "light"), ("light", "dark")):
+                self.browser.prefer(scheme)
+                self.open(write_page(self.folder.name, 300))
+                self.value("localStorage.removeItem('dxgkit-theme')")
+                self.open(write_page(self.folder.name, 300))
+                for now in (scheme, other):
+                    for value in (pixel, paper):
+                        (self.assertLess if now == "dark" else self.assertGreater)(self.value(value), 300, f"{now} by the system's {scheme}")
+                    self.browser.click_on("document.getElementById('theme')")
+        finally:
+            self.value("localStorage.removeItem('dxgkit-theme')")
+            self.browser.prefer("light")
+
+    def test_a_packet_has_one_number(self):
+        data = synthetic.recording(300)
+        slot = 1 << 22  # ids as the kernel makes them: the number, and a slot below
+        for table, column in (("packets", 0), ("attempts", 0), ("hardware", 4)):
+            for row in data[table]["rows"]:
+                row[column] = (row[column] + 40) * slot + 7
+        path = os.path.join(self.folder.name, "numbers.html")
+        with open(path, "w", encoding="utf-8") as output:
+            output.write(synthetic.page(data))
+        self.open(path)
+        self.value("dxgkit.select(9)")
+        self.assertEqual(self.value("document.querySelector('#details h2').innerText"), "Packet 50")
+        self.assertNotIn("0x", self.value("document.getElementById('details').innerText"))
+        told = self.value("dxgkit.timeline.lanes.filter((l) => l.title === 'hardware').flatMap((l) => [...l.rows[0].items].filter((i) => l.packet(i) === 9).map((i) => [l.label(i), l.describe(i).split('\\n')[0]]))")
+        self.assertEqual(told, [["50", told[0][1]]])
+        self.assertTrue(told[0][1].startswith("packet 50 "), told)
+        self.browser.click_on("document.querySelector('[data-tab=Packets]')")
+        self.assertEqual(self.value("document.querySelector('.grid-row.selected div').innerText"), "50")
+        self.assertIn("packet 50 selected", self.value("dxgkit.timeline.canvas.getAttribute('aria-label')"))
+
+    @unittest.skipUnless(AXE.exists(), "no axe-core: scripts/bootstrap installs it")
+    def test_axe_finds_nothing(self):
+        try:
+            for scheme in ("light", "dark"):
+                self.browser.prefer(scheme)
+                self.open(write_page(self.folder.name, 300))
+                self.browser.key("n")
+                self.assertEqual(self.axe(), [], scheme)
+                for tab in self.value("[...document.querySelectorAll('#tabs button')].map((b) => b.dataset.tab)"):
+                    self.browser.click_on(f"document.querySelector('[data-tab=\"{tab}\"]')")
+                    self.assertEqual(self.axe(), [], f"{scheme}, {tab}")
+        finally:
+            self.browser.prefer("light")
 
     def test_tables_show_sort_and_link(self):
         self.open(write_page(self.folder.name, 3000))
@@ -132,6 +205,8 @@ class Report(unittest.TestCase):
     def test_memory_map_follows_the_timeline(self):
         self.open(write_page(self.folder.name, 3000))
         pixels = "[...dxgkit.memory_map.canvas.getContext('2d').getImageData(0, 0, dxgkit.memory_map.canvas.width, dxgkit.memory_map.canvas.height).data].reduce((sum, v, i) => (sum * 31 + v) % 1000003, 7)"
+        self.value("dxgkit.memory_map.canvas.scrollIntoView({ block: 'center' })")
+        self.browser.settle()
         before = self.value(pixels)
         self.browser.key("+")
         self.assertNotEqual(self.value(pixels), before)
@@ -146,7 +221,7 @@ class Report(unittest.TestCase):
 
     def test_memory_shows_owners_residency_and_budgets(self):
         self.open(write_page(self.folder.name, 3000))
-        self.assertEqual(self.value("document.getElementById('owners').innerText").split(), "■ app one ■ app two".split())
+        self.assertEqual(self.value("document.getElementById('owners').innerText").split(), "app one app two".split())
         self.assertEqual(self.value("[dxgkit.model.owner(1), dxgkit.model.owner(2)].map(dxgkit.model.ownerName)"), ["app two", "app one"])
         # The button colours by allocation instead.
         pixels = "[...{0}.canvas.getContext('2d').getImageData(0, 0, {0}.canvas.width, {0}.canvas.height).data].reduce((sum, v, i) => (sum * 31 + v) % 1000003, 7)"
@@ -167,6 +242,8 @@ class Report(unittest.TestCase):
         self.assertEqual(charts[1][:2], [2, False])
         self.assertGreater(charts[1][2], 0)
         for canvas in ("residency", "budgets"):
+            self.value(f"dxgkit.{canvas}.canvas.scrollIntoView({{ block: 'center' }})")
+            self.until(f"dxgkit.{canvas}.canvas.seen && !dxgkit.{canvas}.dirty")
             before = self.value(pixels.format(f"dxgkit.{canvas}"))
             self.browser.key("+")
             self.assertNotEqual(self.value(pixels.format(f"dxgkit.{canvas}")), before, canvas)
@@ -209,7 +286,7 @@ class Report(unittest.TestCase):
         self.check_gestures()
         slowest = 0
         for _ in range(24):
-            self.browser.wheel(700, 250, -120)
+            self.browser.wheel(700, 250, -120, control=True)
             slowest = max(slowest, self.value("dxgkit.timeline.last_draw_ms"))
         print(f"200,000 packets: slowest redraw while zooming {slowest:.1f} ms", file=sys.stderr)
         # About 40 ms on two slow cores; drawing every box would take seconds.

@@ -13,8 +13,12 @@ class ResidencyLanes {
     this.lanes = this.buildLanes();
     document.getElementById('residency-panel').hidden = this.lanes.length === 0;
     document.getElementById('residency-note').textContent = this.total > this.lanes.length ? `the ${this.lanes.length} that moved most of ${this.total}` : '';
+    this.canvas.setAttribute('aria-label', this.describe());
+    wheelOnTime(this.canvas, view);
+    watchSight(this);
     this.dirty = false;
     view.listeners.push(() => this.invalidate());
+    theme.listeners.push(() => this.invalidate());
     window.addEventListener('resize', () => this.invalidate());
     this.invalidate();
   }
@@ -41,8 +45,12 @@ class ResidencyLanes {
     return [...lanes.values()].sort((a, b) => b.evictions - a.evictions || b.moved - a.moved || a.id - b.id).slice(0, LANES_MOST);
   }
 
+  describe() {
+    return `Residency of ${this.lanes.length} allocations; evicted most: ${this.lanes.slice(0, 3).map((lane) => `allocation ${numberOfId(lane.id)}, ${lane.evictions} times`).join('; ')}`;
+  }
+
   invalidate() {
-    if (this.dirty || this.lanes.length === 0) return;
+    if (this.dirty || this.lanes.length === 0 || waitsForSight(this)) return;
     this.dirty = true;
     requestAnimationFrame(() => { this.dirty = false; this.draw(); });
   }
@@ -56,14 +64,14 @@ class ResidencyLanes {
     this.lanes.forEach((lane, index) => {
       const y = index * LANE_HEIGHT + 2;
       const owner = this.model.owner(lane.id);
-      context.fillStyle = index % 2 ? '#f7f9fb' : '#f1f4f8';
+      context.fillStyle = index % 2 ? theme.stripe : theme.strip;
       context.fillRect(LABEL_WIDTH, y, plot, LANE_HEIGHT - 1);
       context.save();
       context.beginPath();
       context.rect(0, y, LABEL_WIDTH - 4, LANE_HEIGHT);
       context.clip();
-      context.fillStyle = '#1c2733';
-      context.fillText(`${lane.id}: ${formatBytes(lane.size)}${lane.evictions ? `, ${lane.evictions}×` : ''}`, 4, y + LANE_HEIGHT / 2);
+      context.fillStyle = theme.ink;
+      context.fillText(`${numberOfId(lane.id)}: ${formatBytes(lane.size)}${lane.evictions ? `, ${lane.evictions}×` : ''}`, 4, y + LANE_HEIGHT / 2);
       context.restore();
       for (const stay of lane.stays) {
         if (stay.to <= this.view.from || stay.from >= this.view.to) continue;
@@ -103,8 +111,12 @@ class BudgetCharts {
     this.canvas = document.getElementById('budget');
     this.charts = this.buildCharts();
     document.getElementById('budget-panel').hidden = this.charts.length === 0;
+    this.canvas.setAttribute('aria-label', this.describe());
+    wheelOnTime(this.canvas, view);
+    watchSight(this);
     this.dirty = false;
     view.listeners.push(() => this.invalidate());
+    theme.listeners.push(() => this.invalidate());
     window.addEventListener('resize', () => this.invalidate());
     this.invalidate();
   }
@@ -143,13 +155,19 @@ class BudgetCharts {
     }
     charts.forEach((chart, index) => {
       chart.y = index * (CHART_HEIGHT + CHART_GAP) + 20;
-      chart.top = Math.max(1, chart.usage.most(), chart.budget ? chart.budget.most() : 0);
+      chart.most = chart.usage.most();
+      chart.top = Math.max(1, chart.most, chart.budget ? chart.budget.most() : 0);
+      chart.over = chart.budget !== null && chart.usage.values.some((value, i) => value > chart.budget.values[i]);
     });
     return charts;
   }
 
+  describe() {
+    return `Budget against usage: ${this.charts.map((chart) => `${chart.title}: at most ${formatBytes(chart.most)}`).join('; ')}`;
+  }
+
   invalidate() {
-    if (this.dirty || this.charts.length === 0) return;
+    if (this.dirty || this.charts.length === 0 || waitsForSight(this)) return;
     this.dirty = true;
     requestAnimationFrame(() => { this.dirty = false; this.draw(); });
   }
@@ -166,6 +184,14 @@ class BudgetCharts {
       if (!begun) { context.moveTo(x, y); begun = true; } else context.lineTo(x, y);
       y = yOf(steps.values[i]);
       context.lineTo(x, y);
+      // Of steps thinner than half a pixel the highest is drawn.
+      let most = steps.values[i];
+      while (i + 1 < steps.times.length && steps.times[i + 1] < this.view.to && (steps.times[i + 1] - this.view.from) * scale + LABEL_WIDTH < x + 0.5) most = Math.max(most, steps.values[++i]);
+      if (most !== steps.values[i] || yOf(most) !== y) {
+        context.lineTo(x, yOf(most));
+        y = yOf(steps.values[i]);
+        context.lineTo(x, y);
+      }
     }
     if (begun) context.lineTo(LABEL_WIDTH + plot, y);
     return begun;
@@ -178,15 +204,14 @@ class BudgetCharts {
     context.font = '11px system-ui, "DejaVu Sans", sans-serif';
     context.textBaseline = 'middle';
     for (const chart of this.charts) {
-      const over = chart.budget !== null && chart.usage.values.some((value, i) => value > chart.budget.values[i]);
-      context.fillStyle = '#1c2733';
-      context.fillText(`${chart.title}: at most ${formatBytes(chart.usage.most())}${chart.budget ? ` of a budget of ${formatBytes(chart.budget.values[chart.budget.values.length - 1])}${over ? '; was over it' : ''}` : ''}`, LABEL_WIDTH, chart.y - 10);
-      context.fillStyle = '#5d6b7a';
+      context.fillStyle = theme.ink;
+      context.fillText(`${chart.title}: at most ${formatBytes(chart.most)}${chart.budget ? ` of a budget of ${formatBytes(chart.budget.values[chart.budget.values.length - 1])}${chart.over ? '; was over it' : ''}` : ''}`, LABEL_WIDTH, chart.y - 10);
+      context.fillStyle = theme.soft;
       context.textAlign = 'right';
       context.fillText(formatBytes(chart.top), LABEL_WIDTH - 8, chart.y + 6);
       context.fillText('0', LABEL_WIDTH - 8, chart.y + CHART_HEIGHT - 6);
       context.textAlign = 'left';
-      context.fillStyle = '#f1f4f8';
+      context.fillStyle = theme.strip;
       context.fillRect(LABEL_WIDTH, chart.y, plot, CHART_HEIGHT);
       context.save();
       context.beginPath();

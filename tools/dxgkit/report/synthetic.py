@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 """A made-up recording in the report's data format, for working on the page and testing it: synthetic.py PACKETS OUTPUT.html"""
+import array
+import base64
 import json
+import math
 import random
 import sys
+import zlib
 
 import embed
 
@@ -100,10 +104,48 @@ def recording(packet_count, seed=1):
     }
 
 
-def page(data, run=None):
-    before, between, after = embed.page_parts()
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    return before + text + between + json.dumps(run).replace("<", "\\u003c") + after
+def columns(data, prefix="a"):
+    """The tables as ColumnWriter writes them, in its plainest encodings: (head, blocks)."""
+    head = {name: data[name] for name in ("start_ns", "duration_ns", "events", "dropped", "threads")}
+    head["tables"] = {}
+    head["overview"] = []
+    part = max(1, data["duration_ns"]) / 2048
+    for node, name, _ in data["nodes"]["rows"]:
+        parts = [0.0] * 2048
+        for each, _, start, end, _ in data["hardware"]["rows"]:
+            if each == node:
+                for i in range(int(start / part), min(2047, int(end / part)) + 1):
+                    parts[i] += min(end, (i + 1) * part) - max(start, i * part)
+        busy = bytes(min(255, int(ns / part * 255 + (ns > 0))) for ns in parts)
+        head["overview"].append({"node": node, "name": name or "", "busy": base64.b64encode(busy).decode()})
+    blocks = []
+    for name, source in data.items():
+        if not isinstance(source, dict) or not source["rows"]:
+            continue
+        described, encodings, raw = [], [], b""
+        for index, column in enumerate(source["columns"]):
+            values = [row[index] for row in source["rows"]]
+            if any(isinstance(value, str) for value in values):
+                texts = sorted({value for value in values if value is not None})
+                numbers = {text: number for number, text in enumerate(texts)}
+                described.append({"name": column, "texts": texts})
+                values = [None if value is None else numbers[value] for value in values]
+            else:
+                described.append({"name": column, "width": 8})
+            encodings.append("u8")
+            raw += array.array("d", [math.nan if value is None else value for value in values]).tobytes()
+        head["tables"][name] = {"count": len(source["rows"]), "columns": described, "chunks": [[len(source["rows"]), len(blocks), encodings]]}
+        text = base64.b64encode(zlib.compress(raw, 1)).decode()
+        blocks.append(f'<script type="application/octet-stream" id="{prefix}{len(blocks)}">{text}</script>')
+    return head, "\n".join(blocks)
+
+
+def page(data, run=None, other=None):
+    head, blocks = columns(data)
+    second, more = columns(other, "b") if other else (None, "")
+    gaps = [blocks + more, *(json.dumps(part, separators=(",", ":")).replace("<", "\\u003c") for part in (head, second, run))]
+    parts = embed.page_parts()
+    return "".join(part + gap for part, gap in zip(parts, gaps)) + parts[-1]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// Tables under the timeline (only the visible rows are in the page) and the panel that tells a packet's life.
+// Tables under the timeline: only the visible rows are in the page.
 
 const ROW_HEIGHT = 24;
 
@@ -13,25 +13,55 @@ class Grid {
     const template = columns.map((column) => column.width || '1fr').join(' ');
     this.head = document.createElement('div');
     this.head.className = 'grid-head';
+    this.head.setAttribute('role', 'row');
+    parent.setAttribute('role', 'table');
+    parent.setAttribute('aria-rowcount', String(rows.length + 1));
     this.head.style.gridTemplateColumns = template;
     columns.forEach((column, index) => {
       const cell = document.createElement('div');
-      cell.textContent = column.title;
+      cell.setAttribute('role', 'columnheader');
+      const button = element('button', column.title);
+      button.type = 'button';
+      cell.append(button);
       if (column.number) cell.className = 'num';
-      cell.addEventListener('click', () => this.sort(index));
+      button.addEventListener('click', () => this.sort(index));
       this.head.append(cell);
     });
     this.body = document.createElement('div');
     this.body.className = 'grid-body';
+    this.body.setAttribute('role', 'rowgroup');
+    this.body.tabIndex = 0;
     this.inner = document.createElement('div');
     this.inner.style.position = 'relative';
     this.inner.style.height = `${rows.length * ROW_HEIGHT}px`;
+    this.inner.setAttribute('role', 'presentation');
     this.body.append(this.inner);
     this.body.style.height = `${Math.min(340, Math.max(1, rows.length) * ROW_HEIGHT)}px`;
     this.template = template;
     parent.append(this.head, this.body);
     this.body.addEventListener('scroll', () => this.render());
+    this.body.addEventListener('keydown', (event) => this.onKey(event));
     this.render();
+  }
+
+  /** In the table Enter takes a row, up and down choose it. */
+  onKey(event) {
+    if (!this.options.on_click || this.rows.length === 0) return;
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step !== undefined) {
+      const next = this.at === undefined ? 0 : Math.min(this.rows.length - 1, Math.max(0, this.at + step));
+      if (next === this.at) return;  // at the end the page may scroll
+      this.at = next;
+      const top = this.at * ROW_HEIGHT;
+      if (top < this.body.scrollTop) this.body.scrollTop = top;
+      if (top + ROW_HEIGHT > this.body.scrollTop + this.body.clientHeight) this.body.scrollTop = top + ROW_HEIGHT - this.body.clientHeight;
+      this.render();
+    } else if (event.key === 'Enter' && this.at !== undefined) {
+      this.options.on_click(this.rows[this.at]);
+    } else {
+      return;
+    }
+    event.preventDefault();
   }
 
   sort(index) {
@@ -44,7 +74,10 @@ class Grid {
       if (typeof x === 'string' || typeof y === 'string') return sign * String(x).localeCompare(String(y));
       return (x === x ? (y === y ? sign * (x - y) : -1) : y === y ? 1 : 0) || a - b;
     });
-    [...this.head.children].forEach((cell, i) => { cell.textContent = this.columns[i].title + (i === index ? (this.order.down ? ' ↓' : ' ↑') : ''); });
+    [...this.head.children].forEach((cell, i) => {
+      cell.firstChild.textContent = this.columns[i].title + (i === index ? (this.order.down ? ' ↓' : ' ↑') : '');
+      cell.setAttribute('aria-sort', i !== index ? 'none' : this.order.down ? 'descending' : 'ascending');
+    });
     this.render();
   }
 
@@ -55,16 +88,21 @@ class Grid {
     for (let i = first; i < last; ++i) {
       const row = this.rows[i];
       const line = document.createElement('div');
-      line.className = 'grid-row' + (this.options.on_click ? ' link' : '') + (this.options.selected && this.options.selected() === row ? ' selected' : '');
+      line.className = 'grid-row' + (this.options.on_click ? ' link' : '') + (this.options.selected && this.options.selected() === row ? ' selected' : '') + (i === this.at ? ' at' : '');
+      line.setAttribute('role', 'row');
       line.style.top = `${i * ROW_HEIGHT}px`;
       line.style.gridTemplateColumns = this.template;
       for (const column of this.columns) {
         const cell = document.createElement('div');
+        cell.setAttribute('role', 'cell');
         if (column.number) cell.className = 'num';
         cell.textContent = column.text ? column.text(row) : column.value(row);
         line.append(cell);
       }
-      if (this.options.on_click) line.addEventListener('click', () => this.options.on_click(row));
+      if (this.options.on_click) {
+        line.tabIndex = -1;
+        line.addEventListener('click', () => this.options.on_click(row));
+      }
       nodes.push(line);
     }
     this.inner.replaceChildren(...nodes);
@@ -106,14 +144,17 @@ function countedSummary(model) {
 }
 
 class Tables {
-  constructor(model, timeline) {
-    this.model = model;
-    this.timeline = timeline;
+  constructor(page) {
+    this.page = page;
+    this.model = page.model;
+    const { model } = page;
+    this.timeline = page.timeline;
     this.parent = document.getElementById('table');
     this.note = document.getElementById('table-note');
     this.tabs = {
       Summary: () => this.showSummary(),
       Packets: () => this.showPackets(),
+      Causes: () => this.showCauses(),
       Calls: () => this.showCalls(),
       Paging: () => this.showPaging(),
       Fences: () => this.showFences(),
@@ -123,7 +164,10 @@ class Tables {
     const nav = document.getElementById('tabs');
     for (const name of Object.keys(this.tabs)) {
       const button = element('button', name === 'Findings' && model.findings.count > 0 ? `Findings (${model.findings.count})` : name);
+      button.type = 'button';
       button.dataset.tab = name;
+      button.setAttribute('role', 'tab');
+      button.setAttribute('aria-controls', 'table-panel');
       button.addEventListener('click', () => this.show(name));
       nav.append(button);
     }
@@ -131,7 +175,12 @@ class Tables {
   }
 
   show(name) {
-    for (const button of document.getElementById('tabs').children) button.className = button.dataset.tab === name ? 'on' : '';
+    for (const button of document.getElementById('tabs').children) {
+      button.className = button.dataset.tab === name ? 'on' : '';
+      button.setAttribute('aria-selected', String(button.dataset.tab === name));
+    }
+    this.parent.removeAttribute('role');
+    this.parent.removeAttribute('aria-rowcount');
     this.grid = null;
     this.note.textContent = '';
     this.tabs[name]();
@@ -165,7 +214,7 @@ class Tables {
     const span = (title, from, to) => ({ title, number: true, value: (row) => c[to][row] - c[from][row], text: (row) => formatTime(c[to][row] - c[from][row]) });
     this.note.textContent = 'Times from the start of the recording. Click a row to see the packet in the timeline; click a heading to sort.';
     this.grid = new Grid(this.parent, [
-      { title: 'packet', number: true, width: '80px', value: (row) => row + 1 },
+      { title: 'packet', number: true, width: '80px', value: (row) => packetNumber(this.model, row) },
       { title: 'kind', width: '70px', value: (row) => KINDS[c.kind[row]] || String(c.kind[row]) },
       { title: 'context', width: '1.5fr', value: (row) => contextName(this.model, c.context[row]) },
       { title: 'node', number: true, width: '60px', value: (row) => c.node[row], text: (row) => c.node[row] === c.node[row] ? c.node[row] : '–' },
@@ -174,9 +223,39 @@ class Tables {
       { title: 'attempts', number: true, width: '80px', value: (row) => c.attempts[row] },
       { title: 'outcome', width: '100px', value: (row) => c.outcome[row] },
     ], rowNumbers(packets.count), {
-      on_click: (row) => { this.timeline.select(row); this.timeline.reveal(row); },
+      on_click: (row) => this.page.select(row),
       selected: () => this.timeline.selected,
     });
+  }
+
+  /** Every wait for room, eviction, preemption, timeout, lost device and refused call, by time. */
+  showCauses() {
+    const { model, page } = this;
+    const kinds = causeKinds(page);
+    const select = element('select');
+    select.id = 'cause-kind';
+    for (const [name, kind] of [['everything', null], ...Object.entries(kinds)]) {
+      const option = element('option', kind ? `${name} (${formatCount(model[kind.table].count)})` : name);
+      option.value = kind ? name : '';
+      select.append(option);
+    }
+    select.value = this.cause_kind || '';
+    const label = element('label', 'show ');
+    label.append(select);
+    this.note.replaceChildren(label, element('span', ' Why the kernel did what it did. Click a row for the whole chain.'));
+    select.addEventListener('change', () => { this.cause_kind = select.value; this.show('Causes'); });
+    const names = Object.keys(kinds).filter((name) => !this.cause_kind || name === this.cause_kind);
+    const rows = [];
+    for (const name of names) for (let row = 0; row < model[kinds[name].table].count; ++row) rows.push(row * 8 + Object.keys(kinds).indexOf(name));
+    const all = Object.entries(kinds);
+    const kindOf = (code) => all[code % 8][1];
+    const time = (code) => model[kindOf(code).table].columns.time[Math.floor(code / 8)];
+    rows.sort((x, y) => time(x) - time(y) || x - y);
+    this.grid = new Grid(this.parent, [
+      { title: 'time', number: true, width: '130px', value: time, text: (code) => formatTime(time(code)) },
+      { title: 'what', width: '150px', value: (code) => kindOf(code).one },
+      { title: 'why', width: '4fr', value: (code) => plainText(model, kindOf(code).tell(Math.floor(code / 8))) },
+    ], rows, { on_click: (code) => { page.centre(time(code)); kindOf(code).open(Math.floor(code / 8)); } });
   }
 
   showCalls() {
@@ -199,7 +278,7 @@ class Tables {
     this.grid = new Grid(this.parent, [
       { title: 'time', number: true, value: (row) => c.time[row], text: (row) => formatTime(c.time[row]) },
       { title: 'direction', value: (row) => c.direction[row] === 'in' ? 'page-in' : 'page-out' },
-      { title: 'allocation', number: true, value: (row) => c.allocation[row] },
+      { title: 'allocation', number: true, value: (row) => numberOfId(c.allocation[row]) },
       { title: 'segment', number: true, value: (row) => c.segment[row] },
       { title: 'size', number: true, value: (row) => c.bytes[row], text: (row) => formatBytes(c.bytes[row]) },
     ], rowNumbers(this.model.transfers.count), { on_click: (row) => this.centre(c.time[row]) });
@@ -249,58 +328,6 @@ class Tables {
   }
 
   centre(time) {
-    const half = (this.timeline.view.to - this.timeline.view.from) / 2;
-    this.timeline.view.set(time - half, time + half);
-  }
-}
-
-/** The life of one packet, step by step. */
-function showDetails(model, row) {
-  const panel = document.getElementById('details');
-  panel.replaceChildren();
-  panel.dataset.packet = row < 0 ? '' : String(row + 1);
-  if (row < 0) {
-    panel.append(element('h2', 'Packet'), element('p', 'Click a box in the timeline, or press n, to see one packet from queue to completion.', 'empty'));
-    return;
-  }
-  const c = model.packets.columns;
-  panel.append(element('h2', `Packet ${row + 1}`));
-  panel.append(element('span', c.outcome[row], c.outcome[row] === 'completed' ? 'chip' : 'chip bad'));
-  const table = element('table');
-  const put = (target, name, ...values) => {
-    const line = element('tr');
-    line.append(element('td', name), ...values.map((value) => element('td', value, 'num')));
-    target.append(line);
-  };
-  put(table, 'kind', KINDS[c.kind[row]] || String(c.kind[row]));
-  put(table, 'context', contextName(model, c.context[row]));
-  if (c.node[row] === c.node[row]) put(table, 'node', nodeName(model, c.node[row]));
-  put(table, 'id', `0x${c.packet[row].toString(16)}`);
-  if (c.patches[row] === c.patches[row]) put(table, 'patch locations', formatCount(c.patches[row]));
-  put(table, 'queue length', formatCount(c.queue_length[row]));
-  panel.append(table, element('h3', 'Life'));
-
-  const steps = [['queued', 'queued', '#c9d3de'], ['ready', 'ready', '#f2b766'], ['patched', 'patched', '#e08a1e'], ['submitted', 'submitted', '#9db7e8'],
-    ['start', 'hw_start', '#4c78c8'], ['end', 'hw_end', '#1b7f4b'], ['completed', 'ended', '#1b7f4b']];
-  const known = steps.map(([name, column, colour]) => ({ name: name === 'completed' ? c.outcome[row] : name, time: c[column][row], colour })).filter((step) => step.time === step.time);
-  const bar = element('div', undefined, 'bar');
-  for (let i = 0; i + 1 < known.length; ++i) {
-    const part = element('div');
-    part.style.flexGrow = String(Math.max(0, known[i + 1].time - known[i].time));
-    part.style.background = known[i].colour;
-    part.title = `${known[i].name} to ${known[i + 1].name}`;
-    bar.append(part);
-  }
-  const life = element('table');
-  known.forEach((step, i) => put(life, step.name, formatTime(step.time), i === 0 ? '' : `+${formatTime(step.time - known[i - 1].time)}`));
-  panel.append(bar, life);
-
-  const attempts = model.attempts.columns;
-  const mine = selectSorted(model.attempts.count, (i) => attempts.packet[i] === c.packet[row], (i) => attempts.submitted[i]);
-  if (mine.length > 0) {
-    panel.append(element('h3', mine.length === 1 ? 'Submission' : `${mine.length} submissions`));
-    const list = element('table');
-    for (const i of mine) put(list, `fence ${attempts.fence[i]}`, formatTime(attempts.submitted[i]), attempts.outcome[i]);
-    panel.append(list);
+    this.page.centre(time);
   }
 }
