@@ -14,6 +14,7 @@
 namespace dxgkit::tool::verify {
 namespace {
 
+constexpr uint64_t kPartBytes = 2 * kPageBytes;  // of an aperture
 constexpr size_t kCopies = 3;  // of each allocation of a job
 constexpr size_t kHostileTries = 40;
 constexpr size_t kPressureBytesMax = size_t{192} << 20;
@@ -605,78 +606,102 @@ Answer<std::string> look_through(Bench& bench, const std::vector<Shown>& all,
   return std::string();
 }
 
+/// What came of a look at all places.
+struct Look {
+  size_t places = 0;
+  std::string wrong;  // empty: nothing
+};
+
+/// The client's allocations are mapped and unmapped one by one, and looked at each time.
+Answer<void> map_and_unmap(Bench& bench, Look* look) {
+  const Answer<std::vector<Recipe>> from = recipes(bench);
+  if (!from) return std::unexpected(from.error());
+  Owner owner(bench);
+  DXGKIT_VERIFY_TRY(owner.open());
+  std::vector<ClientAllocation> made = several(*from, kCopies);
+  DXGKIT_VERIFY_TRY(owner.client.create_allocations(owner.device, made, /*as_resource=*/false));
+  std::vector<Shown> shown;
+  for (const ClientAllocation& allocation : made) {
+    const Result<vidmm::Placement> place =
+        bench.exercise().memory().page_in(owner.client.process(), allocation.handle);
+    if (!place.has_value())
+      return std::unexpected("an allocation could not be brought in: " +
+                             status_text(place.error()));
+    const Shown one{allocation.handle, *place, align_up(allocation.size_bytes, kPageBytes),
+                    bench.random()};
+    if (!bench.exercise()
+             .memory()
+             .read_aperture(place->segment, place->offset_bytes, kPageBytes)
+             .has_value())
+      continue;  // it is in memory
+    // The CPU sees the pages themselves, also while the aperture shows them.
+    const Answer<std::byte*> view = owner.client.lock(owner.device, one.handle);
+    if (!view) continue;  // no memory of the CPU's
+    write_pattern({*view, one.size_bytes}, one.seed);
+    DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, one.handle));
+    shown.push_back(one);
+  }
+  const std::vector<std::byte> dummy = bench.random_bytes(kPageBytes);
+  bench.exercise().memory().fill_dummy_page(dummy);
+  for (const size_t i : bench.shuffled(shown.size())) {
+    const Answer<std::string> before = look_through(bench, shown, dummy);
+    if (!before) return std::unexpected(before.error());
+    look->places += shown.size();
+    look->wrong = *before;
+    if (!look->wrong.empty()) return {};
+    if (const Status out =
+            bench.exercise().memory().page_out(owner.client.process(), shown[i].handle);
+        !is_success(out))
+      return std::unexpected("an allocation could not be evicted: " + status_text(out));
+    shown[i].mapped = false;
+  }
+  const Answer<std::string> after = look_through(bench, shown, dummy);
+  if (!after) return std::unexpected(after.error());
+  look->places += shown.size();
+  look->wrong = *after;
+  return owner.client.destroy_device(owner.device);
+}
+
 Outcome unmapped_pages(Bench& bench) {
   // The step looks by transfers, which no kernel asks for where content never moves.
   if (memory_room(bench) == 0)
     return Outcome::skipped("content never moves: there is no memory segment");
   if (bench.gpu_addresses())
     return Outcome::skipped("content moves by virtual address here; see own-content");
-  const Answer<std::vector<Recipe>> from = recipes(bench);
-  if (!from) return Outcome::failed(from.error());
-  size_t looks = 0;
-  std::string wrong;
-  const auto run = [&]() -> Answer<void> {
-    Owner owner(bench);
-    DXGKIT_VERIFY_TRY(owner.open());
-    std::vector<ClientAllocation> made = several(*from, kCopies);
-    DXGKIT_VERIFY_TRY(owner.client.create_allocations(owner.device, made, /*as_resource=*/false));
-    std::vector<Shown> shown;
-    for (const ClientAllocation& allocation : made) {
-      const Result<vidmm::Placement> place =
-          bench.exercise().memory().page_in(owner.client.process(), allocation.handle);
-      if (!place.has_value())
-        return std::unexpected("an allocation could not be brought in: " +
-                               status_text(place.error()));
-      const Shown one{allocation.handle, *place, align_up(allocation.size_bytes, kPageBytes),
-                      bench.random()};
-      if (!bench.exercise()
-               .memory()
-               .read_aperture(place->segment, place->offset_bytes, kPageBytes)
-               .has_value())
-        continue;  // it is in memory
-      // The CPU sees the pages themselves, also while the aperture shows them.
-      const Answer<std::byte*> view = owner.client.lock(owner.device, one.handle);
-      if (!view) continue;  // no memory of the CPU's
-      write_pattern({*view, one.size_bytes}, one.seed);
-      DXGKIT_VERIFY_TRY(owner.client.unlock(owner.device, one.handle));
-      shown.push_back(one);
-    }
-    const std::vector<std::byte> dummy = bench.random_bytes(kPageBytes);
-    bench.exercise().memory().fill_dummy_page(dummy);
-    for (const size_t i : bench.shuffled(shown.size())) {
-      const Answer<std::string> before = look_through(bench, shown, dummy);
-      if (!before) return std::unexpected(before.error());
-      looks += shown.size();
-      wrong = *before;
-      if (!wrong.empty()) return {};
-      if (const Status out =
-              bench.exercise().memory().page_out(owner.client.process(), shown[i].handle);
-          !is_success(out))
-        return std::unexpected("an allocation could not be evicted: " + status_text(out));
-      shown[i].mapped = false;
-    }
-    const Answer<std::string> after = look_through(bench, shown, dummy);
-    if (!after) return std::unexpected(after.error());
-    looks += shown.size();
-    wrong = *after;
-    return owner.client.destroy_device(owner.device);
-  };
-  if (const Answer<void> done = run(); !done) return Outcome::failed(done.error());
-  if (looks == 0)
+  Look look;
+  if (const Answer<void> done = map_and_unmap(bench, &look); !done)
+    return Outcome::failed(done.error());
+  if (look.places == 0)
     return Outcome::skipped("none of the client's allocations goes to an aperture segment");
-  if (wrong.empty())
-    return Outcome::ok(fmt::format("{} looked at, results right", counted(looks, "place")));
+  // Once more in parts, each of which starts behind the first page of its allocation but one.
+  if (look.wrong.empty()) {
+    if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
+    const Bench::StartChanges parts{.verifier = {}, .transfer_chunk_bytes = kPartBytes};
+    if (const Outcome started = bench.start(parts); started.kind != Outcome::Kind::kOk)
+      return started;
+    const Answer<void> done = map_and_unmap(bench, &look);
+    if (!look.wrong.empty())
+      look.wrong += fmt::format(", with mappings of at most {} KiB", kPartBytes >> 10);
+    if (!bench.running()) return Outcome::failed("the adapter stopped");
+    if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
+    if (const Outcome started = bench.start(); started.kind != Outcome::Kind::kOk) return started;
+    if (!done) return Outcome::failed(done.error());
+  }
+  if (look.wrong.empty())
+    return Outcome::ok(fmt::format("{} looked at, results right", counted(look.places, "place")));
   bench.findings().report(
       {.rule = "PAGE-29",
        .severity = verifier::Severity::kViolation,
        .ddi = "DxgkDdiBuildPagingBuffer",
-       .actual = wrong + ".",
+       .actual = look.wrong + ".",
        .expected = "What is mapped shows its own pages, and each page that was unmapped shows the "
                    "DummyPage of that operation.",
-       .fix = "Follow one DXGK_OPERATION_UNMAP_APERTURE_SEGMENT: OffsetInPages, NumberOfPages, and "
-              "the address of DummyPage in each entry of the range.",
+       .fix = "Follow one DXGK_OPERATION_MAP_APERTURE_SEGMENT: OffsetInPages, NumberOfPages, and "
+              "MdlOffset, which is not 0 for a later part of an allocation. Then follow one "
+              "DXGK_OPERATION_UNMAP_APERTURE_SEGMENT: the same, and the address of DummyPage in "
+              "each entry of the range.",
        .why = "The engine copied the pages out through the aperture; nobody else had work.",
-       .windows = "The GPU reads and writes memory that belongs to somebody else by now."});
+       .windows = "The GPU reads and writes memory that belongs to somebody else."});
   return Outcome::failed("an aperture shows pages that it should not");
 }
 
