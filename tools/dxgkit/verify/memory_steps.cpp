@@ -15,7 +15,7 @@ namespace dxgkit::tool::verify {
 namespace {
 
 constexpr uint64_t kPartBytes = 2 * kPageBytes;  // of an aperture
-constexpr size_t kCopies = 3;  // of each allocation of a job
+constexpr size_t kCopies = 3;                    // of each allocation of a job
 constexpr size_t kHostileTries = 40;
 constexpr size_t kPressureBytesMax = size_t{192} << 20;
 
