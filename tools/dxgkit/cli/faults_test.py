@@ -79,7 +79,7 @@ class Faults(Verifying):
                 ("start_fails_again", 1, "failing-starts", "LIFE-27"),
                 ("first_is_memory", 1, "odd-resources", "LIFE-28"),
                 ("unmaps_nothing", 1, "failing-starts", "LIFE-20"),
-                ("frees_otherwise", 1, "memory-errors", "NT-34"),
+                ("frees_otherwise", 1, "unmapped-pages", "NT-34"),
                 ("maximum_odd", 1, "client", "LIFE-25"),
                 ("memory_hidden", 1, "client", "CAPS-13"),
                 ("keeps_nothing", 1, "other-devices", "PWR-16"),
@@ -114,7 +114,7 @@ class Faults(Verifying):
             with self.subTest(fault=fault):
                 # A driver that never answers is asked once: the steps after it would wait for it.
                 # Some jobs take several DMA buffers anyway.
-                only = ("--step", step) if fault in ("preempt_silent", "restart_deaf", "patch_room_ignored", "later_pass_unlisted", "passes_stand_still", "context_too_many", "slots_none", "keeps_nothing",
+                only = ("--step", step) if fault in ("first_part_only", "preempt_silent", "restart_deaf", "patch_room_ignored", "later_pass_unlisted", "passes_stand_still", "context_too_many", "slots_none", "keeps_nothing",
                                                 "hibernation_deafens") else ()
                 steps, rules = self.mutant(fault, "--until-finding", *only, code=code)
                 self.assertIn(rule, rules.get(step, []), rules)

@@ -583,12 +583,26 @@ struct Shown {
   bool mapped = true;
 };
 
+/// Copies a place out of the aperture, in copies that no kernel would cut.
+Result<std::vector<std::byte>> look_at(Bench& bench, const Shown& one) {
+  std::vector<std::byte> seen;
+  for (uint64_t at = 0; at < one.size_bytes; at += kPartBytes) {
+    const Result<std::vector<std::byte>> part = bench.exercise().memory().read_aperture(
+        one.place.segment, one.place.offset_bytes + at, std::min(kPartBytes, one.size_bytes - at));
+    if (!part.has_value()) return part;
+    seen.insert(seen.end(), part->begin(), part->end());
+  }
+  return seen;
+}
+
 /// PAGE-29: copies each place out of the aperture. What is wrong there; empty: nothing.
 Answer<std::string> look_through(Bench& bench, const std::vector<Shown>& all,
-                                 std::span<const std::byte> dummy) {
+                                 std::span<const std::byte> dummy, bool in_parts) {
   for (const Shown& one : all) {
-    const Result<std::vector<std::byte>> seen = bench.exercise().memory().read_aperture(
-        one.place.segment, one.place.offset_bytes, one.size_bytes);
+    const Result<std::vector<std::byte>> seen =
+        in_parts ? look_at(bench, one)
+                 : bench.exercise().memory().read_aperture(one.place.segment,
+                                                           one.place.offset_bytes, one.size_bytes);
     if (!seen.has_value()) {
       return std::unexpected(
           fmt::format("an aperture could not be read: {}", status_text(seen.error())));
@@ -614,7 +628,8 @@ struct Look {
 };
 
 /// The client's allocations are mapped and unmapped one by one, and looked at each time.
-Answer<void> map_and_unmap(Bench& bench, Look* look) {
+/// `in_parts`: the kernel maps them in parts, and they are looked at before and after all of it.
+Answer<void> map_and_unmap(Bench& bench, bool in_parts, Look* look) {
   const Answer<std::vector<Recipe>> from = recipes(bench);
   if (!from) return std::unexpected(from.error());
   Owner owner(bench);
@@ -644,19 +659,23 @@ Answer<void> map_and_unmap(Bench& bench, Look* look) {
   }
   const std::vector<std::byte> dummy = bench.random_bytes(kPageBytes);
   bench.exercise().memory().fill_dummy_page(dummy);
+  bool looked = false;
   for (const size_t i : bench.shuffled(shown.size())) {
-    const Answer<std::string> before = look_through(bench, shown, dummy);
-    if (!before) return std::unexpected(before.error());
-    look->places += shown.size();
-    look->wrong = *before;
-    if (!look->wrong.empty()) return {};
+    if (!in_parts || !looked) {
+      const Answer<std::string> before = look_through(bench, shown, dummy, in_parts);
+      if (!before) return std::unexpected(before.error());
+      look->places += shown.size();
+      look->wrong = *before;
+      if (!look->wrong.empty()) return {};
+      looked = true;
+    }
     if (const Status out =
             bench.exercise().memory().page_out(owner.client.process(), shown[i].handle);
         !is_success(out))
       return std::unexpected("an allocation could not be evicted: " + status_text(out));
     shown[i].mapped = false;
   }
-  const Answer<std::string> after = look_through(bench, shown, dummy);
+  const Answer<std::string> after = look_through(bench, shown, dummy, in_parts);
   if (!after) return std::unexpected(after.error());
   look->places += shown.size();
   look->wrong = *after;
@@ -670,7 +689,7 @@ Outcome unmapped_pages(Bench& bench) {
   if (bench.gpu_addresses())
     return Outcome::skipped("content moves by virtual address here; see own-content");
   Look look;
-  if (const Answer<void> done = map_and_unmap(bench, &look); !done)
+  if (const Answer<void> done = map_and_unmap(bench, /*in_parts=*/false, &look); !done)
     return Outcome::failed(done.error());
   if (look.places == 0)
     return Outcome::skipped("none of the client's allocations goes to an aperture segment");
@@ -680,7 +699,7 @@ Outcome unmapped_pages(Bench& bench) {
     const Bench::StartChanges parts{.verifier = {}, .transfer_chunk_bytes = kPartBytes};
     if (const Outcome started = bench.start(parts); started.kind != Outcome::Kind::kOk)
       return started;
-    const Answer<void> done = map_and_unmap(bench, &look);
+    const Answer<void> done = map_and_unmap(bench, /*in_parts=*/true, &look);
     if (!look.wrong.empty())
       look.wrong += fmt::format(", with mappings of at most {} KiB", kPartBytes >> 10);
     if (!bench.running()) return Outcome::failed("the adapter stopped");
