@@ -88,6 +88,15 @@ Status MemoryExercise::page_out(Process& process, Handle allocation) {
   return floor().core.block_until([&] { return done; }) ? Status::kSuccess : Status::kDeviceRemoved;
 }
 
+uint64_t MemoryExercise::size_bytes(Process& process, Handle allocation) {
+  const Result<AllocationId> id = find(process, allocation);
+  if (!id.has_value()) return 0;
+  uint64_t bytes = 0;
+  floor().core.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { bytes = floor().allocations.at(*id).size_bytes; });
+  return bytes;
+}
+
 bool MemoryExercise::scribble_backing(Process& process, Handle allocation, std::byte value) {
   const Result<AllocationId> id = find(process, allocation);
   if (!id.has_value()) return false;

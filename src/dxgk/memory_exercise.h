@@ -52,6 +52,9 @@ class MemoryExercise {
   Status fill(Process& process, Handle allocation, uint32_t pattern);
   Status fill(AllocationId allocation, uint32_t pattern);
 
+  /// Bytes of its pages, by what the driver said at its creation; 0: no allocation of the process.
+  uint64_t size_bytes(Process& process, Handle allocation);
+
   // --- paging that is about no allocation; a segment range nobody has ---
   /// A plain byte copy (PAGE-21) into a memory segment, from contiguous pages, or out of it.
   /// kInvalidParameter: no memory segment, not whole pages, outside it, or somebody's place.

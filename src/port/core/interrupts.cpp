@@ -251,8 +251,12 @@ bool Interrupts::run_isr(nt::CallFrame& frame, bool for_another) DXGKIT_NO_THREA
 }
 
 void Interrupts::end_isr_checks(bool claimed, const IsrState& seen, bool for_another) {
-  if (core_.situations != nullptr && !claimed) [[unlikely]]
-    core_.situations->reach(verifier::Situation::kInterruptNotOurs);
+  if (core_.situations != nullptr) [[unlikely]] {
+    using verifier::Situation;
+    if (!claimed) core_.situations->reach(Situation::kInterruptNotOurs);
+    if (starting_.load(std::memory_order_relaxed))
+      core_.situations->reach(Situation::kInterruptDuringStart);
+  }
   if (seen.reported && !seen.queued_dpc) [[unlikely]] {
     (void)core_.violation(
         "INT-03", kIsrName, "It called DxgkCbNotifyInterrupt and returned without DxgkCbQueueDpc.",
@@ -483,6 +487,7 @@ void Interrupts::at_device_level(const char* what, const std::function<void()>& 
 }
 
 void Interrupts::connect() {
+  starting_.store(true, std::memory_order_relaxed);
   connected_.store(true, std::memory_order_release);
   core_.function.interrupt_line().connect([this] { return service(); });
 }

@@ -32,7 +32,10 @@ class Interrupts {
   Interrupts& operator=(const Interrupts&) = delete;
 
   /// From now on the line calls the ISR, and the driver may call back (LIFE-08).
+  /// DxgkDdiStartDevice is called next.
   void connect();
+  /// DxgkDdiStartDevice has returned.
+  void end_start() { starting_.store(false, std::memory_order_relaxed); }
   void disconnect();
   /// Calls the ISR as when another device on the same line interrupts. INT-08: an ISR that claims
   /// it has something to report. The caller's adapter is idle, and its level passive. Nothing
@@ -109,6 +112,7 @@ class Interrupts {
   // Raised by the owner itself: service once more before the release.
   std::atomic<bool> again_{false};
   std::atomic<bool> connected_{false};
+  std::atomic<bool> starting_{false};  // from connect() to end_start()
   IsrState isr_ DXGKIT_GUARDED_BY(lock_);
   uint32_t silent_claims_ = 0, refusals_ = 0;    // in a row, guarded by lock_ (INT-08)
   uint32_t own_causes_ = 0;                      // as above, at interrupts of other devices

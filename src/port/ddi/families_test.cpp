@@ -93,6 +93,51 @@ TEST(LifePort, StartsAndStops) {
   });
 }
 
+/// The line is shared, and connected before DxgkDdiStartDevice is called.
+TEST(LifePort, TellsAnInterruptDuringTheStartFromOneBehindIt) {
+  static PortCore* interrupted_core;
+  for (const bool during : {false, true}) {
+    SCOPED_TRACE(during);
+    with_core([&](CoreWorld& world) {
+      DRIVER_INITIALIZATION_DATA& table = world.table.table;
+      CoreWorld::set(
+          table.DxgkDdiAddDevice, +[](void*, void** context) NTAPI -> NTSTATUS {
+            *context = kSome;
+            return 0;
+          });
+      CoreWorld::set(
+          table.DxgkDdiStartDevice,
+          +[](void*, DXGK_START_INFO*, DXGKRNL_INTERFACE*, ULONG* sources, ULONG* children)
+               NTAPI -> NTSTATUS {
+            if (interrupted_core != nullptr)
+              static_cast<void>(interrupted_core->function.interrupt_line().raise());
+            *sources = *children = 0;
+            return 0;
+          });
+      CoreWorld::set(
+          table.DxgkDdiInterruptRoutine, +[](void*, ULONG) NTAPI -> BOOLEAN { return FALSE; });
+      CoreWorld::set(
+          table.DxgkDdiStopDevice, +[](void*) NTAPI -> NTSTATUS { return 0; });
+      CoreWorld::set(
+          table.DxgkDdiRemoveDevice, +[](void*) NTAPI -> NTSTATUS { return 0; });
+      PortCore& core = world.core();
+      verifier::SituationLog log;
+      core.situations = std::make_unique<Situations>(log);
+      interrupted_core = during ? &core : nullptr;
+      LifePort life(core);
+      EXPECT_EQ(life.add_device(), Status::kSuccess);
+      ASSERT_TRUE(life.start_device().has_value());
+      static_cast<void>(core.function.interrupt_line().raise());
+      using verifier::Situation;
+      EXPECT_EQ(log.count(Situation::kInterruptDuringStart), during ? 1U : 0U);
+      EXPECT_EQ(log.count(Situation::kInterruptNotOurs), during ? 2U : 1U);
+      EXPECT_EQ(life.stop_device(), Status::kSuccess);
+      EXPECT_EQ(life.remove_device(), Status::kSuccess);
+      core.situations = nullptr;
+    });
+  }
+}
+
 TEST(CapsPort, ReadsNodeMetadata) {
   with_family<CapsPort>(
       [](DRIVER_INITIALIZATION_DATA& table) {

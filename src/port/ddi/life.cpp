@@ -162,6 +162,7 @@ Result<StartInfo> LifePort::start_device() {
                   &sources, &children);
     completed = call.completed();
   }
+  core_.interrupts.end_start();
   if (completed && is_success(status) && (sources == kPoison || children == kPoison)) {
     core_.findings.report({.rule = "LIFE-09",
                            .severity = verifier::Severity::kStartFail,

@@ -95,3 +95,27 @@ class Cli(unittest.TestCase):
     def assert_identical(self, done):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("result: identical to CPU reference", done.stdout.splitlines())
+
+
+class Verifying(Cli):
+    """What the tests of `dxgkit verify` share."""
+
+    CLIENTS = os.path.join(os.path.dirname(TOOL), "clients")
+    SOFTGPU_CLIENT = os.path.join(CLIENTS, "softgpu_client.so")
+
+    def verify(self, *arguments, driver="softgpu", client=True):
+        clients = ("--client", self.SOFTGPU_CLIENT) if client else ()
+        return self.run_tool("verify", driver, *clients, *arguments)
+
+    def report(self, *arguments, code, **named):
+        done = self.verify("--json", *arguments, **named)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["exit_code"], code)
+        return report, {step["name"]: step for step in report["steps"]}
+
+    def mutant(self, name, *arguments, code, mode="sim"):
+        """The steps of a run of the driver with one fault, and its rules by step."""
+        report, steps = self.report(*self.choose_fault(name), "--mode", mode, *arguments, code=code,
+                                    driver=MUTANT)
+        return steps, {step: [finding["rule"] for finding in told["findings"]] for step, told in steps.items() if told["findings"]}

@@ -516,6 +516,8 @@ static const char* judge_facts(Client* self, const DxgkitClientFacts* facts) {
 /* The engine says where it stopped, and whether it wrote. The driver resets it by itself. */
 static const char* judge_fault(const DxgkitClientFault* fault) {
   const int by_command = fault->error_code == INVALID_INSTRUCTION;
+  if (fault->bind_table_entry != 0 || fault->primitive != 0)
+    return "a table or a primitive, which the engine does not know";
   if (fault->access == DXGKIT_CLIENT_FAULT_WORK && (by_command || fault->address == 0))
     return by_command || fault->error_code == 0 ? NULL : "a code that the driver does not have";
   if (fault->address == 0) return "the address is missing";

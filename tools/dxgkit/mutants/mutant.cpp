@@ -605,6 +605,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("touches_astray")) data->DxgkDdiBuildPagingBuffer = touch_before;
   if (chosen("event_not_made")) data->DxgkDdiStartDevice = set_what_is_no_event;
   if (chosen("resource_unasked")) data->DxgkDdiCreateAllocation = make_resources;
+  if (chosen("first_row_only")) data->DxgkDdiCreateAllocation = make_first_rows;
   if (chosen("allocations_refused")) data->DxgkDdiCreateAllocation = make_no_allocations;
   if (chosen("fence_unknown")) data->DxgkDdiQueryCurrentFence = know_no_fence;
   if (chosen("entry_astray")) {

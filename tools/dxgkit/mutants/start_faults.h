@@ -64,6 +64,13 @@ NTSTATUS NTAPI set_what_is_no_event(const PVOID adapter, PDXGK_START_INFO start,
 NTSTATUS NTAPI make_no_allocations(IN_CONST_HANDLE, INOUT_PDXGKARG_CREATEALLOCATION) {
   return STATUS_NO_MEMORY;
 }
+/// As if every allocation were one row of a picture.
+NTSTATUS NTAPI make_first_rows(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEALLOCATION args) {
+  const NTSTATUS status = whole.DxgkDdiCreateAllocation(adapter, args);
+  for (UINT i = 0; NT_SUCCESS(status) && i < args->NumAllocations; ++i)
+    args->pAllocationInfo[i].Size = 512;
+  return status;
+}
 NTSTATUS NTAPI make_resources(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_CREATEALLOCATION args) {
   const NTSTATUS status = whole.DxgkDdiCreateAllocation(adapter, args);
   if (NT_SUCCESS(status)) args->hResource = &crippled;

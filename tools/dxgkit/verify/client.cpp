@@ -9,6 +9,35 @@
 #include "tools/dxgkit/verify/bench.h"
 
 namespace dxgkit::tool::verify {
+namespace {
+
+/// ALLOC-63: what the client is about to write has to fit. True if one does not.
+bool report_too_small(Bench& bench, dxgk::Process& process,
+                      std::span<const ClientAllocation> allocations) {
+  if (!bench.running()) return false;
+  for (const ClientAllocation& one : allocations) {
+    if (one.size_bytes == 0) continue;  // whatever the driver makes of it
+    const uint64_t bytes = bench.exercise().memory().size_bytes(process, one.handle);
+    if (bytes == 0 || bytes >= one.size_bytes) continue;
+    bench.findings().report(
+        {.rule = "ALLOC-63",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiCreateAllocation",
+         .actual = fmt::format("The client plug-in asked for an allocation of {} bytes, and the "
+                               "driver told a Size that takes pages of {} bytes.",
+                               one.size_bytes, bytes),
+         .expected = "Size of DXGK_ALLOCATIONINFO holds what the private driver data asks for.",
+         .fix = "Follow the size, or width, pitch and height, from the private data to Size.",
+         .why = "The kernel makes as many pages as Size says, and the client uses what it asked "
+                "for.",
+         .windows = "Applications and engines write behind the last page: a crash, or memory of "
+                    "somebody else."});
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 Client::Client(Bench& bench, std::string name)
     : bench_(bench), process_(bench.system().create_process(std::move(name))) {}
@@ -158,6 +187,20 @@ NTSTATUS Client::try_create_allocations(D3DKMT_HANDLE device,
   if (!is_success(from_ntstatus(status))) return status;
   for (size_t i = 0; i < infos.size(); ++i) allocations[i].handle = infos[i].hAllocation;
   *out = grouping == Grouping::kSharedResource ? create.hGlobalShare : create.hResource;
+  if (report_too_small(bench_, process_, allocations)) {
+    // Nobody can use them: a write would leave their pages.
+    D3DKMT_DESTROYALLOCATION2 destroy{};
+    destroy.hDevice = device;
+    destroy.hResource = create.hResource;
+    std::vector<D3DKMT_HANDLE> handles;
+    for (const ClientAllocation& one : allocations) handles.push_back(one.handle);
+    if (create.hResource == 0) {
+      destroy.phAllocationList = handles.data();
+      destroy.AllocationCount = static_cast<UINT>(handles.size());
+    }
+    static_cast<void>(D3DKMTDestroyAllocation2(&destroy));
+    return to_ntstatus(Status::kBufferTooSmall);
+  }
   return status;
 }
 

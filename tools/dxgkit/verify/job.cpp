@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/arithmetic.h"
+#include "base/spelling.h"
 #include "dxgk/core/process.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/content_history.h"
@@ -18,6 +19,26 @@ constexpr uint64_t kCommandBytes = 64 * 1024;
 constexpr uint32_t kPrivateBytesMax = 4096;
 constexpr uint64_t kPiecesMax = 3;  // a mapping is made in so many
 
+/// Buffers and lists are as large as the driver said.
+void report_no_room(Bench& bench, const ClientContext& context, uint32_t node,
+                    const std::string& error) {
+  if (!bench.running()) return;
+  bench.findings().report(
+      {.rule = "REND-31",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiCreateContext",
+       .actual =
+           fmt::format("On node {}, where a context has {} bytes for commands, {} and {}, the "
+                       "client plug-in could not record a job: {}.",
+                       node, context.command_bytes, counted(context.list_size, "allocation"),
+                       counted(context.patches_size, "patch location"), error),
+       .expected = "A context has room for what the driver's user mode records.",
+       .fix = "Compare DmaBufferSize, AllocationListSize and PatchLocationListSize of "
+              "DXGK_CONTEXTINFO with what user mode needs.",
+       .windows = "Applications fail.",
+       .confidence = verifier::Confidence::kInferred});
+}
+
 uint64_t pages_of(const ClientAllocation& allocation) {
   return align_up(allocation.size_bytes, kPageBytes) / kPageBytes;
 }
@@ -29,20 +50,25 @@ void report_result(Bench& bench, const std::string& actual) {
 }
 
 void report_refusal(Bench& bench, Status status) {
-  // What a driver says of commands it does not like (REND-16), and no lack of anything.
+  // What a driver says of commands it does not like (REND-16).
   constexpr Status kRefusals[] = {Status::kPrivilegedInstruction, Status::kIllegalInstruction,
                                   Status::kInvalidParameter,      Status::kInvalidUserBuffer,
                                   Status::kInvalidHandle,         Status::kGraphicsDriverMismatch};
-  if (std::ranges::find(kRefusals, status) == std::end(kRefusals)) return;
+  // No step takes memory away while jobs are submitted.
+  const bool lacking = status == Status::kNoMemory && !bench.mutated();
+  if (!lacking && std::ranges::find(kRefusals, status) == std::end(kRefusals)) return;
   bench.findings().report(
       {.rule = "REND-31",
        .severity = verifier::Severity::kViolation,
        .ddi = "DxgkDdiRender",
        .actual =
-           fmt::format("A job of the client plug-in was refused with {}.", status_text(status)),
+           fmt::format("A job of the client plug-in was refused with {}{}.", status_text(status),
+                       lacking ? ", and no request of the driver for memory failed" : ""),
        .expected = "Commands within the limits of the driver's user-mode interface are accepted.",
-       .fix = "Find the check that refuses it, and compare it with the command the plug-in "
-              "recorded.",
+       .fix = lacking ? "STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER asks for another DMA buffer. Find "
+                        "where a full one, or a full list, is answered otherwise."
+                      : "Find the check that refuses it, and compare it with the command the "
+                        "plug-in recorded.",
        .why = "The plug-in records nothing else than what its driver documents.",
        .windows = "Applications fail."});
 }
@@ -207,7 +233,10 @@ Answer<DxgkitClientJob> Job::record_with(ClientContext& context, uint64_t busy_n
   job.use_count_max = context.list_size;
   job.patches = patches.data();
   job.patch_count_max = context.patches_size;
-  DXGKIT_VERIFY_TRY(recorder(job));
+  if (const Answer<void> recorded = recorder(job); !recorded.has_value()) {
+    report_no_room(bench_, context, node_, recorded.error());
+    return std::unexpected(recorded.error());
+  }
   for (uint32_t i = 0; i < job.use_count; ++i) {
     context.list[i] = {};
     const uint32_t named = uses[i].allocation;

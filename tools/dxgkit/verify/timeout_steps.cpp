@@ -7,6 +7,7 @@
 
 #include "base/spelling.h"
 #include "tools/dxgkit/verify/crew.h"
+#include "tools/dxgkit/verify/page_fault.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -434,6 +435,11 @@ Answer<std::string> fault_once(Bench& bench, uint32_t node, const MemoryError& e
           "One packet fails, and its device alone is lost.",
           "Name the packet the engine was at, and report the ones before it complete.");
     return what;
+  }
+  for (Crew::Member& member : members) {
+    Worker& worker = member.worker;
+    if (member.lost && worker.client.page_faulted(worker.device))
+      judge_fault(bench, worker.client, worker.device, node, DXGKIT_CLIENT_FAULT_WORK, {});
   }
   const Answer<std::string> wrong = judge_results(bench, crew, "After a memory error");
   if (!wrong || !wrong->empty()) return wrong;

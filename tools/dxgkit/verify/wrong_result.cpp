@@ -40,6 +40,13 @@ verifier::Finding wrong_result(const std::string& actual, bool addresses) {
                   : "If the same job alone is right, compare the addresses DxgkDdiPatch writes "
                     "with where the allocations are; else compare the translated commands with the "
                     "client's.";
+    if (actual.contains(kPreempted)) {
+      finding.fix =
+          "It was preempted: compare where the engine stopped with what the driver keeps of that, "
+          "and with where it goes on when the packet comes again, also for a part that starts "
+          "behind byte 0 of its DMA buffer. " +
+          finding.fix;
+    }
     finding.why = "The plug-in checked the content of the allocations after the job was complete.";
     finding.windows = addresses ? "Wrong pictures, or lost devices." : "Wrong pictures.";
   }

@@ -13,7 +13,12 @@ TEST(WrongResult, BlamesPatchingForWrongContentOnly) {
   const verifier::Finding content = wrong_result("allocation 2: byte 3 is wrong", false);
   EXPECT_EQ(content.rule, "REND-29");
   EXPECT_EQ(content.ddi, "DxgkDdiRender");
+  EXPECT_TRUE(content.fix.starts_with("If the same job alone is right"));
   EXPECT_TRUE(content.fix.contains("DxgkDdiPatch"));
+  const verifier::Finding preempted =
+      wrong_result("With preemption in flight: byte 3 is wrong", false);
+  EXPECT_TRUE(preempted.fix.starts_with("It was preempted: ")) << preempted.fix;
+  EXPECT_TRUE(preempted.fix.ends_with(content.fix)) << preempted.fix;
   const verifier::Finding lost =
       wrong_result("after a reset: the device was lost to work that is right", false);
   EXPECT_EQ(lost.rule, "REND-29");
