@@ -1,8 +1,8 @@
 # One word per thing one does here. Details are in CMakePresets.json; this file only strings them together.
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
-# Files of ours that are formatted: what git tracks, minus the generated headers of the ABI.
-SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v '^abi/include/')
+# Files of ours that are formatted: what git tracks, minus the generated headers of the ABI and the examples that pages show line by line.
+SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v -e '^abi/include/' -e '^examples/.*\.c$$')
 
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)

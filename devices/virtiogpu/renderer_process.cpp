@@ -201,8 +201,7 @@ std::optional<std::string> RendererProcess::exchange(const Question& question, A
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  if (sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
-      static_cast<ssize_t>(sizeof sent)) {
+  if (sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof sent)) {
     why = receive(socket, sent.sequence, answer);
   } else {
     why = errno == EPIPE ? "it has ended" : "it takes no question: " + text_of(errno);

@@ -1,4 +1,5 @@
-// A lock for short sections of observers: what only looks on must not change how threads take turns.
+// A lock for short sections of observers: what only looks on must not change how threads take
+// turns.
 #pragma once
 
 #include <atomic>

@@ -29,7 +29,7 @@ bool is_zero(const std::byte* memory, uint64_t bytes) {
 /// The file behind an open descriptor. Addresses and descriptors are no names of an object here:
 /// the C library opens files and maps memory in other threads meanwhile.
 ino_t file_of(int fd) {
-  struct stat stat{};
+  struct stat stat {};
   return fstat(fd, &stat) == 0 ? stat.st_ino : 0;
 }
 

@@ -25,10 +25,7 @@ PageOwners::Found PageOwners::find(uint64_t frame) const {
   if (after == ranges_.begin()) return none;
   const auto& [first, range] = *std::prev(after);
   if (frame - first >= range.count) return none;
-  return {.first = first,
-          .until = first + range.count,
-          .fd = range.fd,
-          .owner = range.owner.get()};
+  return {.first = first, .until = first + range.count, .fd = range.fd, .owner = range.owner.get()};
 }
 
 void PageOwners::split(uint64_t first, uint64_t count, std::vector<Returned>& returned,

@@ -16,9 +16,9 @@ class PageOwners {
  public:
   /// Pages that have the same answer.
   struct Found {
-    uint64_t first = 0;         // of the owner's pages
-    uint64_t until = 0;         // the frame behind those that have this answer
-    int fd = -1;                // of their memory object
+    uint64_t first = 0;          // of the owner's pages
+    uint64_t until = 0;          // the frame behind those that have this answer
+    int fd = -1;                 // of their memory object
     PageOwner* owner = nullptr;  // null: they are the machine's
   };
   /// A run of pages that go back to who owns them.

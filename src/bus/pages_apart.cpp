@@ -140,9 +140,8 @@ bool PagesApart::may_go(const Object& object) const {
   if (!is_empty(object)) return false;
   if (closed_ || object.count > kMostKept) return true;
   // A client that makes and destroys one allocation in a loop gets the same object again.
-  return std::ranges::any_of(objects_, [&](const auto& other) {
-    return other.get() != &object && is_empty(*other);
-  });
+  return std::ranges::any_of(
+      objects_, [&](const auto& other) { return other.get() != &object && is_empty(*other); });
 }
 
 void PagesApart::release(PageFrame first, uint64_t count) {

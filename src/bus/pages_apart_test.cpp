@@ -97,9 +97,9 @@ TEST(PagesApart, HoldNothingOfOthers) {
   EXPECT_EQ(first->part_of(apart).window.fd, -1) << "no single piece";
   EXPECT_EQ(first->part_of({}).window.fd, -1);
   const PageFrame last{ones[0].value + 64};  // the first object has 64 pages
-  EXPECT_EQ(machine.window_of(PhysicalAddress{address_of(last).value - kPageBytes}, 2 * kPageBytes)
-                .fd,
-            -1);
+  EXPECT_EQ(
+      machine.window_of(PhysicalAddress{address_of(last).value - kPageBytes}, 2 * kPageBytes).fd,
+      -1);
   // Freed pages of one are zeros for whoever is next, in the group and outside.
   machine.free_pages(ones);
   machine.free_pages(twos);
@@ -111,9 +111,9 @@ TEST(PagesApart, HoldNothingOfOthers) {
   EXPECT_TRUE(is_zero(seen.bytes(), 4 * kPageBytes));
   const auto rest = *machine.allocate_pages(machine.free_page_count());
   for (const PageFrame page : rest)
-    EXPECT_TRUE(is_zero(
-        reinterpret_cast<const char*>(machine.system_pointer(address_of(page), kPageBytes)),
-        kPageBytes));
+    EXPECT_TRUE(
+        is_zero(reinterpret_cast<const char*>(machine.system_pointer(address_of(page), kPageBytes)),
+                kPageBytes));
 }
 
 /// A thousand small allocations need few objects, and all pages come back.

@@ -75,18 +75,17 @@ size_t mapped_windows() {
 TEST(RemoteMemory, AProgramThatOnlyWatchesTheFenceSeesWhatTheGpuWrote) {
   const Folder folder;
   TestServer server(folder.file("socket"), "softgpu");
-  EXPECT_EQ(run_program(folder.file("socket"),
-                        [] {
-                          Watcher watcher(open_device());
-                          for (uint8_t round = 1; round <= 20; ++round) {
-                            std::memset(watcher.bytes, round, kBytes / 2);
-                            watcher.copy();
-                            ASSERT_EQ(std::memcmp(watcher.bytes, watcher.bytes + kBytes / 2,
-                                                  kBytes / 2),
-                                      0)
-                                << int{round};
-                          }
-                        }),
+  EXPECT_EQ(run_program(
+                folder.file("socket"),
+                [] {
+                  Watcher watcher(open_device());
+                  for (uint8_t round = 1; round <= 20; ++round) {
+                    std::memset(watcher.bytes, round, kBytes / 2);
+                    watcher.copy();
+                    ASSERT_EQ(std::memcmp(watcher.bytes, watcher.bytes + kBytes / 2, kBytes / 2), 0)
+                        << int{round};
+                  }
+                }),
             0);
   const ServerEnd end = server.end();
   EXPECT_TRUE(end.clean) << end.findings;
@@ -131,8 +130,7 @@ TEST(RemoteMemory, AProgramThatKeepsAndWritesWhatItGaveBackHarmsNoOther) {
     const Opened opened = open_device();
     const D3DKMT_HANDLE allocation = make_allocation(opened.device, kBytes);
     // A second mapping of the same pages, of which the library knows nothing.
-    void* const kept =
-        mremap(lock(opened.device, allocation), 0, kBytes, MREMAP_MAYMOVE, nullptr);
+    void* const kept = mremap(lock(opened.device, allocation), 0, kBytes, MREMAP_MAYMOVE, nullptr);
     ASSERT_NE(kept, MAP_FAILED);
     unlock(opened.device, allocation);
     D3DKMT_DESTROYALLOCATION2 destroy{};

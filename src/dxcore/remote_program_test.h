@@ -57,7 +57,7 @@ inline Shared* make_shared_memory() {
 
 /// Runs `body` in a forked program with the library. Returns its process.
 inline pid_t start_program(const char* library, const std::string& socket,
-                    const std::function<void()>& body) {
+                           const std::function<void()>& body) {
   const pid_t child = fork();
   if (child != 0) return child;
   setenv("DXGKIT_SOCKET", socket.c_str(), 1);

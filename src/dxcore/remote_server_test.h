@@ -19,8 +19,8 @@ class TestServer {
  public:
   /// Forks a process that listens at `socket` and runs `driver` (bundled) on one softgpu, which
   /// reads `registry`. It listens when this returns.
-  TestServer(const std::string& socket, const std::string& driver,
-             const std::string& registry = "", bool with_mailbox = true);
+  TestServer(const std::string& socket, const std::string& driver, const std::string& registry = "",
+             bool with_mailbox = true);
   ~TestServer();
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kAllocationsShown = 1000;
 
 struct Systems {
-  SpinLock lock;  // of an observer
+  SpinLock lock;             // of an observer
   std::vector<System*> all;  // read without the lock by the debugger
 };
 Systems& systems() {

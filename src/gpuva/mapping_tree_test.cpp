@@ -248,8 +248,7 @@ TEST(MappingTree, NodesOfALaterTreeJoinUntilOneLeafIsLeft) {
     const auto erase_but = [&](uint64_t step) {
       for (uint64_t k = 0; k < kRanges; ++k) {
         const uint64_t i = backwards ? kRanges - 1 - k : k;
-        if (i % step != 0 && i % (step / 2) == 0)
-          pair.erase(kBase + 2 * i, kBase + 2 * i + 1);
+        if (i % step != 0 && i % (step / 2) == 0) pair.erase(kBase + 2 * i, kBase + 2 * i + 1);
       }
     };
     for (uint64_t step = 2; step < kRanges; step *= 2) {

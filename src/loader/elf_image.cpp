@@ -446,7 +446,8 @@ Result<std::unique_ptr<ElfImage>> ElfImage::load(std::span<const std::byte> file
         "Not a driver: it has initializers (global constructors), which nobody runs in a kernel.";
     return Error(Status::kInvalidImageFormat);
   }
-  void* base = map_fixed(FixedRange::kImages, p.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+  void* base =
+      map_fixed(FixedRange::kImages, p.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
   if (base == MAP_FAILED) {
     *message = "There is no memory for the image.";
     return Error(Status::kNoMemory);

@@ -154,8 +154,8 @@ bool spin_alone(const Changed& changed) {
 }
 
 /// Two threads that answer each other must not both park after one hiccup: they would then pay a
-/// wake-up per answer for ever. So the second part lasts as long as a wake-up would take, and leaves
-/// the core to other threads. False: nothing has changed.
+/// wake-up per answer for ever. So the second part lasts as long as a wake-up would take, and
+/// leaves the core to other threads. False: nothing has changed.
 /// @param give_up  on the system's clock; kForever: only the spin's own end counts
 /// @param yielded  told how long each yield took
 template <typename Changed, typename Yielded>
@@ -179,8 +179,7 @@ bool spin_politely(TimeNs give_up, const Changed& changed, const Yielded& yielde
 class OsRuntime final : public Runtime {
  public:
   explicit OsRuntime(uint64_t seed)
-      : random_(seed),
-        timers_(*this, [this](std::function<void()> body) {
+      : random_(seed), timers_(*this, [this](std::function<void()> body) {
           return start("timer", std::move(body), {}, /*counted=*/false);
         }) {
     start_ = clock_ns();

@@ -220,8 +220,8 @@ class Scheduler {
   /// queues go on: what is on one may wait for what another has yet to bring (native fences).
   void hold_engines(bool held);
   /// Fence ids go on `count` ids before the next multiple of 2^30 on each node, where work has
-  /// completed close enough to them (SUB-13: within half of all ids). Nothing is on hardware. Not of
-  /// hardware queues.
+  /// completed close enough to them (SUB-13: within half of all ids). Nothing is on hardware. Not
+  /// of hardware queues.
   void skip_fences(uint32_t count);
   /// True if no packet holds memory, none is on hardware, no paging packet is left, and no
   /// preemption is pending.

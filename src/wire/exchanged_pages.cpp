@@ -22,9 +22,9 @@ bool ExchangedPages::begin(const WindowNote& note, UniqueFd object, void* addres
                            static_cast<off_t>(note.offset));
   if (fresh == MAP_FAILED) return false;
   // Another thread of the program may unmap the pages now.
-  const bool moved = guarded_copy(fresh, address, note.bytes) &&
-                     mremap(fresh, note.bytes, note.bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
-                            address) != MAP_FAILED;
+  const bool moved =
+      guarded_copy(fresh, address, note.bytes) &&
+      mremap(fresh, note.bytes, note.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address) != MAP_FAILED;
   if (!moved) {
     munmap(fresh, note.bytes);
     return false;
@@ -47,9 +47,9 @@ void ExchangedPages::end(const WindowNote& note) {
   for (const OwnMapping& mapping : own_mappings(pages.start, stop)) {
     const uintptr_t first = std::max(mapping.start, pages.start);
     const uintptr_t last = std::min(mapping.end, stop);
-    const bool shows = mapping.inode == pages.inode && mapping.access[0] == 'r' &&
-                       mapping.offset + (first - mapping.start) ==
-                           pages.offset + (first - pages.start);
+    const bool shows =
+        mapping.inode == pages.inode && mapping.access[0] == 'r' &&
+        mapping.offset + (first - mapping.start) == pages.offset + (first - pages.start);
     // Out of mappings: the program keeps the object, which nobody else has.
     if (shows) {
       void* const at = reinterpret_cast<void*>(first);

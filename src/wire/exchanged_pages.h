@@ -10,9 +10,9 @@
 
 namespace dxgkit::wire {
 
-/// The content of whole pages of the program moves to a memory object of the kernel, which is mapped
-/// in their place. Both sides see the same bytes then. When the kernel has given the object up, the
-/// program gets private memory with the content back. One for all threads of a process.
+/// The content of whole pages of the program moves to a memory object of the kernel, which is
+/// mapped in their place. Both sides see the same bytes then. When the kernel has given the object
+/// up, the program gets private memory with the content back. One for all threads of a process.
 ///
 /// No other thread may write to the pages during an exchange: the write could be lost.
 class ExchangedPages {

@@ -23,8 +23,7 @@ constexpr size_t kToServer = 0, kToClient = 1;
 
 Mailbox Mailbox::map(int fd, size_t inbox) {
   Mailbox box;
-  void* const memory =
-      mmap(nullptr, 2 * sizeof(Half), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* const memory = mmap(nullptr, 2 * sizeof(Half), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return box;
   box.memory_ = static_cast<Half*>(memory);
   box.inbox_ = inbox;

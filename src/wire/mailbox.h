@@ -17,8 +17,8 @@ namespace dxgkit::wire {
 ///
 /// Each direction has a word and bytes. The word says where the next message is to go. Its receiver
 /// opens it before it can expect a message, and closes it before it sleeps. Who gets there first,
-/// sender or receiver, is decided by one exchange: so no message is lost, and nobody has to be woken
-/// who is awake.
+/// sender or receiver, is decided by one exchange: so no message is lost, and nobody has to be
+/// woken who is awake.
 class Mailbox {
  public:
   /// The most bytes of a message here. Others go over the socket.
@@ -31,8 +31,8 @@ class Mailbox {
   ~Mailbox();
   /// The server's side. `descriptor`: what the client opens. None of both if the system refuses.
   static Mailbox make(UniqueFd* descriptor);
-  /// The client's side. None if the memory is not what a server of ours sends, as memory that can be
-  /// made shorter. A forked child does not have it.
+  /// The client's side. None if the memory is not what a server of ours sends, as memory that can
+  /// be made shorter. A forked child does not have it.
   static Mailbox open(const UniqueFd& descriptor);
   explicit operator bool() const { return memory_ != nullptr; }
 

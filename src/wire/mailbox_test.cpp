@@ -32,7 +32,8 @@ bool has_bytes(int socket) {
   return poll(&entry, 1, 0) == 1;
 }
 
-/// Both ends of a connection in one process, and the memory as whoever writes what he likes sees it.
+/// Both ends of a connection in one process, and the memory as whoever writes what he likes sees
+/// it.
 struct MailboxTest : testing::Test {
   MailboxTest() {
     int ends[2];

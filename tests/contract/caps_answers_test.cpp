@@ -80,8 +80,8 @@ using Tier = D3DKMT_CROSSADAPTERRESOURCE_SUPPORT_TIER;
 struct Row {
   const char* what;
   Driver has;
-  void (*changes)(Answers&);     // beside the plain driver's answers
-  uint32_t not_yet = 0;          // the last version that says nothing of it, if there is one
+  void (*changes)(Answers&);  // beside the plain driver's answers
+  uint32_t not_yet = 0;       // the last version that says nothing of it, if there is one
 };
 NTSTATUS NTAPI control2(const HANDLE, const DXGKARG_CONTROLINTERRUPT2) { return 0; }
 NTSTATUS NTAPI control3(const HANDLE, const DXGKARG_CONTROLINTERRUPT3*) { return 0; }
@@ -119,18 +119,21 @@ const Row kRows[] = {
      {.caps = [](DXGK_DRIVERCAPS& caps) { caps.MaxPointerWidth = caps.MaxPointerHeight = 64; }},
      [](Answers& a) { a.v12.SupportHWCursor = 1; }},
     {"DxgkDdiQueryVidPnHWCapability",
-     {.table = [](DRIVER_INITIALIZATION_DATA& table) {
-       table.DxgkDdiQueryVidPnHWCapability = hw_capability;
-     }},
+     {.table =
+          [](DRIVER_INITIALIZATION_DATA& table) {
+            table.DxgkDdiQueryVidPnHWCapability = hw_capability;
+          }},
      [](Answers& a) { a.v12.SupportCCD = 1; }},
     {"DxgkDdiControlInterrupt",
      {.table = [](DRIVER_INITIALIZATION_DATA& table) { table.DxgkDdiControlInterrupt = control; }},
      [](Answers& a) { a.v12.SupportHWVSync = 1; }},
     {"DxgkDdiControlInterrupt2",
-     {.table = [](DRIVER_INITIALIZATION_DATA& table) { table.DxgkDdiControlInterrupt2 = control2; }},
+     {.table =
+          [](DRIVER_INITIALIZATION_DATA& table) { table.DxgkDdiControlInterrupt2 = control2; }},
      [](Answers& a) { a.v12.SupportHWVSync = 1; }},
     {"DxgkDdiControlInterrupt3",
-     {.table = [](DRIVER_INITIALIZATION_DATA& table) { table.DxgkDdiControlInterrupt3 = control3; }},
+     {.table =
+          [](DRIVER_INITIALIZATION_DATA& table) { table.DxgkDdiControlInterrupt3 = control3; }},
      [](Answers& a) { a.v12.SupportHWVSync = 1; }},
     {"SupportNonVGA",
      {.caps = [](DXGK_DRIVERCAPS& caps) { caps.SupportNonVGA = TRUE; }},

@@ -177,7 +177,8 @@ TEST_F(MemoryExerciseTest, AnApertureIsReadByItsPages) {
       std::memcpy(it.gpu.at(place.gpu_address + at), wanted.data() + at, kPage);
     const auto read = [&](uint32_t segment, uint64_t offset, uint64_t size) {
       Result<Content> seen = Error(Status::kRetry);
-      it.stack.blocking([&] { seen = it.memory().read_aperture(SegmentId{segment}, offset, size); });
+      it.stack.blocking(
+          [&] { seen = it.memory().read_aperture(SegmentId{segment}, offset, size); });
       return seen;
     };
     const Result<Content> seen = read(3, place.offset_bytes + kPage, 2 * kPage);
@@ -189,11 +190,15 @@ TEST_F(MemoryExerciseTest, AnApertureIsReadByItsPages) {
       uint32_t segment;
       uint64_t offset, size;
     } wrong[] = {
-        {"system memory", 0, 0, kPage},      {"a memory segment", 2, 0, kPage},
-        {"behind the last segment", 4, 0, kPage}, {"nothing", 3, 0, 0},
-        {"from within a page", 3, 8, kPage}, {"a part of a page", 3, 0, kPage - 8},
+        {"system memory", 0, 0, kPage},
+        {"a memory segment", 2, 0, kPage},
+        {"behind the last segment", 4, 0, kPage},
+        {"nothing", 3, 0, 0},
+        {"from within a page", 3, 8, kPage},
+        {"a part of a page", 3, 0, kPage - 8},
         {"more than there is", 3, size - kPage, 2 * kPage},
-        {"behind the end", 3, size, kPage},  {"around the end", 3, kPage, 0 - kPage},
+        {"behind the end", 3, size, kPage},
+        {"around the end", 3, kPage, 0 - kPage},
     };
     for (const auto& row : wrong) {
       it.refused(row.what, Status::kInvalidParameter, [&] {
@@ -231,7 +236,8 @@ TEST_F(MemoryExerciseTest, OnlyWhatIsInAMemorySegmentIsFilled) {
 }
 
 // The pages behind an allocation are spoilt only while nobody needs them.
-// Content is written behind an allocation that is out, all of it or a part; what does not fit is not.
+// Content is written behind an allocation that is out, all of it or a part; what does not fit is
+// not.
 TEST_F(MemoryExerciseTest, BackingPagesAreWrittenWhileTheContentIsThere) {
   scene([](Scene& it) {
     const uint64_t bytes = 3 * kPage;

@@ -44,8 +44,9 @@ inline uint64_t address_after_render(Stack& stack, Client& client, ContextBuffer
 inline uint64_t address_after_page_in(Stack& stack, Client& client, D3DKMT_HANDLE allocation) {
   vidmm::Placement place;
   stack.blocking([&] {
-    const auto placed =
-        dxgk::Exercise::on(*stack.system, stack.luid)->memory().page_in(*client.process, allocation);
+    const auto placed = dxgk::Exercise::on(*stack.system, stack.luid)
+                            ->memory()
+                            .page_in(*client.process, allocation);
     ASSERT_TRUE(placed.has_value());
     place = *placed;
   });

@@ -67,9 +67,10 @@ TEST_F(PlacementTest, AccessedPhysicallyMeansOneRangeInMemoryAndAMappingInTheApe
           EXPECT_EQ(count(stack, DXGK_OPERATION_MAP_APERTURE_SEGMENT),
                     static_cast<size_t>(round + 1));
           stack.blocking([&] {
-            EXPECT_EQ(
-                dxgk::Exercise::on(*stack.system, stack.luid)->memory().page_out(*client.process, system),
-                Status::kSuccess);
+            EXPECT_EQ(dxgk::Exercise::on(*stack.system, stack.luid)
+                          ->memory()
+                          .page_out(*client.process, system),
+                      Status::kSuccess);
           });
         }
       },

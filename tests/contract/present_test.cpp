@@ -451,7 +451,8 @@ TEST_F(FlipTest, ACopyNamesAScreenThatThereIs) {
     D3DKMT_PRESENT good = blt_of(client, client.primaries[1], &kAll, 1);
     good.hDestination = client.primaries[2];
     for (const UINT source : {1U, 77U, ~0U})
-      refused(client, "no such source", [&](auto& a) { a.VidPnSourceId = source; }, good);
+      refused(
+          client, "no such source", [&](auto& a) { a.VidPnSourceId = source; }, good);
   });
 }
 

@@ -1,7 +1,8 @@
 // Handles by which clients name other processes.
+#include "dxgk/core/process.h"
+
 #include <cstring>
 
-#include "dxgk/core/process.h"
 #include "dxgk/core/process_handles.h"
 #include "tests/contract/res_fixture.h"
 #include "thunks/client.h"

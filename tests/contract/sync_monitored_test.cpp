@@ -187,8 +187,7 @@ TEST_F(SyncMonitoredTest, WhatIsNoEventIsNotWrittenTo) {
       signal.hContext = context.handle;
       signal.Flags.EnqueueCpuEvent = 1;
       signal.CpuEventHandle = reinterpret_cast<HANDLE>(handle);
-      EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&signal); }),
-                kInvalid);
+      EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&signal); }), kInvalid);
       const UINT64 reached = 0;
       D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
       wait.hDevice = client.device;

@@ -385,15 +385,16 @@ TEST_F(VaPowerTest, WhatWaitsInSleepReturnsWhenTheAdapterGoes) {
       SCOPED_TRACE(std::string(one.name) + (pulled_out ? ", pulled out" : ", stopped"));
       running([&](GpuVaStack& stack) {
         VaClient client(stack);
-        const D3DKMT_HANDLE allocation = client.make_allocation(
-            {.size = kPage, .supported_read = kMemorySet, .supported_write = kMemorySet, .flags = 1});
+        const D3DKMT_HANDLE allocation = client.make_allocation({.size = kPage,
+                                                                 .supported_read = kMemorySet,
+                                                                 .supported_write = kMemorySet,
+                                                                 .flags = 1});
         stack.blocking([&] {
           EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
         });
         NTSTATUS status = 1;
         uint64_t out = 0;
-        Stack::Background waiting(stack,
-                                  [&] { status = one.call(client, allocation, &out); });
+        Stack::Background waiting(stack, [&] { status = one.call(client, allocation, &out); });
         ASSERT_FALSE(waiting.finished());
         stack.blocking([&] {
           EXPECT_EQ(pulled_out ? stack.system->remove_adapter(stack.luid)

@@ -158,7 +158,7 @@ class OpenedAllocation : public Object {
   // Lane:
   uint32_t uses DXGKIT_GUARDED_BY(on_lane) =
       0;  // DMA buffers in flight that list it: delays destruction (ALLOC-27)
-  uint32_t writes DXGKIT_GUARDED_BY(on_lane) = 0;  // those of `uses` that may write it
+  uint32_t writes DXGKIT_GUARDED_BY(on_lane) = 0;             // those of `uses` that may write it
   uint32_t driver_references DXGKIT_GUARDED_BY(on_lane) = 0;  // DxgkCbAcquireHandleData (ALLOC-32)
   uint32_t arrival = 0;                                       // on its device's list
   uint32_t locks DXGKIT_GUARDED_BY(on_lane) = 0;

@@ -127,8 +127,8 @@ TEST(Budgets, HalfOfAGroupCanBeReserved) {
   });
 }
 
-// An allocation counts where it will probably be: in the group of the first segment it likes that is
-// not full, and where all are full in that of the first.
+// An allocation counts where it will probably be: in the group of the first segment it likes that
+// is not full, and where all are full in that of the first.
 TEST(Budgets, WhatHasNoRoomAnywhereCountsWhereItLikesToBe) {
   DXGKIT_COVERS("RES-20");
   const auto runtime = runtime::make_sim_runtime(1);

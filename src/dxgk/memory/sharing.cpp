@@ -91,7 +91,8 @@ Result<NtHandles::Pair> NtHandles::prepare(Pair ends, struct stat* identity) {
   constexpr int kLowest = 3;
   const int given = fcntl(ends.given, F_DUPFD_CLOEXEC, kLowest);
   close(ends.given);
-  if (given >= 0 && descriptor_status(given, identity)) return Pair{.given = given, .kept = ends.kept};
+  if (given >= 0 && descriptor_status(given, identity))
+    return Pair{.given = given, .kept = ends.kept};
   if (given >= 0) close(given);
   close(ends.kept);
   return Error(Status::kNoMemory);

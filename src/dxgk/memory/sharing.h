@@ -92,8 +92,8 @@ class NtHandles {
   enum class Access { kNone, kRead, kWrite };
   /// Whether two names that differ in case are two names.
   enum class Case { kMatters, kIgnored };
-  /// A resource, or a sync object, or a resource with both of the others (THUNK-23), or a sync file or
-  /// a protected session alone.
+  /// A resource, or a sync object, or a resource with both of the others (THUNK-23), or a sync file
+  /// or a protected session alone.
   struct Named {
     Ref<SharedResource> resource;
     Access access = Access::kNone;

@@ -2,7 +2,6 @@
 #include "dxgk/memory/sharing.h"
 
 #include <gtest/gtest.h>
-
 #include <poll.h>
 #include <unistd.h>
 

@@ -41,9 +41,9 @@ TEST(GpuVaRules, TablesOfTheProcessorLieWhereItSeesThem) {
     const auto said = refusal(segment, 0, port::PageTableUpdateMode::kCpuVirtual);
     ASSERT_TRUE(said.has_value());
     EXPECT_EQ(std::string(said->rule), "VA-03");
-    EXPECT_FALSE(refusal(segment, kSegmentPopulatedFromSystemMemory,
-                         port::PageTableUpdateMode::kCpuVirtual)
-                     .has_value());
+    EXPECT_FALSE(
+        refusal(segment, kSegmentPopulatedFromSystemMemory, port::PageTableUpdateMode::kCpuVirtual)
+            .has_value());
     EXPECT_FALSE(refusal(segment, kSegmentReservedSysMem, port::PageTableUpdateMode::kCpuVirtual)
                      .has_value());
     EXPECT_FALSE(refusal(segment, 0, port::PageTableUpdateMode::kGpuPhysical).has_value());

@@ -32,7 +32,7 @@ struct TimeoutReport {
   std::string process;      // whose packet it was; "" for paging or none
   std::string cause;        // a full sentence
   int64_t asked_ns = 0, detected_ns = 0, ended_ns = 0;  // preemption asked, timed out, recovered
-  bool granted = false;  // before, the driver had called the engine responsive (TDR-10)
+  bool granted = false;             // before, the driver had called the engine responsive (TDR-10)
   std::optional<uint32_t> aborted;  // the LastAbortedFenceId of the engine; none: it has not said
   bool recovered = false;
   std::vector<TimeoutStep> steps;

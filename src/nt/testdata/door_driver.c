@@ -208,7 +208,8 @@ EXPORTED __declspec(noinline) ULONG64 PassBadPointer(ULONG64 how) {
       KeSetEvent((PRKEVENT)(ULONG_PTR)0x50, 0, FALSE);
       break;
     case 5:
-      return (ULONG64)KeWaitForSingleObject((void*)(ULONG_PTR)0x60, Executive, KernelMode, FALSE, &now);
+      return (ULONG64)KeWaitForSingleObject((void*)(ULONG_PTR)0x60, Executive, KernelMode, FALSE,
+                                            &now);
     case 6:
       text.Length = text.MaximumLength = 16;
       text.Buffer = (PWCH)(ULONG_PTR)0x70000000000;

@@ -41,8 +41,7 @@ NTSTATUS NTAPI get_device_information(HANDLE device, PDXGK_DEVICE_INFO info) {
   info->DeviceRegistryPath.MaximumLength =
       static_cast<USHORT>(info->DeviceRegistryPath.Length + sizeof(char16_t));
   info->DeviceRegistryPath.Buffer = adapter->registry_path.data();
-  info->TranslatedResourceList =
-      reinterpret_cast<PCM_RESOURCE_LIST>(adapter->resource_list.data());
+  info->TranslatedResourceList = reinterpret_cast<PCM_RESOURCE_LIST>(adapter->resource_list.data());
   info->SystemMemorySize.QuadPart =
       static_cast<LONGLONG>(adapter->machine.highest_system_address().value + 1 -
                             bus::Machine::kSystemMemoryBase + adapter->machine.low_memory_bytes());

@@ -119,8 +119,7 @@ void GuardedOutput::fill_guards() {
 }
 
 bool GuardedOutput::is_changed() const {
-  return data() != nullptr && !target_.empty() &&
-         std::memcmp(target_.data(), data(), size_) != 0;
+  return data() != nullptr && !target_.empty() && std::memcmp(target_.data(), data(), size_) != 0;
 }
 
 std::optional<size_t> GuardedOutput::first_change() const {
@@ -128,13 +127,10 @@ std::optional<size_t> GuardedOutput::first_change() const {
   return std::ranges::mismatch(target_, std::span(data(), size_)).in1 - target_.begin();
 }
 
-bool GuardedOutput::is_behind_intact() const {
-  return are_intact(data() + size_, behind_);
-}
+bool GuardedOutput::is_behind_intact() const { return are_intact(data() + size_, behind_); }
 
 bool GuardedOutput::is_intact() const {
-  return data() == nullptr ||
-         (are_intact(memory_.bytes(), kBefore) && is_behind_intact());
+  return data() == nullptr || (are_intact(memory_.bytes(), kBefore) && is_behind_intact());
 }
 
 void GuardedOutput::report_damage(PortCore& core, const char* ddi_name, std::string_view what,

@@ -22,8 +22,8 @@ class GuardSlot {
   explicit GuardSlot(size_t bytes);
   ~GuardSlot();
   GuardSlot(GuardSlot&& other) noexcept
-      : bytes_(std::exchange(other.bytes_, nullptr)), place_(std::exchange(other.place_, nullptr)) {
-  }
+      : bytes_(std::exchange(other.bytes_, nullptr)),
+        place_(std::exchange(other.place_, nullptr)) {}
   GuardSlot& operator=(GuardSlot&&) = delete;
 
   std::byte* bytes() const { return bytes_; }

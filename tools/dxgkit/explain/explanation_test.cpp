@@ -44,9 +44,8 @@ TEST(Explanation, TellsEveryRuleInFull) {
     SCOPED_TRACE(rule.id);
     const std::string text = rule_text(rule);
     EXPECT_TRUE(text.starts_with(std::string(rule.id) + ": ")) << text;
-    for (const char* title :
-         {"Why", "When it is broken", "How to fix it", "Wrong", "Right", "Situations that show it",
-          "What is dxgkit's own choice", "Pages"})
+    for (const char* title : {"Why", "When it is broken", "How to fix it", "Wrong", "Right",
+                              "Situations that show it", "What is dxgkit's own choice", "Pages"})
       EXPECT_FALSE(section(text, title).empty()) << title;
     EXPECT_FALSE(std::regex_search(text, code_words())) << text;
     expect_prose_fits(text);

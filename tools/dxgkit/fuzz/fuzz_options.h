@@ -12,7 +12,8 @@ namespace dxgkit::tool {
 
 struct FuzzOptions {
   std::string driver;
-  std::optional<DeviceChoice> device;  // else the reproducer's, the one of the driver's ids, or the default
+  std::optional<DeviceChoice>
+      device;  // else the reproducer's, the one of the driver's ids, or the default
   MachineOptions machine;
   std::optional<std::string> registry, client;
   SeedRange seeds{1, 200};

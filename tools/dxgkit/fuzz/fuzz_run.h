@@ -37,7 +37,7 @@ struct FuzzSetting {
 struct FuzzOutcome {
   std::string unusable;  // the file is not a driver, or the driver does not start: there was no run
   std::vector<std::string> before;  // then: what the start says beside its problems
-  std::vector<Problem> problems;  // waived ones, too
+  std::vector<Problem> problems;    // waived ones, too
   hostile::Counts counts;
 };
 

@@ -122,7 +122,8 @@ void add_simulation(CLI::App& app, SimArguments& arguments) {
   run->add_flag("--quiet", options.quiet, "no progress");
   add_reports(run, options.reports, "numbers and failures as JSON");
 
-  CLI::App* replay = app.add_subcommand("replay", "one seed of sim again, byte for byte; or replay FILE.dxgk, a recording");
+  CLI::App* replay = app.add_subcommand(
+      "replay", "one seed of sim again, byte for byte; or replay FILE.dxgk, a recording");
   replay->add_option("SEED", arguments.replay.seed)->required();
   add_worlds(replay, arguments.replay.worlds);
   replay

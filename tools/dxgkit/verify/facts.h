@@ -7,8 +7,8 @@
 
 namespace dxgkit::tool::verify {
 
-/// CAPS-13: has the plug-in judge caps, segments, nodes and page tables of the running adapter. What
-/// is wrong; empty: nothing.
+/// CAPS-13: has the plug-in judge caps, segments, nodes and page tables of the running adapter.
+/// What is wrong; empty: nothing.
 std::string judge_facts(Bench& bench);
 
 }  // namespace dxgkit::tool::verify
