@@ -1,4 +1,5 @@
 """What the tests of OpenGL programs share. The peer is virgl_test_server of Debian, which draws with the same renderer without a driver."""
+import base64
 import contextlib
 import json
 import os
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import unittest
+import zlib
 
 from support import TOOL, Cli
 
@@ -57,6 +59,34 @@ class GlPrograms(Cli):
         """One of the two pieces of JSON in a report page: report-data or run-data."""
         page = self.drawn(path).decode()
         return json.loads(re.search(f'id="{name}">(.*?)</script>', page, re.DOTALL).group(1))
+
+    def report_table(self, name, path="report.html"):
+        """A table of a report page as columns: tools/dxgkit/report/columns.js says how they are packed."""
+        page, table = self.drawn(path).decode(), self.report_data("report-data", path)["tables"][name]
+        columns = {column["name"]: [] for column in table["columns"]}
+        for rows, block, encodings in table["chunks"]:
+            packed = re.search(rf'id="a{block}"[^>]*>(.*?)<', page, re.DOTALL).group(1)
+            data, at = zlib.decompress(base64.b64decode(packed)), 0
+            for column, encoding in zip(table["columns"], encodings):
+                if encoding == "-" or encoding[0] == "=":
+                    values = [None if encoding == "-" else int(encoding[1:])] * rows
+                else:
+                    width = int(encoding[1])
+                    assert width < 8, "floating point: no table that is read here has any"
+                    at = (at + 7) // 8 * 8
+                    values = [int.from_bytes(data[at + i * width:at + (i + 1) * width], "little") for i in range(rows)]
+                    at += rows * width
+                    missing = 256**width - 1
+                    if encoding[0] == "u":
+                        values = [None if value == missing else value for value in values]
+                    else:
+                        last, changes, values = int(encoding[3:]), values, []
+                        for change in changes:
+                            last += 0 if change == missing else -(change + 1) // 2 if change & 1 else change // 2
+                            values.append(None if change == missing else last)
+                texts = column.get("texts")
+                columns[column["name"]] += values if texts is None else [None if value is None else texts[value] for value in values]
+        return columns
 
     def reference(self):
         """The picture without a driver."""

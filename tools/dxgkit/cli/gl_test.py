@@ -105,7 +105,7 @@ sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
             self.assertEqual(sorted(bool(one["wrong"]) for one in report["programs"]), [False, True], signal)
             self.assertIn("lost its connection: ", done.stderr)
             # The report says which program lost its renderer, when, and why: one context, and then its program.
-            events = [row[1] for row in self.report_data("report-data")["markers"]["rows"]]
+            events = self.report_table("markers")["text"]
             lost = [text for text in events if text.startswith("virtio-gpu: ")]
             why = {"SIGKILL": "it has ended", "SIGSTOP": "no answer in 1500 ms"}[signal]
             self.assertEqual(len(lost), 1, events)
@@ -166,7 +166,7 @@ sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
                 self.assertEqual(kind, "data:image/png;base64")
                 (self.folder / "last.png").write_bytes(base64.b64decode(content, validate=True))
                 self.assertEqual(read_png(self.folder / "last.png"), (width, height, pixels))
-                self.assertEqual(len([row for row in data["markers"]["rows"] if row[1] == f"{program} has a frame"]), shown["frames"])
+                self.assertEqual(self.report_table("markers")["text"].count(f"{program} has a frame"), shown["frames"])
 
     def test_ends_as_the_program_does_or_says_why_not(self):
         self.gl("--", "sh", "-c", "exit 42", code=42)
