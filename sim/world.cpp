@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -580,6 +582,23 @@ void Life::check_limits() {
                      window / runtime::kMillisecond));
 }
 
+/// softgpu's image: where an installed tool has it, else where the build left it.
+const std::string& built_in_driver(bool explicit_residency) {
+  static const std::array<std::string, 2> paths = [] {
+    std::error_code error;
+    const std::filesystem::path folder =
+        std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+    std::array<std::string, 2> found = {DXGKIT_SIM_DRIVER, DXGKIT_SIM_DRIVER2};
+    for (std::string& path : found) {
+      const std::filesystem::path installed =
+          folder / DXGKIT_DRIVERS_FROM_TOOL / std::filesystem::path(path).filename();
+      if (!folder.empty() && std::filesystem::exists(installed, error)) path = installed.string();
+    }
+    return found;
+  }();
+  return paths[explicit_residency ? 1 : 0];
+}
+
 void Life::run() {
   if (machine_.add_function(gpu_.function()) != Status::kSuccess)
     return fail("the device does not fit into the machine");
@@ -587,14 +606,13 @@ void Life::run() {
   const uint64_t free_at_first = machine_.free_page_count();
   {
     std::string message;
-    Result<std::unique_ptr<port::Driver>> driver =
-        port::Driver::load(kernel_, findings_,
-                           {.name = "softgpu",
-                            .path = !options_.driver.empty()   ? options_.driver
-                                    : plan_.explicit_residency ? DXGKIT_SIM_DRIVER2
-                                                               : DXGKIT_SIM_DRIVER,
-                            .entry = nullptr},
-                           &message);
+    Result<std::unique_ptr<port::Driver>> driver = port::Driver::load(
+        kernel_, findings_,
+        {.name = "softgpu",
+         .path =
+             !options_.driver.empty() ? options_.driver : built_in_driver(plan_.explicit_residency),
+         .entry = nullptr},
+        &message);
     if (!driver.has_value()) return fail("the driver does not load: " + message);
     dxgk::System system(runtime_, machine_, kernel_, findings_);
     dxgk::Luid adapter;
