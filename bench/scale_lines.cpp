@@ -46,17 +46,25 @@ void add_contexts(runtime::Runtime&, Beside& beside, uint32_t count) {
   }
 }
 
-/// Nanoseconds of a round trip: the median of many, each short enough for one slice of a processor.
+/// Nanoseconds of a round trip: the best of several medians. Where two threads of the path share a
+/// processor for a while, they sleep at each hand-off, which is 30 times as long and nobody's
+/// growth.
 double round_trip_ns(runtime::Runtime& os, RoundTrips& trips) {
-  constexpr size_t kSamples = 4001;
-  std::vector<double> samples;
-  for (size_t i = 0; i < kSamples && trips.world.error().empty(); ++i) {
-    const runtime::TimeNs begin = os.now();
-    trips.one();
-    samples.push_back(static_cast<double>(os.now() - begin));
+  constexpr size_t kPhases = 12, kSamples = 801;
+  double best = 0;
+  for (size_t phase = 0; phase < kPhases; ++phase) {
+    std::vector<double> samples;
+    for (size_t i = 0; i < kSamples && trips.world.error().empty(); ++i) {
+      const runtime::TimeNs begin = os.now();
+      trips.one();
+      samples.push_back(static_cast<double>(os.now() - begin));
+    }
+    if (samples.empty()) return 0;
+    const auto middle = samples.begin() + static_cast<ptrdiff_t>(samples.size() / 2);
+    std::ranges::nth_element(samples, middle);
+    best = phase == 0 ? *middle : std::min(best, *middle);
   }
-  std::ranges::nth_element(samples, samples.begin() + static_cast<ptrdiff_t>(samples.size() / 2));
-  return samples.empty() ? 0 : samples[samples.size() / 2];
+  return best;
 }
 
 /// In one world: first beside few, then beside many.
