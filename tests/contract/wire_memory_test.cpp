@@ -456,34 +456,23 @@ TEST_F(WireMemoryTest, AClientWithoutRoomForALockGetsNone) {
     Elsewhere far(client);
     void* const before = &far;
     const D3DKMT_HANDLE allocation = far.make_allocation(kAperture);
-    {
-      D3DKMT_LOCK2 args{};
+    const auto lock_without_room = [&](const char* function, auto args, wire::Unwanted::End end) {
       args.hDevice = client.device;
       args.hAllocation = allocation;
       args.pData = before;
-      wire::ClientCall call(number_of("D3DKMTLock2"), &args, far.memory);
+      wire::ClientCall call(number_of(function), &args, far.memory);
       EXPECT_EQ(call_without_room(far, call), int64_t{nt_status(Status::kNoMemory)});
       EXPECT_EQ(args.pData, before);
       ASSERT_TRUE(call.undo().has_value());
-      EXPECT_EQ(call.undo()->end, wire::Unwanted::End::kUnlock2);
+      EXPECT_EQ(call.undo()->end, end);
       EXPECT_EQ(call.undo()->device, client.device);
-      EXPECT_EQ(call.undo()->allocations, std::vector<uint32_t>{allocation});
-    }
-    EXPECT_EQ(client.unlock(allocation), 0) << "the kernel has locked it";
-    EXPECT_NE(client.unlock(allocation), 0);
-    {
-      D3DKMT_LOCK args{};
-      args.hDevice = client.device;
-      args.hAllocation = allocation;
-      args.pData = before;
-      wire::ClientCall call(number_of("D3DKMTLock"), &args, far.memory);
-      EXPECT_EQ(call_without_room(far, call), int64_t{nt_status(Status::kNoMemory)});
-      EXPECT_EQ(args.pData, before);
-      ASSERT_TRUE(call.undo().has_value());
-      EXPECT_EQ(call.undo()->end, wire::Unwanted::End::kUnlock);
       EXPECT_EQ(call.undo()->allocations, std::vector<uint32_t>{args.hAllocation});
-    }
-    EXPECT_EQ(client.unlock(allocation), 0);
+      EXPECT_EQ(args.hAllocation, allocation);
+      EXPECT_EQ(client.unlock(allocation), 0) << "the kernel has locked it";
+      EXPECT_NE(client.unlock(allocation), 0);
+    };
+    lock_without_room("D3DKMTLock2", D3DKMT_LOCK2{}, wire::Unwanted::End::kUnlock2);
+    lock_without_room("D3DKMTLock", D3DKMT_LOCK{}, wire::Unwanted::End::kUnlock);
     D3DKMT_CREATESYNCHRONIZATIONOBJECT2 fence{};
     fence.hDevice = client.device;
     fence.Info.Type = D3DDDI_MONITORED_FENCE;

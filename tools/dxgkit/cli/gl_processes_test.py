@@ -17,41 +17,6 @@ class GlProcesses(GlPrograms):
     def separately(self, *arguments, **more):
         return self.gl("--clients", "processes", *arguments, **more)
 
-    def director(self, victim, signal):
-        """A program: two others draw half of their pictures, then something gets a signal, then they draw the rest. Its exit code: 10 if the
-        second one failed, 1 if the first one did."""
-        return [sys.executable, "-c", f"""
-import os, signal, subprocess, sys
-def processes(name):
-    parents, names = dict(), dict()
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            own, rest = open("/proc/" + entry + "/stat").read().split("(", 1)[1].rsplit(")", 1)
-            words = open("/proc/" + entry + "/cmdline").read().split("\\0")
-        except (OSError, IndexError):
-            continue
-        parents[int(entry)], names[int(entry)] = int(rest.split()[1]), words
-    def below(process):
-        while process in parents and process != os.getppid():
-            process = parents[process]
-        return process == os.getppid()
-    return {{one for one, words in names.items() if name in words and below(one)}}
-def start(path):
-    program = subprocess.Popen({self.frame_command("?", 4)!r}[:-1] + [path, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    while program.stdout.readline() != "half\\n":
-        pass
-    return program
-healthy = start("beside.ppm")
-before = processes({victim!r})
-sick = start("sick.ppm")
-hit = processes({victim!r})
-for one in hit - before or hit:
-    os.kill(one, signal.{signal})
-sick.communicate("go\\n")
-healthy.communicate("go\\n")
-sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
-"""]
-
     def test_a_picture_is_the_same_to_the_pixel(self):
         wanted = self.reference()
         for driver in "virtiogpu", "virtiogpu_wddm2":

@@ -55,6 +55,42 @@ class GlPrograms(Cli):
     def frame_command(self, path, textures=TEXTURES):
         return [sys.executable, FRAME, str(WIDTH), str(HEIGHT), str(textures), path]
 
+    def director(self, victim, signal):
+        """A program: two others draw half of their pictures, then the victims that came with the second one get a signal, or all if none came,
+        then they draw the rest. A victim is a process below the tool, by its name or a word of its command line. The exit code: 10 if the second
+        one failed, and 1 more if the first one did."""
+        return [sys.executable, "-c", f"""
+import os, signal, subprocess, sys
+def processes(name):
+    parents, names = dict(), dict()
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            own, rest = open("/proc/" + entry + "/stat").read().split("(", 1)[1].rsplit(")", 1)
+            words = open("/proc/" + entry + "/cmdline").read().split("\\0")
+        except (OSError, IndexError):
+            continue
+        parents[int(entry)], names[int(entry)] = int(rest.split()[1]), [own, *words]
+    def below(process):
+        while process in parents and process != os.getppid():
+            process = parents[process]
+        return process == os.getppid()
+    return {{one for one, words in names.items() if name in words and below(one)}}
+def start(path):
+    program = subprocess.Popen({self.frame_command("?", 4)!r}[:-1] + [path, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    while program.stdout.readline() != "half\\n":
+        pass
+    return program
+healthy = start("beside.ppm")
+before = processes({victim!r})
+sick = start("sick.ppm")
+hit = processes({victim!r})
+for one in hit - before or hit:
+    os.kill(one, signal.{signal})
+sick.communicate("go\\n")
+healthy.communicate("go\\n")
+sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
+"""]
+
     def report_data(self, name, path="report.html"):
         """One of the two pieces of JSON in a report page: report-data or run-data."""
         page = self.drawn(path).decode()

@@ -69,37 +69,7 @@ sys.exit(done + 7)
     def test_a_renderer_that_ends_or_hangs_costs_its_own_program_only(self):
         self.gl("--", *self.frame_command("alone.ppm", 4))
         for signal in ("SIGKILL", "SIGSTOP"):
-            director = f"""
-import os, signal, subprocess, sys
-def renderers():
-    parents = dict()
-    names = dict()
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            name, rest = open("/proc/" + entry + "/stat").read().split("(", 1)[1].rsplit(")", 1)
-        except (OSError, IndexError):
-            continue
-        parents[int(entry)], names[int(entry)] = int(rest.split()[1]), name
-    def below(process):
-        while process in parents and process != os.getppid():
-            process = parents[process]
-        return process == os.getppid()
-    return {{one for one, name in names.items() if name == "dxgkit-renderer" and below(one)}}
-def start(path):
-    program = subprocess.Popen({self.frame_command("?", 4)!r}[:-1] + [path, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    while program.stdout.readline() != "half\\n":
-        pass
-    return program
-healthy = start("beside.ppm")
-before = renderers()
-sick = start("sick.ppm")
-for one in renderers() - before:
-    os.kill(one, signal.{signal})
-sick.communicate("go\\n")
-healthy.communicate("go\\n")
-sys.exit(10 * (sick.returncode != 0) + (healthy.returncode != 0))
-"""
-            done, report = self.gl("--report", "report.html", "--", sys.executable, "-c", director, code=10)
+            done, report = self.gl("--report", "report.html", "--", *self.director("dxgkit-renderer", signal), code=10)
             self.assertEqual(self.drawn("beside.ppm"), self.drawn("alone.ppm"), signal)
             self.assertFalse((self.folder / "sick.ppm").exists())
             self.assertEqual(sorted(bool(one["wrong"]) for one in report["programs"]), [False, True], signal)
