@@ -356,6 +356,12 @@ void Exercise::provoke_timeouts(ProvokedTimeouts provoked) {
   floor().core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { floor().timeout->provoke(provoked); });
 }
 
+void Exercise::ask_silent_nodes_after(int64_t patience_ns) {
+  DisplayFloor& floor = this->floor();
+  floor.core.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { floor.timeout->be_patient_for(patience_ns); });
+}
+
 Status Exercise::preempt_idle(NodeOrdinal node) {
   DisplayFloor& floor = this->floor();
   if (!running()) return Status::kDeviceRemoved;

@@ -120,6 +120,10 @@ class Exercise {
   /// Says what the next recovery is for. Those behind it are as usual again, so that a driver that
   /// does not get on runs into the limits. kNone takes it back.
   void provoke_timeouts(ProvokedTimeouts provoked);
+  /// Until the next call, a node that completes nothing is asked for a preemption after
+  /// `patience_ns`, if that is less than TdrDelay; 0: after TdrDelay, as usual. What has no end is
+  /// given back sooner then. Timeouts come as usual.
+  void ask_silent_nodes_after(int64_t patience_ns);
 
  private:
   explicit Exercise(Ref<Adapter> adapter);

@@ -132,10 +132,9 @@ uint32_t calibrate_spin() {
 /// A little more than the time to wake a parked thread on another core of a virtual machine.
 constexpr TimeNs kPolitelyNs = 80'000;
 
-uint32_t spin_pauses() {
-  static const uint32_t pauses = calibrate_spin();
-  return pauses;
-}
+/// Found out when the library is loaded: a thread that waits later may be bound to one core, and
+/// says nothing about those that others have.
+const uint32_t kSpinPauses = calibrate_spin();
 
 TimeNs clock_ns() {
   timespec now{};
@@ -146,7 +145,7 @@ TimeNs clock_ns() {
 /// The first part of a spin, with the processor for itself. False: nothing has changed.
 template <typename Changed>
 bool spin_alone(const Changed& changed) {
-  for (uint32_t i = 0, pauses = spin_pauses(); i < pauses; ++i) {
+  for (uint32_t i = 0, pauses = kSpinPauses; i < pauses; ++i) {
     if (changed()) return true;
     pause_cpu();
   }
@@ -160,7 +159,7 @@ bool spin_alone(const Changed& changed) {
 /// @param yielded  told how long each yield took
 template <typename Changed, typename Yielded>
 bool spin_politely(TimeNs give_up, const Changed& changed, const Yielded& yielded) {
-  if (spin_pauses() == 0) return false;
+  if (kSpinPauses == 0) return false;
   TimeNs now = clock_ns();
   give_up = std::min(now + kPolitelyNs, give_up);
   do {

@@ -358,6 +358,72 @@ TEST_F(TdrAnswerTest, AnEngineIsExcusedOnce) {
   });
 }
 
+// Who waits for nothing else may have silent nodes asked sooner. They time out as late as ever.
+TEST_F(TdrAnswerTest, SilentNodesMayBeAskedSooner) {
+  DXGKIT_COVERS("TDR-01");
+  constexpr int64_t kSoon = 100 * runtime::kMillisecond;
+  odd_engines([](Stack& stack, EngineResets& resets) {
+    dxgk::Exercise exercise = std::move(*dxgk::Exercise::on(*stack.system, stack.luid));
+    const auto asked = [&] { return stack.miniport.calls().preempts.size(); };
+    Client client(stack);
+    ContextBuffers context = client.make_context(kNode);
+    render(client, context);
+    pass(kSoon);
+    exercise.ask_silent_nodes_after(2 * kSoon);
+    pass(kSoon - runtime::kMillisecond);
+    rest(stack);
+    EXPECT_EQ(asked(), 0U);
+    pass(2 * runtime::kMillisecond);
+    rest(stack);
+    EXPECT_EQ(asked(), 1U);
+    EXPECT_EQ(stack.statistics().watch_preemptions, 1U);
+    stack.miniport.preempted(kNode, stack.miniport.calls().preempts.back().PreemptionFenceId,
+                             stack.miniport.last_completed(kNode));
+    rest(stack);  // it is submitted again
+    exercise.ask_silent_nodes_after(0);
+    pass(kLong - runtime::kMillisecond);
+    rest(stack);
+    EXPECT_EQ(asked(), 1U);
+    pass(2 * runtime::kMillisecond);
+    rest(stack);
+    EXPECT_EQ(asked(), 2U);
+    EXPECT_THAT(resets.reset_nodes, IsEmpty());
+    exercise.ask_silent_nodes_after(kSoon);  // what was asked has its whole TdrDelay
+    pass(kLong - 10 * runtime::kMillisecond);
+    rest(stack);
+    EXPECT_THAT(resets.reset_nodes, IsEmpty());
+    pass(20 * runtime::kMillisecond);
+    rest(stack);
+    EXPECT_THAT(resets.reset_nodes, ElementsAre(kNode));
+    EXPECT_EQ(stack.rules(), Strings{"TDR-01"});
+  });
+}
+
+// One that cannot preempt is not called a hang before TdrDelay.
+TEST_F(TdrAnswerTest, ASilentNodeThatCannotPreemptKeepsItsTdrDelay) {
+  DXGKIT_COVERS("TDR-01");
+  engines(
+      [](Stack& stack, EngineResets& resets) {
+        dxgk::Exercise exercise = std::move(*dxgk::Exercise::on(*stack.system, stack.luid));
+        exercise.ask_silent_nodes_after(100 * runtime::kMillisecond);
+        Client client(stack);
+        ContextBuffers context = client.make_context(kNode);
+        render(client, context);
+        pass(kLong - runtime::kMillisecond);
+        rest(stack);
+        EXPECT_THAT(resets.reset_nodes, IsEmpty());
+        EXPECT_THAT(stack.miniport.calls().preempts, IsEmpty());
+        pass(2 * runtime::kMillisecond);
+        rest(stack);
+        EXPECT_THAT(resets.reset_nodes, ElementsAre(kNode));
+      },
+      policy(),
+      [](ScriptedMiniport& miniport) {
+        odd_driver(miniport);
+        miniport.config.preemption_aware = false;
+      });
+}
+
 // Who provokes timeouts to see a driver recover may have as many as it takes, and may have the
 // adapter reset by a driver that could reset one engine.
 TEST_F(TdrAnswerTest, ProvokedTimeoutsCountForNothing) {

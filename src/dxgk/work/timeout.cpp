@@ -91,7 +91,17 @@ std::optional<int64_t> Timeout::deadline(NodeOrdinal node) {
     return std::max(since + policy_.delay_ns, mine.granted_until);
   }
   if (status.hardware_queue_length == 0) return std::nullopt;
-  return std::max(status.progress_ns + policy_.delay_ns, mine.granted_until);
+  return std::max(status.progress_ns + patience_ns(), mine.granted_until);
+}
+
+int64_t Timeout::patience_ns() const {
+  return patience_ns_ == 0 ? policy_.delay_ns : std::min(patience_ns_, policy_.delay_ns);
+}
+
+void Timeout::be_patient_for(int64_t patience_ns) {
+  patience_ns_ = patience_ns;
+  armed_ = false;  // it may be armed for a later time
+  watch();
 }
 
 void Timeout::watch() {
@@ -181,8 +191,10 @@ void Timeout::look_at(NodeOrdinal node) {
   }
   const std::optional<int64_t> due = deadline(node);
   if (!due.has_value() || *due > runtime_.now()) return;  // it got on
+  const bool early =  // in terms of TdrDelay
+      !status.preemption_pending && status.progress_ns + policy_.delay_ns > runtime_.now();
   // No fence is 0, so nothing has ever completed.
-  if (core_.options().silence_ends_it && provoked_ == ProvokedTimeouts::kNone &&
+  if (!early && core_.options().silence_ends_it && provoked_ == ProvokedTimeouts::kNone &&
       status.last_completed == SubmissionFenceId{} && status.hardware_queue_length != 0) {
     core_.fail(never_completed(node, scheduler.packets_on(node).front().second, policy_.delay_ns));
     return;
@@ -198,6 +210,10 @@ void Timeout::look_at(NodeOrdinal node) {
       return;
     }
     mine.by_watch = false;  // it cannot preempt
+    if (early) {
+      mine.granted_until = status.progress_ns + policy_.delay_ns;
+      return;
+    }
   }
   timed_out(node);
 }
@@ -232,7 +248,7 @@ void Timeout::preemption_answered(const port::InterruptReport& report) {
        .actual = fmt::format(
            "Node {} reported nothing for {} ms with fence {} submitted, and DxgkDdiPreemptCommand "
            "answered before it returned that nothing was running (LastCompletedFenceId {}).",
-           report.node, policy_.delay_ns / runtime::kMillisecond, *left, report.last_completed),
+           report.node, patience_ns() / runtime::kMillisecond, *left, report.last_completed),
        .expected = "A submitted packet reaches the engine, and its fence is reported complete.",
        .fix = "Check that the engine was started for this fence, that its interrupt is enabled "
               "and acknowledged, and that the ISR reports DMA_COMPLETED for every fence.",

@@ -74,6 +74,9 @@ class Timeout {
   /// How often a node that had not got on reported a completion only when asked for its fence.
   uint64_t late_reports() const DXGKIT_REQUIRES(on_lane) { return late_reports_; }
   void provoke(ProvokedTimeouts provoked) DXGKIT_REQUIRES(on_lane) { provoked_ = provoked; }
+  /// A silent node is asked for a preemption after `patience_ns` if that is less than TdrDelay; 0:
+  /// after TdrDelay, as usual. It still times out after TdrDelay only.
+  void be_patient_for(int64_t patience_ns) DXGKIT_REQUIRES(on_lane);
   /// Constant after start().
   const TimeoutPolicy& policy() const { return policy_; }
 
@@ -116,6 +119,7 @@ class Timeout {
 
   // Lane: detection.
   std::optional<int64_t> deadline(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
+  int64_t patience_ns() const DXGKIT_REQUIRES(on_lane);
   bool excuse(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
   void look_at(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
   void look_at_given_back(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
@@ -160,6 +164,7 @@ class Timeout {
   uint64_t watch_preemptions_ DXGKIT_GUARDED_BY(on_lane) = 0;
   uint64_t late_reports_ DXGKIT_GUARDED_BY(on_lane) = 0;
   ProvokedTimeouts provoked_ DXGKIT_GUARDED_BY(on_lane) = ProvokedTimeouts::kNone;
+  int64_t patience_ns_ DXGKIT_GUARDED_BY(on_lane) = 0;
 
   std::atomic<uint32_t> bell_{0};  // rises with each request; the thread waits on it
   std::atomic<bool> stop_{false};

@@ -19,6 +19,9 @@ constexpr uint32_t kAll = 1'000'000;  // of a million
 /// (SUB-13).
 constexpr uint32_t kFencesBefore = 8;
 constexpr uint64_t kSlowResetNs = 350 * 1000;
+/// What is behind a packet that failed may wait for what that packet would have written. Its device
+/// is lost, so a preemption ends it, and nobody waits for TdrDelay.
+constexpr int64_t kPatienceNs = 500 * runtime::kMillisecond;
 constexpr const char* kNoneHung = "no engine reached the packet at which it was to stop";
 constexpr uint32_t kNonsenseBytes = 16;  // of commands, and of private data
 /// In an output that nobody writes, the engine is responsive.
@@ -406,9 +409,11 @@ Answer<std::string> fault_once(Bench& bench, uint32_t node, const MemoryError& e
   faults[node].memory_error_at_entry = error.entry;
   if (error.urgent && !error.at_once) faults[node].memory_error_after_ns = kBusyNs;
   bench.device_faults()->set_faults(faults);
+  bench.exercise().ask_silent_nodes_after(kPatienceNs);
   const Answer<void> done = crew.work();
   bench.device_faults()->set_faults({});
   if (!bench.running()) return std::string("the adapter failed");
+  bench.exercise().ask_silent_nodes_after(0);
   if (!done) return std::unexpected(done.error());
   ++tally.rounds;
   tally.jobs += crew.jobs();
