@@ -8,7 +8,7 @@ import re
 import sys
 
 sys.dont_write_bytecode = True
-from generate_table import literal, load, load_areas
+from generate_table import USING, literal, load, load_areas
 
 
 class ObservedRules:
@@ -70,10 +70,11 @@ def main():
         '#include "verifier/bug_check_table.h"',
         "",
         "namespace dxgkit::verifier::table {",
+        USING,
         "",
-        "static const BugCheckValue kValues[] = {", *value_lines, "};",
+        "static constinit const BugCheckValue kValues[] = {", *value_lines, "};",
         "",
-        "const BugCheck kBugChecks[] = {", *check_lines, "};", f"const size_t kBugCheckCount = {len(check_lines)};",
+        "constinit const BugCheck kBugChecks[] = {", *check_lines, "};", f"const size_t kBugCheckCount = {len(check_lines)};",
         "",
         "}  // namespace dxgkit::verifier::table",
         "",

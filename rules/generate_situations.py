@@ -8,9 +8,7 @@ import pathlib
 import re
 import sys
 
-
-def literal(text):
-    return json.dumps(text, ensure_ascii=False)
+from generate_table import USING, literal
 
 
 def enumerator(name):
@@ -46,13 +44,14 @@ def table(data):
         '#include "verifier/situation_table.h"',
         "",
         "namespace dxgkit::verifier::table {",
+        USING,
         "",
-        "const SituationInfo kSituationTable[kSituations] = {",
+        "constinit const SituationInfo kSituationTable[kSituations] = {",
     ]
     for one in data["situations"]:
         needs = sum(1 << facts.index(fact) for fact in one["needs"])
         lines.append("    {" + ", ".join([literal(one["id"]), literal(one["ddi"]), literal(one["when"]), literal(" ".join(one["rules"])), f"{needs:#x}"]) + "},")
-    lines += ["};", "const std::string_view kFactTexts[kSituationFacts] = {"]
+    lines += ["};", "constinit const std::string_view kFactTexts[kSituationFacts] = {"]
     lines += [f"    {literal(text)}," for text in data["facts"].values()]
     lines += ["};", "", "}  // namespace dxgkit::verifier::table", ""]
     return "\n".join(lines)

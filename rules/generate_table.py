@@ -8,8 +8,13 @@ import sys
 TEXTS = ("why", "fix", "wrong", "right")
 
 
+# What each generated table needs for its literals.
+USING = "using namespace std::string_view_literals;"
+
+
 def literal(text):
-    return json.dumps(text, ensure_ascii=False)
+    """With its length: a compiler that has to count takes 40 s for the rulebook, and leaves code that fills the table in each process."""
+    return json.dumps(text, ensure_ascii=False) + "sv"
 
 
 def load(path):
@@ -112,14 +117,15 @@ def main():
         '#include "verifier/rule_catalogue_table.h"',
         "",
         "namespace dxgkit::verifier::table {",
+        USING,
         "",
-        "const RuleArea kAreas[] = {", *area_lines, "};", f"const size_t kAreaCount = {len(areas)};",
+        "constinit const RuleArea kAreas[] = {", *area_lines, "};", f"const size_t kAreaCount = {len(areas)};",
         "",
-        "static const RulePage kPages[] = {", *page_lines, "};",
+        "static constinit const RulePage kPages[] = {", *page_lines, "};",
         "",
-        "const Rule kRules[] = {", *rule_lines, "};", f"const size_t kRuleCount = {len(seen)};",
+        "constinit const Rule kRules[] = {", *rule_lines, "};", f"const size_t kRuleCount = {len(seen)};",
         "",
-        "const RuleGap kGaps[] = {", *(f'    {{{literal(gap["id"])}, {literal(gap["text"])}}},' for gap in gaps), "};",
+        "constinit const RuleGap kGaps[] = {", *(f'    {{{literal(gap["id"])}, {literal(gap["text"])}}},' for gap in gaps), "};",
         f"const size_t kGapCount = {len(gaps)};",
         "",
         "}  // namespace dxgkit::verifier::table",
