@@ -64,8 +64,8 @@ std::vector<D3DKMT_DISPLAYMODE> display_modes_of(dxgk::Display& display, uint32_
   const std::optional<D3DKMT_DISPLAYMODE> current = display_mode_of(display, source);
   if (current.has_value()) modes.push_back(*current);
   for (const dxgk::DisplayMode& size : found->modes) {
-    bool listed = current.has_value() && current->Width == size.width &&
-                  current->Height == size.height && current->RefreshRate.Denominator == 0;
+    bool listed =
+        current.has_value() && current->Width == size.width && current->Height == size.height;
     for (const dxgk::DisplayTiming& timing : found->timings) {
       if (!(timing.size == size)) continue;
       D3DKMT_DISPLAYMODE mode = mode_of_size(size);
@@ -77,10 +77,8 @@ std::vector<D3DKMT_DISPLAYMODE> display_modes_of(dxgk::Display& display, uint32_
       if (current.has_value() && is_same(*current, mode)) continue;
       modes.push_back(mode);
     }
-    const bool is_current =
-        current.has_value() && current->Width == size.width && current->Height == size.height;
     // Scaled: no signal has this size.
-    if (!listed && !is_current) modes.push_back(mode_of_size(size));
+    if (!listed) modes.push_back(mode_of_size(size));
   }
   return modes;
 }

@@ -223,7 +223,6 @@ Status DeviceMemory::register_allocations(std::span<const port::AllocationInfo> 
       made.pop_back();
       for (Allocation* undone : made) {
         DXGKIT_CHECK(core_.memory().destroy(undone->id).has_value());
-        openings_made[static_cast<size_t>(&undone - made.data())]->allocation = nullptr;
         floor_.allocations.destroy(*undone);
       }
       return status;
