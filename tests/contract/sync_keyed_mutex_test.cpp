@@ -427,6 +427,8 @@ TEST_F(KeyedMutexTest, ABundleOpensResourceMutexAndSyncObject) {
     more.KeyedMutexPrivateRuntimeDataSize = 0;
     ASSERT_EQ(user.call([&] { return D3DKMTOpenResourceFromNtHandle(&more); }), 0);
     more.pKeyedMutexPrivateRuntimeData = room.data();
+    more.KeyedMutexPrivateRuntimeDataSize = 3;
+    ASSERT_EQ(user.call([&] { return D3DKMTOpenResourceFromNtHandle(&more); }), 0);
     more.KeyedMutexPrivateRuntimeDataSize = kMostData;
     ASSERT_EQ(user.call([&] { return D3DKMTOpenResourceFromNtHandle(&more); }), 0);
     EXPECT_EQ(std::string(room.data(), 5), "key??") << "and no byte behind it";
