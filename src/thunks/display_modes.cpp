@@ -5,15 +5,13 @@
 namespace dxgkit::thunks {
 namespace {
 
-/// D3DKMDT_VPPR_*, which VidPNs use, to D3DDDI_ROTATION: the numbers agree from 1 to 4.
-D3DDDI_ROTATION rotation_of(uint32_t rotation) {
-  return rotation >= D3DDDI_ROTATION_IDENTITY && rotation <= D3DDDI_ROTATION_270
-             ? static_cast<D3DDDI_ROTATION>(rotation)
-             : D3DDDI_ROTATION_IDENTITY;
-}
+/// D3DKMDT_VPPR_*, of a path that is shown, to D3DDDI_ROTATION: the kernel pins 1 to 4, and these
+/// numbers agree.
+D3DDDI_ROTATION rotation_of(uint32_t rotation) { return static_cast<D3DDDI_ROTATION>(rotation); }
 
+/// `rate`: of a mode in a set, so its denominator is not 0 (VIDPN-02).
 uint32_t whole_hertz(const vidpn::Rational& rate) {
-  return rate.denominator == 0 ? 0 : (rate.numerator + rate.denominator / 2) / rate.denominator;
+  return (rate.numerator + rate.denominator / 2) / rate.denominator;
 }
 
 D3DKMT_DISPLAYMODE mode_of_size(const dxgk::DisplayMode& size) {

@@ -281,7 +281,7 @@ Status hold_together(Process& process, std::span<const D3DKMT_HANDLE> handles,
     if (is_success(status)) status = hold_one<dxgk::SyncObject>(process, handles[2], named);
   }
   // One device for all: objects that are opened together are used together.
-  if (is_success(status) && named->resource && named->sync &&
+  if (named->resource && named->sync &&
       &named->resource->floor() != &named->sync->floor())
     status = Status::kInvalidParameter;
   if (!is_success(status)) dxgk::System::Impl::drop_holds(*named);
@@ -292,7 +292,6 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
                      const OBJECT_ATTRIBUTES* client_attributes, DWORD desired_access,
                      HANDLE* client_result) {
   process.system().impl().reap_nt_handles();
-  if (count == 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
   // The pointers are the arguments themselves, so bad ones are invalid parameters (THUNK-01).
   if (!is_success(capture_array(client_handles, count, kMaxObjects, &handles)))

@@ -163,8 +163,7 @@ const Row kRows[] = {
      DXGKDDI_INTERFACE_VERSION_WDDM1_3},
     {"SupportRuntimePowerManagement",
      {.caps = [](DXGK_DRIVERCAPS& caps) { caps.SupportRuntimePowerManagement = TRUE; }},
-     [](Answers& a) { a.type.RuntimePowerManagement = 1; },
-     DXGKDDI_INTERFACE_VERSION_WIN8},
+     [](Answers& a) { a.type.RuntimePowerManagement = 1; }},
     {"a compute preemption granularity",
      {.caps =
           [](DXGK_DRIVERCAPS& caps) {
