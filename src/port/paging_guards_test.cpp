@@ -163,5 +163,26 @@ TEST(PagingGuards, TheBufferIsFilledBeforeIfOutputsAre) {
   });
 }
 
+TEST(PagingGuards, ADriverThatStopsTheMachineHasBuiltNothing) {
+  DXGKIT_COVERS("PAGE-07");
+  runtime::make_sim_runtime(1)->run_main([] {
+    PortWorld world;
+    world.start();
+    Building setup;
+    world.miniport.hooks.build_paging = [](DXGKARG_BUILDPAGINGBUFFER* args) -> NTSTATUS {
+      args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + 8;
+      reinterpret_cast<void(NTAPI*)(uint32_t)>(
+          const_cast<void*>(nt::find_export("KeBugCheck")->address))(0x116);
+      return kOk;
+    };
+    const BuildPagingResult result = world.adapter->paging().build_paging(setup.args);
+    EXPECT_EQ(result.status, Status::kUnsuccessful);
+    EXPECT_EQ(result.bytes_written, 0U);
+    world.miniport.hooks.build_paging = nullptr;
+    static_cast<void>(world.adapter->life().stop_device());
+    static_cast<void>(world.adapter->life().remove_device());
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::port
