@@ -323,6 +323,29 @@ TEST(AdapterPort, NoticesUnwrittenStartOutputs) {
   });
 }
 
+/// What a video output leaves open is found where the driver succeeded.
+TEST(AdapterPort, LooksAtTheChildrenOfASuccess) {
+  DXGKIT_COVERS("CAPS-08");
+  runtime::make_sim_runtime(1)->run_main([] {
+    for (const NTSTATUS answer : {NTSTATUS{0}, to_ntstatus(Status::kNoMemory)}) {
+      PortWorld world;
+      world.miniport.config.children = 2;
+      world.start();
+      world.miniport.hooks.query_child_relations = [&](DXGK_CHILD_DESCRIPTOR* relations, ULONG) {
+        relations[0].ChildDeviceType = TypeOther;
+        relations[1].ChildDeviceType = TypeVideoOutput;
+        relations[1].ChildUid = 7;
+        return answer;
+      };
+      std::vector<ChildInfo> found;
+      EXPECT_EQ(world.adapter->children().query_child_relations(2, &found), from_ntstatus(answer));
+      EXPECT_EQ(found.size(), answer == 0 ? 2U : 0U);
+      EXPECT_EQ(world.findings.count("CAPS-08"), answer == 0 ? 1U : 0U);
+      world.stop();
+    }
+  });
+}
+
 /// NumberOfChildren + 1 zeroed elements; a driver that fills the last one is found out.
 TEST(AdapterPort, KeepsTheLastChildZero) {
   DXGKIT_COVERS("LIFE-10");

@@ -23,7 +23,9 @@ const std::map<std::string_view, size_t> kSizes = {
     {"DxgkDdiCloseNativeFence", sizeof(DXGKARG_CLOSENATIVEFENCE)},
     {"DxgkDdiCollectDbgInfo", sizeof(DXGKARG_COLLECTDBGINFO)},
     {"DxgkDdiCollectDbgInfo2", sizeof(DXGKARG_COLLECTDBGINFO2)},
+    {"DxgkDdiCollectDiagnosticInfo", sizeof(DXGKARG_COLLECTDIAGNOSTICINFO)},
     {"DxgkDdiCommitVidPn", sizeof(DXGKARG_COMMITVIDPN)},
+    {"DxgkDdiControlDiagnosticReporting", sizeof(DXGKARG_CONTROLDIAGNOSTICREPORTING)},
     {"DxgkDdiControlInterrupt2", 0},  // comes in a register, as its second argument
     {"DxgkDdiControlInterrupt3", sizeof(DXGKARG_CONTROLINTERRUPT3)},
     {"DxgkDdiCreateAllocation", sizeof(DXGKARG_CREATEALLOCATION)},
@@ -33,12 +35,17 @@ const std::map<std::string_view, size_t> kSizes = {
     {"DxgkDdiCreateHwContext", sizeof(DXGKARG_CREATEHWCONTEXT)},
     {"DxgkDdiCreateHwQueue", sizeof(DXGKARG_CREATEHWQUEUE)},
     {"DxgkDdiCreateNativeFence", sizeof(DXGKARG_CREATENATIVEFENCE)},
+    {"DxgkDdiCreateOverlay", sizeof(DXGKARG_CREATEOVERLAY)},
     {"DxgkDdiCreateProcess", sizeof(DXGKARG_CREATEPROCESS)},
+    {"DxgkDdiCreateProtectedSession", sizeof(DXGKARG_CREATEPROTECTEDSESSION)},
     {"DxgkDdiDescribeAllocation", sizeof(DXGKARG_DESCRIBEALLOCATION)},
     {"DxgkDdiDestroyAllocation", sizeof(DXGKARG_DESTROYALLOCATION)},
     {"DxgkDdiDestroyNativeFence", sizeof(DXGKARG_DESTROYNATIVEFENCE)},
+    {"DxgkDdiDispatchIoRequest", sizeof(VIDEO_REQUEST_PACKET)},
+    {"DxgkDdiDisplayDetectControl", sizeof(DXGKARG_DISPLAYDETECTCONTROL)},
     {"DxgkDdiEnumVidPnCofuncModality", sizeof(DXGKARG_ENUMVIDPNCOFUNCMODALITY)},
     {"DxgkDdiEscape", sizeof(DXGKARG_ESCAPE)},
+    {"DxgkDdiFlipOverlay", sizeof(DXGKARG_FLIPOVERLAY)},
     {"DxgkDdiGetRootPageTableSize", sizeof(DXGKARG_GETROOTPAGETABLESIZE)},
     {"DxgkDdiGetScanLine", sizeof(DXGKARG_GETSCANLINE)},
     {"DxgkDdiGetStandardAllocationDriverData", sizeof(DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA)},
@@ -55,6 +62,7 @@ const std::map<std::string_view, size_t> kSizes = {
     {"DxgkDdiQueryCurrentFence", sizeof(DXGKARG_QUERYCURRENTFENCE)},
     {"DxgkDdiQueryDependentEngineGroup", sizeof(DXGKARG_QUERYDEPENDENTENGINEGROUP)},
     {"DxgkDdiQueryDeviceDescriptor", sizeof(DXGK_DEVICE_DESCRIPTOR)},
+    {"DxgkDdiQueryDiagnosticTypesSupport", sizeof(DXGKARG_QUERYDIAGNOSTICTYPESSUPPORT)},
     {"DxgkDdiQueryEngineStatus", sizeof(DXGKARG_QUERYENGINESTATUS)},
     {"DxgkDdiQueryVidPnHWCapability", sizeof(DXGKARG_QUERYVIDPNHWCAPABILITY)},
     {"DxgkDdiRecommendFunctionalVidPn", sizeof(DXGKARG_RECOMMENDFUNCTIONALVIDPN)},
@@ -67,9 +75,14 @@ const std::map<std::string_view, size_t> kSizes = {
     {"DxgkDdiResumeContext", sizeof(DXGKARG_RESUMECONTEXT)},
     {"DxgkDdiResumeHwEngine", sizeof(DXGKARG_RESUMEHWENGINE)},
     {"DxgkDdiSetContextSchedulingProperties", sizeof(DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES)},
+    {"DxgkDdiSetDisplayPrivateDriverFormat", sizeof(DXGKARG_SETDISPLAYPRIVATEDRIVERFORMAT)},
     {"DxgkDdiSetPointerPosition", sizeof(DXGKARG_SETPOINTERPOSITION)},
     {"DxgkDdiSetPointerShape", sizeof(DXGKARG_SETPOINTERSHAPE)},
     {"DxgkDdiSetRootPageTable", sizeof(DXGKARG_SETROOTPAGETABLE)},
+    {"DxgkDdiSetTargetAnalogCopyProtection", sizeof(DXGKARG_SETTARGETANALOGCOPYPROTECTION)},
+    {"DxgkDdiSetTargetContentType", sizeof(DXGKARG_SETTARGETCONTENTTYPE)},
+    {"DxgkDdiSetTargetGamma", sizeof(DXGKARG_SETTARGETGAMMA)},
+    {"DxgkDdiSetTimingsFromVidPn", sizeof(DXGKARG_SETTIMINGSFROMVIDPN)},
     {"DxgkDdiSetVidPnSourceAddress", sizeof(DXGKARG_SETVIDPNSOURCEADDRESS)},
     {"DxgkDdiSetVidPnSourceVisibility", sizeof(DXGKARG_SETVIDPNSOURCEVISIBILITY)},
     {"DxgkDdiSetupPriorityBands", sizeof(DXGKARG_SETUPPRIORITYBANDS)},
@@ -80,9 +93,24 @@ const std::map<std::string_view, size_t> kSizes = {
     {"DxgkDdiUnmapCpuHostAperture", sizeof(DXGKARG_UNMAPCPUHOSTAPERTURE)},
     {"DxgkDdiUpdateActiveVidPnPresentPath", sizeof(DXGKARG_UPDATEACTIVEVIDPNPRESENTPATH)},
     {"DxgkDdiUpdateCurrentValuesFromCpu", sizeof(DXGKARG_UPDATECURRENTVALUESFROMCPU)},
+    {"DxgkDdiUpdateMonitorLinkInfo", sizeof(DXGKARG_UPDATEMONITORLINKINFO)},
     {"DxgkDdiUpdateMonitoredValues", sizeof(DXGKARG_UPDATEMONITOREDVALUES)},
+    {"DxgkDdiUpdateOverlay", sizeof(DXGKARG_UPDATEOVERLAY)},
     {"DxgkDdiValidateSubmitCommand", sizeof(DXGKARG_VALIDATESUBMITCOMMAND)},
     {"DxgkDdiValidateUpdateAllocationProperty", sizeof(DXGKARG_VALIDATEUPDATEALLOCPROPERTY)},
+};
+
+/// Which arguments are numbers of 32 bits that come in registers or on the stack.
+const std::map<std::string_view, std::vector<size_t>> kNumbers = {
+    {"DxgkDdiCalibrateGpuClock", {1, 2}},
+    {"DxgkDdiDispatchIoRequest", {1}},
+    {"DxgkDdiGetChildContainerId", {1}},
+    {"DxgkDdiNotifyAcpiEvent", {1, 2}},
+    {"DxgkDdiNotifySurpriseRemoval", {1}},
+    {"DxgkDdiSetPowerComponentFState", {1, 2}},
+    {"DxgkDdiSetPowerState", {1, 2, 3}},
+    {"DxgkDdiSystemDisplayEnable", {1}},
+    {"DxgkDdiSystemDisplayWrite", {2, 3, 4, 5, 6}},
 };
 
 /// The word without what differs from run to run: an address of this process.
@@ -105,6 +133,10 @@ std::string structure_text(const std::byte* start, size_t bytes) {
 void write_down(std::string* lines) {
   record->look = [lines](std::string_view entry, const uint64_t* arguments) {
     *lines += entry;
+    if (const auto numbers = kNumbers.find(entry); numbers != kNumbers.end()) {
+      for (const size_t at : numbers->second)
+        *lines += fmt::format(" {:x}", static_cast<uint32_t>(arguments[at]));
+    }
     const auto known = kSizes.find(entry);
     if (known != kSizes.end() && known->second == 0) {
       *lines += fmt::format(" {:x}", arguments[1]);
@@ -118,6 +150,15 @@ void write_down(std::string* lines) {
         ADD_FAILURE() << entry << " was given no structure";
       } else {
         *lines += structure_text(reinterpret_cast<const std::byte*>(*found), known->second);
+        if (entry == "DxgkDdiSetTimingsFromVidPn") {
+          const auto& timings = *reinterpret_cast<const DXGKARG_SETTIMINGSFROMVIDPN*>(*found);
+          for (UINT i = 0; i < timings.PathCount; ++i) {
+            *lines += fmt::format(" [{}]", i);
+            *lines += structure_text(
+                reinterpret_cast<const std::byte*>(&timings.pSetTimingPathInfo[i]),
+                sizeof timings.pSetTimingPathInfo[i]);
+          }
+        }
       }
     }
     *lines += '\n';
@@ -619,6 +660,99 @@ std::vector<Call> display_calls(Things& things) {
   };
 }
 
+/// What few drivers have, and what is about single outputs.
+std::vector<Call> other_calls(Things& things) {
+  return {
+      [](AdapterPort& p) {
+        p.levels().enter_level_two();
+        static_cast<void>(p.scanout().set_private_format(51, handle(0x5001), 52));
+        static_cast<void>(p.scanout().set_private_format(53, nullptr, 54));
+        using Update = TimingPath::Update;
+        std::array<TimingPath, 3> paths = {
+            TimingPath{.target = 55, .update = Update::kAdded},
+            TimingPath{.target = 56, .update = Update::kModified, .active = false},
+            TimingPath{.target = 57, .update = Update::kRemoved}};
+        bool changes = false;
+        static_cast<void>(p.targets().set_timings(handle(0x5002), paths, &changes));
+        p.levels().leave_level_two();
+      },
+      [](AdapterPort& p) {
+        for (uint32_t i = 0; i < 2; ++i) {
+          ::dxgkit::vidpn::Path path{.source = 58 + i, .target = 60 + i};
+          path.content = 1 + i;
+          path.copy_protection = 2 + i;
+          path.aps_trigger_bits = 3 + i;
+          path.gamma_type = 1 + i;
+          path.gamma.resize(i * sizeof(D3DDDI_GAMMA_RAMP_RGB256x3x16));
+          static_cast<void>(p.targets().set_gamma(path));
+          static_cast<void>(p.targets().set_content_type(path));
+          static_cast<void>(p.targets().set_analog_copy_protection(path));
+        }
+        static_cast<void>(p.targets().update_monitor_link_info(62));
+        using Detect = TargetsPort::Detect;
+        for (const Detect what :
+             {Detect::kPollOne, Detect::kPollAll, Detect::kEnableHotPlug, Detect::kDisableHotPlug}) {
+          static_cast<void>(p.targets().detect(what, 63, what == Detect::kPollAll));
+        }
+      },
+      [&](AdapterPort& p) {
+        OverlayInfo info{.surface = {handle(0x5003), 64, 0x65'0000},
+                         .destination = {1, 2, 3, 4},
+                         .source = {5, 6, 7, 8},
+                         .private_data = things.some(0x66)};
+        static_cast<void>(p.overlays().create(67, info));
+        static_cast<void>(p.overlays().update(handle(0x5004), info));
+        static_cast<void>(p.overlays().flip(handle(0x5005), info.surface, things.some(0x68)));
+        info.private_data = things.nothing();
+        static_cast<void>(p.overlays().update(handle(0x5006), info));
+      },
+      [&](AdapterPort& p) {
+        static_cast<void>(p.protected_sessions().create(0x69, things.some(0x6A)));
+        static_cast<void>(p.protected_sessions().create(0x6B, things.nothing()));
+      },
+      [&](AdapterPort& p) {
+        using Type = AcpiEvent::Type;
+        p.levels().enter_level_two();
+        for (const Type type : {Type::kAcpi, Type::kPowerState, Type::kDocking, Type::kChained}) {
+          static_cast<void>(p.notices().acpi_event({.type = type, .event = 0x6C}));
+        }
+        static_cast<void>(p.notices().io_request(
+            0x6D, {.code = 0x6E, .in = things.some(0x6F), .out = things.some(0x70)}));
+        p.levels().leave_level_two();
+      },
+      [](AdapterPort& p) {
+        for (const auto category :
+             {DiagnosticCategory::kNotifications, DiagnosticCategory::kProgressions}) {
+          static_cast<void>(p.diagnostics().query_types(category));
+          static_cast<void>(p.diagnostics().control(category, 0x71));
+        }
+        static_cast<void>(p.diagnostics().collect(DiagnosticPort::After::kStartDevice));
+        static_cast<void>(p.clock().calibrate(NodeOrdinal{1}));
+      },
+      [](AdapterPort& p) {
+        if (p.power().query_power_components().size() > 3)
+          static_cast<void>(p.power().set_component_f_state(3, 1));
+        for (const PowerAction action :
+             {PowerAction::kSleep, PowerAction::kHibernate, PowerAction::kShutdown}) {
+          static_cast<void>(p.power().set_power_state(0x74, PowerState::kD2, action));
+          static_cast<void>(p.power().set_power_state(0x75, PowerState::kD1, action));
+        }
+        static_cast<void>(p.power().notify_surprise_removal(true));
+        static_cast<void>(p.power().notify_surprise_removal(false));
+      },
+      [&](AdapterPort& p) {
+        uint32_t out[3] = {};
+        static_cast<void>(p.scanout().system_display_enable(0x76, &out[0], &out[1], &out[2]));
+        static_cast<void>(
+            p.scanout().system_display_write(things.some(4096), 0x12, 0x13, 0x50, 0x14, 0x15));
+        static_cast<void>(p.children().query_descriptor_part(0x77, 0x78, 0x79, things.some(0x80)));
+        ContainerId id{};
+        static_cast<void>(p.children().get_container_id(
+            0x81, {.port = 0x82, .manufacturer = 0x83, .product = 0x84}, &id));
+      },
+  };
+}
+
 /// Leaves `value` in the stack below, in the place of an uninitialised variable.
 [[gnu::noinline]] void dirty_stack(uint8_t value) {
   volatile uint8_t bytes[48 * 1024];
@@ -640,7 +774,7 @@ std::string all_arguments(uint8_t stack) {
       Things things;
       write_down(&text);
       for (auto&& calls : {object_calls(things), work_calls(things), paging_calls(things),
-                           display_calls(things)}) {
+                           display_calls(things), other_calls(things)}) {
         for (const Call& call : calls) {
           dirty_stack(stack);
           call(*world.adapter);

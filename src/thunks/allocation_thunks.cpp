@@ -98,7 +98,7 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
   std::vector<Info> infos;
   DXGKIT_RETURN_IF_FAILED(
       capture_array(client_infos, args.NumAllocations, kMaxListElements, &infos));
-  if (!infos.empty() && !guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)))
+  if (!guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)))
     return Status::kInvalidParameter;
   ShortVector<std::vector<std::byte>, 1> blocks(infos.size());
   ShortVector<dxgk::AllocationRequest, 1> requests(infos.size());
@@ -147,9 +147,8 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
       infos[i].GpuVirtualAddress = 0;  // THUNK-20
     // The driver may have changed the data at create. A caller whose buffer was unmapped loses only
     // that data.
-    if (!blocks[i].empty())
-      static_cast<void>(
-          guarded_copy(infos[i].pPrivateDriverData, blocks[i].data(), blocks[i].size()));
+    static_cast<void>(
+        guarded_copy(infos[i].pPrivateDriverData, blocks[i].data(), blocks[i].size()));
   }
   args.hResource = options.resource;
   args.hGlobalShare = options.global;

@@ -5,15 +5,13 @@
 namespace dxgkit::thunks {
 namespace {
 
-/// D3DKMDT_VPPR_*, which VidPNs use, to D3DDDI_ROTATION: the numbers agree from 1 to 4.
-D3DDDI_ROTATION rotation_of(uint32_t rotation) {
-  return rotation >= D3DDDI_ROTATION_IDENTITY && rotation <= D3DDDI_ROTATION_270
-             ? static_cast<D3DDDI_ROTATION>(rotation)
-             : D3DDDI_ROTATION_IDENTITY;
-}
+/// D3DKMDT_VPPR_*, of a path that is shown, to D3DDDI_ROTATION: the kernel pins 1 to 4, and these
+/// numbers agree.
+D3DDDI_ROTATION rotation_of(uint32_t rotation) { return static_cast<D3DDDI_ROTATION>(rotation); }
 
+/// `rate`: of a mode in a set, so its denominator is not 0 (VIDPN-02).
 uint32_t whole_hertz(const vidpn::Rational& rate) {
-  return rate.denominator == 0 ? 0 : (rate.numerator + rate.denominator / 2) / rate.denominator;
+  return (rate.numerator + rate.denominator / 2) / rate.denominator;
 }
 
 D3DKMT_DISPLAYMODE mode_of_size(const dxgk::DisplayMode& size) {
@@ -64,8 +62,8 @@ std::vector<D3DKMT_DISPLAYMODE> display_modes_of(dxgk::Display& display, uint32_
   const std::optional<D3DKMT_DISPLAYMODE> current = display_mode_of(display, source);
   if (current.has_value()) modes.push_back(*current);
   for (const dxgk::DisplayMode& size : found->modes) {
-    bool listed = current.has_value() && current->Width == size.width &&
-                  current->Height == size.height && current->RefreshRate.Denominator == 0;
+    bool listed =
+        current.has_value() && current->Width == size.width && current->Height == size.height;
     for (const dxgk::DisplayTiming& timing : found->timings) {
       if (!(timing.size == size)) continue;
       D3DKMT_DISPLAYMODE mode = mode_of_size(size);
@@ -77,10 +75,8 @@ std::vector<D3DKMT_DISPLAYMODE> display_modes_of(dxgk::Display& display, uint32_
       if (current.has_value() && is_same(*current, mode)) continue;
       modes.push_back(mode);
     }
-    const bool is_current =
-        current.has_value() && current->Width == size.width && current->Height == size.height;
     // Scaled: no signal has this size.
-    if (!listed && !is_current) modes.push_back(mode_of_size(size));
+    if (!listed) modes.push_back(mode_of_size(size));
   }
   return modes;
 }

@@ -38,8 +38,7 @@ Status get_mode_list(Process& process, D3DKMT_GETDISPLAYMODELIST& args) {
   }
   if (args.ModeCount < count) return Status::kBufferTooSmall;
   const size_t bytes = modes.size() * sizeof(D3DKMT_DISPLAYMODE);
-  if (bytes != 0 && !guarded_copy(args.pModeList, modes.data(), bytes))
-    return Status::kInvalidParameter;
+  if (!guarded_copy(args.pModeList, modes.data(), bytes)) return Status::kInvalidParameter;
   args.ModeCount = count;
   return Status::kSuccess;
 }

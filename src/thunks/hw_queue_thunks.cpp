@@ -30,12 +30,12 @@ constexpr UINT kHonouredQueueFlags = kDisableGpuTimeout | kNoBroadcastSignal | k
 /// Private data the driver may write into: captured now, written back when all is well.
 Status capture_two_way(void* client, UINT bytes, std::vector<std::byte>* out) {
   DXGKIT_RETURN_IF_FAILED(capture_bytes(client, bytes, out));
-  if (!out->empty() && !writable(client, bytes)) return Status::kInvalidParameter;
+  if (!writable(client, bytes)) return Status::kInvalidParameter;
   return Status::kSuccess;
 }
 
 void write_back(void* client, const std::vector<std::byte>& data) {
-  if (!data.empty()) static_cast<void>(guarded_copy(client, data.data(), data.size()));
+  static_cast<void>(guarded_copy(client, data.data(), data.size()));
 }
 
 Status create_context(Process& process, D3DKMT_CREATEHWCONTEXT& args) {

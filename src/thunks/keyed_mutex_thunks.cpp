@@ -26,9 +26,7 @@ template <typename Args>
 Status room_for_data(const Args& args, size_t* room) {
   *room = 0;
   if constexpr (requires { args.pPrivateRuntimeData; }) {
-    if (args.PrivateRuntimeDataSize == 0) return Status::kSuccess;
     if (args.PrivateRuntimeDataSize > kMaxPrivateBytes) return Status::kInvalidParameter;
-    if (args.pPrivateRuntimeData == nullptr) return Status::kInvalidParameter;
     if (!writable(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize))
       return Status::kInvalidParameter;
     *room = args.PrivateRuntimeDataSize;
@@ -40,8 +38,7 @@ template <typename Args>
 void give_data(Args& args, const std::vector<std::byte>& data) {
   if constexpr (requires { args.pPrivateRuntimeData; }) {
     // A caller whose buffer was unmapped since loses only that data.
-    if (!data.empty())
-      static_cast<void>(guarded_copy(args.pPrivateRuntimeData, data.data(), data.size()));
+    static_cast<void>(guarded_copy(args.pPrivateRuntimeData, data.data(), data.size()));
   }
 }
 

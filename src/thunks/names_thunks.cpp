@@ -152,7 +152,7 @@ Status enum_adapters3(Process& process, D3DKMT_ENUMADAPTERS3& args) {
   }
   if (args.NumAdapters < adapters.size()) return Status::kBufferTooSmall;
   const size_t bytes = adapters.size() * sizeof(D3DKMT_ADAPTERINFO);
-  if (bytes != 0 && !writable(args.pAdapters, bytes)) return Status::kInvalidParameter;
+  if (!writable(args.pAdapters, bytes)) return Status::kInvalidParameter;
   std::vector<D3DKMT_ADAPTERINFO> infos;
   DXGKIT_RETURN_IF_FAILED(open_all(process, adapters, &infos));
   // A list that went away meanwhile is the caller's loss.

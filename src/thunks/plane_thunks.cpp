@@ -256,7 +256,7 @@ Status find_contexts(Process& process, std::span<const D3DKMT_HANDLE> handles,
 Status show_planes(Device& device, PlanePresent* request) {
   if (device.lost()) return Status::kDeviceRemoved;
   Display* const display = device.adapter().floor().display;
-  if (display == nullptr || display->clients() == nullptr) return Status::kInvalidParameter;
+  if (display == nullptr) return Status::kInvalidParameter;
   dxgk::Planes* const planes = dxgk::overlays_of(display);
   if (planes == nullptr || planes->most() == 0) return Status::kNotSupported;
   if (request->source >= device.core().facts().start.video_present_sources)

@@ -113,8 +113,7 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
   DXGKIT_RETURN_IF_FAILED(check_combination(args));
   if (other_kinds(args.Flags)) return Status::kInvalidParameter;
   Display* const display = adapter.floor().display;
-  if (display == nullptr || display->clients() == nullptr)
-    return Status::kInvalidParameter;  // DISP-21
+  if (display == nullptr) return Status::kInvalidParameter;  // DISP-21
   if (args.BroadcastContextCount > std::size(args.BroadcastContext))
     return Status::kInvalidParameter;
   dxgk::PresentRequest request;
@@ -189,7 +188,7 @@ bool is_scanline_ordering(UINT value) {
 Status set_display_mode(Process& process, const D3DKMT_SETDISPLAYMODE& args, UINT* private_format) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Display* const display = device->adapter().floor().display;
-  if (display == nullptr || display->clients() == nullptr) return Status::kInvalidParameter;
+  if (display == nullptr) return Status::kInvalidParameter;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<OpenedAllocation> primary,
                                  find_surface(process, *device, args.hPrimaryAllocation));
   const dxgk::ClientPrimaries::ModeOptions options{
@@ -260,7 +259,7 @@ Status get_scan_line(Process& process, D3DKMT_GETSCANLINE& args) {
 Status set_source_owners(Process& process, const D3DKMT_SETVIDPNSOURCEOWNER& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Display* const display = device->adapter().floor().display;
-  if (display == nullptr || display->clients() == nullptr) return Status::kInvalidParameter;
+  if (display == nullptr) return Status::kInvalidParameter;
   if (args.VidPnSourceCount == 0) {
     if (args.pType != nullptr || args.pVidPnSourceId != nullptr) return Status::kInvalidParameter;
     return display->clients()->set_owners(*device, {}, {});

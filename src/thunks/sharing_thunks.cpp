@@ -79,8 +79,6 @@ struct OpenBuffers {
 
 /// A buffer that the kernel fills with `bytes` bytes can be written (THUNK-21).
 Status check_room(void* client, size_t bytes) {
-  if (bytes == 0) return Status::kSuccess;
-  if (client == nullptr) return Status::kInvalidParameter;
   return writable(client, bytes) ? Status::kSuccess : Status::kInvalidParameter;
 }
 
@@ -97,7 +95,7 @@ Status open_resource(const Ref<Device>& device, const Ref<SharedResource>& share
   DXGKIT_RETURN_IF_FAILED(check_room(out.total, total));
   std::vector<Info> infos;
   DXGKIT_RETURN_IF_FAILED(capture_array(client_infos, out.count, kMaxListElements, &infos));
-  if (!infos.empty() && !guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)))
+  if (!guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)))
     return Status::kInvalidParameter;
 
   dxgk::OpenedResource opened;
@@ -120,8 +118,7 @@ Status open_resource(const Ref<Device>& device, const Ref<SharedResource>& share
   give(out.runtime, shared->runtime_data);
   give(out.resource, shared->resource_data);
   *out.total_bytes = total;  // the other sizes are the caller's
-  if (!infos.empty())
-    static_cast<void>(guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)));
+  static_cast<void>(guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)));
   *resource = opened.resource;
   return Status::kSuccess;
 }
@@ -173,8 +170,7 @@ Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
   }
   const size_t room = args.KeyedMutexPrivateRuntimeDataSize;
   if (room > kMaxPrivateBytes) return Status::kInvalidParameter;
-  if (room != 0 && !writable(args.pKeyedMutexPrivateRuntimeData, room))
-    return Status::kInvalidParameter;
+  if (!writable(args.pKeyedMutexPrivateRuntimeData, room)) return Status::kInvalidParameter;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<dxgk::KeyedMutex> mutex,
                                  dxgk::KeyedMutex::open(process, named.mutex, {}));
   const std::vector<std::byte> data = room == 0 ? std::vector<std::byte>{} : mutex->data();
@@ -196,8 +192,7 @@ Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
   process.handles().publish(sync->handle);
   args.hKeyedMutex = mutex->handle;
   args.hSyncObject = sync->handle;
-  if (!data.empty())
-    static_cast<void>(guarded_copy(args.pKeyedMutexPrivateRuntimeData, data.data(), data.size()));
+  static_cast<void>(guarded_copy(args.pKeyedMutexPrivateRuntimeData, data.data(), data.size()));
   return Status::kSuccess;
 }
 
@@ -286,7 +281,7 @@ Status hold_together(Process& process, std::span<const D3DKMT_HANDLE> handles,
     if (is_success(status)) status = hold_one<dxgk::SyncObject>(process, handles[2], named);
   }
   // One device for all: objects that are opened together are used together.
-  if (is_success(status) && named->resource && named->sync &&
+  if (named->resource && named->sync &&
       &named->resource->floor() != &named->sync->floor())
     status = Status::kInvalidParameter;
   if (!is_success(status)) dxgk::System::Impl::drop_holds(*named);
@@ -297,7 +292,6 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
                      const OBJECT_ATTRIBUTES* client_attributes, DWORD desired_access,
                      HANDLE* client_result) {
   process.system().impl().reap_nt_handles();
-  if (count == 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
   // The pointers are the arguments themselves, so bad ones are invalid parameters (THUNK-01).
   if (!is_success(capture_array(client_handles, count, kMaxObjects, &handles)))

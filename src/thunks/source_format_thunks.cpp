@@ -44,7 +44,7 @@ Status multisample_methods(Process& process, D3DKMT_GETMULTISAMPLEMETHODLIST& ar
   const auto count = static_cast<UINT>(methods.size());
   if (args.pMethodList != nullptr) {
     if (args.MethodCount < count) return Status::kInvalidParameter;
-    if (count != 0 && !guarded_copy(args.pMethodList, methods.data(), count * sizeof methods[0]))
+    if (!guarded_copy(args.pMethodList, methods.data(), count * sizeof methods[0]))
       return Status::kInvalidParameter;
   }
   args.MethodCount = count;

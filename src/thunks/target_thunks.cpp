@@ -62,7 +62,7 @@ Status read_ramp(const D3DKMT_SETGAMMARAMP& args, Gamma* gamma) {
 Status set_gamma_ramp(Process& process, const D3DKMT_SETGAMMARAMP& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   Display* const display = device->adapter().floor().display;
-  if (display == nullptr || display->clients() == nullptr) return Status::kInvalidParameter;
+  if (display == nullptr) return Status::kInvalidParameter;
   if (!display->clients()->owns(*device, args.VidPnSourceId)) return Status::kInvalidParameter;
   Gamma ramp;
   DXGKIT_RETURN_IF_FAILED(read_ramp(args, &ramp));
@@ -77,7 +77,7 @@ Status adjust_gamma(Process& process, D3DKMT_ADJUSTFULLSCREENGAMMA& args) {
                                  process.handles().find<Adapter>(args.hAdapter));
   DXGKIT_ENTER(*adapter);
   Display* const display = adapter->floor().display;
-  if (display == nullptr || display->clients() == nullptr) return Status::kInvalidParameter;
+  if (display == nullptr) return Status::kInvalidParameter;
   const Colour scale = colour_of(args.Scale), offset = colour_of(args.Offset);
   if (!is_finite(scale) || !is_finite(offset)) return Status::kInvalidParameter;
   // Full screen: the caller shows itself alone on the source.

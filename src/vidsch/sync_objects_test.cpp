@@ -232,6 +232,20 @@ TEST_F(SyncObjectsTest, ARefusedSignalChangesNothing) {
   EXPECT_THAT(woken_, IsEmpty());
 }
 
+TEST_F(SyncObjectsTest, ARefusedSignalTakesBackEachObjectInItsWay) {
+  constexpr SyncObjectId kSemaphore{3}, kFull{4}, kFence{5};
+  make(kX, SyncKind::kMutex, 1);
+  make(kFence, SyncKind::kMonitoredFence, 5);
+  make(kSemaphore, SyncKind::kSemaphore, 2, 9);
+  make(kFull, SyncKind::kSemaphore, 2, 2);
+  EXPECT_FALSE(gpu_wait(10, {{kX}})) << "created owned";
+  EXPECT_EQ(signal({{kX}, {kFence, 7}, {kSemaphore}, {kFull}}), Status::kInvalidParameter);
+  EXPECT_EQ(sync_.value(kX), 1U);
+  EXPECT_EQ(sync_.value(kFence), 5U);
+  EXPECT_EQ(sync_.value(kSemaphore), 2U);
+  EXPECT_EQ(sync_.value(kFull), 2U);
+}
+
 TEST_F(SyncObjectsTest, WithdrawnWaitsAreForgotten) {
   make(kX, SyncKind::kFence);
   const CpuWaitId id = wait(1, {{kX, 1}});

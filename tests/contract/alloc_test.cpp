@@ -1,4 +1,6 @@
 // Allocations: create, open, lock, destroy; what the driver may answer.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -185,12 +187,71 @@ TEST_F(AllocTest, MilderViolationsAreFoundAndTheAllocationIsMade) {
     break_info(stack.miniport, [](DXGK_ALLOCATIONINFO& info) { info.AllocationPriority = 0; });
     static_cast<void>(client.make_allocation());
     EXPECT_EQ(stack.rules(), std::vector<std::string>{"ALLOC-13"});
+    break_info(stack.miniport, [](DXGK_ALLOCATIONINFO& info) { info.PitchAlignedSize = info.Size; });
+    static_cast<void>(client.make_allocation());
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{"ALLOC-13"}) << "it may be equal";
     break_info(stack.miniport,
                [](DXGK_ALLOCATIONINFO& info) { info.PitchAlignedSize = info.Size - 1; });
     static_cast<void>(client.make_allocation());
     EXPECT_EQ(stack.rules(), (std::vector<std::string>{"ALLOC-13", "ALLOC-14"}));
     for (const verifier::Finding& finding : stack.findings.all())
       EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
+  });
+}
+
+// Handles are written into each element, so all of the list must be writable.
+TEST_F(AllocTest, AListThatEndsInMemoryToReadIsRefused) {
+  DXGKIT_COVERS("THUNK-01", "THUNK-05");
+  with_client([](Stack& stack, Client& client) {
+    constexpr size_t kPage = 4096;
+    auto* const pages = static_cast<std::byte*>(
+        mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(pages, MAP_FAILED);
+    auto* const infos = reinterpret_cast<D3DDDI_ALLOCATIONINFO2*>(pages + kPage) - 1;
+    ScriptedAllocation data;
+    for (const int i : {0, 1}) {
+      infos[i] = {};
+      infos[i].pPrivateDriverData = &data;
+      infos[i].PrivateDriverDataSize = sizeof data;
+    }
+    ASSERT_EQ(mprotect(pages + kPage, kPage, PROT_READ), 0);
+    D3DKMT_CREATEALLOCATION create{};
+    create.hDevice = client.device;
+    create.NumAllocations = 2;
+    create.pAllocationInfo2 = infos;
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }),
+              nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(digest(stack, {&client}), before);
+    EXPECT_EQ(infos[0].hAllocation, 0U);
+    create.NumAllocations = 1;
+    EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }), 0);
+    EXPECT_NE(infos[0].hAllocation, 0U);
+    // Likewise where a resource is opened.
+    data = {};
+    D3DDDI_ALLOCATIONINFO2 shared[2] = {};
+    for (D3DDDI_ALLOCATIONINFO2& info : shared) {
+      info.pPrivateDriverData = &data;
+      info.PrivateDriverDataSize = sizeof data;
+    }
+    create.NumAllocations = 2;
+    create.pAllocationInfo2 = shared;
+    create.Flags.CreateResource = create.Flags.CreateShared = 1;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }), 0);
+    std::vector<std::byte> total(2 * sizeof data);
+    D3DKMT_OPENRESOURCE open{};
+    open.hDevice = client.device;
+    open.hGlobalShare = create.hGlobalShare;
+    open.NumAllocations = 2;
+    open.pOpenAllocationInfo2 = reinterpret_cast<D3DDDI_OPENALLOCATIONINFO2*>(pages + kPage) - 1;
+    open.pTotalPrivateDriverDataBuffer = total.data();
+    open.TotalPrivateDriverDataBufferSize = static_cast<UINT>(total.size());
+    const Digest opened = digest(stack, {&client});
+    EXPECT_EQ(client.call([&] { return D3DKMTOpenResource2(&open); }),
+              nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(digest(stack, {&client}), opened);
+    EXPECT_EQ(open.hResource, 0U);
+    munmap(pages, 2 * kPage);
   });
 }
 

@@ -157,6 +157,13 @@ const Row kRows[] = {
      {.caps = [](DXGK_DRIVERCAPS& caps) { caps.SupportSurpriseRemovalInHibernation = TRUE; }},
      [](Answers& a) { a.v12.SupportSurpriseRemovalInHibernation = 1; },
      DXGKDDI_INTERFACE_VERSION_WIN7},
+    {"SupportSurpriseRemoval",
+     {.caps = [](DXGK_DRIVERCAPS& caps) { caps.SupportSurpriseRemoval = TRUE; }},
+     [](Answers& a) { a.v20.SupportSurpriseRemoval = 1; },
+     DXGKDDI_INTERFACE_VERSION_WDDM1_3},
+    {"SupportRuntimePowerManagement",
+     {.caps = [](DXGK_DRIVERCAPS& caps) { caps.SupportRuntimePowerManagement = TRUE; }},
+     [](Answers& a) { a.type.RuntimePowerManagement = 1; }},
     {"a compute preemption granularity",
      {.caps =
           [](DXGK_DRIVERCAPS& caps) {

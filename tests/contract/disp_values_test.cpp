@@ -345,6 +345,21 @@ TEST_F(DisplayTest, APictureIsAsLargeAsItsMode) {
   });
 }
 
+// Firmware's frame buffer need not begin where its memory does.
+TEST_F(DisplayTest, APictureBeginsAtTheOffsetOfTheScreen) {
+  DXGKIT_COVERS("DOD-05");
+  runtime::make_sim_runtime(1)->run_main([] {
+    DisplayStack stack(
+        {.width = 64, .height = 48, .pitch_bytes = 320, .offset_bytes = 3 * 4096 + 64});
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    ASSERT_EQ(stack.present(1), Status::kSuccess);
+    const auto picture = stack.displays.scanout(stack.luid, 0);
+    ASSERT_TRUE(picture.has_value());
+    EXPECT_EQ(picture->pixels, stack.display.screen().screen().pixels);
+    EXPECT_EQ(stack.display.screen().pixel(63, 47), 0x012F3FU);
+  });
+}
+
 // A picture that has no memory when a mode set is taken back is made when there is some again.
 TEST_F(DisplayTest, APictureThatIsLostIsMadeAgain) {
   DXGKIT_COVERS("DOD-03");

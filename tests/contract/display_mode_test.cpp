@@ -23,6 +23,10 @@ struct Size {
 constexpr Size kSquare{kWidth, kHeight}, kWide{kWidth, kHeight / 2};
 Size turned(const Size& size) { return {size.height, size.width}; }
 
+/// What the driver offers beside these two, and how often its interlaced signals draw a field.
+std::vector<Size> more_sizes;
+D3DDDI_RATIONAL rate_of_fields{60, 1};
+
 /// Drivers in use leave ActiveSize of their signals out.
 bool says_active_size = true;
 
@@ -109,12 +113,13 @@ class OpenVidPn {
         signal.VideoStandard = D3DKMDT_VSS_OTHER;
         signal.TotalSize = {size.width, size.height};
         signal.ActiveSize = says_active_size ? signal.TotalSize : D3DKMDT_2DREGION{};
-        signal.VSyncFreq.Numerator = 60;
-        // Two fields make a frame.
-        const UINT frames_per_second = order == D3DDDI_VSSLO_PROGRESSIVE ? 60 : 30;
-        signal.HSyncFreq.Numerator = frames_per_second * size.height;
-        signal.VSyncFreq.Denominator = signal.HSyncFreq.Denominator = 1;
-        signal.PixelRate = SIZE_T{frames_per_second} * size.width * size.height;
+        const bool has_fields = order != D3DDDI_VSSLO_PROGRESSIVE;
+        signal.VSyncFreq = has_fields ? rate_of_fields : D3DDDI_RATIONAL{60, 1};
+        signal.HSyncFreq = signal.VSyncFreq;
+        signal.HSyncFreq.Numerator *= size.height;
+        if (has_fields) signal.HSyncFreq.Numerator /= 2;  // two fields make a frame
+        signal.PixelRate =
+            SIZE_T{signal.HSyncFreq.Numerator} * size.width / signal.HSyncFreq.Denominator;
         signal.ScanLineOrdering = order;
         mode->Preference = D3DKMDT_MP_PREFERRED;
         ASSERT_EQ(modes->pfnAddMode(set, mode), 0);
@@ -145,8 +150,11 @@ class DisplayModeTest : public FlipTest {
     const bool is_turned = how.Rotation == D3DKMDT_VPPR_ROTATE90;
     const Size source = on.source();
     if (source == Size{} && args->EnumPivotType != D3DKMDT_EPT_VIDPNSOURCE)
-      on.offer_sources({kSquare, is_turned ? turned(kWide) : kWide},
-                       {D3DDDIFMT_A8R8G8B8, D3DDDIFMT_A8B8G8R8});
+{
+      std::vector<Size> sizes = {kSquare, is_turned ? turned(kWide) : kWide};
+      sizes.insert(sizes.end(), more_sizes.begin(), more_sizes.end());
+      on.offer_sources(sizes, {D3DDDIFMT_A8R8G8B8, D3DDDIFMT_A8B8G8R8});
+    }
     if (!on.target_is_pinned() && args->EnumPivotType != D3DKMDT_EPT_VIDPNTARGET) {
       on.offer_target({kSquare, kWide},
                       {D3DDDI_VSSLO_PROGRESSIVE, D3DDDI_VSSLO_INTERLACED_UPPERFIELDFIRST});
@@ -426,6 +434,97 @@ TEST_F(DisplayModeTest, AnotherPrivateFormatIsRefusedAndTheClientLearnsTheRightO
     EXPECT_EQ(set(client, args), 0);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
+}
+
+/// A mode as a test compares it.
+struct Listed {
+  Size size;
+  UINT hertz = 0;
+  D3DDDI_RATIONAL rate{};
+  int order = 0, rotation = 1;
+  uint32_t pixels = D3DDDIFMT_A8R8G8B8;
+  bool operator==(const Listed& other) const {
+    return size == other.size && hertz == other.hertz &&
+           rate.Numerator == other.rate.Numerator && rate.Denominator == other.rate.Denominator &&
+           order == other.order && rotation == other.rotation && pixels == other.pixels;
+  }
+};
+std::ostream& operator<<(std::ostream& out, const Listed& one) {
+  return out << one.size.width << "x" << one.size.height << " at " << one.hertz << " ("
+             << one.rate.Numerator << "/" << one.rate.Denominator << ") order " << one.order
+             << " rotation " << one.rotation << " format " << one.pixels;
+}
+std::vector<Listed> listed(FlipClient& client) {
+  std::vector<D3DKMT_DISPLAYMODE> modes(16);
+  D3DKMT_GETDISPLAYMODELIST args{};
+  args.hAdapter = client.adapter;
+  args.ModeCount = 16;
+  args.pModeList = modes.data();
+  EXPECT_EQ(client.call([&] { return D3DKMTGetDisplayModeList(&args); }), 0);
+  std::vector<Listed> out;
+  for (UINT i = 0; i < args.ModeCount; ++i) {
+    out.push_back({.size = {modes[i].Width, modes[i].Height},
+                   .hertz = modes[i].IntegerRefreshRate,
+                   .rate = modes[i].RefreshRate,
+                   .order = static_cast<int>(modes[i].ScanLineOrdering),
+                   .rotation = static_cast<int>(modes[i].DisplayOrientation),
+                   .pixels = static_cast<uint32_t>(modes[i].Format)});
+  }
+  return out;
+}
+
+constexpr Size kLow{kWidth / 2, kHeight / 4};  // no signal is of this size
+constexpr D3DDDI_RATIONAL kSixty{60, 1}, kFilm{119880, 2002};  // 59.88, which are 60 fields
+constexpr Listed kSquareLines{.size = kSquare, .hertz = 60, .rate = kSixty, .order = 1},
+    kSquareFields{.size = kSquare, .hertz = 60, .rate = kFilm, .order = 2},
+    kWideLines{.size = kWide, .hertz = 60, .rate = kSixty, .order = 1},
+    kWideFields{.size = kWide, .hertz = 60, .rate = kFilm, .order = 2}, kLowAlone{.size = kLow};
+
+// The mode that is shown comes first, then every size with each of its signals, once.
+TEST_F(DisplayModeTest, TheListHasEachSignalOnceAndTheShownOneFirst) {
+  DXGKIT_COVERS("THUNK-47");
+  more_sizes = {kLow};
+  rate_of_fields = kFilm;
+  with_modes([](Stack& stack, FlipDriver&, FlipClient& client) {
+    using ::testing::ElementsAre;
+    D3DKMT_SETDISPLAYMODE args = mode_of(client);
+    EXPECT_THAT(listed(client),
+                ElementsAre(kSquareLines, kSquareFields, kWideLines, kWideFields, kLowAlone));
+    args.ScanLineOrdering = D3DDDI_VSSLO_INTERLACED_UPPERFIELDFIRST;
+    EXPECT_EQ(set(client, args), 0);
+    EXPECT_THAT(listed(client),
+                ElementsAre(kSquareFields, kSquareLines, kWideLines, kWideFields, kLowAlone));
+    surface = kWide;
+    EXPECT_EQ(set(client, args), 0);
+    EXPECT_THAT(listed(client),
+                ElementsAre(kWideFields, kSquareLines, kSquareFields, kWideLines, kLowAlone));
+    // One that is scaled is shown with a signal of another size.
+    surface = kLow;
+    args.ScanLineOrdering = D3DDDI_VSSLO_PROGRESSIVE;
+    EXPECT_EQ(set(client, args), 0);
+    Listed low = kSquareLines;
+    low.size = kLow;
+    EXPECT_THAT(listed(client),
+                ElementsAre(low, kSquareLines, kSquareFields, kWideLines, kWideFields));
+    pixels = D3DDDIFMT_A8B8G8R8;
+    surface = kSquare;
+    EXPECT_EQ(set(client, args), 0);
+    Listed other = kSquareLines;
+    other.pixels = D3DDDIFMT_A8B8G8R8;
+    EXPECT_THAT(listed(client),
+                ElementsAre(other, kSquareFields, kWideLines, kWideFields, kLowAlone));
+    pixels = D3DDDIFMT_A8R8G8B8;
+    args.DisplayOrientation = D3DDDI_ROTATION_90;
+    surface = turned(kWide);
+    EXPECT_EQ(set(client, args), 0);
+    Listed upright = kWideLines;
+    upright.size = turned(kWide);
+    upright.rotation = 2;
+    EXPECT_THAT(listed(client), ElementsAre(upright, kSquareLines, kSquareFields, kLowAlone));
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+  more_sizes = {};
+  rate_of_fields = kSixty;
 }
 
 }  // namespace

@@ -75,6 +75,56 @@ TEST_F(FlipTest, AFlipOfTheSecondSourceSaysSo) {
 
 // By register, too, each flip says its source, and so does what is shown after a sleep: the
 // kernel's own pictures where nobody has shown any.
+// Several allocations of one call: each element is what its client said of it.
+TEST_F(FlipTest, EachElementOfACreationHasASourceOfItsOwn) {
+  DXGKIT_COVERS("ALLOC-01", "THUNK-20");
+  bare([](Stack& stack) {
+    FlipDriver driver(stack, 2);
+    stack.miniport.config.children = 2;
+    driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      FlipClient client(stack, driver, 0, false);
+      std::vector<UINT> hints;
+      stack.miniport.hooks.create_allocation = [&](DXGKARG_CREATEALLOCATION* args) {
+        for (UINT i = 0; i < args->NumAllocations; ++i) {
+          const DXGK_ALLOCATIONINFO& one = args->pAllocationInfo[i];
+          ScriptedAllocation data;
+          std::memcpy(&data, one.pPrivateDriverData, sizeof data);
+          hints.push_back(data.bank_hints);
+        }
+        return stack.miniport.default_create_allocation(args);
+      };
+      ScriptedAllocation data[3];
+      D3DDDI_ALLOCATIONINFO infos[3] = {};
+      for (UINT i = 0; i < 3; ++i) {
+        data[i] = {.size = uint64_t{kWidth} * kHeight * 4,
+                   .supported_read = 1,
+                   .supported_write = 1,
+                   .flags = 1};
+        data[i].bank_hints = 40 + i;
+        infos[i].pPrivateDriverData = &data[i];
+        infos[i].PrivateDriverDataSize = sizeof data[i];
+        infos[i].VidPnSourceId = i == 1 ? 1 : 0;
+        infos[i].Flags.Primary = i == 0 ? 0 : 1;
+      }
+      D3DKMT_CREATEALLOCATION create{};
+      create.hDevice = client.device;
+      create.NumAllocations = 3;
+      create.pAllocationInfo = infos;
+      EXPECT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }), 0);
+      stack.miniport.hooks = {};
+      EXPECT_EQ(hints, (std::vector<UINT>{40, 41, 42}));
+      for (UINT i = 0; i < 3; ++i) {
+        const auto opened =
+            *client.process->handles().find<dxgk::OpenedAllocation>(infos[i].hAllocation);
+        EXPECT_EQ(opened->allocation->primary, i != 0) << i;
+        EXPECT_EQ(opened->allocation->vidpn_source, infos[i].VidPnSourceId) << i;
+      }
+    }
+  });
+}
+
 TEST_F(FlipTest, EachSourceIsToldByItsOwnNumber) {
   DXGKIT_COVERS("DISP-07", "DISP-11");
   bare([](Stack& stack) {

@@ -85,6 +85,12 @@ const Fatal kFatals[] = {
        data.DmaCompleted.EngineOrdinal = 1;
        s.miniport.raise(data);
      }},
+    {"PreemptionOfAnotherEngine", "INT-12", 1,
+     [](auto& s, auto& f) {
+       DXGKARGCB_NOTIFY_INTERRUPT_DATA data = ScriptedMiniport::preempted_data(0, f[1] + 1, 0);
+       data.DmaPreempted.EngineOrdinal = 1;
+       s.miniport.raise(data);
+     }},
     {"PreemptionNobodyAskedFor", "INT-14", 1,
      [](auto& s, auto& f) { s.miniport.raise(ScriptedMiniport::preempted_data(0, f[1] + 1, 0)); }},
     {"PageFaultWithoutFenceOrReset", "INT-17", 0xD,

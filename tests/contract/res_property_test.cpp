@@ -121,6 +121,14 @@ TEST_F(PropertyTest, OnlyNamedPropertiesChangeAndEqualOnesAreNoUpdate) {
     ASSERT_EQ(update(client, &args), 0);
     EXPECT_EQ(asked.size(), 2U);
     EXPECT_EQ(args.PagingFenceValue, 0U);
+    // It is taken back likewise: once.
+    args.SetSupportedSegmentSet = 0;
+    args.SetAccessedPhysically = 1;
+    ASSERT_EQ(update(client, &args), 0);
+    ASSERT_EQ(asked.size(), 3U);
+    EXPECT_EQ(asked[2].Flags.AccessedPhysically, 0U);
+    ASSERT_EQ(update(client, &args), 0);
+    EXPECT_EQ(asked.size(), 3U);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }

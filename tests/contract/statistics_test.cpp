@@ -522,6 +522,21 @@ TEST_F(Statistics, AMarkedDeviceIsInError) {
   });
 }
 
+TEST_F(Statistics, AGlobalHandleNamesTheAdapterOfItsResource) {
+  DXGKIT_COVERS("THUNK-52");
+  with_client([](Stack& stack, Client& client) {
+    D3DKMT_CREATEALLOCATION create{};
+    create.hDevice = client.device;
+    create.Flags.CreateResource = create.Flags.CreateShared = 1;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }), 0);
+    D3DKMT_GETSHAREDRESOURCEADAPTERLUID luid{};
+    luid.hGlobalShare = create.hGlobalShare;
+    EXPECT_EQ(client.call([&] { return D3DKMTGetSharedResourceAdapterLuid(&luid); }), 0);
+    EXPECT_EQ(luid.AdapterLuid.LowPart, stack.luid.low);
+    EXPECT_EQ(luid.AdapterLuid.HighPart, stack.luid.high);
+  });
+}
+
 TEST_F(Statistics, SmallQuestionsHaveSmallAnswers) {
   DXGKIT_COVERS("THUNK-52", "THUNK-05");
   with_client([](Stack& stack, Client& client) {

@@ -2,6 +2,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "tests/contract/sync_fixture.h"
 #include "tests/contract/two_adapters.h"
 
@@ -70,6 +72,24 @@ TEST_F(SyncFiles, ADescriptorIsReadableFromTheValueOn) {
 }
 
 // The value that hardware writes counts, too.
+TEST_F(SyncFiles, ItsDescriptorsGoWithIt) {
+  DXGKIT_COVERS("SYNC-39");
+  with_client([](Stack& stack, Client& client) {
+    const auto descriptors = [] {
+      return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+    };
+    const MonitoredFence fence = create_fence(client, 0, 5);
+    const auto before = descriptors();
+    for (const uint64_t value : {4U, 6U}) {
+      const UINT64 file = make(client, fence.handle, value);
+      close_file(file);
+      static_cast<void>(client.make_allocation());  // the kernel looks when it is called
+      stack.settle();
+      EXPECT_EQ(descriptors(), before) << value;
+    }
+  });
+}
+
 TEST_F(SyncFiles, AContextWaitsForAFileOfAnotherProcess) {
   DXGKIT_COVERS("SYNC-40", "SYNC-39");
   with_client([](Stack& stack, Client& client) {

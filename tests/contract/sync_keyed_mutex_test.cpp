@@ -12,6 +12,7 @@ using KeyedMutexTest = ContractTest;
 
 constexpr int64_t kMillisecond100ns = 10'000;
 constexpr NTSTATUS kAbandoned = 0x80;
+constexpr UINT kMostData = 1U << 20;
 
 struct Mutex {
   NTSTATUS status = 0;
@@ -179,6 +180,39 @@ TEST_F(KeyedMutexTest, RuntimeDataGoesFromOwnerToOwner) {
     EXPECT_EQ(two.call([&] { return D3DKMTAcquireKeyedMutex2(&acquiring); }), 0)
         << "and the refused one did not take it";
     EXPECT_STREQ(data, "left by one");
+  });
+}
+
+TEST_F(KeyedMutexTest, RoomForDataHasALimit) {
+  DXGKIT_COVERS("SYNC-26", "THUNK-05");
+  running([](Stack& stack) {
+    Client client(stack, "client", false);
+    std::string most(kMostData, 'd');
+    const Digest before = digest(stack, {&client});
+    EXPECT_EQ(create(client, 0, most + "d").status, kInvalid);
+    EXPECT_EQ(digest(stack, {&client}), before);
+    const Mutex mutex = create(client, 0, most);
+    ASSERT_EQ(mutex.status, 0);
+    std::vector<char> data(kMostData + 1, '?');
+    LARGE_INTEGER zero{};
+    D3DKMT_ACQUIREKEYEDMUTEX2 acquiring{};
+    acquiring.hKeyedMutex = mutex.handle;
+    acquiring.pTimeout = &zero;
+    acquiring.pPrivateRuntimeData = data.data();
+    acquiring.PrivateRuntimeDataSize = kMostData + 1;
+    EXPECT_EQ(client.call([&] { return D3DKMTAcquireKeyedMutex2(&acquiring); }), kInvalid);
+    acquiring.PrivateRuntimeDataSize = kMostData;
+    ASSERT_EQ(client.call([&] { return D3DKMTAcquireKeyedMutex2(&acquiring); }), 0)
+        << "it was not taken";
+    EXPECT_EQ(std::string(data.data(), data.size()), most + "?");
+    D3DKMT_RELEASEKEYEDMUTEX2 releasing{};
+    releasing.hKeyedMutex = mutex.handle;
+    releasing.pPrivateRuntimeData = data.data();
+    releasing.PrivateRuntimeDataSize = kMostData + 1;
+    EXPECT_EQ(client.call([&] { return D3DKMTReleaseKeyedMutex2(&releasing); }), kInvalid);
+    EXPECT_EQ(poll(client, mutex.handle, 0), kTimedOut) << "it is still owned";
+    releasing.PrivateRuntimeDataSize = kMostData;
+    EXPECT_EQ(client.call([&] { return D3DKMTReleaseKeyedMutex2(&releasing); }), 0);
   });
 }
 
@@ -369,7 +403,15 @@ TEST_F(KeyedMutexTest, ABundleOpensResourceMutexAndSyncObject) {
     const Digest before = digest(stack, {&user});
     EXPECT_EQ(user.call([&] { return D3DKMTOpenResourceFromNtHandle(&args); }), kInvalid)
         << "too little room for the mutex's data";
+    std::vector<char> room(kMostData + 1, '?');
+    args.pKeyedMutexPrivateRuntimeData = room.data();
+    args.KeyedMutexPrivateRuntimeDataSize = kMostData + 1;
+    EXPECT_EQ(user.call([&] { return D3DKMTOpenResourceFromNtHandle(&args); }), kInvalid)
+        << "more than the kernel looks at";
+    args.pKeyedMutexPrivateRuntimeData = reinterpret_cast<void*>(uintptr_t{0x10});
     args.KeyedMutexPrivateRuntimeDataSize = sizeof data;
+    EXPECT_EQ(user.call([&] { return D3DKMTOpenResourceFromNtHandle(&args); }), kInvalid);
+    args.pKeyedMutexPrivateRuntimeData = data;
     args.NumAllocations = 2;
     EXPECT_EQ(user.call([&] { return D3DKMTOpenResourceFromNtHandle(&args); }), kInvalid);
     EXPECT_EQ(digest(stack, {&user}), before);
@@ -379,6 +421,17 @@ TEST_F(KeyedMutexTest, ABundleOpensResourceMutexAndSyncObject) {
     EXPECT_NE(args.hResource, 0U);
     EXPECT_EQ(poll(user, args.hKeyedMutex, 0), 0);
     EXPECT_EQ(user.wait_cpu(args.hSyncObject, 6), 0);
+    // Without room, nothing of the data; with the most room there may be, all of it.
+    D3DKMT_OPENRESOURCEFROMNTHANDLE more = args;
+    more.pKeyedMutexPrivateRuntimeData = nullptr;
+    more.KeyedMutexPrivateRuntimeDataSize = 0;
+    ASSERT_EQ(user.call([&] { return D3DKMTOpenResourceFromNtHandle(&more); }), 0);
+    more.pKeyedMutexPrivateRuntimeData = room.data();
+    more.KeyedMutexPrivateRuntimeDataSize = 3;
+    ASSERT_EQ(user.call([&] { return D3DKMTOpenResourceFromNtHandle(&more); }), 0);
+    more.KeyedMutexPrivateRuntimeDataSize = kMostData;
+    ASSERT_EQ(user.call([&] { return D3DKMTOpenResourceFromNtHandle(&more); }), 0);
+    EXPECT_EQ(std::string(room.data(), 5), "key??") << "and no byte behind it";
     // It is a handle of the resource, and of nothing else.
     const Digest opened_all = digest(stack, {&user});
     D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE again{};

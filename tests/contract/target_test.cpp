@@ -566,6 +566,34 @@ TEST_F(TargetTest, APowerStateAndAVerticalBlankAreThoseOfASourceThatIsShown) {
   });
 }
 
+// The device is named or not; if it is, it is one of the adapter that can work.
+TEST_F(TargetTest, ADeviceThatWaitsForTheBlankCanWork) {
+  DXGKIT_COVERS("THUNK-62", "THUNK-05");
+  with_targets([](Stack& stack, TargetDriver& driver, FlipClient& client) {
+    D3DKMT_WAITFORVERTICALBLANKEVENT2 wait{};
+    wait.hAdapter = client.adapter;
+    wait.hDevice = client.device;
+    NTSTATUS waited = -1;
+    const auto call = [&] {
+      return client.call([&] { return D3DKMTWaitForVerticalBlankEvent2(&wait); });
+    };
+    {
+      Stack::Background waiter(stack, [&] { waited = call(); });
+      EXPECT_FALSE(waiter.finished());
+      driver.flips.vsync();
+      EXPECT_TRUE(waiter.finished());
+    }
+    EXPECT_EQ(waited, 0);
+    const D3DKMT_HANDLE second = client.make_device();
+    D3DKMT_MARKDEVICEASERROR lost{second, D3DKMT_DEVICE_ERROR_REASON_GENERIC};
+    ASSERT_EQ(client.call([&] { return D3DKMTMarkDeviceAsError(&lost); }), 0);
+    for (const D3DKMT_HANDLE wrong : {second, client.adapter, client.primaries[0], 1U}) {
+      wait.hDevice = wrong;
+      EXPECT_EQ(call(), kInvalid) << wrong;
+    }
+  });
+}
+
 HANDLE handle_of(int descriptor) { return reinterpret_cast<HANDLE>(intptr_t{descriptor}); }
 
 /// Events of a client, and its wait for them and for the vertical blank.

@@ -440,14 +440,19 @@ INSTANTIATE_TEST_SUITE_P(YesAndNo, Dependents, ::testing::Bool());
 
 TEST_F(TdrTest, AGroupWithoutTheNodeItselfIsFatal) {
   DXGKIT_COVERS("TDR-12");
-  for (const uint64_t mask : {uint64_t{0}, uint64_t{2}, uint64_t{5}}) {
-    engines([&](Stack& stack, EngineResets& resets) {
+  struct Row {
+    uint64_t mask;
+    NTSTATUS answer = 0;
+  };
+  for (const auto [mask, answer] :
+       {Row{0}, Row{2}, Row{5}, Row{1, nt_status(Status::kNotSupported)}}) {
+    engines([mask, answer](Stack& stack, EngineResets& resets) {
       stack.expect_leaks = true;
       Client client(stack);
       ContextBuffers context = client.make_context();
       resets.group = [&](DXGKARG_QUERYDEPENDENTENGINEGROUP* args) {
         args->DependentNodeOrdinalMask = mask;
-        return 0;
+        return answer;
       };
       ASSERT_EQ(submit(client, context), 0);
       wait_out(stack);

@@ -74,7 +74,7 @@ Status check_periodic(DisplayFloor& floor, uint32_t target, uint64_t lead_100ns)
   const vidpn::Network network = floor.display->active_network();
   if (const vidpn::TargetMode* mode = network.pinned_target_mode(target)) {
     const vidpn::Rational& rate = mode->signal.vsync;
-    if (rate.specified() && rate.numerator != 0)
+    if (rate.specified())  // then it is not 0 (VIDPN-02)
       frame_ns = static_cast<int64_t>(uint64_t{1'000'000'000} * rate.denominator / rate.numerator);
   }
   frame_ns = std::min(frame_ns, kFrameMostNs);

@@ -114,8 +114,7 @@ Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
     if (resource && resource->shared) options.global = resource->shared->global;
     return status;
   }
-  if (options.shared && resource->shared && resource->shared->global != 0)
-    core_.global_shares().erase(resource->shared->global);
+  if (resource && resource->shared) core_.global_shares().erase(resource->shared->global);
   if (opened) {
     std::vector<void*> device_specific;
     for (const Ref<OpenedAllocation>& one : openings_made)
@@ -223,7 +222,6 @@ Status DeviceMemory::register_allocations(std::span<const port::AllocationInfo> 
       made.pop_back();
       for (Allocation* undone : made) {
         DXGKIT_CHECK(core_.memory().destroy(undone->id).has_value());
-        openings_made[static_cast<size_t>(&undone - made.data())]->allocation = nullptr;
         floor_.allocations.destroy(*undone);
       }
       return status;

@@ -59,7 +59,7 @@ Result<int> NtHandles::create(Named named, std::u16string name, Case spelling) {
     return one.resource.get() == other.resource.get() && one.sync.get() == other.sync.get() &&
            one.mutex.get() == other.mutex.get() && one.session.get() == other.session.get();
   };
-  int ends[2] = {-1, -1};
+  int ends[2] = {};
   if (!make_descriptors(NewDescriptors::kPipe, 0, ends)) return Error(Status::kNoMemory);
   struct stat identity = {};
   DXGKIT_ASSIGN_OR_RETURN(const Pair pair, prepare({.given = ends[1], .kept = ends[0]}, &identity));
@@ -77,7 +77,7 @@ Result<int> NtHandles::create(Named named, std::u16string name, Case spelling) {
 }
 
 Result<NtHandles::Pair> NtHandles::create_pair(Named named) {
-  int ends[2] = {-1, -1};
+  int ends[2] = {};
   if (!make_descriptors(NewDescriptors::kSocketPair, 0, ends)) return Error(Status::kNoMemory);
   struct stat identity = {};
   DXGKIT_ASSIGN_OR_RETURN(const Pair pair, prepare({.given = ends[1], .kept = ends[0]}, &identity));

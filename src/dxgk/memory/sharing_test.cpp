@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 
 #include "tests/support/covers.h"
 
@@ -57,6 +59,51 @@ TEST(NtHandles, TheTablesEndsGoWithIt) {
     EXPECT_TRUE(alone(fd));
     close(fd);
   }
+}
+
+size_t open_descriptors() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
+  return count;
+}
+
+// A process may have so many descriptors and no more: what was made until then goes again.
+TEST(NtHandles, WithoutRoomForADescriptorNothingIsLeft) {
+  DXGKIT_COVERS("THUNK-24");
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const size_t before = open_descriptors();
+  for (const bool is_pair : {false, true}) {
+    for (rlim_t room = 0; room <= 3; ++room) {
+      SCOPED_TRACE(room);
+      NtHandles handles;
+      const int lowest = dup(0);
+      ASSERT_GE(lowest, 0);
+      close(lowest);
+      rlimit less = limit;
+      less.rlim_cur = static_cast<rlim_t>(lowest) + room;
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &less), 0);
+      Result<int> given = Error(Status::kSuccess);
+      if (is_pair) {
+        const Result<NtHandles::Pair> pair = handles.create_pair({});
+        given = pair.has_value() ? Result<int>(pair->given) : Result<int>(Error(pair.error()));
+      } else {
+        given = handles.create({}, {}, NtHandles::Case::kMatters);
+      }
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+      ASSERT_EQ(given.has_value(), room == 3) << "two ends, and the number that is given";
+      EXPECT_EQ(handles.size(), room == 3 ? 1U : 0U);
+      if (given.has_value()) {
+        EXPECT_EQ(open_descriptors(), before + 2);
+        close(*given);
+      } else {
+        EXPECT_EQ(given.error(), Status::kNoMemory);
+        EXPECT_EQ(open_descriptors(), before);
+      }
+    }
+  }
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 }  // namespace

@@ -80,6 +80,12 @@ std::vector<Row> rows() {
     infos[1].private_data = g_data;
     static_cast<void>(AllocationsPort(core).open_allocations(&core, infos, g_data, true, 0, false));
   };
+  const auto open_again = [](PortCore& core) {
+    std::array<OpenInfo, 2> infos;
+    infos[1].private_data = g_data;
+    static_cast<void>(
+        AllocationsPort(core).open_allocations(&core, infos, g_data, /*create=*/false, 0, false));
+  };
   return {
       {"UserQuery", query,
        [](PortCore& core) { static_cast<void>(CapsPort(core).query_umd_private({}, g_data)); },
@@ -202,6 +208,17 @@ std::vector<Row> rows() {
              });
        },
        open, "DxgkDdiOpenAllocation", "pPrivateDriverData of element 1", sizeof(g_data)},
+      {"OpenAllocationDataAgain",
+       [](Table& table) {
+         CoreWorld::set(
+             table.DxgkDdiOpenAllocation,
+             +[](void*, const DXGKARG_OPENALLOCATION* args) NTAPI -> NTSTATUS {
+               open_each(args);
+               spoil(args->pOpenAllocation[1].pPrivateDriverData);
+               return 0;
+             });
+       },
+       open_again, "DxgkDdiOpenAllocation", "pPrivateDriverData of element 1", sizeof(g_data)},
       {"OpenAllocationResource",
        [](Table& table) {
          CoreWorld::set(
