@@ -48,7 +48,9 @@ Outcome render(Bench& bench) {
     }
     return worker.client.destroy_device(worker.device);
   };
-  if (const Answer<void> done = run(); !done) return Outcome::failed(done.error());
+  const Answer<void> done = run();
+  if (!done || !wrong.empty()) bench.note_work_fails();
+  if (!done) return Outcome::failed(done.error());
   if (!wrong.empty()) {
     report_result(bench, wrong);
     return Outcome::failed(wrong);
