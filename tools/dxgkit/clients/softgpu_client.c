@@ -518,8 +518,9 @@ static const char* judge_fault(const DxgkitClientFault* fault) {
   const int by_command = fault->error_code == INVALID_INSTRUCTION;
   if (fault->bind_table_entry != 0 || fault->primitive != 0)
     return "a table or a primitive, which the engine does not know";
-  if (fault->access == DXGKIT_CLIENT_FAULT_WORK && (by_command || fault->address == 0))
-    return by_command || fault->error_code == 0 ? NULL : "a code that the driver does not have";
+  if (fault->access == DXGKIT_CLIENT_FAULT_WORK && by_command) return NULL;
+  if (fault->access == DXGKIT_CLIENT_FAULT_WORK && fault->address == 0)
+    return "no address, and the code of a page fault";
   if (fault->address == 0) return "the address is missing";
   if ((fault->flags & ~PAGE_FAULT_WRITE) != 0) return "a reset is asked for";
   const int wrote = (fault->flags & PAGE_FAULT_WRITE) != 0;

@@ -292,6 +292,7 @@ Answer<size_t> follow_beam(Bench& bench, dxgk::DisplayExercise& exercise, uint32
   const bool total_open = signal.total.height == vidpn::kNotSpecified;
   std::set<uint32_t> lines;
   bool drawn = false, blank = false;
+  int looks_drawn = 0;
   for (int i = 0; i < kLooks; ++i) {
     bool in_blank = false;
     uint32_t line = 0;
@@ -302,6 +303,7 @@ Answer<size_t> follow_beam(Bench& bench, dxgk::DisplayExercise& exercise, uint32
       blank = true;
     } else {
       drawn = true;
+      ++looks_drawn;
       lines.insert(line);
     }
     const uint32_t most = in_blank && !total_open ? signal.total.height : signal.active.height;
@@ -320,6 +322,16 @@ Answer<size_t> follow_beam(Bench& bench, dxgk::DisplayExercise& exercise, uint32
                                    : blank ? "always in the vertical blank"
                                            : "nowhere"));
     return std::unexpected("the beam does not move");
+  }
+  // Any screen draws for most of its time, and in equal times equally many lines.
+  const uint32_t height = signal.active.height;
+  const uint32_t covered = *lines.rbegin() - *lines.begin() + 1;
+  if (looks_drawn < kLooks / 2 || covered < height / 2) {
+    report_line(bench, fmt::format("In {} at one period a line was drawn in {}, from line {} to {} "
+                                   "of {}.",
+                                   counted(kLooks, "look"), looks_drawn, *lines.begin(),
+                                   *lines.rbegin(), height));
+    return std::unexpected("the beam is in most of the period nowhere, or in few lines");
   }
   return lines.size();
 }
