@@ -24,8 +24,9 @@ constexpr D3DDDI_FLIPINTERVAL_TYPE kIntervals[] = {
 constexpr runtime::TimeNs kUntilShown = 2 * runtime::kSecond;
 constexpr runtime::TimeNs kBetweenLooks = 10 * runtime::kMillisecond;
 /// For a flip that waits for no vertical sync, where nothing but the device takes time. A period is
-/// at least ten times as long.
-constexpr runtime::TimeNs kAtOnce = runtime::kMillisecond / 2;
+/// several times as long.
+constexpr runtime::TimeNs kAtOnce = 3 * runtime::kMillisecond;
+constexpr runtime::TimeNs kBetweenQuickLooks = runtime::kMillisecond / 4;
 
 /// Of a picture in which each pixel has another color than its neighbours: only then a wrong pitch,
 /// offset or size is seen.
@@ -69,7 +70,7 @@ bool is_shown(Bench& bench, const dxgk::DisplayMode& mode, const Picture& pictur
   const runtime::TimeNs deadline = bench.runtime().now() + (at_once ? kAtOnce : kUntilShown);
   std::string wrong = compare(bench.screen()->image(), mode, picture);
   while (!wrong.empty() && bench.runtime().now() < deadline) {
-    bench.runtime().sleep_for(at_once ? kAtOnce : kBetweenLooks);
+    bench.runtime().sleep_for(at_once ? kBetweenQuickLooks : kBetweenLooks);
     wrong = compare(bench.screen()->image(), mode, picture);
   }
   if (wrong.empty()) return true;
