@@ -1,5 +1,6 @@
 // Overlay planes of a full driver: a client shows several surfaces at once, moves, clips,
 // stretches, turns and blends them, and each picture is compared with the screen.
+#include <d3dkmddi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <ranges>
 
+#include "base/interface_versions.h"
 #include "base/spelling.h"
 #include "port/ddi/display_caps.h"
 #include "tools/dxgkit/verify/canvas.h"
@@ -489,10 +491,28 @@ Answer<void> Planes::run() {
   return owner_.close();
 }
 
+/// CAPS-17. False: reported.
+bool judge_caps(Bench& bench, uint32_t most) {
+  if (bench.interface_version() < kInterfaceWddm13) return true;
+  DXGK_DRIVERCAPS raw{};  // what the declared version does not have is 0
+  const std::span<const std::byte> told = bench.exercise().caps().raw;
+  std::memcpy(&raw, told.data(), std::min(told.size(), sizeof(raw)));
+  if (raw.SupportMultiPlaneOverlay == FALSE || most != 0) return true;
+  bench.findings().report(
+      {.rule = "CAPS-17",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+       .actual = "SupportMultiPlaneOverlay is set, and MaxOverlayPlanes is 0.",
+       .expected = "A driver that shows overlay planes says how many.",
+       .fix = "Set both members where the driver has the entries for planes, or none of them."});
+  return false;
+}
+
 Outcome planes(Bench& bench) {
   if (bench.display_only()) return Outcome::skipped("display-only drivers have no planes");
   const uint32_t most =
       port::flip_caps_of(bench.exercise().caps(), bench.interface_version()).max_overlay_planes;
+  if (!judge_caps(bench, most)) return Outcome::failed("the caps of planes contradict each other");
   if (most == 0) return Outcome::skipped("its caps have no overlay planes: MaxOverlayPlanes is 0");
   if (bench.plugin() == nullptr)
     return Outcome::skipped("it takes --client, whose user mode makes primaries");
