@@ -217,7 +217,6 @@ class Screen(Verify):
         ("blank_flag_in_line", "vsyncs", "DISP-24", "in the blank"),
         ("beam_stands", "vsyncs", "DISP-24", "always at line 0"),
         ("beam_in_few_lines", "vsyncs", "DISP-24", "a line was drawn in "),
-        ("vsync_with_each_fence", "vsyncs", "DISP-25", "120 vertical syncs came in "),
         ("immediate_flip_waits", "flips", "DISP-26", "with the interval 0 pixel (0, 0) is"),
         ("primary_elsewhere", "visibility", "DOD-11", "The primary is filled with one color. On the screen"),
         ("screen_lost_asleep", "blank", "DOD-11", "shows 0x0 pixels of a visible source"),
@@ -233,6 +232,12 @@ class Screen(Verify):
                 self.assertEqual((code, rules), (1, {step: [rule]}), steps[step]["text"])
                 self.assertIn(text, steps[step]["findings"][0]["actual"])
                 self.proves(rule)
+
+    def test_vertical_syncs_beside_work(self):
+        # Some of the reports are made outside the ISR, which is another mistake (INT-09).
+        code, steps, rules = self.verify(*self.SCREEN, "--step", "vsyncs", registry={"Mutant": "vsync_with_each_fence", "ScreenSize": 320 | 200 << 16})
+        self.assertEqual((code, rules), (1, {"vsyncs": ["INT-09", "DISP-25"]}))
+        self.assertIn("120 vertical syncs came in ", steps["vsyncs"]["findings"][1]["actual"])
 
     # fault, its rule, a part of the finding
     PLANES = (

@@ -189,6 +189,7 @@ Outcome hostile(Bench& bench) {
 
 /// REND-07: everything is where DxgkDdiRender was told that it is, and DxgkDdiPatch never comes.
 Outcome prepatched(Bench& bench) {
+  if (bench.work_fails()) return Outcome::skipped("work fails anyway: see the step render");
   if (bench.plugin() == nullptr)
     return Outcome::skipped("without a client plug-in nobody knows what the commands are");
   size_t jobs = 0;
