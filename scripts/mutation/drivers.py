@@ -31,7 +31,7 @@ DRIVERS = {
     "softgpu_screen": ("softgpu_screen", None, "softgpu", {
         "screen": ({"ScreenSize": 320 | 200 << 16}, SCREEN), "planes": ({"ScreenSize": 320 | 200 << 16, "OverlayPlanes": 2}, SCREEN)}),
     "virtiogpu": ("virtiogpu", None, "virtiogpu", {"virtio": ({}, VIRTIO), "virtio3d": ({}, VIRTIO_3D)}),
-    "virtiogpu_wddm2": ("virtiogpu_wddm2", None, "virtiogpu", {"virtio_wddm2": ({}, VIRTIO)}),
+    "virtiogpu_wddm2": ("virtiogpu_wddm2", None, "virtiogpu", {"virtio_wddm2": ({}, VIRTIO), "virtio3d_wddm2": ({}, VIRTIO_3D)}),
     "framebuffer": ("framebuffer", None, None, {"display": ({}, ("--device", "framebuffer"))}),
     "first": ("framebuffer", ("examples/miniport/first.c",), "first", {"first": ({}, ("--device", "none"))}),
     "gpu": ("framebuffer", ("examples/gpu/driver.c",), "first", {"gpu": ({}, ("--device", "{plugins}/mygpu.so"))}),

@@ -6,6 +6,7 @@
 
 #include "base/arithmetic.h"
 #include "nt/executive.h"
+#include "nt/object_attributes.h"
 
 namespace dxgkit::nt {
 namespace {
@@ -44,7 +45,7 @@ int32_t open_file(const char* function, void** handle, uint32_t access,
   if (attributes == nullptr) return kInvalidParameter;
   ObjectAttributes given{};
   copy_driver(&given, attributes, sizeof(given));
-  if (given.length != sizeof(ObjectAttributes)) return kInvalidParameter;
+  if (!are_initialized(kernel, function, given)) return kInvalidParameter;
   std::u16string name;
   if (!capture_text(given.name, &name)) return kObjectNameInvalid;
   if (given.root_directory != nullptr) return kNotSupported;

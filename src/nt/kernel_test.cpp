@@ -215,6 +215,32 @@ TEST(Kernel, BeginsANewMachine) {
   });
 }
 
+TEST(Waits, NameAReasonThatADriverHas) {
+  DXGKIT_COVERS("NT-40");
+  in_both_modes([] {
+    World world;
+    const ExportCall<void(Kevent*, uint32_t, uint8_t)> initialize("KeInitializeEvent");
+    const ExportCall<int32_t(void*, uint32_t, uint8_t, uint8_t, const int64_t*)> wait(
+        "KeWaitForSingleObject");
+    const ExportCall<int32_t(uint32_t, void* const*, uint32_t, uint32_t, uint8_t, uint8_t,
+                             const int64_t*, void*)>
+        wait_for_all("KeWaitForMultipleObjects");
+    CallFrame frame(world.kernel, "driver", kPassiveLevel);
+    Kevent event;
+    initialize(&event, 0, 1);
+    void* const objects[] = {&event};
+    for (const uint32_t reason : {0U, 6U}) {
+      EXPECT_EQ(wait(&event, reason, 0, 0, nullptr), 0);
+      EXPECT_EQ(wait_for_all(1, objects, 0, reason, 0, 0, nullptr, nullptr), 0);
+    }
+    EXPECT_EQ(world.findings.total(), 0u) << world.findings_text();
+    EXPECT_EQ(wait(&event, 1, 0, 0, nullptr), 0);
+    EXPECT_EQ(wait_for_all(1, objects, 0, 7, 0, 0, nullptr, nullptr), 0);
+    EXPECT_EQ(world.findings.count("NT-40"), 2u) << world.findings_text();
+    EXPECT_EQ(world.findings.total(), 2u) << world.findings_text();
+  });
+}
+
 /// Paged pool above APC_LEVEL and waits at DISPATCH_LEVEL are findings; a poll is not.
 TEST(Irql, ChecksCalls) {
   DXGKIT_COVERS("NT-07", "NT-17");

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "nt/executive.h"
+#include "nt/object_attributes.h"
 #include "nt/registry_calls.h"
 
 namespace dxgkit::nt {
@@ -67,7 +68,7 @@ int32_t open_or_create(const char* function, void** handle, const ObjectAttribut
   if (attributes == nullptr) return kInvalidParameter;
   ObjectAttributes given{};
   copy_driver(&given, attributes, sizeof(given));
-  if (given.length != sizeof(ObjectAttributes)) return kInvalidParameter;
+  if (!are_initialized(kernel, function, given)) return kInvalidParameter;
   std::u16string path;
   if (!capture_text(given.name, &path)) return kObjectNameInvalid;
   std::shared_ptr<RegistryKey> root;

@@ -283,6 +283,7 @@ TEST(RegistryCalls, CreateSetEnumerateAndDelete) {
 }
 
 TEST(RegistryCalls, RefuseWhatIsMalformed) {
+  DXGKIT_COVERS("NT-39");
   in_both_modes([] {
     World world(config());
     with_frame(world.kernel, kPassiveLevel, [&] {
@@ -301,6 +302,8 @@ TEST(RegistryCalls, RefuseWhatIsMalformed) {
       where = attributes(machine.get());
       where.length = 40;
       EXPECT_EQ(call.open(&key, 0, &where), nt_status(0xC000000D));
+      EXPECT_EQ(world.findings.total(), 1u) << world.findings_text();
+      EXPECT_EQ(world.findings.count("NT-39"), 1u);
       EXPECT_EQ(call.open(&key, 0, nullptr), nt_status(0xC000000D));
       const std::u16string long_name(300, u'x');
       Text too_long((u"\\Registry\\Machine\\" + long_name).c_str());

@@ -295,16 +295,28 @@ DXGKIT_NT_ABI int32_t ke_release_mutex(Kmutant* mutex, uint8_t) {
                    "Pair waits and releases in one thread.");
 }
 
-DXGKIT_NT_ABI int32_t ke_wait_for_single_object(DispatcherHeader* object, uint32_t, uint8_t,
+/// NT-40.
+void judge_wait_reason(const char* function, uint32_t reason) {
+  constexpr uint32_t kExecutive = 0, kUserRequest = 6;
+  if (reason == kExecutive || reason == kUserRequest) return;
+  CallFrame::current().kernel().violation(
+      "NT-40", function, fmt::format("WaitReason is {}.", reason),
+      "Executive (0), or UserRequest (6) in work for a user, in that user's thread.",
+      "Name one of the two.");
+}
+
+DXGKIT_NT_ABI int32_t ke_wait_for_single_object(DispatcherHeader* object, uint32_t reason, uint8_t,
                                                 uint8_t, const int64_t* timeout) {
+  judge_wait_reason("KeWaitForSingleObject", reason);
   require_initialized(CallFrame::current(), "KeWaitForSingleObject", *object);
   DispatcherHeader* const objects[] = {object};
   return wait_for_objects("KeWaitForSingleObject", objects, false, timeout);
 }
 
 DXGKIT_NT_ABI int32_t ke_wait_for_multiple_objects(uint32_t count, DispatcherHeader* const* objects,
-                                                   uint32_t type, uint32_t, uint8_t, uint8_t,
-                                                   const int64_t* timeout, void*) {
+                                                   uint32_t type, uint32_t reason, uint8_t,
+                                                   uint8_t, const int64_t* timeout, void*) {
+  judge_wait_reason("KeWaitForMultipleObjects", reason);
   if (count == 0 || count > kMaximumWaitObjects) return ntstatus::kInvalidParameter;
   return wait_for_objects("KeWaitForMultipleObjects", {objects, count}, type == 0, timeout);
 }

@@ -216,6 +216,8 @@ class Screen(Verify):
         ("vsync_lost_now_and_then", "vsyncs", "DISP-25", "120 vertical syncs came in "),
         ("blank_flag_in_line", "vsyncs", "DISP-24", "in the blank"),
         ("beam_stands", "vsyncs", "DISP-24", "always at line 0"),
+        ("beam_in_few_lines", "vsyncs", "DISP-24", "a line was drawn in "),
+        ("immediate_flip_waits", "flips", "DISP-26", "with the interval 0 pixel (0, 0) is"),
         ("primary_elsewhere", "visibility", "DOD-11", "The primary is filled with one color. On the screen"),
         ("screen_lost_asleep", "blank", "DOD-11", "shows 0x0 pixels of a visible source"),
         ("wake_refused", "power", "PWR-02", "0xc00000bb for D0"),
@@ -231,6 +233,12 @@ class Screen(Verify):
                 self.assertIn(text, steps[step]["findings"][0]["actual"])
                 self.proves(rule)
 
+    def test_vertical_syncs_beside_work(self):
+        # Some of the reports are made outside the ISR, which is another mistake (INT-09).
+        code, steps, rules = self.verify(*self.SCREEN, "--step", "vsyncs", registry={"Mutant": "vsync_with_each_fence", "ScreenSize": 320 | 200 << 16})
+        self.assertEqual((code, rules), (1, {"vsyncs": ["INT-09", "DISP-25"]}))
+        self.assertIn("120 vertical syncs came in ", steps["vsyncs"]["findings"][1]["actual"])
+
     # fault, its rule, a part of the finding
     PLANES = (
         ("plane_is_not_clipped", "DISP-39", "Of several planes"),
@@ -238,6 +246,8 @@ class Screen(Verify):
         ("plane_covers_all", "DISP-39", "Of several planes"),
         ("planes_always_supported", "DISP-27", "3 planes are called supported"),
         ("planes_never_supported", "DISP-27", "cannot be shown as the only plane"),
+        ("plane_beyond_surface", "DISP-27", "of a surface of 320x200 is called supported"),
+        ("planes_without_number", "CAPS-17", "SupportMultiPlaneOverlay is set, and MaxOverlayPlanes is 0"),
     )
 
     def test_faults_of_planes(self):
@@ -250,7 +260,7 @@ class Screen(Verify):
         for planes in (1, 2):
             code, steps, rules = self.verify(*self.SCREEN, "--step", "planes", registry={"ScreenSize": 320 | 200 << 16, "OverlayPlanes": planes})
             self.assertEqual((code, rules, steps["planes"]["outcome"]), (0, {}, "ok"), steps)
-            self.assertRegex(steps["planes"]["text"], rf"^1\d pictures of {planes} planes? seen on the screen; 5 refused$")
+            self.assertRegex(steps["planes"]["text"], rf"^1\d pictures of {planes} planes? seen on the screen; 7 refused$")
 
     def test_a_whole_driver_behind_them(self):
         code, steps, rules = self.verify(*self.SCREEN, "--step", "vidpns", "--step", "visibility", "--step", "vsyncs", "--step", "flips", "--step", "blank", "--step", "power", registry={"ScreenSize": 320 | 200 << 16})
@@ -267,6 +277,7 @@ class Pointer(Verify):
         ("pointer_keeps_first_shape", "After a new shape of the pointer that is shown pixel "),
         ("pointer_stays_inside", "After a move to (-31, -31) pixel "),
         ("pointer_never_hides", "After the pointer was hidden at (0, 0) pixel "),
+        ("pointer_without_alpha", "After a move to (0, 0) pixel "),
     )
 
     def test_faults_of_a_pointer(self):

@@ -49,6 +49,22 @@ void pointer_never_hides(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiSetPointerPosition = position_shown;
 }
 
+/// What is not clear is opaque.
+NTSTATUS NTAPI shape_without_alpha(IN_CONST_HANDLE context,
+                                   IN_CONST_PDXGKARG_SETPOINTERSHAPE args) {
+  static UCHAR pixels[64 * 64 * 4];
+  DXGKARG_SETPOINTERSHAPE changed = *args;
+  if (SIZE_T{args->Pitch} * args->Height > sizeof(pixels)) return STATUS_NOT_SUPPORTED;
+  RtlCopyMemory(pixels, args->pPixels, SIZE_T{args->Pitch} * args->Height);
+  for (SIZE_T at = 3; at < SIZE_T{args->Pitch} * args->Height; at += 4)
+    pixels[at] = pixels[at] != 0 ? 0xFF : 0;
+  changed.pPixels = pixels;
+  return original.DxgkDdiSetPointerShape(context, &changed);
+}
+void pointer_without_alpha(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetPointerShape = shape_without_alpha;
+}
+
 NTSTATUS NTAPI descriptor_by_block(IN_CONST_PVOID context, IN_ULONG uid,
                                    INOUT_PDXGK_DEVICE_DESCRIPTOR descriptor) {
   DXGK_DEVICE_DESCRIPTOR changed = *descriptor;
@@ -87,6 +103,7 @@ const Mutant kMutants[] = {
     {"pointer_keeps_first_shape", pointer_keeps_first_shape},
     {"pointer_stays_inside", pointer_stays_inside},
     {"pointer_never_hides", pointer_never_hides},
+    {"pointer_without_alpha", pointer_without_alpha},
     {"descriptor_has_blocks", descriptor_has_blocks},
     {"descriptor_starts_at_block", descriptor_starts_at_block},
     {"descriptor_has_no_end", descriptor_has_no_end},

@@ -131,6 +131,27 @@ NTSTATUS NTAPI scan_line_first(IN_CONST_HANDLE, INOUT_PDXGKARG_GETSCANLINE args)
   args->ScanLine = 0;
   return STATUS_SUCCESS;
 }
+/// Most of the picture is drawn in no time.
+NTSTATUS NTAPI scan_line_slow(IN_CONST_HANDLE context, INOUT_PDXGKARG_GETSCANLINE args) {
+  const NTSTATUS status = original.DxgkDdiGetScanLine(context, args);
+  if (!args->InVerticalBlank) args->ScanLine /= 4;
+  return status;
+}
+/// Each completion is taken for a vertical sync, too.
+void vsync_with_each_fence(DRIVER_INITIALIZATION_DATA* table) {
+  last_vsync = {};
+  change_report = [](const HANDLE kernel, DXGKARGCB_NOTIFY_INTERRUPT_DATA* data) {
+    if (data->InterruptType == DXGK_INTERRUPT_CRTC_VSYNC) last_vsync = *data;
+    if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED &&
+        last_vsync.InterruptType == DXGK_INTERRUPT_CRTC_VSYNC)
+      kernels_notify(kernel, &last_vsync);
+    return true;
+  };
+  table->DxgkDdiStartDevice = start_changed;
+}
+void beam_in_few_lines(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiGetScanLine = scan_line_slow;
+}
 void beam_stands(DRIVER_INITIALIZATION_DATA* table) { table->DxgkDdiGetScanLine = scan_line_first; }
 
 // --- caps and primaries ---
@@ -143,6 +164,15 @@ NTSTATUS NTAPI query_too_deep(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_QUERYAD
 }
 void flips_too_deep(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiQueryAdapterInfo = query_too_deep;
+}
+NTSTATUS NTAPI query_no_planes(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  const NTSTATUS status = original.DxgkDdiQueryAdapterInfo(context, args);
+  if (NT_SUCCESS(status) && args->Type == DXGKQAITYPE_DRIVERCAPS)
+    static_cast<DXGK_DRIVERCAPS*>(args->pOutputData)->MaxOverlayPlanes = 0;
+  return status;
+}
+void planes_without_number(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryAdapterInfo = query_no_planes;
 }
 NTSTATUS NTAPI describe_other(IN_CONST_HANDLE context, INOUT_PDXGKARG_DESCRIBEALLOCATION args) {
   const NTSTATUS status = original.DxgkDdiDescribeAllocation(context, args);
@@ -189,6 +219,17 @@ void immediate_flip_forgotten(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiStartDevice = start_changed;
 }
 
+NTSTATUS NTAPI set_address_at_vsync(IN_CONST_HANDLE context,
+                                    IN_CONST_PDXGKARG_SETVIDPNSOURCEADDRESS args) {
+  DXGKARG_SETVIDPNSOURCEADDRESS changed = *args;
+  changed.Flags.FlipImmediate = 0;
+  changed.Flags.FlipOnNextVSync = 1;
+  return original.DxgkDdiSetVidPnSourceAddress(context, &changed);
+}
+void immediate_flip_waits(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetVidPnSourceAddress = set_address_at_vsync;
+}
+
 // --- overlay planes ---
 
 constexpr UINT kPlanes = 2;
@@ -232,6 +273,19 @@ NTSTATUS NTAPI check_nothing(IN_CONST_HANDLE, DXGKARG_CHECKMULTIPLANEOVERLAYSUPP
   args->Supported = all_planes_supported;
   args->ReturnInfo.Value = 0;
   return STATUS_SUCCESS;
+}
+/// It compares nothing with the surface.
+NTSTATUS NTAPI check_inside_only(IN_CONST_HANDLE context,
+                                 DXGKARG_CHECKMULTIPLANEOVERLAYSUPPORT* args) {
+  const NTSTATUS status = original.DxgkDdiCheckMultiPlaneOverlaySupport(context, args);
+  for (UINT i = 0; i < args->PlaneCount; ++i) {
+    const RECT& source = args->pPlanes[i].PlaneAttributes.SrcRect;
+    if (source.left > 100 && source.right < 1000) args->Supported = TRUE;
+  }
+  return status;
+}
+void plane_beyond_surface(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiCheckMultiPlaneOverlaySupport = check_inside_only;
 }
 void planes_always_supported(DRIVER_INITIALIZATION_DATA* table) {
   all_planes_supported = TRUE;
@@ -281,6 +335,11 @@ const Mutant kMutants[] = {
     {"vsync_lost_now_and_then", vsync_lost_now_and_then},
     {"blank_flag_in_line", blank_flag_in_line},
     {"beam_stands", beam_stands},
+    {"beam_in_few_lines", beam_in_few_lines},
+    {"vsync_with_each_fence", vsync_with_each_fence},
+    {"planes_without_number", planes_without_number},
+    {"immediate_flip_waits", immediate_flip_waits},
+    {"plane_beyond_surface", plane_beyond_surface},
     {"flips_too_deep", flips_too_deep},
     {"primary_of_other_size", primary_of_other_size},
     {"primary_elsewhere", primary_elsewhere},

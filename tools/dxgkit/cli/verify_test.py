@@ -182,10 +182,30 @@ class Verify(Verifying):
         key = "\\Registry\\Machine\\System\\CurrentControlSet\\Control\\GraphicsDrivers\\Scheduler"
         for enabled, outcome in ((1, "ok"), (0, "skipped")):
             (self.folder / "registry.json").write_text(json.dumps({key: {"EnablePreemption": enabled}}))
-            report, steps = self.report("--registry", "registry.json", "--mode", "sim", "--step", "preempt-busy", code=0)
+            report, steps = self.report("--registry", "registry.json", "--mode", "sim", "--step", "preempt-busy", code=0 if enabled else 2)
             step = steps["preempt-busy"]
             self.assertEqual((step["outcome"], step["text"].startswith("not reached: ")), (outcome, not enabled), step)
             self.assertEqual("DxgkDdiPreemptCommand" in step["ddis"], bool(enabled))
+
+    def test_nothing_is_exercised(self):
+        # What the step needs is missing. Of two steps one that runs is enough.
+        for more, code in (((), 2), (("--step", "preempt-idle"), 0)):
+            done = self.verify("--mode", "sim", "--step", "preempt-busy", "--json=out.json", *more, client=False)
+            self.assertEqual(done.returncode, code, done.stdout)
+            report = json.loads((self.folder / "out.json").read_text())
+            self.assertEqual((report["exit_code"], report["verdict"].split(":")[0]), (code, "not exercised" if code else "clean"))
+            said = "dxgkit: the driver was not exercised: step preempt-busy was skipped, because it takes --client: only the driver's user mode knows its private data\n"
+            self.assertEqual(done.stderr, said if code else "")
+
+    def test_work_that_fails_anyway(self):
+        # It is no mistake of a start, a device or a setting, nor of commands that were patched before.
+        steps, rules = self.mutant("fills_otherwise", code=1)
+        self.assertEqual(set().union(*rules.values()), {"REND-29"})
+        for step in ("stale-outputs", "failing-starts", "odd-resources", "other-devices"):
+            self.assertEqual((steps[step]["outcome"], steps[step]["findings"]), ("ok", []), steps[step]["text"])
+        for step in ("prepatched", "other-settings"):
+            self.assertEqual(steps[step]["outcome"], "skipped")
+            self.assertIn("see the step render", steps[step]["text"])
 
     def test_a_lost_device_is_not_blamed_on_patching(self):
         steps, rules = self.mutant("later_pass_unlisted", "--step", "passes", code=1)

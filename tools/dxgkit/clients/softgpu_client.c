@@ -514,12 +514,15 @@ static const char* judge_facts(Client* self, const DxgkitClientFacts* facts) {
 }
 
 /* The engine says where it stopped, and whether it wrote. The driver resets it by itself. */
-static const char* judge_fault(const DxgkitClientFault* fault) {
+static const char* judge_fault(const Client* self, const DxgkitClientFault* fault) {
   const int by_command = fault->error_code == INVALID_INSTRUCTION;
   if (fault->bind_table_entry != 0 || fault->primitive != 0)
     return "a table or a primitive, which the engine does not know";
-  if (fault->access == DXGKIT_CLIENT_FAULT_WORK && (by_command || fault->address == 0))
-    return by_command || fault->error_code == 0 ? NULL : "a code that the driver does not have";
+  if (fault->access == DXGKIT_CLIENT_FAULT_WORK && by_command) return NULL;
+  if (fault->access == DXGKIT_CLIENT_FAULT_WORK && fault->address == 0) {
+    if (!self->adapter.gpu_virtual_addresses) return "no address, and the code of a page fault";
+    return fault->error_code == 0 ? NULL : "a code that the driver does not have";
+  }
   if (fault->address == 0) return "the address is missing";
   if ((fault->flags & ~PAGE_FAULT_WRITE) != 0) return "a reset is asked for";
   const int wrote = (fault->flags & PAGE_FAULT_WRITE) != 0;
@@ -532,7 +535,7 @@ static const char* judge_fault(const DxgkitClientFault* fault) {
 static const char* judge(void* client, const DxgkitClientAnswer* answer) {
   switch (answer->kind) {
     case DXGKIT_CLIENT_DATA_FAULT:
-      return judge_fault(answer->returned);
+      return judge_fault(client, answer->returned);
     case DXGKIT_CLIENT_DATA_FACTS:
       return judge_facts(client, answer->returned);
     case DXGKIT_CLIENT_DATA_ADAPTER:

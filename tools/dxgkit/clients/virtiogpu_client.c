@@ -24,6 +24,8 @@ enum { kSurfaces = 3, kCarried = 3, kCleared = 4, kAllocations = 5, kCommands = 
 #define APERTURE_MIB 1024u
 #define APERTURE_SETTING "ApertureSize"
 #define VERSION_WDDM2_0 0x5023u
+#define FLIP_CAPS 0xAu        /* FlipOnVSyncMmIo, FlipImmediateMmIo */
+#define SCHEDULING_CAPS 0x7u  /* MultiEngineAware, VSyncPowerSaveAware, PreemptionAware */
 /* Numbers of virgl. */
 #define TEXTURE_2D 2u
 #define RENDER_TARGET 2u
@@ -527,6 +529,9 @@ static const char* judge_facts(int version2, const DxgkitClientFacts* facts) {
     return "the size of the aperture";
   if (facts->segments[0].base_address != 0xC0000000ull) return "the address of the aperture";
   if (facts->highest_address != UINT64_MAX) return "HighestAcceptableAddress";
+  /* Flips at once and at a vertical sync; vertical syncs that can be switched off. */
+  if (facts->flip_caps != FLIP_CAPS) return "FlipCaps";
+  if (facts->scheduling_caps != SCHEDULING_CAPS) return "SchedulingCaps";
   return NULL;
 }
 

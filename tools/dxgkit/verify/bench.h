@@ -194,6 +194,12 @@ class Bench {
   /// Null without a plug-in, and if it could not be opened on this adapter.
   const Plugin* plugin() const { return client_refused_ ? nullptr : plugin_; }
   bool client_refused() const { return client_refused_; }
+  /// The plug-in's work does not even come out right by itself: what fails with it where something
+  /// is odd says nothing of that.
+  void note_work_fails() { work_fails_ = true; }
+  bool work_fails() const { return work_fails_; }
+  /// There are jobs, and they come out right by themselves.
+  bool has_work() const { return plugin() != nullptr && !work_fails_; }
   /// Opens the plug-in for the first time. If it fails, the other steps run without it.
   Answer<void> open_client();
   /// The plug-in, opened on the running adapter (the first time with UMDRIVERPRIVATE).
@@ -235,7 +241,7 @@ class Bench {
   Negligence* negligence_ = nullptr;
   Shortage shortage_;
   uint64_t random_state_;
-  bool not_a_driver_ = false, client_refused_ = false;
+  bool not_a_driver_ = false, client_refused_ = false, work_fails_ = false;
   bool has_run_ = false, supports_removal_ = false, supports_removal_asleep_ = false;
   std::set<std::string> expected_warnings_;
   runtime::Mutex asked_lock_;

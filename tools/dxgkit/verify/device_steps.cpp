@@ -85,7 +85,7 @@ constexpr Nap kNaps[] = {{dxgk::PowerTarget::kD3, "D3"},
 /// Jobs right before and after each sleep, whose allocations stay as far as the driver says so.
 Answer<void> use(Bench& bench, size_t* naps) {
   if (bench.display_only()) return {};
-  if (bench.plugin() != nullptr) {
+  if (bench.has_work()) {
     const Answer<NodeJobs> jobs = run_on_each_node(bench, "other device");
     if (!jobs) return std::unexpected(jobs.error());
     if (!jobs->wrong.empty()) {
@@ -190,6 +190,8 @@ Outcome other_settings(Bench& bench) {
   if (bench.plugin() == nullptr)
     return Outcome::skipped(
         "it takes --client, which knows the settings that the driver documents");
+  if (bench.work_fails())
+    return Outcome::skipped("work fails with the settings of this run, too: see the step render");
   std::vector<DxgkitClientSetting> settings = bench.plugin()->settings();
   std::erase_if(settings, [&](const DxgkitClientSetting& setting) {
     const std::string_view name = setting.name;

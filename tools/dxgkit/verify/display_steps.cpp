@@ -292,6 +292,7 @@ Answer<size_t> follow_beam(Bench& bench, dxgk::DisplayExercise& exercise, uint32
   const bool total_open = signal.total.height == vidpn::kNotSpecified;
   std::set<uint32_t> lines;
   bool drawn = false, blank = false;
+  int looks_drawn = 0;
   for (int i = 0; i < kLooks; ++i) {
     bool in_blank = false;
     uint32_t line = 0;
@@ -302,6 +303,7 @@ Answer<size_t> follow_beam(Bench& bench, dxgk::DisplayExercise& exercise, uint32
       blank = true;
     } else {
       drawn = true;
+      ++looks_drawn;
       lines.insert(line);
     }
     const uint32_t most = in_blank && !total_open ? signal.total.height : signal.active.height;
@@ -320,6 +322,16 @@ Answer<size_t> follow_beam(Bench& bench, dxgk::DisplayExercise& exercise, uint32
                                    : blank ? "always in the vertical blank"
                                            : "nowhere"));
     return std::unexpected("the beam does not move");
+  }
+  // Any screen draws for most of its time, and in equal times equally many lines.
+  const uint32_t height = signal.active.height;
+  const uint32_t covered = *lines.rbegin() - *lines.begin() + 1;
+  if (looks_drawn < kLooks / 2 || covered < height / 2) {
+    report_line(bench, fmt::format("In {} at one period a line was drawn in {}, from line {} to {} "
+                                   "of {}.",
+                                   counted(kLooks, "look"), looks_drawn, *lines.begin(),
+                                   *lines.rbegin(), height));
+    return std::unexpected("the beam is in most of the period nowhere, or in few lines");
   }
   return lines.size();
 }
@@ -349,6 +361,35 @@ Answer<void> count_vsyncs(Bench& bench, dxgk::DisplayExercise& exercise, uint32_
        .windows = "Animation runs at another speed than the screen."});
   return std::unexpected("vertical syncs come at another rate than the mode's");
 }
+
+/// Work whose completions come between the vertical syncs that are counted, if there is any.
+class Beside {
+ public:
+  explicit Beside(Bench& bench) : bench_(bench), worker_(bench, "beside the vertical syncs") {}
+  Answer<void> begin(runtime::DurationNs period) {
+    constexpr int kJobs = 24;
+    if (!bench_.has_work()) return {};
+    DXGKIT_VERIFY_TRY(worker_.open());
+    Answer<std::unique_ptr<Job>> job =
+        Job::create(bench_, worker_.client, worker_.device, bench_.random(), 0);
+    if (!job) return std::unexpected(job.error());
+    job_ = std::move(*job);
+    for (int i = 0; i < kJobs; ++i)
+      DXGKIT_VERIFY_TRY(job_->submit(worker_.contexts[0], static_cast<uint64_t>(period) / 3));
+    return {};
+  }
+  Answer<void> end() {
+    if (job_ == nullptr) return {};
+    DXGKIT_VERIFY_TRY(worker_.client.wait_idle(worker_.device));
+    DXGKIT_VERIFY_TRY(job_->destroy());
+    return worker_.client.destroy_device(worker_.device);
+  }
+
+ private:
+  Bench& bench_;
+  Worker worker_;
+  std::unique_ptr<Job> job_;
+};
 
 Outcome vsyncs(Bench& bench) {
   if (bench.display_only())
@@ -396,8 +437,13 @@ Outcome vsyncs(Bench& bench) {
       }
       last = now;
     }
-    if (const Answer<void> right = count_vsyncs(bench, *exercise, source.id, period); !right)
-      return Outcome::failed(right.error());
+    Beside beside(bench);
+    if (const Answer<void> begun = beside.begin(period); !begun)
+      return Outcome::failed("work beside the vertical syncs: " + begun.error());
+    const Answer<void> right = count_vsyncs(bench, *exercise, source.id, period);
+    const Answer<void> ended = beside.end();
+    if (!right) return Outcome::failed(right.error());
+    if (!ended) return Outcome::failed("work beside the vertical syncs: " + ended.error());
     waited += kVsyncsInRow;
     const Answer<size_t> seen = follow_beam(bench, *exercise, source.id, mode->signal, period);
     if (!seen) return Outcome::failed(seen.error());

@@ -1,5 +1,6 @@
 // Overlay planes of a full driver: a client shows several surfaces at once, moves, clips,
 // stretches, turns and blends them, and each picture is compared with the screen.
+#include <d3dkmddi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <ranges>
 
+#include "base/interface_versions.h"
 #include "base/spelling.h"
 #include "port/ddi/display_caps.h"
 #include "tools/dxgkit/verify/canvas.h"
@@ -23,6 +25,7 @@ constexpr size_t kPlain = 3, kClear = 4, kSurfaces = 5;
 constexpr uint32_t kPlainColor = 0xFF40'90E0, kOpaque = 0xFF00'0000, kColorBits = 0x00FF'FFFF;
 /// Odd, so that the colors of the words of a surface are all different.
 constexpr uint32_t kScatter = 0x009E'3779;
+constexpr LONG kFarAway = 70'000;
 /// What is not on the screen by then never will be. A real screen may be late where others compute.
 constexpr runtime::TimeNs kUntilShown = 2 * runtime::kSecond;
 constexpr runtime::TimeNs kBetweenLooks = 10 * runtime::kMillisecond;
@@ -138,6 +141,7 @@ class Planes {
   Answer<void> ask_too_much();
   /// Shows the scene if the driver says that it can. False: it cannot, or is wrong.
   Answer<bool> show(const Scene& scene, const char* what);
+  Answer<void> ask_outside();
   Answer<void> show_turned();
   Answer<bool> can_show(const Scene& scene);
   Answer<void> set(const Scene& scene, const char* what);
@@ -359,6 +363,29 @@ Answer<void> Planes::ask_too_much() {
   return {};
 }
 
+/// A surface has nothing beyond its edges.
+Answer<void> Planes::ask_outside() {
+  const auto width = static_cast<LONG>(mode_.width), height = static_cast<LONG>(mode_.height);
+  const RECT outside[] = {{width, 0, 2 * width, height},
+                          {0, height, width, 2 * height},
+                          {0, 0, 4 * kFarAway, height},
+                          {0, 0, width, 4 * kFarAway}};
+  const RECT all{0, 0, width, height};
+  for (const RECT& source : outside) {
+    Scene scene(now_.size());
+    scene.back() = stretched(kFirst, source, all);
+    const Answer<bool> can = can_show(scene);
+    if (!can) return std::unexpected(can.error());
+    if (!*can) continue;
+    wrong_ = fmt::format("the source rectangle ({}, {})-({}, {}) of a surface of {}x{} is called "
+                         "supported",
+                         source.left, source.top, source.right, source.bottom, width, height);
+    report("DISP-27", "DxgkDdiCheckMultiPlaneOverlaySupport", wrong_ + ".");
+    return {};
+  }
+  return {};
+}
+
 /// Surfaces that are turned, which hardware may be unable to do.
 Answer<void> Planes::show_turned() {
   const auto side = static_cast<LONG>(std::min(mode_.width, mode_.height) / 2);
@@ -389,6 +416,11 @@ std::vector<Scene> Planes::scenes() const {
   View clear = stretched(kClear, all, wide);
   View seen_through = clear;
   seen_through.blend = true;
+  // Farther than the screen, and than a register of 16 bits. The clip rectangle is on the screen.
+  View far_right = stretched(kPlain, all, {3, 5, kFarAway, height - 2});
+  far_right.clip = {1, 2, width / 2, height / 3};
+  View far_down = stretched(kPlain, all, {3, 5, width - 4, kFarAway});
+  far_down.clip = {1, 2, width / 2, height / 3};
   View blended = placed(kSecond, part, 5, height / 2);
   blended.blend = true;
   struct Two {
@@ -405,6 +437,8 @@ std::vector<Scene> Planes::scenes() const {
       {blended, third},
       {clear, third},
       {seen_through, third},
+      {far_right, third},
+      {far_down, third},
       {placed(kFirst, part, 7, 9), stretched(kPlain, part, wide)},
       {placed(kThird, part, 7, 9), std::nullopt},
       {std::nullopt, std::nullopt},
@@ -443,6 +477,7 @@ Answer<void> Planes::run() {
     const Answer<bool> shown = show(scene, "several planes");
     if (!shown) return std::unexpected(shown.error());
   }
+  if (wrong_.empty()) DXGKIT_VERIFY_TRY(ask_outside());
   if (wrong_.empty()) DXGKIT_VERIFY_TRY(show_turned());
   if (wrong_.empty()) {
     DXGKIT_VERIFY_TRY(owner_.show(surfaces_[kThird].allocation));
@@ -456,10 +491,28 @@ Answer<void> Planes::run() {
   return owner_.close();
 }
 
+/// CAPS-17. False: reported.
+bool judge_caps(Bench& bench, uint32_t most) {
+  if (bench.interface_version() < kInterfaceWddm13) return true;
+  DXGK_DRIVERCAPS raw{};  // what the declared version does not have is 0
+  const std::span<const std::byte> told = bench.exercise().caps().raw;
+  std::memcpy(&raw, told.data(), std::min(told.size(), sizeof(raw)));
+  if (raw.SupportMultiPlaneOverlay == FALSE || most != 0) return true;
+  bench.findings().report(
+      {.rule = "CAPS-17",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiQueryAdapterInfo(DRIVERCAPS)",
+       .actual = "SupportMultiPlaneOverlay is set, and MaxOverlayPlanes is 0.",
+       .expected = "A driver that shows overlay planes says how many.",
+       .fix = "Set both members where the driver has the entries for planes, or none of them."});
+  return false;
+}
+
 Outcome planes(Bench& bench) {
   if (bench.display_only()) return Outcome::skipped("display-only drivers have no planes");
   const uint32_t most =
       port::flip_caps_of(bench.exercise().caps(), bench.interface_version()).max_overlay_planes;
+  if (!judge_caps(bench, most)) return Outcome::failed("the caps of planes contradict each other");
   if (most == 0) return Outcome::skipped("its caps have no overlay planes: MaxOverlayPlanes is 0");
   if (bench.plugin() == nullptr)
     return Outcome::skipped("it takes --client, whose user mode makes primaries");

@@ -1,13 +1,17 @@
 // The hardware pointer: shapes and places, compared with the screen where the screen shows it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <ranges>
 
 #include "base/spelling.h"
 #include "bus/device.h"
 #include "tools/dxgkit/verify/canvas.h"
-#include "tools/dxgkit/verify/worker.h"
+#include "tools/dxgkit/verify/screen_owner.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -24,7 +28,15 @@ struct Size {
 /// The second one is smaller, so that nothing may be left of the first one.
 constexpr std::array<Size, 2> kSizes{{{32, 32, 32}, {17, 9, 24}}};
 
-bool is_opaque(uint32_t x, uint32_t y) { return (x + 2 * y) % 5 != 0; }
+/// Clear, half transparent, and opaque.
+uint32_t alpha_of(uint32_t x, uint32_t y) {
+  const uint32_t kind = (x + 2 * y) % 5;
+  return kind == 0 ? 0 : kind == 1 ? 0x80 : 0xFF;
+}
+/// What is behind the pointer, if a client can show it: no color is 0.
+constexpr uint32_t kBehind = 0x0050'9030;
+/// Hardware may round a blended color as it likes, and once more.
+constexpr int kBlendedMost = 2;
 
 /// A8R8G8B8; each pixel has another color than its neighbours. What is clear is black.
 std::vector<std::byte> draw(const Size& size, uint32_t base) {
@@ -32,7 +44,8 @@ std::vector<std::byte> draw(const Size& size, uint32_t base) {
   for (uint32_t y = 0; y < size.height; ++y) {
     for (uint32_t x = 0; x < size.width; ++x) {
       const uint32_t color = (base + x * 0x010703U + y * 0x050B02U) & 0xFFFFFFU;
-      pixels[size_t{y} * size.pitch_pixels + x] = is_opaque(x, y) ? 0xFF000000U | color : 0;
+      const uint32_t alpha = alpha_of(x, y);
+      pixels[size_t{y} * size.pitch_pixels + x] = alpha != 0 ? alpha << 24 | color : 0;
     }
   }
   std::vector<std::byte> bytes(pixels.size() * kPixelBytes);
@@ -58,18 +71,23 @@ std::string compare(const bus::ScreenImage& image, const Scene& scene) {
       const size_t at = (size_t{y} * image.width + x) * kPixelBytes;
       std::array<uint8_t, 3> wanted{};
       std::memcpy(wanted.data(), &scene.bare.pixels[at], wanted.size());
+      int most = 0;
       const int64_t column = int64_t{x} - scene.x, row = int64_t{y} - scene.y;
       if (scene.visible && column >= 0 && column < scene.size.width && row >= 0 &&
           row < scene.size.height) {
         const auto in = static_cast<size_t>(row * scene.size.pitch_pixels + column) * kPixelBytes;
         const std::byte* const pixel = &scene.pixels[in];
-        if (pixel[3] != std::byte{0}) {
-          for (size_t i = 0; i < wanted.size(); ++i)
-            wanted[i] = std::to_integer<uint8_t>(pixel[2 - i]);  // blue first in memory
+        const auto alpha = std::to_integer<uint32_t>(pixel[3]);
+        if (alpha != 0 && alpha != 0xFF) most = kBlendedMost;
+        for (size_t i = 0; i < wanted.size(); ++i) {  // blue first in memory
+          const uint32_t color = std::to_integer<uint32_t>(pixel[2 - i]) * alpha;
+          wanted[i] = static_cast<uint8_t>((color + wanted[i] * (0xFF - alpha) + 0x7F) / 0xFF);
         }
       }
-      if (std::memcmp(wanted.data(), &image.pixels[at], wanted.size()) != 0) {
-        const uint8_t* const seen = &image.pixels[at];
+      const uint8_t* const seen = &image.pixels[at];
+      const bool differs = std::ranges::any_of(std::views::iota(size_t{0}, wanted.size()),
+                                               [&](size_t i) { return std::abs(wanted[i] - seen[i]) > most; });
+      if (differs) {
         return fmt::format("pixel ({}, {}) is {:02x}{:02x}{:02x}, not {:02x}{:02x}{:02x}", x, y,
                            seen[0], seen[1], seen[2], wanted[0], wanted[1], wanted[2]);
       }
@@ -178,14 +196,37 @@ Answer<void> Pointer::move_all(size_t* count) {
   return {};
 }
 
+/// Has the owner show one color, if its user mode makes primaries and the screen can be seen.
+Answer<void> show_behind(Bench& bench, ScreenOwner& owner) {
+  DXGKIT_VERIFY_TRY(owner.open());
+  const Answer<ScreenOwner::Surface> made = owner.make({.color = kBehind});
+  if (!made) return std::unexpected(made.error());
+  if (made->allocation == 0) return {};
+  DXGKIT_VERIFY_TRY(owner.show(made->allocation));
+  DXGKIT_VERIFY_TRY(owner.settle());
+  const runtime::TimeNs deadline = bench.runtime().now() + kUntilShown;
+  while (is_dark(bench.screen()->image()) && bench.runtime().now() < deadline)
+    bench.runtime().sleep_for(kBetweenLooks);
+  return {};
+}
+
 Outcome pointer(Bench& bench) {
   const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
   if (!sources) return Outcome::failed(sources.error());
   size_t shapes = 0;
   for (const dxgk::DisplaySource& source : *sources) {
+    const bool seen = bench.screen() != nullptr && bench.screen()->shows_pointer();
+    std::optional<ScreenOwner> owner;
+    if (seen && bench.plugin() != nullptr && !bench.display_only()) {
+      owner.emplace(bench, source);
+      if (const Answer<void> shown = show_behind(bench, *owner); !shown)
+        return Outcome::failed(shown.error());
+    }
     Pointer pointer(bench, source);
     if (const Answer<void> moved = pointer.move_all(&shapes); !moved)
       return Outcome::failed(moved.error());
+    if (!owner) continue;
+    if (const Answer<void> closed = owner->close(); !closed) return Outcome::failed(closed.error());
   }
   if (shapes == 0) return Outcome::skipped("its caps name no color pointer of 32x32");
   return Outcome::ok(fmt::format("{} moved, also half outside{}", counted(shapes, "pointer"),

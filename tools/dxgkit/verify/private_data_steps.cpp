@@ -8,7 +8,7 @@
 #include "base/spelling.h"
 #include "nt/leaks.h"
 #include "tools/dxgkit/verify/balance.h"
-#include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/facts.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -116,6 +116,21 @@ class Exchange {
     DXGKIT_VERIFY_TRY(escapes(DXGKIT_CLIENT_DATA_ESCAPE));
     DXGKIT_VERIFY_TRY(escapes(DXGKIT_CLIENT_DATA_HARDWARE_ESCAPE));
     return client_.destroy_device(device_);
+  }
+  /// The escapes alone, as the client makes them: they may tell of work.
+  Answer<void> ask() {
+    DXGKIT_VERIFY_TRY(client_.open_adapter());
+    const Answer<D3DKMT_HANDLE> device = client_.create_device();
+    if (!device) return std::unexpected(device.error());
+    const Answer<std::vector<Data>> all = with_examples(DXGKIT_CLIENT_DATA_ESCAPE, {});
+    if (!all) return std::unexpected(all.error());
+    for (const Data& data : *all) {
+      const auto send = [&](Data& sent) { return client_.try_escape(*device, sent, false); };
+      const Answer<bool> taken =
+          exchange(DXGKIT_CLIENT_DATA_ESCAPE, {data, "as the client makes it"}, send);
+      if (!taken) return std::unexpected(taken.error());
+    }
+    return client_.destroy_device(*device);
   }
   std::string text() const {
     return fmt::format(
@@ -394,6 +409,15 @@ constexpr Step kSteps[] = {
 };
 
 }  // namespace
+
+Answer<void> judge_escapes(Bench& bench) {
+  const Answer<Plugin::Instance*> code = bench.client_code();
+  if (!code) return std::unexpected(code.error());
+  Exchange exchange(bench, **code);
+  DXGKIT_VERIFY_TRY(exchange.ask());
+  if (exchange.wrong() != 0) return std::unexpected("an escape has a wrong answer");
+  return {};
+}
 
 std::span<const Step> private_data_steps() { return kSteps; }
 

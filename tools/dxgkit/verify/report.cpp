@@ -46,6 +46,20 @@ size_t count(const VerifyReport& report, Outcome::Kind kind) {
       report.steps, [&](const StepResult& step) { return step.outcome.kind == kind; }));
 }
 
+bool is_chosen(const VerifyReport& report, const StepResult& step) {
+  return std::ranges::find(report.chosen, step.name) != report.chosen.end();
+}
+
+/// Each step that the user named was skipped, and not because of a waived finding.
+bool is_idle(const VerifyReport& report) {
+  const auto idle = [&](const StepResult& step) {
+    return !is_chosen(report, step) ||
+           (step.outcome.kind == Outcome::Kind::kSkipped && step.findings.empty());
+  };
+  const auto chosen = [&](const StepResult& step) { return is_chosen(report, step); };
+  return std::ranges::any_of(report.steps, chosen) && std::ranges::all_of(report.steps, idle);
+}
+
 }  // namespace
 
 int exit_code(const VerifyReport& report) {
@@ -59,7 +73,16 @@ int exit_code(const VerifyReport& report) {
   }
   if (bug_check) return kExitBugCheck;
   bad = bad || count(report, Outcome::Kind::kFailed) != 0 || report.left_out;
-  return bad ? kExitFailed : kExitDone;
+  if (bad) return kExitFailed;
+  return is_idle(report) ? kExitBadInput : kExitDone;
+}
+
+std::string not_exercised(const VerifyReport& report) {
+  if (exit_code(report) != kExitBadInput) return {};
+  const StepResult& first = *std::ranges::find_if(
+      report.steps, [&](const StepResult& step) { return is_chosen(report, step); });
+  return fmt::format("the driver was not exercised: step {} was skipped, because {}", first.name,
+                     first.outcome.text);
 }
 
 std::string verdict(const VerifyReport& report) {
@@ -85,6 +108,8 @@ std::string verdict(const VerifyReport& report) {
   switch (exit_code(report)) {
     case kExitInterrupted:
       return fmt::format("interrupted {}: {}", report.interrupted, sums);
+    case kExitBadInput:
+      return "not exercised: " + sums;
     case kExitDone:
       return (cut_short ? "clean as far as it ran: " : "clean: ") + sums;
     case kExitBugCheck:

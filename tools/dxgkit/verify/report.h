@@ -31,6 +31,7 @@ struct VerifyReport {
   std::string interrupted;  // by the user: how far it had got ("after 3 steps"); empty: it was not
   bool left_out = false;    // steps that a mistake, waived or not, would have ended, too
   bool written = true;      // false: an output of the run itself could not be written
+  std::vector<std::string> chosen;  // steps that the user named; empty: all
   std::vector<StepResult> steps;
   std::vector<std::string> never_called;  // entries that the driver has and that no step called
   verifier::SituationReport situations;
@@ -48,6 +49,9 @@ inline std::string key_of(const verifier::Finding& finding) {
 }
 using verifier::is_mistake;
 int exit_code(const VerifyReport& report);
+/// The user named steps, and each of them was skipped: nothing can be said of the driver. Why.
+/// Empty: something was exercised, or something else is wrong.
+std::string not_exercised(const VerifyReport& report);
 /// The last line: the overall outcome.
 std::string verdict(const VerifyReport& report);
 

@@ -175,6 +175,7 @@ VerifyReport SeedRuns::report() const {
   report.driver = options_.driver;
   report.command = command_line(options_);
   report.waivers = options_.waivers.list;
+  report.chosen = options_.only;
   report.situations = verifier::SituationReport(*board_.situations);
   if (runtime::interrupted()) {
     report.ended = false;

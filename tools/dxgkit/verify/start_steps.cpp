@@ -36,7 +36,7 @@ void report_start(Bench& bench, const char* rule, std::string_view ddi, std::str
 /// The adapter makes objects and, with a client, does work that comes out right.
 Answer<void> works(Bench& bench) {
   if (bench.display_only()) return {};
-  if (bench.plugin() == nullptr) {
+  if (!bench.has_work()) {
     Client client(bench, "start");
     DXGKIT_VERIFY_TRY(client.open_adapter());
     const Answer<D3DKMT_HANDLE> device = client.create_device();

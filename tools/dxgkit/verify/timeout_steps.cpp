@@ -7,6 +7,7 @@
 
 #include "base/spelling.h"
 #include "tools/dxgkit/verify/crew.h"
+#include "tools/dxgkit/verify/facts.h"
 #include "tools/dxgkit/verify/page_fault.h"
 
 namespace dxgkit::tool::verify {
@@ -504,6 +505,8 @@ Outcome memory_errors(Bench& bench) {
       if (!wrong || !wrong->empty() || !bench.running()) return finish(bench, wrong);
     }
     if (tally.faults == 0) continue;
+    // The driver may count faults, and forget them in a stop.
+    if (const Answer<void> told = judge_escapes(bench); !told) return Outcome::failed(told.error());
     wrong = stop_in_recovery(bench, node);
     if (!wrong || !wrong->empty() || !bench.running()) return finish(bench, wrong);
   }

@@ -153,6 +153,7 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
   report_.driver = options_.driver;
   report_.command = command_line(options_);
   report_.waivers = options_.waivers.list;
+  report_.chosen = options_.only;
   findings_.set_waivers(&options_.waivers.list);
   board_.steps.begin_seed(options_.seed);
   const std::unique_ptr<runtime::Runtime> runtime = options_.mode == Mode::kSim

@@ -58,6 +58,8 @@ int finish(const VerifyOptions& options, const VerifyReport& report, std::FILE* 
   written = write_output(options.reports.json, verify::to_json_text(report)) && written;
   written = write_output(options.reports.sarif, verify::to_sarif_text(report)) && written;
   written = write_output(options.reports.junit, verify::to_junit_text(report)) && written;
+  if (const std::string why = verify::not_exercised(report); !why.empty())
+    say(stderr, "dxgkit: {}\n", why);
   return written ? verify::exit_code(report) : kExitNotWritten;
 }
 

@@ -48,7 +48,9 @@ Outcome render(Bench& bench) {
     }
     return worker.client.destroy_device(worker.device);
   };
-  if (const Answer<void> done = run(); !done) return Outcome::failed(done.error());
+  const Answer<void> done = run();
+  if (!done || !wrong.empty()) bench.note_work_fails();
+  if (!done) return Outcome::failed(done.error());
   if (!wrong.empty()) {
     report_result(bench, wrong);
     return Outcome::failed(wrong);
@@ -187,6 +189,7 @@ Outcome hostile(Bench& bench) {
 
 /// REND-07: everything is where DxgkDdiRender was told that it is, and DxgkDdiPatch never comes.
 Outcome prepatched(Bench& bench) {
+  if (bench.work_fails()) return Outcome::skipped("work fails anyway: see the step render");
   if (bench.plugin() == nullptr)
     return Outcome::skipped("without a client plug-in nobody knows what the commands are");
   size_t jobs = 0;

@@ -80,7 +80,7 @@ Answer<void> raise_fences(Bench& bench, const std::string& name, int quarters) {
 }
 
 Answer<void> work_across(Bench& bench, const std::function<Status()>& between) {
-  if (bench.plugin() == nullptr) {
+  if (!bench.has_work()) {
     const Status status = between();
     if (is_success(status)) return {};
     return std::unexpected(status_text(status));

@@ -44,8 +44,8 @@ Answer<NodeJobs> run_on_each_node(Bench& bench, const std::string& name);
 /// the start into the upper half: there a number that stands for nothing, 0 or all ones, is a newer
 /// one (SUB-13). Without a plug-in there is no work.
 Answer<void> raise_fences(Bench& bench, const std::string& name, int quarters = 3);
-/// A job whose allocations must survive `between`. It runs afterwards and must be right. Without a
-/// plug-in only `between`.
+/// A job whose allocations must survive `between`. It runs afterwards and must be right. Without
+/// work (Bench::has_work) only `between`.
 Answer<void> work_across(Bench& bench, const std::function<Status()>& between);
 
 }  // namespace dxgkit::tool::verify
