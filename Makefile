@@ -105,6 +105,8 @@ vfio-test: bootstrap
 	@tests/vfio/guest_test.py build/dev build/dev/vfio
 
 # Debian packages of a release build for /usr, with a build folder of their own. Then a clean Debian 12 that installs, uses and removes them.
+# Times in them are the commit's, so that the same commit makes the same bytes again.
+package: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 package: bootstrap
 	@mkdir -p build
 	@$(call build,package) --target installed

@@ -81,7 +81,7 @@ function(dxgkit_miniport_objects out name suffix)
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${DXGKIT_MINIPORT_DIR}/${name}.dir
       # ccache keeps no object made with an overlay unless it is told that the overlay only says where headers are.
-      COMMAND ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=ivfsoverlay ${CMAKE_CXX_COMPILER_LAUNCHER} ${compiler} ${ARG_FLAGS} -MD -MF ${object}.d -MT ${object} -c ${path} -o ${object}
+      COMMAND ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=ivfsoverlay ${CMAKE_CXX_COMPILER_LAUNCHER} ${compiler} ${ARG_FLAGS} ${DXGKIT_PREFIX_MAP} -MD -MF ${object}.d -MT ${object} -c ${path} -o ${object}
       ${after}
       DEPENDS ${path} ${DXGKIT_MINIPORT_RENAME}
       DEPFILE ${object}.d
