@@ -79,6 +79,11 @@ function(dxgkit_library name)
   endif()
 endfunction()
 
+# The types of the public interface stay in the debugging information, which has lines only otherwise: scripts/abi_check reads them.
+function(dxgkit_keep_types target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-g2>)
+endfunction()
+
 # Where test binaries leave their results for `make rules`.
 set(DXGKIT_TEST_RESULTS ${CMAKE_BINARY_DIR}/test-results)
 file(MAKE_DIRECTORY ${DXGKIT_TEST_RESULTS})

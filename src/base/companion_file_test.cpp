@@ -41,8 +41,10 @@ TEST_F(CompanionFileTest, TheNearestIsTaken) {
   EXPECT_EQ(found(), packaged);
   made("build/helper.so");
   EXPECT_EQ(found(), built);
-  EXPECT_EQ(made("lib/mine/helper.so"), found());
-  EXPECT_EQ(made("bin/helper.so"), found());
+  made("lib/mine/helper.so");
+  EXPECT_EQ(found(), path("lib/mine/helper.so"));
+  made("bin/helper.so");
+  EXPECT_EQ(found(), path("bin/helper.so"));
 }
 
 TEST_F(CompanionFileTest, AProgramWithoutAPathHasNothingBesideIt) {
