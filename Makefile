@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v -e '^abi/include/' 
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: help run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers package package-test campaign-test docs docs-test abi-check abi-keep reproducible test-product traces known clean bootstrap
+.PHONY: help run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers package package-test campaign-test container-test docs docs-test abi-check abi-keep reproducible test-product traces known clean bootstrap
 
 # Bare `make`: the words that there are.
 help:
@@ -19,7 +19,8 @@ help:
 	@echo 'make docs           the documentation as a site: build/docs/index.html'
 	@echo 'make docs-test      runs the commands that README and docs show'
 	@echo 'make campaign-test  a campaign on a Slurm of three nodes that it starts (root)'
-	@echo 'make test-product   docs, docs-test, package-test and campaign-test'
+	@echo 'make container-test the image of examples/cluster, and a campaign in it (root, debootstrap, buildah)'
+	@echo 'make test-product   docs, docs-test, package-test, container-test and campaign-test'
 	@echo 'make abi-check      the interface of the public library against the last release'
 	@echo 'make reproducible   builds the packages twice and compares their bytes'
 	@echo 'make asan, asan-clang, tsan, clang    the tests with sanitizers, or with clang and its thread-safety analysis'
@@ -127,6 +128,11 @@ campaign-test: bootstrap
 	@$(call build,dev) --target dxgkit_tool
 	@scripts/campaign_test build/dev/tools/dxgkit/dxgkit $(SEEDS)
 
+# The image of examples/cluster, made out of the packages, and a campaign in it.
+container-test: package
+	@scripts/bootstrap debootstrap buildah crun
+	@scripts/container_test build/package/packages
+
 # The documentation as a site that works without a network, links checked: build/docs/index.html.
 docs:
 	@scripts/bootstrap mkdocs doxygen
@@ -150,8 +156,8 @@ docs-test: bootstrap
 	@$(call build,release)
 	@scripts/docs_commands build/release
 
-# What is too long for `make test`: packages in a clean root, a campaign on a cluster, the site and its commands.
-test-product: docs docs-test package-test campaign-test
+# What is too long for `make test`: packages in a clean root, the image of a container, a campaign on a cluster, the site and its commands.
+test-product: docs docs-test package-test container-test campaign-test
 
 coverage: bootstrap
 	@scripts/coverage --jobs $(JOBS)
