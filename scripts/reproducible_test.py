@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
 """scripts/reproducible on small packages: each way to differ has its line."""
+import hashlib
 import io
+import os
 import pathlib
+import re
+import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -59,6 +63,36 @@ class Reproducible(unittest.TestCase):
         self.assertEqual(self.compare({"x.deb": one}, {"x.deb": one, "y.deb": one}), (1, ["only in one of them: y.deb"]))
         self.assertEqual(self.compare({}, {})[0], 2)
         self.assertEqual(self.compare({"x.deb": one}, {"x.deb": b"nothing"}), (2, ["reproducible: it is no package"]))
+
+    def build_twice(self, recipe):
+        """The script in a small tree, whose `make package` is the recipe with FILE for the package: exit code, lines without the folder's name."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder, "tree")
+            (root / "scripts").mkdir(parents=True)
+            shutil.copy(SCRIPT, root / "scripts")
+            (root / "plain.deb").write_bytes(package(tar(FILES)))
+            (root / "Makefile").write_text(f"package:\n\tmkdir -p build/package/packages\n\t{recipe.replace('FILE', 'build/package/packages/x.deb')}\n")
+            for words in (["init", "--quiet"], ["add", "-A"], ["-c", "user.name=A", "-c", "user.email=a@localhost", "commit", "--quiet", "-m", "Begin"]):
+                subprocess.run(["git", *words], cwd=root, check=True)
+            done = subprocess.run([root / "scripts/reproducible"], capture_output=True, text=True, env={**{name: value for name, value in os.environ.items() if name != "TZ"}, "TMPDIR": folder})
+            kept = list(pathlib.Path(folder).glob("dxgkit-reproducible-*"))
+            return done.returncode, re.sub(r"\S*/dxgkit-reproducible-\w+", "WORK", done.stdout + done.stderr).splitlines(), len(kept)
+
+    def test_two_builds_of_a_tree(self):
+        builds = ["reproducible: builds in WORK/a", "reproducible: builds in WORK/the/second/folder/of/another/length"]
+        digest = hashlib.sha256(package(tar(FILES))).hexdigest()
+        self.assertEqual(self.build_twice("cp plain.deb FILE"), (0, [*builds, f"{digest}  x.deb", "reproducible: the same bytes"], 0))
+        # A zone, a umask and a folder that come through.
+        made = "python3 -c 'import io, os, sys, tarfile; data = io.BytesIO(); archive = tarfile.open(fileobj=data, mode=\"w\"); one = tarfile.TarInfo(\"a\"); " \
+               "text = {}.encode(); one.size = len(text); archive.addfile(one, io.BytesIO(text)); archive.close(); data = data.getvalue(); " \
+               "sys.stdout.buffer.write(b\"!<arch>\\n\" + b\"data.tar        0           0     0     644     \" + str(len(data)).ljust(10).encode() + b\"`\\n\" + data)' > FILE"
+        for text, wanted in (('os.environ.get(\"TZ\", \"none\")', "x.deb: data.tar: a: 4 and 16 bytes, from byte 0x0 on"),
+                             ('str(os.umask(0))', "x.deb: data.tar: a: 2 and 2 bytes, from byte 0x0 on")):
+            code, said, kept = self.build_twice(made.format(text))
+            self.assertEqual((code, said, kept), (1, [*builds, wanted], 1))
+        code, said, kept = self.build_twice(made.format("os.getcwd()"))
+        self.assertEqual((code, said[3:], kept), (1, ["x.deb: a: has WORK in it"] * 2, 1))
+        self.assertEqual(self.build_twice("false")[0], 2)
 
 
 if __name__ == "__main__":
