@@ -7,7 +7,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.c' | grep -v -e '^abi/include/' 
 build = cmake --preset $(1) $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) > build/$(1).log 2>&1 \
 	|| { cat build/$(1).log; exit 1; }; cmake --build build/$(1) --parallel $(JOBS)
 
-.PHONY: help run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers package package-test campaign-test docs docs-test abi-check test-product traces known clean bootstrap
+.PHONY: help run test bench asan asan-clang tsan clang format format-check lint rules model fuzz afl vfio-test coverage mutate mutate-drivers package package-test campaign-test container-test docs docs-test abi-check abi-keep reproducible test-product traces known clean bootstrap
 
 # Bare `make`: the words that there are.
 help:
@@ -19,8 +19,10 @@ help:
 	@echo 'make docs           the documentation as a site: build/docs/index.html'
 	@echo 'make docs-test      runs the commands that README and docs show'
 	@echo 'make campaign-test  a campaign on a Slurm of three nodes that it starts (root)'
-	@echo 'make test-product   docs, docs-test, package-test and campaign-test'
-	@echo 'make abi-check      the interface of the public library against the last tag'
+	@echo 'make container-test the image of examples/cluster, and a campaign in it (root, debootstrap, buildah)'
+	@echo 'make test-product   docs, docs-test, package-test, container-test and campaign-test'
+	@echo 'make abi-check      the interface of the public library against the last release'
+	@echo 'make reproducible   builds the packages twice and compares their bytes'
 	@echo 'make asan, asan-clang, tsan, clang    the tests with sanitizers, or with clang and its thread-safety analysis'
 	@echo 'make model, fuzz, afl, coverage       minutes each: scripts/README.md, fuzz/README.md'
 	@echo 'make mutate, mutate-drivers           small changes that tests, or dxgkit verify, should notice'
@@ -105,6 +107,8 @@ vfio-test: bootstrap
 	@tests/vfio/guest_test.py build/dev build/dev/vfio
 
 # Debian packages of a release build for /usr, with a build folder of their own. Then a clean Debian 12 that installs, uses and removes them.
+# Times in them are the commit's, so that the same commit makes the same bytes again.
+package: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 package: bootstrap
 	@mkdir -p build
 	@$(call build,package) --target installed
@@ -124,6 +128,11 @@ campaign-test: bootstrap
 	@$(call build,dev) --target dxgkit_tool
 	@scripts/campaign_test build/dev/tools/dxgkit/dxgkit $(SEEDS)
 
+# The image of examples/cluster, made out of the packages, and a campaign in it.
+container-test: package
+	@scripts/bootstrap debootstrap buildah crun
+	@scripts/container_test build/package/packages
+
 # The documentation as a site that works without a network, links checked: build/docs/index.html.
 docs:
 	@scripts/bootstrap mkdocs doxygen
@@ -131,10 +140,15 @@ docs:
 	@$(call build,release) --target dxgkit_tool
 	@scripts/docs_site build/docs build/release/tools/dxgkit/dxgkit
 
-# The public library's interface against that of the last tag: scripts/README.md.
-abi-check: bootstrap
-	@scripts/bootstrap abigail-tools
-	@scripts/abi_check
+# The public library's interface against that of the last release; abi-keep describes it anew, which releases do. scripts/README.md.
+abi-check abi-keep: bootstrap
+	@mkdir -p build
+	@$(call build,dev) --target dxgkit
+	@scripts/abi_check $(if $(filter abi-keep,$@),--keep) build/dev/src/api/libdxgkit.so
+
+# The packages of two builds in different folders, byte for byte. Both builds are from nothing.
+reproducible: bootstrap
+	@scripts/reproducible
 
 # Every command that a page shows, in a release build.
 docs-test: bootstrap
@@ -142,8 +156,8 @@ docs-test: bootstrap
 	@$(call build,release)
 	@scripts/docs_commands build/release
 
-# What is too long for `make test`: packages in a clean root, a campaign on a cluster, the site and its commands.
-test-product: docs docs-test package-test campaign-test
+# What is too long for `make test`: packages in a clean root, the image of a container, a campaign on a cluster, the site and its commands.
+test-product: docs docs-test package-test container-test campaign-test
 
 coverage: bootstrap
 	@scripts/coverage --jobs $(JOBS)

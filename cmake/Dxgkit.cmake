@@ -14,6 +14,22 @@ option(DXGKIT_WERROR "Warnings are errors" ON)
 option(DXGKIT_UNITY "Compile the files of a library or tool together" OFF)
 set(DXGKIT_SANITIZE "" CACHE STRING "Sanitizers for our own code: address,undefined or thread")
 
+option(DXGKIT_PACKAGED "Nothing in the result tells in which folder it was built: make package, scripts/reproducible" OFF)
+if(DXGKIT_PACKAGED)
+  # The map of the build folder comes last, as it is the one of the two that counts where both fit.
+  set(DXGKIT_PREFIX_MAP -ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=./build)
+  add_compile_options(${DXGKIT_PREFIX_MAP})
+  # The length of a path of the build would move what lies behind it, even where the installation takes it away.
+  set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
+endif()
+# Where programs look for a file that the build left: the path, or nothing in a package.
+function(dxgkit_built out path)
+  if(DXGKIT_PACKAGED)
+    set(path "")
+  endif()
+  set(${out} "${path}" PARENT_SCOPE)
+endfunction()
+
 add_library(dxgkit_options INTERFACE)
 target_compile_options(dxgkit_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align
@@ -61,6 +77,11 @@ function(dxgkit_library name)
   if(DXGKIT_OVERLAY)
     dxgkit_overlaid_sources(dxgkit_${name})
   endif()
+endfunction()
+
+# The types of the public interface stay in the debugging information, which has lines only otherwise: scripts/abi_check reads them.
+function(dxgkit_keep_types target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-g2>)
 endfunction()
 
 # Where test binaries leave their results for `make rules`.

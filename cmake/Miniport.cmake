@@ -71,7 +71,9 @@ function(dxgkit_miniport_objects out name suffix)
       set(compiler ${DXGKIT_MINIPORT_CXX} -std=c++20 -fcheck-new -fno-exceptions -fno-rtti -fno-threadsafe-statics)
     endif()
     cmake_path(GET path FILENAME file)
-    string(MD5 hash ${path})
+    # A library has the names of its objects in it, so they do not depend on where the sources lie.
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${DXGKIT_MINIPORT_ROOT} OUTPUT_VARIABLE place)
+    string(MD5 hash ${place})
     string(SUBSTRING ${hash} 0 8 hash)
     set(object ${DXGKIT_MINIPORT_DIR}/${name}.dir/${file}.${hash}.${suffix})
     set(after)
@@ -81,7 +83,7 @@ function(dxgkit_miniport_objects out name suffix)
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${DXGKIT_MINIPORT_DIR}/${name}.dir
       # ccache keeps no object made with an overlay unless it is told that the overlay only says where headers are.
-      COMMAND ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=ivfsoverlay ${CMAKE_CXX_COMPILER_LAUNCHER} ${compiler} ${ARG_FLAGS} -MD -MF ${object}.d -MT ${object} -c ${path} -o ${object}
+      COMMAND ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=ivfsoverlay ${CMAKE_CXX_COMPILER_LAUNCHER} ${compiler} ${ARG_FLAGS} ${DXGKIT_PREFIX_MAP} -MD -MF ${object}.d -MT ${object} -c ${path} -o ${object}
       ${after}
       DEPENDS ${path} ${DXGKIT_MINIPORT_RENAME}
       DEPFILE ${object}.d

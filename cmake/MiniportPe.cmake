@@ -38,8 +38,11 @@ function(dxgkit_kernel_libraries lister)
   dxgkit_miniport_objects(objects kmlib obj SOURCES ${ARG_SOURCES}
     FLAGS ${DXGKIT_MINIPORT_PE_FIRST_FLAGS} ${DXGKIT_MINIPORT_PE_FLAGS} -g0 -fno-stack-protector -O2 -ffreestanding -fms-extensions
           -fasynchronous-unwind-tables -Wall -Wextra -Werror -isystem ${DXGKIT_MINIPORT_INCLUDE})
+  set(names ${objects})
+  list(TRANSFORM names REPLACE "^${DXGKIT_MINIPORT_DIR}/" "")
   add_custom_command(OUTPUT ${DXGKIT_KERNEL_STATIC_LIB}
-    COMMAND ${DXGKIT_MINIPORT_LIB} /nologo /out:${DXGKIT_KERNEL_STATIC_LIB} ${objects}
+    COMMAND ${DXGKIT_MINIPORT_LIB} /nologo /out:kmlib.lib ${names}
+    WORKING_DIRECTORY ${DXGKIT_MINIPORT_DIR}
     DEPENDS ${objects}
     COMMENT "Making kmlib.lib"
     VERBATIM)

@@ -19,8 +19,10 @@ class Release(unittest.TestCase):
         (self.root / "include/dxgkit/version.h").write_text(
             "#define DXGKIT_VERSION_MAJOR 0\n#define DXGKIT_VERSION_MINOR 1\n#define DXGKIT_VERSION_PATCH 0\n")
         (self.root / "CHANGELOG.md").write_text(CHANGELOG)
-        (self.root / "Makefile").write_text("test:\n\ttouch tested\nabi-check:\n\ttouch compared\npackage-test:\n\ttouch packed\n")
-        (self.root / ".gitignore").write_text("tested\ncompared\npacked\n")
+        (self.root / "Makefile").write_text("test:\n\ttouch tested\npackage-test:\n\ttouch packed\nabi-keep:\n\techo new >> src/api/interface.xml.xz\n")
+        (self.root / "src/api").mkdir(parents=True)
+        (self.root / "src/api/interface.xml.xz").write_bytes(b"\xfd7zXZ\n")
+        (self.root / ".gitignore").write_text("tested\npacked\n")
         self.git("init", "--quiet")
         self.git("config", "user.name", "A")
         self.git("config", "user.email", "a@localhost")
@@ -54,7 +56,7 @@ class Release(unittest.TestCase):
         self.assertEqual(self.git("log", "-1", "--format=%s"), "Release 0.2.0")
         self.assertEqual(self.git("tag", "-l", "--format=%(contents)", "v0.2.0"), "dxgkit 0.2.0\n\n### Added\n- A thing.")
         self.assertTrue((self.root / "tested").exists() and (self.root / "packed").exists())
-        self.assertFalse((self.root / "compared").exists(), "there was no tag to compare with")
+        self.assertEqual(self.git("diff", "--stat", "--name-only", "HEAD~1").splitlines(), ["CHANGELOG.md", "CMakeLists.txt", "include/dxgkit/version.h", "src/api/interface.xml.xz"])
         self.release("0.2.1", wrong="CHANGELOG.md: nothing is under [Unreleased]")
         log = self.root / "CHANGELOG.md"
         log.write_text(log.read_text().replace("## [Unreleased]\n", "## [Unreleased]\n\n### Fixed\n- Another.\n", 1))
@@ -62,7 +64,6 @@ class Release(unittest.TestCase):
         self.release("0.2.0", wrong="there is a tag v0.2.0 already")
         self.release("0.1.9", wrong="0.1.9 is not newer than 0.2.0")
         self.release("0.2.1")
-        self.assertTrue((self.root / "compared").exists())
         self.release("--check")
 
     def test_the_first_release_may_keep_the_version(self):
@@ -72,7 +73,7 @@ class Release(unittest.TestCase):
 
     def test_what_is_wrong_changes_nothing(self):
         self.release("0.2", wrong="0.2 is no version like 1.2.3")
-        for goal in "test", "package-test":
+        for goal in "test", "package-test", "abi-keep":
             makefile = self.root / "Makefile"
             text = makefile.read_text()
             makefile.write_text(text.replace(f"{goal}:\n\t", f"{goal}:\n\tfalse; exit 1; "))

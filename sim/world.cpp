@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -14,6 +13,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/companion_file.h"
 #include "base/spelling.h"
 #include "devices/softgpu/softgpu.h"
 #include "devices/softgpu/softgpu_hw.h"
@@ -584,18 +584,9 @@ void Life::check_limits() {
 
 /// softgpu's image: where an installed tool has it, else where the build left it.
 const std::string& built_in_driver(bool explicit_residency) {
-  static const std::array<std::string, 2> paths = [] {
-    std::error_code error;
-    const std::filesystem::path folder =
-        std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-    std::array<std::string, 2> found = {DXGKIT_SIM_DRIVER, DXGKIT_SIM_DRIVER2};
-    for (std::string& path : found) {
-      const std::filesystem::path installed =
-          folder / DXGKIT_DRIVERS_FROM_TOOL / std::filesystem::path(path).filename();
-      if (!folder.empty() && std::filesystem::exists(installed, error)) path = installed.string();
-    }
-    return found;
-  }();
+  static const std::array<std::string, 2> paths = {
+      find_companion({"softgpu.so", DXGKIT_DRIVERS_FROM_TOOL, {DXGKIT_BUILT_DRIVER}}),
+      find_companion({"softgpu_wddm2.so", DXGKIT_DRIVERS_FROM_TOOL, {DXGKIT_BUILT_DRIVER2}})};
   return paths[explicit_residency ? 1 : 0];
 }
 

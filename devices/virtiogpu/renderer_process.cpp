@@ -11,10 +11,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <system_error>
 
 #include "base/check.h"
+#include "base/companion_file.h"
 #include "base/sealed_memory.h"
 #include "runtime/descriptors.h"
 
@@ -43,16 +43,10 @@ int out_of_the_way(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, kRendererDescript
 }  // namespace
 
 std::string find_renderer() {
-  std::error_code error;
-  const std::filesystem::path folder =
-      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (const std::filesystem::path& candidate :
-       {folder / DXGKIT_RENDERER_FILE, folder / DXGKIT_RENDERER_FROM_TOOL / DXGKIT_RENDERER_FILE,
-        std::filesystem::path(DXGKIT_BUILT_RENDERER),
-        std::filesystem::path(DXGKIT_INSTALLED_RENDERER)}) {
-    if (!candidate.empty() && access(candidate.c_str(), X_OK) == 0) return candidate.string();
-  }
-  return {};
+  const std::string renderer = find_companion({DXGKIT_RENDERER_FILE,
+                                               DXGKIT_RENDERER_FROM_TOOL,
+                                               {DXGKIT_BUILT_RENDERER, DXGKIT_INSTALLED_RENDERER}});
+  return access(renderer.c_str(), X_OK) == 0 ? renderer : "";
 }
 
 std::expected<std::unique_ptr<RendererProcess>, std::string> RendererProcess::start(

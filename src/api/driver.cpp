@@ -30,7 +30,7 @@ Expected<std::string> bundled_driver(std::string_view name) {
   for (const std::filesystem::path& folder : folders) {
     std::error_code error;
     const std::filesystem::path file = folder / fmt::format("{}.sys", name);
-    if (plain && std::filesystem::is_regular_file(file, error)) return file.string();
+    if (plain && !folder.empty() && std::filesystem::is_regular_file(file, error)) return file.string();
   }
   return std::unexpected(
       failure(Status::kObjectNameNotFound, fmt::format("there is no driver called {}", name)));

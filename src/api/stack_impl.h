@@ -21,7 +21,7 @@ struct Driver::Impl {
 };
 
 /// The state between power-on and power-off. Made and destroyed inside the runtime.
-struct Stack::Impl {
+struct [[gnu::visibility("hidden")]] Stack::Impl {
   runtime::Runtime& runtime;
   verifier::Findings& findings;
   const std::unique_ptr<api::World> world;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 
+#include "base/companion_file.h"
 #include "tools/dxgkit/doctor/image_facts.h"
 #include "tools/dxgkit/files.h"
 
@@ -14,7 +15,7 @@ namespace {
 struct BuiltIn {
   const char* name;
   const char* file;
-  const char* path;  // where the build left it
+  const char* path;  // where the build left it; empty in packages
 };
 constexpr BuiltIn kBuiltIn[] = {
     {kBuiltInDriver, DXGKIT_SOFTGPU_FILE, DXGKIT_SOFTGPU_PATH},
@@ -41,17 +42,7 @@ std::expected<std::string, std::string> find_driver(const std::string& driver) {
   std::error_code error;
   std::string path = driver;
   if (const BuiltIn* const built_in = built_in_driver(driver)) {
-    const std::filesystem::path executable = std::filesystem::read_symlink("/proc/self/exe", error);
-    // Beside the executable, where an installed one keeps them, or where the build left it.
-    const std::filesystem::path folder = executable.parent_path();
-    path = built_in->path;
-    for (const std::filesystem::path& candidate :
-         {folder / built_in->file, folder / DXGKIT_DRIVERS_FROM_TOOL / built_in->file}) {
-      if (!folder.empty() && std::filesystem::exists(candidate, error)) {
-        path = candidate.string();
-        break;
-      }
-    }
+    path = find_companion({built_in->file, DXGKIT_DRIVERS_FROM_TOOL, {built_in->path}});
   }
   if (!std::filesystem::exists(path, error)) {
     return std::unexpected(fmt::format("{}: there is no such driver file", path));

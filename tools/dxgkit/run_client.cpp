@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/companion_file.h"
 #include "tools/dxgkit/commands.h"
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/private_mount.h"
@@ -22,11 +23,9 @@ namespace dxgkit::tool {
 
 std::string library_folder() {
   std::error_code error;
-  const auto tool = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto installed = tool.parent_path() / DXGKIT_CLIENTS_FROM_TOOL;
-  return std::filesystem::exists(installed / "libdxcore.so", error)
-             ? std::filesystem::weakly_canonical(installed, error).string()
-             : DXGKIT_BUILT_CLIENTS;
+  const std::filesystem::path library =
+      find_companion({"libdxcore.so", DXGKIT_CLIENTS_FROM_TOOL, {DXGKIT_BUILT_DXCORE}});
+  return std::filesystem::weakly_canonical(library.parent_path(), error).string();
 }
 
 namespace {

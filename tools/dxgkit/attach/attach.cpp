@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/companion_file.h"
 #include "base/spelling.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/options.h"
@@ -117,14 +118,11 @@ std::vector<std::string> one_run(const std::vector<std::string>& command, std::s
   return words;
 }
 
-std::string gdb_script(const std::string& tool) {
+std::string gdb_script() {
   std::error_code error;
-  for (const std::filesystem::path& candidate :
-       {std::filesystem::path(tool).parent_path() / DXGKIT_GDB_FROM_TOOL,
-        std::filesystem::path(DXGKIT_GDB_SOURCE)}) {
-    if (std::filesystem::exists(candidate, error)) return candidate.lexically_normal().string();
-  }
-  return {};
+  const std::string script =
+      find_companion({"dxgkit.py", DXGKIT_GDB_FROM_TOOL, {DXGKIT_GDB_SOURCE}});
+  return std::filesystem::exists(script, error) ? script : "";
 }
 
 }  // namespace
@@ -185,9 +183,7 @@ std::expected<std::string, std::string> attach_line(std::string_view report,
 int attach_command(const AttachOptions& options) {
   const std::expected<std::string, std::string> report = read_file(options.report);
   if (!report.has_value()) return bad_input(report.error());
-  std::error_code error;
-  const std::string tool = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  const auto line = attach_line(*report, options, tool, gdb_script(tool));
+  const auto line = attach_line(*report, options, own_program(), gdb_script());
   if (!line.has_value()) return bad_input(fmt::format("{}: {}", options.report, line.error()));
   say(stdout, "{}\n", *line);
   return kExitDone;

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 
+#include "base/companion_file.h"
 #include "sim/process_pool.h"
 #include "tools/dxgkit/campaign/engine.h"
 #include "tools/dxgkit/campaign/process.h"
@@ -69,7 +70,7 @@ class LocalEngine : public Engine {
 std::vector<std::string> task_words(const Folder& folder, const Manifest& manifest, uint32_t shard,
                                     const std::string& scratch) {
   std::vector<std::string> words{
-      own_executable(), "campaign", "shard",
+      own_program(), "campaign", "shard",
       folder.path,      "--shard",  fmt::format("{}/{}", shard + 1, manifest.shards)};
   if (!scratch.empty()) words.insert(words.end(), {"--scratch", scratch});
   return words;

@@ -65,12 +65,6 @@ std::expected<pid_t, std::string> spawn(const std::vector<std::string>& words,
 
 }  // namespace
 
-std::string own_executable() {
-  char path[4096];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
-  return length > 0 ? std::string(path, static_cast<size_t>(length)) : "dxgkit";
-}
-
 std::expected<Process, std::string> Process::start(const std::vector<std::string>& words,
                                                    const std::string& folder,
                                                    const std::string& log, int signal_at_end) {

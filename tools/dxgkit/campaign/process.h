@@ -11,9 +11,6 @@
 
 namespace dxgkit::tool::campaign {
 
-/// This program's file.
-std::string own_executable();
-
 /// As a log: this process's stdout.
 inline constexpr std::string_view kOwnOutput = "-";
 

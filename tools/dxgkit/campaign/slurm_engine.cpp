@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/companion_file.h"
 #include "runtime/runtime.h"
 #include "tools/dxgkit/campaign/engine.h"
 #include "tools/dxgkit/campaign/process.h"
@@ -81,7 +82,7 @@ std::expected<void, std::string> SlurmEngine::begin(const std::vector<uint32_t>&
   if (folder.path.find('%') != std::string::npos)  // sbatch would replace it in the logs' names
     return std::unexpected(fmt::format("{}: Slurm takes no folder with '%'", folder.path));
   const std::string script =
-      slurm_script(own_executable(), folder, options_.manifest, options_.scratch);
+      slurm_script(own_program(), folder, options_.manifest, options_.scratch);
   if (const auto written = write_file(folder.script(), script); !written)
     return std::unexpected(written.error());
   std::string array = array_of(shards);

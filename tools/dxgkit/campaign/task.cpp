@@ -12,6 +12,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/companion_file.h"
 #include "base/spelling.h"
 #include "runtime/interrupt.h"
 #include "runtime/runtime.h"
@@ -79,7 +80,7 @@ void end(Process& process) {
 }
 
 std::vector<std::string> with_program(std::vector<std::string> words) {
-  words.insert(words.begin(), own_executable());
+  words.insert(words.begin(), own_program());
   return words;
 }
 

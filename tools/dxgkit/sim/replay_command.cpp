@@ -10,6 +10,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/companion_file.h"
 #include "base/spelling.h"
 #include "tools/dxgkit/child.h"
 #include "tools/dxgkit/files.h"
@@ -101,10 +102,6 @@ uint64_t find_event(const sim::SeedOptions& options, const std::string& until) {
 }
 
 int run_gdb(const ReplayOptions& options, uint64_t event) {
-  char self[4096];
-  const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-  if (length <= 0) return kExitFailed;
-  self[length] = 0;
   // The driver is not loaded yet. The kernel answers SIGSEGV of paged memory and of instructions
   // that only a kernel may execute, and reports the rest.
   std::vector<std::string> arguments = {"gdb", "-ex", "set breakpoint pending on", "-ex",
@@ -113,7 +110,7 @@ int run_gdb(const ReplayOptions& options, uint64_t event) {
     arguments.emplace_back("-ex");
     arguments.push_back("break " + place);
   }
-  std::string command = fmt::format("exec \"$@\" -ex run --args '{}' replay {}{}", self,
+  std::string command = fmt::format("exec \"$@\" -ex run --args '{}' replay {}{}", own_program(),
                                     options.seed, options.worlds.as_options());
   if (event != 0) command += fmt::format(" --until {} --stop-here", event);
   std::vector<char*> words = {const_cast<char*>("sh"), const_cast<char*>("-c"), command.data(),
