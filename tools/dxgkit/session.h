@@ -76,6 +76,7 @@ struct SessionOutcome {
   // The picture of the first source before the stop, if there was one.
   std::optional<Picture> screen;
   std::vector<Picture> frames;  // softgpu's screen: every picture that it showed, oldest first
+  std::vector<int64_t> frame_times;  // of each, by the runtime's clock
   std::string show_error;       // the refused call of the show
   dxgk::AdapterStatistics statistics;
   uint32_t interface_version = 0;

@@ -11,6 +11,7 @@
 #include "tools/dxgkit/options.h"
 #include "tools/dxgkit/report.h"
 #include "tools/dxgkit/sim/trace_diff.h"
+#include "tools/dxgkit/view/notes.h"
 #include "tools/dxgkit/view/view_options.h"
 #include "trace/trace.h"
 
@@ -38,6 +39,7 @@ std::expected<std::string, std::string> trace_path(const std::string& path) {
 struct Run {
   std::string path, text;
   trace::Recording recording;
+  nlohmann::ordered_json notes;
 };
 
 std::expected<Run, std::string> read_run(const std::string& named) {
@@ -45,6 +47,7 @@ std::expected<Run, std::string> read_run(const std::string& named) {
   if (!path.has_value()) return std::unexpected(path.error());
   auto text = read_file(*path);
   if (!text.has_value()) return std::unexpected(text.error());
+  nlohmann::ordered_json notes = take_notes(&*text);
   auto recording = trace::from_text(*text);
   if (!recording.has_value())
     return std::unexpected(
@@ -56,7 +59,7 @@ std::expected<Run, std::string> read_run(const std::string& named) {
   for (const trace::Event& event : recording->events) last = std::max(last, event.thread);
   for (uint32_t thread = 0; thread <= std::min(last, kThreadsMost); ++thread)
     recording->threads.push_back(fmt::format("thread {}", thread));
-  return Run{.path = *path, .text = std::move(*text), .recording = std::move(*recording)};
+  return Run{.path = *path, .text = std::move(*text), .recording = std::move(*recording), .notes = std::move(notes)};
 }
 
 /// The time at the beginning of a line, from 1; nothing behind the last one.
@@ -96,7 +99,8 @@ nlohmann::ordered_json comparison(const Run& a, const Run& b) {
 int view_command(const ViewOptions& options) {
   auto run = read_run(options.run);
   if (!run.has_value()) return bad_input(run.error());
-  nlohmann::ordered_json told{{"name", fs::path(run->path).filename().string()}};
+  nlohmann::ordered_json told = std::move(run->notes);
+  told["name"] = fs::path(run->path).filename().string();
   std::optional<Run> other;
   if (options.compare.has_value()) {
     auto second = read_run(*options.compare);
