@@ -7,11 +7,13 @@
 #include <filesystem>
 #include <vector>
 
+#include "runtime/interrupt.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/options.h"
 #include "tools/dxgkit/report.h"
 #include "tools/dxgkit/sim/trace_diff.h"
 #include "tools/dxgkit/view/notes.h"
+#include "tools/dxgkit/view/page_server.h"
 #include "tools/dxgkit/view/view_options.h"
 #include "trace/trace.h"
 
@@ -94,6 +96,23 @@ nlohmann::ordered_json comparison(const Run& a, const Run& b) {
   return told;
 }
 
+int serve_page(const std::string& page, uint16_t port) {
+  runtime::catch_interrupts();
+  const auto runtime = runtime::make_os_runtime(1);
+  int code = kExitDone;
+  runtime->run_main([&] {
+    auto server = PageServer::listen(port);
+    if (!server.has_value()) {
+      code = bad_input(server.error());
+      return;
+    }
+    fmt::print("{}\n", server->address());
+    std::fflush(stdout);
+    server->serve(*runtime, page, runtime::interrupt_fd());
+  });
+  return code;
+}
+
 }  // namespace
 
 int view_command(const ViewOptions& options) {
@@ -114,6 +133,7 @@ int view_command(const ViewOptions& options) {
       options.output.value_or(fs::path(run->path).replace_extension(".html").string());
   const std::string page =
       make_report(run->recording, told, other.has_value() ? &other->recording : nullptr);
+  if (options.serve.has_value()) return serve_page(page, *options.serve);
   if (!write_output(output, page)) return kExitNotWritten;
   if (output != kToStdout) fmt::print("wrote {}: open it in a browser\n", output);
   return kExitDone;

@@ -10,6 +10,8 @@ import pathlib
 import random
 import re
 import shlex
+import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -503,6 +505,44 @@ class View(PageCase):
         facts = self.value("document.getElementById('facts').innerText")
         self.assertIn(failure, facts)
         self.assertGreater(self.value("dxgkit.model.packets.count"), 10)
+
+    def test_the_page_is_served_to_who_has_its_address(self):
+        trace = os.path.join(self.folder.name, "evictions.txt")
+        page = self.trace("evictions")[1]
+        os.remove(page)
+        server = subprocess.Popen([TOOL, "view", trace, "--serve"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            address = server.stdout.readline().strip()
+            port, secret = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/[0-9a-f]{32})", address).groups()
+            idle = socket.create_connection(("127.0.0.1", int(port)))  # asks nothing, and is in nobody's way
+            self.open(address)
+            self.assertEqual(self.value("[location.href, dxgkit.model.run.name]"), [address, "evictions.txt"])
+            self.browser.click(*self.value("(() => { const box = dxgkit.timeline.axis.getBoundingClientRect(); return [box.left + 400, box.top + 10]; })()"))
+            self.until("location.hash.includes('at=')")
+            self.browser.open(address, self.value("location.hash"))
+            self.assertEqual(self.title()[:3], "At ")
+            for path, host, status in (("/", "127.0.0.1", 404), ("/evictions.txt", "localhost", 404), (secret, "evil.example", 403), (secret, "localhost:1", 200)):
+                with socket.create_connection(("127.0.0.1", int(port))) as client:
+                    client.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+                    answer = b"".join(iter(lambda: client.recv(65536), b""))
+                self.assertEqual(int(answer.split()[1]), status, path)
+                self.assertEqual(b"report-data" in answer, status == 200)
+            with socket.create_connection(("127.0.0.1", int(port))) as client:
+                client.sendall(b"x" * 20000)
+                self.assertIn(b"431", client.recv(100))
+            # Only this computer reaches it: the listener is bound to its loopback address.
+            bound = {line.split()[1] for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"}
+            self.assertIn(f"0100007F:{int(port):04X}", bound)
+            self.assertNotIn(f"00000000:{int(port):04X}", bound)
+            again = subprocess.run([TOOL, "view", trace, "--serve", port], capture_output=True, text=True, check=False)
+            self.assertEqual((again.returncode, again.stderr), (2, f"dxgkit: cannot listen at 127.0.0.1:{port}: Address already in use\n"))
+            idle.close()
+        finally:
+            server.send_signal(signal.SIGINT)
+            rest, errors = server.communicate(timeout=60)
+        self.assertEqual((server.returncode, rest, errors), (0, "", ""))
+        self.assertFalse(os.path.exists(page), "no file is written")
+        del self.made["evictions"]
 
     def test_what_is_no_trace_is_refused(self):
         folder = pathlib.Path(self.folder.name, "runs")
