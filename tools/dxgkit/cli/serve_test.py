@@ -633,6 +633,17 @@ class Serve(Server):
         self.assertGreater(len((self.folder / "stopped" / f"adapter-1-luid-{second}.txt").read_text()), 1000)
         self.assertEqual(self.run_tool("serve", "--stack", "stack.toml", "--trace", "/proc/none").returncode, 2)
 
+        # A crash in the driver's own thread, and what led to it.
+        self.choose_fault("thread_wild")
+        server, runs = self.serve("--trace", "crashed")
+        environment = {**os.environ, "DXGKIT_SOCKET": str(self.folder / "s"), "LD_LIBRARY_PATH": CLIENTS}
+        self.assertNotEqual(subprocess.run([str(BUILT / "example_client")], env=environment, capture_output=True, check=False, timeout=PATIENCE).returncode, 0)
+        self.wait_for(server, r"adapter 1 .*: it runs, LUID \d+,")
+        lines = (self.folder / "crashed" / f"adapter-1-luid-{runs[1][0]}.txt").read_text().splitlines()
+        self.assertIn('ddi_enter name="DxgkDdiCreateAllocation"', "\n".join(lines))
+        self.assertTrue(lines[-1].startswith("# run "))
+        self.end(server)
+
     def test_the_jail(self):
         for options in ((), ("--recording-bytes", "1048576")):
             self.try_the_jail(*options)
