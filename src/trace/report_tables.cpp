@@ -407,8 +407,8 @@ void write_addresses(Rows& rows, const Story& story) {
         change(event, "unmapped");
         break;
       case EventKind::kGpuVaSpaceEnded:
-        rows.row(event.time_ns, event.a, "ended", uint64_t{0}, uint64_t{0}, std::optional<uint64_t>(),
-                 std::optional<uint64_t>(), std::optional<uint64_t>());
+        rows.row(event.time_ns, event.a, "ended", uint64_t{0}, uint64_t{0},
+                 std::optional<uint64_t>(), std::optional<uint64_t>(), std::optional<uint64_t>());
         break;
       case EventKind::kGpuVaMapped:
         mapped[event.thread] = &event;

@@ -216,7 +216,8 @@ std::string to_perfetto(const Recording& recording);
 /// One line per event, stable, for golden tests.
 std::string to_text(const Recording& recording);
 /// Reads the output of to_text; lines that begin with # are comments. For any other text the error
-/// is one sentence that begins with "line N: ". The text has no names of threads; events keep their order. Cost: linear in the text.
+/// is one sentence that begins with "line N: ". The text has no names of threads; events keep their
+/// order. Cost: linear in the text.
 std::expected<Recording, std::string> from_text(std::string_view text);
 /// The JSON for report.html; README.md describes the format.
 std::string to_report_json(const Recording& recording);

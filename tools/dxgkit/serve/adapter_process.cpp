@@ -195,11 +195,11 @@ std::expected<void, std::string> serve(runtime::Runtime& runtime,
   if (options.user_memory_most != 0) quotas.kernel.memory_bytes = options.user_memory_most;
   if (options.submissions_most != 0) quotas.kernel.submissions = options.submissions_most;
   const auto conversations = make_conversations(runtime, system, *adapter, quotas);
-  if (auto closed = close_jail({.data_bytes = options.data_bytes,
-                                .descriptors = kDescriptorsMost,
-                                .file_bytes = std::max(
-                                    options.recording_bytes_most,
-                                    options.trace.empty() ? 0 : AdapterTrace::kBytesMost)});
+  if (auto closed = close_jail(
+          {.data_bytes = options.data_bytes,
+           .descriptors = kDescriptorsMost,
+           .file_bytes = std::max(options.recording_bytes_most,
+                                  options.trace.empty() ? 0 : AdapterTrace::kBytesMost)});
       !closed.has_value())
     return closed;
   if (options.tries_the_jail) {

@@ -15,8 +15,7 @@ namespace dxgkit::serve {
 std::expected<std::unique_ptr<AdapterTrace>, std::string> AdapterTrace::begin(
     runtime::Runtime& runtime, const std::string& path) {
   vfiouser::Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!file)
-    return std::unexpected(fmt::format("--trace: {}: {}", path, std::strerror(errno)));
+  if (!file) return std::unexpected(fmt::format("--trace: {}: {}", path, std::strerror(errno)));
   return std::unique_ptr<AdapterTrace>(new AdapterTrace(runtime, std::move(file)));
 }
 
@@ -36,8 +35,8 @@ void AdapterTrace::write(const std::string& driver, const verifier::Findings& fi
                                      .names = recorder_.names(),
                                      .threads = {},
                                      .dropped = recorder_.dropped()});
-  text += tool::notes_line(
-      {{"driver", driver}, {"findings", tool::findings_for_page(findings.all())}});
+  text +=
+      tool::notes_line({{"driver", driver}, {"findings", tool::findings_for_page(findings.all())}});
   for (std::string_view left = text; !left.empty();) {
     const ssize_t bytes = ::write(file_.get(), left.data(), left.size());
     if (bytes < 0 && errno == EINTR) continue;

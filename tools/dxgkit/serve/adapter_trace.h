@@ -23,8 +23,8 @@ class AdapterTrace {
   static constexpr uint64_t kBytesMost = uint64_t{1} << 30;
 
   /// Makes the file, which is empty until `write`. The error is one sentence.
-  static std::expected<std::unique_ptr<AdapterTrace>, std::string> begin(
-      runtime::Runtime& runtime, const std::string& path);
+  static std::expected<std::unique_ptr<AdapterTrace>, std::string> begin(runtime::Runtime& runtime,
+                                                                         const std::string& path);
   ~AdapterTrace();
 
   /// Once; later calls do nothing. Any thread. Events may still come: they are not in it.

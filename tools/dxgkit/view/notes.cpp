@@ -115,8 +115,8 @@ std::string notes_line(const ordered_json& run) {
   // The text for people has the registers, and the page puts its own together.
   if (known.contains("findings"))
     for (ordered_json& finding : known["findings"]) finding.erase("text");
-  return std::string(kMark) +
-         known.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return std::string(kMark) + known.dump(-1, ' ', false, ordered_json::error_handler_t::replace) +
+         "\n";
 }
 
 ordered_json take_notes(std::string* text) {

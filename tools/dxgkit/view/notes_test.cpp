@@ -71,11 +71,14 @@ TEST(Notes, HostileOnesLoseWhatAPageCannotShow) {
   EXPECT_EQ(one["findings"].dump(),
             R"([{"before":["x"],"place":{"stack":[],"source":[{"line":0}]}}])");
   const std::string numbers = R"("number":1,"time_ns":2,"width":3,"height":4)";
-  for (const char* picture : {"https://example.org/a.png", "data:image/png;base64,\\\"><b>", "data:text/html;base64,AA=="})
+  for (const char* picture : {"https://example.org/a.png", "data:image/png;base64,\\\"><b>",
+                              "data:text/html;base64,AA=="})
     EXPECT_EQ(read(std::string("{\"frames\":[{") + numbers + ",\"picture\":\"" + picture + "\"}]}"),
               ordered_json::object());
-  EXPECT_EQ(read(R"({"frames":[{"number":1,"time_ns":-2,"width":3,"height":4,"picture":"data:image/png;base64,AA=="}]})"),
-            ordered_json::object());
+  EXPECT_EQ(
+      read(
+          R"({"frames":[{"number":1,"time_ns":-2,"width":3,"height":4,"picture":"data:image/png;base64,AA=="}]})"),
+      ordered_json::object());
 }
 
 }  // namespace

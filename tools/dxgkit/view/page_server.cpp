@@ -51,9 +51,8 @@ std::string_view take_until(std::string_view& text, std::string_view mark) {
 
 bool is_host(std::string_view name) {
   constexpr std::string_view kName = "host";
-  return std::ranges::equal(name, kName, [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) == b;
-  });
+  return std::ranges::equal(
+      name, kName, [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
 }
 
 bool names_this_computer(std::string_view value) {
@@ -90,9 +89,8 @@ void read_some(Guest& guest, std::string_view path, std::string_view page) {
 }
 
 void write_some(Guest& guest) {
-  const ssize_t bytes =
-      send(guest.socket.get(), guest.answer.data() + guest.sent, guest.answer.size() - guest.sent,
-           MSG_DONTWAIT | MSG_NOSIGNAL);
+  const ssize_t bytes = send(guest.socket.get(), guest.answer.data() + guest.sent,
+                             guest.answer.size() - guest.sent, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (bytes > 0) guest.sent += static_cast<size_t>(bytes);
   if (bytes <= 0) guest.is_over = true;
@@ -174,7 +172,8 @@ void PageServer::serve(runtime::Runtime& runtime, std::string_view page, int sto
       if (!asked && !guest.answer.empty()) guest.deadline = runtime.now() + kTakePatience;
     }
     const runtime::TimeNs now = runtime.now();
-    std::erase_if(guests, [now](const Guest& guest) { return guest.is_over || guest.deadline <= now; });
+    std::erase_if(guests,
+                  [now](const Guest& guest) { return guest.is_over || guest.deadline <= now; });
     if (!waits[1].ready) continue;
     vfiouser::Descriptor socket(
         accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

@@ -8,7 +8,9 @@ namespace {
 
 std::string status_of(const std::string& request) {
   const std::string answer = answer_request(request, "/secret", "<page>");
-  EXPECT_EQ(answer.find("<page>") != std::string::npos, answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/html") && request.starts_with("GET"))
+  EXPECT_EQ(answer.find("<page>") != std::string::npos,
+            answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/html") &&
+                request.starts_with("GET"))
       << request;
   return answer.substr(9, 3);
 }
@@ -27,15 +29,19 @@ TEST(PageServer, GivesThePageToWhoKnowsItsAddress) {
 
 TEST(PageServer, GivesNothingToOthers) {
   const std::string host = "\r\nHost: 127.0.0.1\r\n\r\n";
-  for (const char* target : {"/", "/secret/", "/secret?", "/SECRET", "/secre", "/../secret", "secret", ""})
+  for (const char* target :
+       {"/", "/secret/", "/secret?", "/SECRET", "/secre", "/../secret", "secret", ""})
     EXPECT_EQ(status_of(std::string("GET ") + target + " HTTP/1.1" + host), "404") << target;
   EXPECT_EQ(status_of("POST /secret HTTP/1.1" + host), "405");
   EXPECT_EQ(status_of("get /secret HTTP/1.1" + host), "405");
-  for (const char* other : {"evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "0.0.0.0", "[::1]", ""})
-    EXPECT_EQ(status_of(std::string("GET /secret HTTP/1.1\r\nHost: ") + other + "\r\n\r\n"), "403") << other;
+  for (const char* other : {"evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80",
+                            "0.0.0.0", "[::1]", ""})
+    EXPECT_EQ(status_of(std::string("GET /secret HTTP/1.1\r\nHost: ") + other + "\r\n\r\n"), "403")
+        << other;
   EXPECT_EQ(status_of("GET /secret HTTP/1.1\r\n\r\n"), "400");
   EXPECT_EQ(status_of("GET /secret HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n"), "400");
-  for (const char* nonsense : {"", "\r\n\r\n", "GET /secret", "GET /secret HTTP/2\r\nHost: localhost\r\n\r\n", "\xFF\x00 \r\n"})
+  for (const char* nonsense : {"", "\r\n\r\n", "GET /secret",
+                               "GET /secret HTTP/2\r\nHost: localhost\r\n\r\n", "\xFF\x00 \r\n"})
     EXPECT_EQ(status_of(nonsense), "400") << nonsense;
 }
 

@@ -61,7 +61,10 @@ std::expected<Run, std::string> read_run(const std::string& named) {
   for (const trace::Event& event : recording->events) last = std::max(last, event.thread);
   for (uint32_t thread = 0; thread <= std::min(last, kThreadsMost); ++thread)
     recording->threads.push_back(fmt::format("thread {}", thread));
-  return Run{.path = *path, .text = std::move(*text), .recording = std::move(*recording), .notes = std::move(notes)};
+  return Run{.path = *path,
+             .text = std::move(*text),
+             .recording = std::move(*recording),
+             .notes = std::move(notes)};
 }
 
 /// The time at the beginning of a line, from 1; nothing behind the last one.

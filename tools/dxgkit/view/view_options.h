@@ -14,8 +14,8 @@ struct ViewOptions {
   std::optional<uint16_t> serve;       // no file: a server on this computer. The port, 0: any
 };
 
-/// Writes the page of a recorded run, or serves it until Ctrl-C. kExitBadInput, and nothing is written: the file is no trace
-/// in text form, or the folder has none or several.
+/// Writes the page of a recorded run, or serves it until Ctrl-C. kExitBadInput, and nothing is
+/// written: the file is no trace in text form, or the folder has none or several.
 int view_command(const ViewOptions& options);
 
 }  // namespace dxgkit::tool
