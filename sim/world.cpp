@@ -752,6 +752,9 @@ SeedOutcome run_seed(const SeedOptions& options) {
   if (!options.trace_path.empty()) {
     set_last_words(nullptr);
     write_trace();
+    if (options.trace_notes && !options.trace_path.ends_with(".pftrace"))
+      std::ofstream(options.trace_path, std::ios::binary | std::ios::app)
+          << options.trace_notes(outcome);
   }
   return outcome;
 }

@@ -30,6 +30,7 @@ namespace dxgkit::sim {
 class Client;
 
 struct SeedOptions;
+struct SeedOutcome;
 
 /// Sizes and habits of a world. All are drawn from the seed, except those that SeedOptions set.
 struct WorldPlan {
@@ -103,6 +104,8 @@ struct SeedOptions {
   bool trace = false;  // SeedOutcome::trace_hash
   /// The file for the trace: text, or Perfetto's format if it ends in .pftrace. Empty: no file.
   std::string trace_path = {};
+  /// Lines behind a trace as text, of a world that came to its end.
+  std::function<std::string(const SeedOutcome&)> trace_notes = {};
 };
 struct SeedOutcome {
   std::string failure;  // empty: passed

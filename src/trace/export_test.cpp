@@ -200,6 +200,46 @@ TEST(Report, TellsCauses) {
                         "null,null,null,null,\"DxgkDdiCreateAllocation\",3221225495]]}"));
 }
 
+// What is needed for the state at a moment: handles, addresses with the entries of page tables, and
+// the packets of an engine that hangs. A view and entries belong to what their thread said before.
+TEST(Report, HasHandlesAddressesAndHungPackets) {
+  Recording r;
+  r.events = {
+      at(10, EventKind::kHandleOpened, 2, 0x40000000, 4, 77),
+      at(11, EventKind::kHandleOpened, 2, 0x40000040, 1, 0),
+      at(12, EventKind::kHandleClosed, 2, 0x40000000),
+      at(12, EventKind::kHandleClosed, 2, 0x40000000),  // not open: ignored
+      at(13, EventKind::kGpuVaSpace, 2, 30, 2, 0x909),
+      at(14, EventKind::kGpuVaMapped, 2, 0x1000, 0x2000, 77),
+      at(14, EventKind::kGpuVaMapped, 3, 0x5000, 0x1000, 78, kNoNode, 1),  // of another thread
+      at(14, EventKind::kGpuVaView, 2, 0x3000, 1),
+      at(15, EventKind::kPageTableWrite, 2, 0, 0x8000, 1),
+      at(15, EventKind::kPageTableEntries, 9, 9, 9, 9, kNoNode, 1),  // no table on its thread
+      at(15, EventKind::kPageTableEntries, 0x1000, 2, 40, uint64_t{1} << 32 | 0x21),
+      at(16, EventKind::kPageTablesLost, 2),
+      at(17, EventKind::kGpuVaFreed, 2, 0x1000, 0x2000),
+      at(18, EventKind::kGpuVaSpaceEnded, 2),
+      at(19, EventKind::kHungBuffer, 5, 1, 0x9000, 64, 3),
+      at(19, EventKind::kHungPatch, 5, 8, 77, 0x100),
+      at(19, EventKind::kHungBytes, 5, 16, 0x0807060504030201, 0x100F0E0D0C0B0A09),
+  };
+  const std::string json = to_report_json(r);
+  EXPECT_THAT(json, HasSubstr("\"handles\":{\"columns\":[\"process\",\"handle\",\"type\",\"names\","
+                              "\"from\",\"to\"],\"rows\":[[2,1073741824,4,77,0,2],"
+                              "[2,1073741888,1,0,1,null]]}"));
+  EXPECT_THAT(json, HasSubstr("\"index_bits\"],\"rows\":[[3,2,30,2,2313]]}"));
+  EXPECT_THAT(json, HasSubstr("\"protection\"],\"rows\":[[4,2,\"mapped\",4096,8192,77,12288,1],"
+                              "[7,2,\"freed\",4096,8192,null,null,null],"
+                              "[8,2,\"ended\",0,0,null,null,null]]}"));
+  EXPECT_THAT(json, HasSubstr("\"apart\"],\"rows\":[[5,2,0,1,32768,4096,2,40,33,1],"
+                              "[6,2,null,null,null,null,null,null,null,null],"
+                              "[8,2,null,null,null,null,null,null,null,null]]}"));
+  EXPECT_THAT(json, HasSubstr("\"hung_buffers\":{\"columns\":[\"time\",\"node\",\"packet\","
+                              "\"segment\",\"address\",\"bytes\"],\"rows\":[[9,3,5,1,36864,64]]}"));
+  EXPECT_THAT(json, HasSubstr("\"allocation_offset\"],\"rows\":[[9,5,8,77,256]]}"));
+  EXPECT_THAT(json, HasSubstr("[[9,5,16,\"100f0e0d0c0b0a090807060504030201\"]]"));
+}
+
 // Strings of a driver cannot break out of the JSON or of the page around it; numbers stay exact.
 TEST(Report, SurvivesHostileNamesAndLargeNumbers) {
   Recording r;

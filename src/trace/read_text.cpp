@@ -84,7 +84,7 @@ class Reader {
   std::string read_line(std::string_view line) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     const std::string_view first = take_word(&line);
-    if (first.empty()) return {};
+    if (first.empty() || first.starts_with('#')) return {};  // a comment
     if (first == "dropped") {
       const std::optional<uint64_t> count = number(take_word(&line));
       if (!count.has_value()) return "'dropped' wants a number of events";

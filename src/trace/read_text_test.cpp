@@ -54,6 +54,7 @@ TEST(ReadText, SaysWhichLineIsWrong) {
   };
   EXPECT_EQ(error(""), "");
   EXPECT_EQ(error("\n  \n"), "");
+  EXPECT_EQ(error("# run {\"size\":-1}\n5 t1 dpc_run\n #"), "");  // comments
   EXPECT_EQ(error("5 t1 dpc_run\nx"),
             "line 2: 'x' is not a time in nanoseconds; this is not a trace as text");
   EXPECT_EQ(error("9223372036854775808 t1 dpc_run").substr(0, 7), "line 1:");

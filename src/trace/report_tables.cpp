@@ -1,8 +1,11 @@
 #include "trace/report_tables.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "trace/causes.h"
@@ -324,10 +327,121 @@ void write_causes(Rows& rows, const Story& story) {
     rows.row(event.time_ns, node_of(event), event.a, event.b, event.c, event.d);
   });
   rows.end_table();
+  rows.begin_table("hung_buffers", {"time", "node", "packet", "segment", "address", "bytes"});
+  each(EventKind::kHungBuffer, [&](const Event& event) {
+    rows.row(event.time_ns, node_of(event), event.a, event.b, event.c, event.d);
+  });
+  rows.end_table();
+  rows.begin_table("hung_patches", {"time", "packet", "offset", "allocation", "allocation_offset"});
+  each(EventKind::kHungPatch,
+       [&](const Event& event) { rows.row(event.time_ns, event.a, event.b, event.c, event.d); });
+  rows.end_table();
+  rows.begin_table("hung_bytes", {"time", "packet", "offset", "bytes"});
+  each(EventKind::kHungBytes, [&](const Event& event) {
+    // As text: not every number of 64 bits is exact on a page.
+    rows.row(event.time_ns, event.a, event.b, fmt::format("{:016x}{:016x}", event.d, event.c));
+  });
+  rows.end_table();
   rows.begin_table("lost_devices", {"time", "process", "device", "state"});
   each(EventKind::kWhyDeviceLost, [&](const Event& event) {
     constexpr uint64_t kStopped = 4;  // closed by its client, or with the adapter
     if (event.c != kStopped) rows.row(event.time_ns, event.a, event.b, event.c);
+  });
+  rows.end_table();
+}
+
+void write_handles(Rows& rows, const Story& story) {
+  struct Handle {
+    const Event* opened = nullptr;
+    std::optional<int64_t> closed;
+  };
+  std::vector<Handle> handles;
+  std::map<std::pair<uint64_t, uint64_t>, size_t> live;  // by process and handle
+  for (const Event& event : story.events) {
+    const auto kind = static_cast<EventKind>(event.kind);
+    if (kind == EventKind::kHandleOpened) {
+      live[{event.a, event.b}] = handles.size();
+      handles.push_back({&event, {}});
+    } else if (kind == EventKind::kHandleClosed) {
+      const auto found = live.find({event.a, event.b});
+      if (found == live.end()) continue;
+      handles[found->second].closed = event.time_ns;
+      live.erase(found);
+    }
+  }
+  rows.begin_table("handles", {"process", "handle", "type", "names", "from", "to"});
+  for (const Handle& each : handles) {
+    const Event& opened = *each.opened;
+    rows.row(opened.a, opened.b, opened.c, opened.d, opened.time_ns, each.closed);
+  }
+  rows.end_table();
+}
+
+/// GPU virtual addresses: what clients mapped, and what is in page tables. A view and the entries
+/// belong to the last kGpuVaMapped and kPageTableWrite of their thread.
+void write_addresses(Rows& rows, const Story& story) {
+  const auto each = [&story](EventKind kind, const auto& write) {
+    for (const Event& event : story.events)
+      if (static_cast<EventKind>(event.kind) == kind) write(event);
+  };
+  rows.begin_table("va_spaces", {"time", "process", "bits", "levels", "index_bits"});
+  each(EventKind::kGpuVaSpace,
+       [&](const Event& event) { rows.row(event.time_ns, event.a, event.b, event.c, event.d); });
+  rows.end_table();
+  rows.begin_table("va_changes", {"time", "process", "what", "address", "size", "allocation",
+                                  "offset", "protection"});
+  std::map<uint32_t, const Event*> mapped;  // by thread, whose view is still to come
+  const auto change = [&](const Event& event, const char* what) {
+    const std::optional<uint64_t> none;
+    rows.row(event.time_ns, event.a, what, event.b, event.c, none, none, none);
+  };
+  for (const Event& event : story.events) {
+    switch (static_cast<EventKind>(event.kind)) {
+      case EventKind::kGpuVaReserved:
+        change(event, "reserved");
+        break;
+      case EventKind::kGpuVaFreed:
+        change(event, "freed");
+        break;
+      case EventKind::kGpuVaUnmapped:
+        change(event, "unmapped");
+        break;
+      case EventKind::kGpuVaSpaceEnded:
+        rows.row(event.time_ns, event.a, "ended", uint64_t{0}, uint64_t{0},
+                 std::optional<uint64_t>(), std::optional<uint64_t>(), std::optional<uint64_t>());
+        break;
+      case EventKind::kGpuVaMapped:
+        mapped[event.thread] = &event;
+        break;
+      case EventKind::kGpuVaView:
+        if (const Event* const first = std::exchange(mapped[event.thread], nullptr))
+          rows.row(first->time_ns, first->a, "mapped", first->b, first->c, first->d, event.b,
+                   event.c);
+        break;
+      default:
+        break;
+    }
+  }
+  rows.end_table();
+  rows.begin_table("table_entries", {"time", "process", "level", "segment", "offset", "first",
+                                     "count", "page", "flags", "apart"});
+  std::map<uint32_t, const Event*> tables;  // by thread
+  for (const Event& event : story.events) {
+    const auto kind = static_cast<EventKind>(event.kind);
+    const std::optional<uint64_t> none;
+    if (kind == EventKind::kPageTablesLost || kind == EventKind::kGpuVaSpaceEnded)
+      rows.row(event.time_ns, event.a, none, none, none, none, none, none, none, none);
+    if (kind == EventKind::kPageTableWrite) tables[event.thread] = &event;
+    if (kind != EventKind::kPageTableEntries) continue;
+    const Event* const table = tables[event.thread];
+    if (table == nullptr) continue;
+    rows.row(event.time_ns, table->a, table->b, table->d, table->c, event.a, event.b, event.c,
+             event.d & UINT32_MAX, event.d >> 32);
+  }
+  rows.end_table();
+  rows.begin_table("va_faults", {"time", "node", "fence", "address", "flags", "level"});
+  each(EventKind::kGpuVaFault, [&](const Event& event) {
+    rows.row(event.time_ns, node_of(event), event.a, event.b, event.c, event.d);
   });
   rows.end_table();
 }
@@ -344,6 +458,8 @@ void write_tables(const Recording& recording, const Story& story, TableOutput& o
   write_evictions(rows, story);
   write_causes(rows, story);
   write_refusals(rows, story, recording);
+  write_handles(rows, story);
+  write_addresses(rows, story);
   write_calls(rows, story, recording);
 }
 

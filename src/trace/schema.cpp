@@ -92,6 +92,11 @@ constexpr KindInfo kSchema[] = {
     {kWhyDeviceLost, "why_device_lost", {kProcess, kDevice, {"state"}, {}}},
     {kWhyRefused, "why_refused", {kReason, {"handle"}, {"expected"}, {"found"}}},
     {kContextOwner, "context_owner", {kContext, kProcess, kDevice, {}}},
+    {kHandleOpened, "handle_opened", {kProcess, {"handle"}, {"type"}, {"names"}}},
+    {kHandleClosed, "handle_closed", {kProcess, {"handle"}, {}, {}}},
+    {kHungBuffer, "hung_buffer", {kPacket, kSegmentNumber, kAddress, {"bytes"}}},
+    {kHungPatch, "hung_patch", {kPacket, kOffset, kAllocation, {"allocation_offset"}}},
+    {kHungBytes, "hung_bytes", {kPacket, kOffset, {"first"}, {"second"}}},
 };
 static_assert(std::ranges::is_sorted(kSchema, {}, &KindInfo::kind));
 

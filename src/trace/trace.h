@@ -99,9 +99,19 @@ enum class EventKind : uint16_t {
   kWhyRefused = 1005,    // a reason, b handle, c type that was expected, d type that it has: inside
                          // the thunk
   kContextOwner = 1006,  // a context, b process, c device handle; node
+  kHandleOpened = 1007,  // a process, b handle, c type, d id of its context, allocation or
+                         // synchronization object, or 0: clients can use it from here on
+  kHandleClosed = 1008,  // a process, b handle
+  // Of each packet on an engine that timed out, after kWhyTimeout: a packet.
+  kHungBuffer = 1009,  // b segment (kVirtual: by GPU virtual address), c address, d bytes; node
+  kHungPatch = 1010,   // b offset in the DMA buffer, c allocation or 0, d offset in the allocation
+  kHungBytes = 1011,   // b offset from the start of its commands, c, d: 16 bytes, the lowest first
 };
 /// True for the kinds that say why, and not what.
 constexpr bool is_cause(uint16_t kind) { return kind >= 1000; }
+
+/// In place of a segment: the address is one of the process's GPU virtual addresses.
+inline constexpr uint64_t kVirtual = UINT32_MAX;
 
 struct Event {
   int64_t time_ns = 0;
@@ -205,8 +215,9 @@ struct Recording {
 std::string to_perfetto(const Recording& recording);
 /// One line per event, stable, for golden tests.
 std::string to_text(const Recording& recording);
-/// Reads the output of to_text. For any other text the error is one sentence that begins with "line
-/// N: ". The text has no names of threads; events keep their order. Cost: linear in the text.
+/// Reads the output of to_text; lines that begin with # are comments. For any other text the error
+/// is one sentence that begins with "line N: ". The text has no names of threads; events keep their
+/// order. Cost: linear in the text.
 std::expected<Recording, std::string> from_text(std::string_view text);
 /// The JSON for report.html; README.md describes the format.
 std::string to_report_json(const Recording& recording);

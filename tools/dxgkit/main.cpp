@@ -364,14 +364,29 @@ void add_view(CLI::App& app, dxgkit::tool::ViewOptions& options) {
   CLI::App* view = app.add_subcommand(
       "view", "the page of a recorded run: what happened, and why each wait and refusal was");
   view->add_option("RUN", options.run,
-                   "a trace as text: what run, verify, gl and replay write to --trace FILE.txt; or "
-                   "a folder with one")
+                   "a trace as text: what run, verify, gl and replay write to --trace FILE.txt and "
+                   "serve into --trace FOLDER; or a folder with one")
       ->required();
   view->add_option("--compare", options.compare,
                    "a second run beside it, with the first difference")
       ->type_name("RUN");
-  view->add_option("--output", options.output, "where the page goes (beside the trace, .html)")
-      ->type_name("FILE");
+  CLI::Option* const output =
+      view->add_option("--output", options.output, "where the page goes (beside the trace, .html)")
+          ->type_name("FILE");
+  const auto read_port = [&options](const CLI::results_t& texts) {
+    options.serve = 0;
+    if (texts.empty() || texts.back().empty()) return true;
+    uint16_t port = 0;
+    if (!CLI::detail::lexical_cast(texts.back(), port)) return false;
+    options.serve = port;
+    return true;
+  };
+  view->add_option("--serve", CLI::callback_t(read_port),
+                   "write no file: serve the page to browsers of this computer until Ctrl-C, at a "
+                   "free port or this one; prints the address, which has a secret in it")
+      ->type_name("PORT")
+      ->expected(0, 1)
+      ->excludes(output);
 }
 
 void add_va(CLI::App& app, VaOptions& options) {

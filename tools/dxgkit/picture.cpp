@@ -198,4 +198,20 @@ Picture draw_picture(uint32_t width, uint32_t height, uint64_t seed) {
   return picture;
 }
 
+Picture smaller(const Picture& picture, uint32_t side_most) {
+  const uint32_t side = std::max(picture.width, picture.height);
+  const uint32_t step = std::max(1U, (side + side_most - 1) / side_most);
+  Picture out{.width = (picture.width + step - 1) / step,
+              .height = (picture.height + step - 1) / step,
+              .pixels = {}};
+  out.pixels.reserve(out.size_bytes());
+  for (size_t y = 0; y < picture.height; y += step) {
+    for (size_t x = 0; x < picture.width; x += step) {
+      const uint8_t* const from = picture.pixels.data() + y * picture.pitch() + x * kPixelBytes;
+      out.pixels.insert(out.pixels.end(), {from[0], from[1], from[2], 0xFF});
+    }
+  }
+  return out;
+}
+
 }  // namespace dxgkit::tool

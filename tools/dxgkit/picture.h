@@ -32,6 +32,10 @@ std::expected<Picture, std::string> read_png(const std::string& path);
 /// The bytes of a PNG file. The error is libpng's.
 std::expected<std::string, std::string> encode_png(const Picture& picture);
 
+/// Every nth pixel of every nth row, opaque, with the least n that leaves at most `side_most` of
+/// each.
+Picture smaller(const Picture& picture, uint32_t side_most);
+
 /// Writes through a temporary file beside `path`, so that a failure leaves no file under that name.
 std::expected<void, std::string> write_png(const std::string& path, const Picture& picture);
 

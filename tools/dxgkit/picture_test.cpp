@@ -128,5 +128,22 @@ TEST(DrawnPicture, IsFixedAndNotFlat) {
   EXPECT_FALSE(draw_picture(256, 256, 2) == picture);
 }
 
+// For pages: fewer pixels, none of them transparent, and a small picture stays as it is.
+TEST(SmallerPicture, TakesEveryNthPixelAndIsOpaque) {
+  const Picture picture = draw_picture(100, 60, 1);
+  const Picture small = smaller(picture, 40);  // every third
+  EXPECT_EQ(small.width, 34U);
+  EXPECT_EQ(small.height, 20U);
+  ASSERT_EQ(small.pixels.size(), small.size_bytes());
+  for (const auto& [x, y] : {std::pair(0U, 0U), std::pair(33U, 19U), std::pair(5U, 7U)}) {
+    const uint8_t* const is = small.pixels.data() + y * small.pitch() + x * 4;
+    const uint8_t* const was = picture.pixels.data() + 3 * y * picture.pitch() + 3 * x * 4;
+    EXPECT_TRUE(std::equal(is, is + 3, was)) << x << ", " << y;
+    EXPECT_EQ(is[3], 255);
+  }
+  EXPECT_EQ(smaller(picture, 100).width, 100U);
+  EXPECT_EQ(smaller(picture, 99).width, 50U);
+}
+
 }  // namespace
 }  // namespace dxgkit::tool

@@ -5,8 +5,10 @@
 #include <set>
 
 #include "base/status.h"
+#include "tools/dxgkit/explain/explanation.h"
 #include "tools/dxgkit/report_page.h"
 #include "tools/dxgkit/view/columns.h"
+#include "tools/dxgkit/view/notes.h"
 #include "tools/dxgkit/view/overview.h"
 #include "trace/story.h"
 #include "verifier/rule_catalogue.h"
@@ -55,7 +57,7 @@ bool names(std::string_view text, std::string_view word) {
 }
 
 /// The rules that a thunk's refusal may be: of its callers, that name the function and the status.
-/// And the texts of all rules that the page may name.
+/// And the texts of all rules that the page may name, explained if something broke them.
 ordered_json rules_of(const trace::Recording& recording) {
   ordered_json by_call = ordered_json::object(), texts = ordered_json::object();
   const auto tell = [&texts](const verifier::Rule& rule) {
@@ -89,7 +91,15 @@ ordered_json rules_of(const trace::Recording& recording) {
     }
     if (!ids.empty()) by_call[fmt::format("{} 0x{:08X}", name, code)] = std::move(ids);
   }
+  ordered_json explained = ordered_json::object();
+  for (const trace::Event& event : recording.events) {
+    if (event.kind != static_cast<uint16_t>(trace::EventKind::kFinding)) continue;
+    const std::string id = trace::name_of(recording, event.a);
+    const verifier::Rule* const rule = verifier::find_rule(id);
+    if (rule != nullptr && !explained.contains(id)) explained[id] = rule_text(*rule);
+  }
   return {{"by_call", std::move(by_call)},
+          {"explained", std::move(explained)},
           {"texts", std::move(texts)},
           {"statuses", std::move(statuses)}};
 }
@@ -113,8 +123,10 @@ std::string data_url(std::string_view type, std::string_view bytes) {
   return "data:" + std::string(type) + ";base64," + base64(bytes);
 }
 
-std::string trace_file(const std::string& path, const trace::Recording& recording) {
-  return path.ends_with(".txt") ? trace::to_text(recording) : trace::to_perfetto(recording);
+std::string trace_file(const std::string& path, const trace::Recording& recording,
+                       const ordered_json& run) {
+  return path.ends_with(".txt") ? trace::to_text(recording) + notes_line(run)
+                                : trace::to_perfetto(recording);
 }
 
 std::string make_report(const trace::Recording& recording, const ordered_json& run,

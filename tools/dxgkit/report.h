@@ -19,8 +19,9 @@ std::string base64(std::string_view bytes);
 /// The bytes as an address that a page may have in place of a file's.
 std::string data_url(std::string_view type, std::string_view bytes);
 
-/// Writes the recording for --trace to `path`: text if its name ends in .txt, otherwise for
-/// Perfetto.
-std::string trace_file(const std::string& path, const trace::Recording& recording);
+/// Writes the recording for --trace to `path`: text if its name ends in .txt, with the notes of
+/// `run` behind it (view/notes.h), otherwise for Perfetto.
+std::string trace_file(const std::string& path, const trace::Recording& recording,
+                       const nlohmann::ordered_json& run);
 
 }  // namespace dxgkit::tool

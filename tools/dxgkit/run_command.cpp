@@ -197,7 +197,8 @@ Written write_outputs(const RunOptions& options, const Summary& summary) {
   }
   if (options.trace.has_value()) {
     written.add(*options.trace,
-                write_file(*options.trace, trace_file(*options.trace, outcome.recording)),
+                write_file(*options.trace,
+                           trace_file(*options.trace, outcome.recording, to_report_run(summary))),
                 use_of_trace(*options.trace));
   }
   if (options.report.has_value()) {

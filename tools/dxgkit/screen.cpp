@@ -88,11 +88,14 @@ ClientResult<void> present(dxgk::Luid adapter, ClientApi api, const Picture& pic
 ScreenShow show_on_screen(dxgk::System& system, dxgk::Luid adapter, bus::DeviceScreen& screen,
                           const Picture& picture, ClientApi api) {
   ScreenShow show;
+  runtime::Runtime& runtime = runtime::Runtime::current();
   runtime::Mutex mutex;  // flips come from the screen's clock
   bool over = false;
   screen.on_flip([&](const bus::ScreenImage& image) {
     const runtime::MutexLock lock(mutex);
-    if (!over && image.width != 0) show.frames.push_back(to_picture(image));
+    if (over || image.width == 0) return;
+    show.frames.push_back(to_picture(image));
+    show.frame_times.push_back(runtime.now());
   });
   dxgk::Process& process = system.create_process("screen");
   {

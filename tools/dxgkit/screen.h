@@ -23,8 +23,9 @@ inline constexpr uint32_t kScreenFrames = 4;
 inline constexpr uint32_t kScreenPrimaries = 4;
 
 struct ScreenShow {
-  std::vector<Picture> frames;  // every picture that the screen showed, oldest first
-  std::optional<Picture> last;  // as it was read out of the screen after the last flip
+  std::vector<Picture> frames;       // every picture that the screen showed, oldest first
+  std::vector<int64_t> frame_times;  // of each, by the runtime's clock
+  std::optional<Picture> last;       // as it was read out of the screen after the last flip
   // Empty, or the refused call: then the other members may be incomplete.
   std::string error;
 };

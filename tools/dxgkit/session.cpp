@@ -215,6 +215,7 @@ void run_inside(runtime::Runtime& runtime, const SessionConfig& config, const Pl
         show_on_screen(system, *adapter, *screen, outcome.job.picture, config.client_api);
     outcome.screen = std::move(show.last);
     outcome.frames = std::move(show.frames);
+    outcome.frame_times = std::move(show.frame_times);
     outcome.show_error = std::move(show.error);
   }
   if (const Result<dxgk::AdapterStatistics> statistics = system.statistics(*adapter);

@@ -75,8 +75,9 @@ struct SessionOutcome {
   NoClientOutcome no_client;  // kNoClient
   // The picture of the first source before the stop, if there was one.
   std::optional<Picture> screen;
-  std::vector<Picture> frames;  // softgpu's screen: every picture that it showed, oldest first
-  std::string show_error;       // the refused call of the show
+  std::vector<Picture> frames;       // softgpu's screen: every picture that it showed, oldest first
+  std::vector<int64_t> frame_times;  // of each, by the runtime's clock
+  std::string show_error;            // the refused call of the show
   dxgk::AdapterStatistics statistics;
   uint32_t interface_version = 0;
   std::vector<verifier::Finding> findings;

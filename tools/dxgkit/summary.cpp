@@ -8,6 +8,9 @@
 
 #include "base/spelling.h"
 #include "tools/dxgkit/hang.h"
+#include "tools/dxgkit/picture.h"
+#include "tools/dxgkit/report.h"
+#include "tools/dxgkit/view/notes.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -300,6 +303,27 @@ nlohmann::ordered_json to_json(const Summary& summary) {
   return json;
 }
 
+/// The last pictures of the screen, with at most kFrameSideMost pixels a side, as the page reads
+/// them.
+static nlohmann::ordered_json screen_frames(const SessionOutcome& outcome) {
+  constexpr size_t kFramesMost = 24;
+  constexpr uint32_t kFrameSideMost = 640;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  const size_t count = std::min(outcome.frames.size(), outcome.frame_times.size());
+  for (size_t i = count - std::min(count, kFramesMost); i < count; ++i) {
+    const Picture& frame = outcome.frames[i];
+    const auto png = encode_png(smaller(frame, kFrameSideMost));
+    if (!png.has_value()) continue;
+    list.push_back({{"program", "the screen"},
+                    {"number", i + 1},
+                    {"time_ns", outcome.frame_times[i]},
+                    {"width", frame.width},
+                    {"height", frame.height},
+                    {"picture", data_url("image/png", *png)}});
+  }
+  return list;
+}
+
 nlohmann::ordered_json to_report_run(const Summary& summary) {
   nlohmann::ordered_json run;
   run["result"] = summary.result;
@@ -310,9 +334,8 @@ nlohmann::ordered_json to_report_run(const Summary& summary) {
     for (const auto& [name, value] : section.rows) rows.push_back({name, value});
     run["sections"].push_back({{"title", section.title}, {"rows", rows}});
   }
-  run["findings"] = nlohmann::ordered_json::array();
-  for (const verifier::Finding& finding : summary.outcome.findings)
-    run["findings"].push_back(verifier::to_text(finding));
+  run["findings"] = findings_for_page(summary.outcome.findings);
+  run["frames"] = screen_frames(summary.outcome);
   return run;
 }
 

@@ -26,6 +26,15 @@ Handle HandleTable::make_handle(uint32_t slot, uint32_t generation) const {
   return kLiveBit | (generation & kGenerationMask) << kGenerationShift | slot << kSlotShift | mark_;
 }
 
+void HandleTable::note_opened(Handle handle, const Object& object) const {
+  trace::emit(trace::EventKind::kHandleOpened, process_, handle,
+              static_cast<uint64_t>(object.type()), object.trace_id());
+}
+
+void HandleTable::note_closed(Handle handle, const Slot& slot) const {
+  if (slot.published) trace::emit(trace::EventKind::kHandleClosed, process_, handle);
+}
+
 Result<Handle> HandleTable::insert(Ref<Object> object) {
   return insert_slot(std::move(object), true);
 }
@@ -37,7 +46,9 @@ Result<Handle> HandleTable::insert_hidden(Ref<Object> object) {
 void HandleTable::publish(Handle handle) {
   runtime::MutexLock lock(mutex_);
   const Slot* found = locate(handle);
-  if (found != nullptr) slots_[static_cast<size_t>(found - slots_.data())].published = true;
+  if (found == nullptr || found->published) return;
+  slots_[static_cast<size_t>(found - slots_.data())].published = true;
+  note_opened(handle, *found->object);
 }
 
 Result<Handle> HandleTable::insert_slot(Ref<Object> object, bool published) {
@@ -57,7 +68,9 @@ Result<Handle> HandleTable::insert_slot(Ref<Object> object, bool published) {
   slots_[slot].object = std::move(object);
   slots_[slot].published = published;
   ++live_;
-  return make_handle(slot, slots_[slot].generation);
+  const Handle handle = make_handle(slot, slots_[slot].generation);
+  if (published) note_opened(handle, *slots_[slot].object);
+  return handle;
 }
 
 const HandleTable::Slot* HandleTable::locate(Handle handle) const {
@@ -96,6 +109,7 @@ Result<Ref<Object>> HandleTable::take_object(Handle handle, ObjectType type) {
     return Error(Status::kInvalidParameter);
   }
   Slot& slot = slots_[static_cast<size_t>(found - slots_.data())];
+  note_closed(handle, slot);
   Ref<Object> object = std::move(slot.object);
   slot.object = Ref<Object>();
   slot.generation = (slot.generation + 1) & kGenerationMask;
@@ -110,6 +124,7 @@ void HandleTable::erase(Handle handle) {
   const Slot* found = locate(handle);
   if (found == nullptr) return;
   Slot& slot = slots_[static_cast<size_t>(found - slots_.data())];
+  note_closed(handle, slot);
   object = std::move(slot.object);
   slot.object = Ref<Object>();
   slot.generation = (slot.generation + 1) & kGenerationMask;

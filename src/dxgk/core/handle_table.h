@@ -31,7 +31,9 @@ class HandleTable {
  public:
   static constexpr uint32_t kMaxHandles = 1U << 18;
 
-  explicit HandleTable(KernelNumber kernel = {}) : kernel_(kernel), mark_(kernel.mark()) {}
+  /// @param process  for the trace: whose handles they are
+  explicit HandleTable(KernelNumber kernel = {}, uint32_t process = 0)
+      : kernel_(kernel), mark_(kernel.mark()), process_(process) {}
   KernelNumber kernel() const { return kernel_; }
 
   /// A new handle for `object`, or kNoMemory when all are taken.
@@ -95,12 +97,16 @@ class HandleTable {
   Result<Ref<Object>> take_object(Handle handle, ObjectType type);
   Handle make_handle(uint32_t slot, uint32_t generation) const;
   const Slot* locate(Handle handle) const DXGKIT_REQUIRES(mutex_);
+  /// For the trace: clients can use the handle from here on, or no longer.
+  void note_opened(Handle handle, const Object& object) const;
+  void note_closed(Handle handle, const Slot& slot) const;
   /// Null: not live, not published or of another type.
   const Slot* locate_object(Handle handle, ObjectType type, bool even_hidden) const
       DXGKIT_REQUIRES(mutex_);
 
   const KernelNumber kernel_;
   const Handle mark_;
+  const uint32_t process_;
   mutable runtime::Mutex mutex_;
   std::vector<Slot> slots_ DXGKIT_GUARDED_BY(mutex_);
   std::deque<uint32_t> free_ DXGKIT_GUARDED_BY(mutex_);

@@ -42,6 +42,45 @@ class HandleTableTest : public ::testing::Test {
   int alive_ = 0;
 };
 
+// The trace has a handle from when clients can use it until it is gone, and what it names.
+TEST_F(HandleTableTest, TheLifeOfAHandleIsTraced) {
+  class Named : public DeviceProbe {
+   public:
+    using DeviceProbe::DeviceProbe;
+    uint64_t trace_id() const override { return 77; }
+  };
+  inside([&] {
+    trace::Recorder recorder({.now_ns = [] { return 0; }, .thread = [] { return 0U; }});
+    trace::set_current(&recorder);
+    HandleTable table({}, 5);
+    const Handle first = add(table);
+    const Result<Handle> hidden = table.insert_hidden(make_object<Named>(&alive_));
+    ASSERT_TRUE(hidden.has_value());
+    const Result<Handle> never = table.insert_hidden(make_object<DeviceProbe>(&alive_));
+    ASSERT_TRUE(never.has_value());
+    EXPECT_EQ(table.take<ContextProbe>(first).error(), Status::kInvalidParameter);  // it stays
+    table.publish(*hidden);
+    table.publish(*hidden);  // once is enough
+    table.erase(*never);     // nobody could use it
+    EXPECT_TRUE(table.take<DeviceProbe>(first).has_value());
+    table.erase(*hidden);
+    table.erase(*hidden);
+    trace::set_current(nullptr);
+    const auto opened = static_cast<uint64_t>(trace::EventKind::kHandleOpened);
+    const auto closed = static_cast<uint64_t>(trace::EventKind::kHandleClosed);
+    std::vector<std::vector<uint64_t>> life;
+    for (const trace::Event& event : recorder.events()) {
+      if (event.kind == opened || event.kind == closed)
+        life.push_back({event.kind, event.a, event.b, event.c, event.d});
+    }
+    const auto device = static_cast<uint64_t>(ObjectType::kDevice);
+    EXPECT_EQ(life, (std::vector<std::vector<uint64_t>>{{opened, 5, first, device, 0},
+                                                        {opened, 5, *hidden, device, 77},
+                                                        {closed, 5, first, 0, 0},
+                                                        {closed, 5, *hidden, 0, 0}}));
+  });
+}
+
 // A refused handle leaves its cause in the trace; one that is found leaves none.
 TEST_F(HandleTableTest, WhyAHandleIsRefusedIsTraced) {
   inside([&] {

@@ -40,6 +40,8 @@ class Object {
   Object& operator=(const Object&) = delete;
 
   ObjectType type() const { return type_; }
+  /// For the trace: the number by which other events know it, or 0.
+  virtual uint64_t trace_id() const { return 0; }
   void add_reference() { references_.fetch_add(1, std::memory_order_relaxed); }
   void drop_reference() {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;

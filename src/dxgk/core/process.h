@@ -22,7 +22,7 @@ class System;
 class Process : public std::enable_shared_from_this<Process> {
  public:
   Process(System& system, std::string name, uint32_t number, KernelNumber kernel = {})
-      : system_(system), name_(std::move(name)), number_(number), handles_(kernel) {}
+      : system_(system), name_(std::move(name)), number_(number), handles_(kernel, number) {}
   System& system() { return system_; }
   const std::string& name() const { return name_; }
   uint32_t number() const { return number_; }

@@ -135,6 +135,7 @@ class OpenedAllocation : public Object {
   static constexpr ObjectType kType = ObjectType::kAllocation;
   OpenedAllocation();
   ~OpenedAllocation() override;
+  uint64_t trace_id() const override { return allocation == nullptr ? 0 : allocation->id.value; }
 
   /// Made when it is first needed; lane.
   CpuAccess& cpu();

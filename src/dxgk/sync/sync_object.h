@@ -120,6 +120,7 @@ class SyncObject : public Object {
   static constexpr ObjectType kType = ObjectType::kSyncObject;
   SyncObject();
   ~SyncObject() override;
+  uint64_t trace_id() const override { return id.value; }
 
   /// A handle for `process`, hidden. `device` may be null: the process's own, without addresses.
   /// `first`: of a creation, how the scheduler knows the object. Not on the lane.

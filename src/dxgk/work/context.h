@@ -38,6 +38,7 @@ class Context : public Object {
   static constexpr ObjectType kType = ObjectType::kContext;
   explicit Context(Device& device);
   ~Context() override;
+  uint64_t trace_id() const override { return id_.value; }
   bool of_hw_queue() const { return type() == ObjectType::kHwQueue; }
 
   /// kInvalidParameter: node or affinity (SCHED-01); else the driver's own failure. Nothing stays

@@ -7,6 +7,7 @@
 #include "dxgk/core/process.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
+#include "dxgk/work/hung_packets.h"
 #include "dxgk/work/submission.h"
 #include "dxgk/work/work_floor.h"
 #include "trace/trace.h"
@@ -58,6 +59,7 @@ void RecoveryLog::begin(const Beginning& beginning) {
     report.packet = packet.number;
     report.fence = packets.front().second.value;
     if (packet.context != nullptr) report.process = packet.context->device().process().name();
+    trace_hung_packets(floor_, beginning.node);
   }
   for (Device* device : floor_.devices) {
     TimeoutDevice one;

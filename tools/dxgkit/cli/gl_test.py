@@ -112,7 +112,8 @@ sys.exit(done + 7)
             for program in ("es2gears_x11", "glxgears"):
                 # They run until somebody ends them: the exit code is that of `timeout`. A busy machine draws few frames in two seconds.
                 for seconds in (2, 10, 60):
-                    done, report = self.gl("--device", PATIENT, "--frame", "frame.png", "--report", "report.html", "--", "timeout", str(seconds),
+                    done, report = self.gl("--device", PATIENT, "--frame", "frame.png", "--report", "report.html", "--trace", "trace.txt",
+                                           "--", "timeout", str(seconds),
                                            program, code=None, DISPLAY=name)
                     shown = max(report["programs"], key=lambda one: one["frames"])
                     if shown["frames"] > 3:
@@ -139,6 +140,10 @@ sys.exit(done + 7)
                 self.assertEqual(kind, "data:image/png;base64")
                 (self.folder / "last.png").write_bytes(base64.b64decode(content, validate=True))
                 self.assertEqual(read_png(self.folder / "last.png"), (width, height, pixels))
+                self.assertEqual(self.report_table("markers")["text"].count(f"{program} has a frame"), shown["frames"])
+                # So does the page that is made of the trace afterwards.
+                self.assertEqual(self.run_tool("view", "trace.txt", "--output", "report.html").returncode, 0)
+                self.assertEqual([frame for frame in self.report_data("run-data")["frames"] if frame["program"] == program], frames)
                 self.assertEqual(self.report_table("markers")["text"].count(f"{program} has a frame"), shown["frames"])
 
     def test_ends_as_the_program_does_or_says_why_not(self):

@@ -594,6 +594,56 @@ class Serve(Server):
         self.assertIn("without the mark of its end", done.stderr)
         self.end(server)
 
+    def test_what_adapters_did_is_traced_for_the_viewer(self):
+        """A whole trace when the server ends; one with the finding when an adapter is stopped, and one of each start."""
+        self.write_stack('driver = "softgpu"')
+        server, runs = self.serve("--trace", "kept")
+        trace = self.folder / "kept" / f"adapter-1-luid-{runs[1][0]}.txt"
+        self.assertEqual((trace.read_text(), trace.stat().st_mode & 0o777), ("", 0o600))
+        self.assertEqual(self.run_program("plugin_program", str(BUILT / "softgpu_client.so"), "4", "2"), "4 jobs on each of 2 nodes\n")
+        self.end(server)
+        lines = trace.read_text().splitlines()
+        calls = {re.search(r'name="(\w+)"', line)[1] for line in lines if " thunk_enter " in line}
+        self.assertLessEqual({"D3DKMTCreateDevice", "D3DKMTCreateContext", "D3DKMTRender"}, calls)
+        packets = {kind: sum(f" {kind} " in line for line in lines) for kind in ("packet_queued", "packet_completed")}
+        self.assertEqual(packets["packet_queued"], packets["packet_completed"])
+        self.assertGreater(packets["packet_queued"], 0)
+        self.assertGreater(sum(" handle_opened " in line for line in lines), 3)
+        self.assertRegex(lines[-1], r'^# run {"driver":".*softgpu.*"}$')
+        self.assertEqual(self.run_tool("view", str(trace)).returncode, 0)
+        page = trace.with_suffix(".html").read_text()
+        self.assertIn("D3DKMTCreateContext", page)
+        page_run = json.loads(re.search(r'id="run-data">(.*?)</script>', page)[1])
+        self.assertEqual(page_run["name"], trace.name)
+
+        self.write_stack(f"driver = {json.dumps(MUTANT)}", 'registry = "mutant.json"')
+        self.choose_fault("lock_twice")
+        server, runs = self.serve("--trace", "stopped")
+        self.lines_until(self.client(), "D3DKMTCreateDevice 0xc00002b6\n")
+        second = int(self.wait_for(server, r"adapter 1 .*: it runs, LUID (\d+),")[1])
+        trace = self.folder / "stopped" / f"adapter-1-luid-{runs[1][0]}.txt"
+        lines = trace.read_text().splitlines()
+        self.assertEqual(sum(' finding rule="NT-16"' in line for line in lines), 1)
+        self.assertEqual([one["rule"] for one in json.loads(lines[-1].removeprefix("# run "))["findings"]], ["NT-16"])
+        self.assertEqual(self.run_tool("view", str(trace)).returncode, 0)
+        explained = json.loads(re.search(r'id="run-data">(.*?)</script>', trace.with_suffix(".html").read_text())[1])
+        self.assertIn("DxgkDdiCreateDevice", explained["findings"][0]["ddi"] + explained["findings"][0]["actual"])
+        self.assertIn("NT-16", explained["rules"]["explained"])
+        self.end(server)
+        self.assertGreater(len((self.folder / "stopped" / f"adapter-1-luid-{second}.txt").read_text()), 1000)
+        self.assertEqual(self.run_tool("serve", "--stack", "stack.toml", "--trace", "/proc/none").returncode, 2)
+
+        # A crash in the driver's own thread, and what led to it.
+        self.choose_fault("thread_wild")
+        server, runs = self.serve("--trace", "crashed")
+        environment = {**os.environ, "DXGKIT_SOCKET": str(self.folder / "s"), "LD_LIBRARY_PATH": CLIENTS}
+        self.assertNotEqual(subprocess.run([str(BUILT / "example_client")], env=environment, capture_output=True, check=False, timeout=PATIENCE).returncode, 0)
+        self.wait_for(server, r"adapter 1 .*: it runs, LUID \d+,")
+        lines = (self.folder / "crashed" / f"adapter-1-luid-{runs[1][0]}.txt").read_text().splitlines()
+        self.assertIn('ddi_enter name="DxgkDdiCreateAllocation"', "\n".join(lines))
+        self.assertTrue(lines[-1].startswith("# run "))
+        self.end(server)
+
     def test_the_jail(self):
         for options in ((), ("--recording-bytes", "1048576")):
             self.try_the_jail(*options)

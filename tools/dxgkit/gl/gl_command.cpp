@@ -30,6 +30,7 @@
 #include "tools/dxgkit/picture.h"
 #include "tools/dxgkit/report.h"
 #include "tools/dxgkit/start_story.h"
+#include "tools/dxgkit/view/notes.h"
 #include "tools/dxgkit/waivers.h"
 #include "trace/trace.h"
 
@@ -304,9 +305,7 @@ nlohmann::ordered_json report_head(const Setting& setting, const Outcome& outcom
   add("Programs", gl::program_rows(outcome.programs));
   add("Adapter", adapter_rows(outcome.statistics));
   for (const dxgk::TimeoutReport& report : outcome.timeouts) add("Timeout", hang_rows(report));
-  head["findings"] = nlohmann::ordered_json::array();
-  for (const verifier::Finding& finding : outcome.findings)
-    head["findings"].push_back(verifier::to_text(finding));
+  head["findings"] = findings_for_page(outcome.findings);
   head["frames"] = frames_json(outcome);
   return head;
 }
@@ -341,7 +340,8 @@ int conclude(const Setting& setting, const Outcome& outcome) {
     if (frame != kExitDone) code = frame;
   }
   if (options.trace.has_value())
-    note(code, write_file(*options.trace, trace_file(*options.trace, outcome.recording)));
+    note(code, write_file(*options.trace, trace_file(*options.trace, outcome.recording,
+                                                     report_head(setting, outcome))));
   if (options.report.has_value())
     note(code, write_file(*options.report,
                           make_report(outcome.recording, report_head(setting, outcome))));

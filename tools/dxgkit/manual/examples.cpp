@@ -40,6 +40,8 @@ const std::vector<Example>& examples() {
        "writes run.html, a page of the run, with why everything was"},
       {"view", "dxgkit view run.txt --compare other.txt --output both.html",
        "two runs beside each other, and where they part"},
+      {"view", "dxgkit view run.txt --serve",
+       "prints an address for a browser, also behind `ssh -L`"},
       {"va", "dxgkit va run.txt", "the processes of a trace"},
       {"va", "dxgkit va run.txt --process 2 --address 0x10000", "the story of one address"},
       {"sim", "dxgkit sim --seeds 1..1000 --db results.sqlite",

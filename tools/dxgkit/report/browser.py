@@ -84,7 +84,7 @@ class Browser:
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self.receive(time.monotonic() + 120))
         self.events.clear()
-        self.call("Page.navigate", url="file://" + os.path.abspath(path) + address)
+        self.call("Page.navigate", url=(path if path.startswith("http:") else "file://" + os.path.abspath(path)) + address)
         deadline = time.monotonic() + 120
         while not any(event["method"] == "Page.loadEventFired" for event in self.events if "method" in event):
             self.events.append(self.receive(deadline))

@@ -22,6 +22,7 @@ const statusText = (status) => `${formatStatus(status)}${STATUS_NAMES[status] ? 
 const toPacket = (row) => ({ kind: 'packet', row });
 const toAllocation = (id) => ({ kind: 'allocation', id });
 const toTime = (time) => ({ kind: 'time', time });
+const toAddress = (address) => ({ kind: 'address', address });  // of the process whose addresses the pane shows
 
 class Causes {
   constructor(model) {

@@ -1,12 +1,15 @@
 // The pane beside the timeline: one packet's life and its causes, an allocation, a timeout, a refused call, a moment, a range of time.
 
 const ROWS_SHOWN = 200;
+const PREEMPTIONS_SHOWN = 5;
+const VIRTUAL = 0xFFFFFFFF;  // in place of a segment: trace::kVirtual
 
 /** A sentence of causes.js as plain text. */
 function plainText(model, parts) {
   return parts.map((part) => {
     if (typeof part === 'string') return part;
     if (part.kind === 'packet') return `packet ${packetNumber(model, part.row)}`;
+    if (part.kind === 'address') return hex(part.address);
     return part.kind === 'allocation' ? `allocation ${numberOfId(part.id)}` : formatTime(part.time);
   }).join('');
 }
@@ -29,6 +32,13 @@ function causeKinds(page) {
     'lost devices': {
       table: 'lost_devices', one: 'lost device', open: (row) => page.setCursor(model.lost_devices.columns.time[row]),
       tell: (row) => { const c = model.lost_devices.columns; return [`device 0x${c.device[row].toString(16)} of ${model.ownerName(c.process[row])}: ${DEVICE_STATES[c.state[row]] || c.state[row]}`]; } },
+    'page faults': {
+      table: 'va_faults', one: 'page fault', tell: (row) => page.addresses.describeFault(row),
+      open: (row) => {
+        const process = page.addresses.processOfFault(row);
+        page.setCursor(model.va_faults.columns.time[row]);
+        if (process === process) details.walkTo(process, model.va_faults.columns.address[row]);
+      } },
     'refused calls': { table: 'refusals', one: 'refused call', tell: (row) => [`${model.refusals.columns.name[row]}: `, ...causes.describeRefusal(row)[0]], open: (row) => details.showRefusal(row) },
   };
 }
@@ -38,6 +48,8 @@ class Details {
     this.page = page;
     this.model = page.model;
     this.panel = document.getElementById('details');
+    this.process = NaN;  // whose addresses the pane shows
+    this.address = NaN;  // and which one it walks
     this.showPacket(-1);
   }
 
@@ -55,6 +67,7 @@ class Details {
       link.addEventListener('click', () => {
         if (part.kind === 'packet') this.page.select(part.row);
         else if (part.kind === 'allocation') this.showAllocation(part.id);
+        else if (part.kind === 'address') this.walkTo(this.process, part.address);
         else this.page.setCursor(part.time);
       });
       node.append(link);
@@ -196,12 +209,50 @@ class Details {
     const { causes } = this.page;
     this.begin(`Timeout of ${nodeName(model, t.node[row])}`, 'timeout');
     this.list('Why', [causes.describeTimeout(row)], 'chain');
+    this.showHung(row);
+    const p = model.preemptions.columns;
+    const asked = [];
+    for (let i = 0; i < model.preemptions.count; ++i) if (p.node[i] === t.node[row] && p.time[i] <= t.time[row]) asked.push(i);
+    this.list('Preemptions asked of it', asked.slice(-PREEMPTIONS_SHOWN).map((i) => [...causes.describePreemption(i, NaN), t.preemption[row] === p.fence[i] ? ': not answered' : '']));
     this.list('Recovery', causes.recoverySteps(row));
     const lost = model.lost_devices.columns;
     const until = row + 1 < model.timeouts.count ? t.time[row + 1] : Infinity;
     const devices = [];
     for (let i = 0; i < model.lost_devices.count; ++i) if (lost.time[i] >= t.time[row] && lost.time[i] < until && lost.state[i] <= 3) devices.push([`device 0x${lost.device[i].toString(16)} of ${model.ownerName(lost.process[i])}: ${DEVICE_STATES[lost.state[i]]}, at `, toTime(lost.time[i])]);
     this.list('Lost', devices);
+  }
+
+  /** What a debugger's extension would print of the engine: its fences, each packet on it with its commands and its patches. */
+  showHung(row) {
+    const { model } = this;
+    const { causes } = this.page;
+    const t = model.timeouts.columns;
+    const b = model.hung_buffers.columns;
+    const h = model.hung_patches.columns;
+    const w = model.hung_bytes.columns;
+    const until = row + 1 < model.timeouts.count ? t.time[row + 1] : Infinity;
+    const then = (times) => (each) => times[each] >= t.time[row] && times[each] < until;
+    const buffers = rowNumbers(model.hung_buffers.count).filter((i) => b.node[i] === t.node[row] && then(b.time)(i));
+    const a = model.attempts.columns;
+    const done = rowNumbers(model.attempts.count).filter((i) => a.node[i] === t.node[row] && a.ended[i] <= t.time[row] && a.outcome[i] === 'completed');
+    this.panel.append(element('h3', 'The engine'));
+    this.table([
+      ['engine', nodeName(model, t.node[row])], ['fence on it', t.packet[row] > 0 ? String(t.fence[row]) : 'none'],
+      ['last completed', done.length === 0 ? 'none' : `fence ${done.reduce((most, i) => Math.max(most, a.fence[i]), 0)}`],
+      ['packets on it', formatCount(buffers.length)]]);
+    for (const i of buffers) {
+      const packet = causes.packetRow(b.packet[i]);
+      const fence = causes.rowsOf('attempts', 'packet', b.packet[i]).filter((each) => a.submitted[each] <= t.time[row]).pop();
+      const commands = b.segment[i] === VIRTUAL ? `at GPU virtual address ${hex(b.address[i])}` : `in ${placeText(b.segment[i], b.address[i])}`;
+      this.list(i === buffers[0] ? 'At its head' : 'Behind it', [[...(packet < 0 ? ['a packet'] : [toPacket(packet), ` of ${contextName(model, model.packets.columns.context[packet])}`]), fence === undefined ? '' : `, fence ${a.fence[fence]}`, `: ${formatBytes(b.bytes[i])} of commands ${commands}`]]);
+      const bytes = causes.rowsOf('hung_bytes', 'packet', b.packet[i]).filter(then(w.time));
+      if (bytes.length > 0) {
+        const dump = element('pre', bytes.flatMap((each) => [0, 8].map((half) => `${(w.offset[each] + half).toString(16).padStart(4, '0')}  ${w.bytes[each].match(/../g).reverse().slice(half, half + 8).join(' ')}`)).join('\n'), 'dump');
+        dump.tabIndex = 0;
+        this.panel.append(dump);
+      }
+      this.list('Patched into it', causes.rowsOf('hung_patches', 'packet', b.packet[i]).filter(then(h.time)).map((each) => [`offset ${hex(h.offset[each])}: `, ...(h.allocation[each] > 0 ? [toAllocation(h.allocation[each]), ` + ${hex(h.allocation_offset[each])}`] : ['no allocation'])]));
+    }
   }
 
   showRefusal(row) {
@@ -214,6 +265,40 @@ class Details {
     this.list('Rules', this.page.causes.rulesOf(row).map(({ id, text }) => [`${id}: ${text}`]));
   }
 
+  /** A finding as `dxgkit verify` prints it, with the rule's page. */
+  showFinding(index) {
+    const { model, panel } = this;
+    const { time, rule, severity, thread, told } = model.told_findings[index];
+    this.begin(rule, 'finding');
+    panel.append(element('span', severity, severity === 'warning' ? 'chip' : 'chip bad'));
+    const facts = told && told.ddi ? [['in', told.ddi]] : [];
+    if (time === time) facts.push(['at', [toTime(time)]], ['thread', model.threads[thread] || String(thread)]);
+    this.table(facts);
+    const paragraph = (title, text) => { if (text) panel.append(element('h3', title), element('p', text)); };
+    if (!told) panel.append(element('p', 'The trace has no more than the rule: it was written by an older dxgkit, or the run was cut short.', 'empty'));
+    const { statement, actual, expected, why, fix, windows, because_of, waived, provoked, place, before } = told || {};
+    paragraph('Rule', statement);
+    paragraph('Actual', actual);
+    paragraph('Expected', expected);
+    paragraph('Why', why);
+    paragraph('Fix', fix);
+    paragraph('Windows', windows);
+    paragraph('A consequence', because_of && `It would not have happened without ${because_of}.`);
+    paragraph('Waived', waived);
+    paragraph('Not counted', provoked);
+    if (place && place.source.length > 0) {
+      const [{ function: name, file, line }] = place.source;
+      paragraph('In your source', file && line ? `${file}:${line}, in ${name}` : name);
+    }
+    if (place) this.list('Calls, innermost first', (place.stack.length > 0 ? place.stack : place.source.map((frame) => `${frame.function} (${frame.file}:${frame.line})`)).map((frame) => [frame]));
+    this.list('What the driver did before', (before || []).map((line) => [line]));
+    const page = ((model.run && model.run.rules && model.run.rules.explained) || {})[rule];
+    if (!page) return;
+    const more = element('details');
+    more.append(element('summary', `The page of ${rule}`), element('pre', page, 'rule'));
+    panel.append(more);
+  }
+
   /** Everything at one moment. */
   showMoment(time) {
     const { model } = this;
@@ -223,7 +308,44 @@ class Details {
     this.list('Queues', moment.queues);
     for (const segment of moment.memory) this.list(`In ${segment.title}`, segment.lines);
     this.list('Threads', moment.threads);
+    this.showAddresses(time);
+    for (const process of moment.handles) this.list(process.title, process.lines);
     this.list('Fences', moment.fences);
+  }
+
+  /** A field for an address of a process, and at `time` its page tables, or all that the process has mapped. */
+  showAddresses(time) {
+    const { addresses } = this.page;
+    if (addresses.processes.length === 0) return;
+    if (!addresses.processes.includes(this.process)) this.process = addresses.processes.find((process) => process !== 0) || 0;
+    const form = element('form');
+    form.id = 'walk';
+    const select = element('select');
+    select.setAttribute('aria-label', 'Whose addresses');
+    for (const process of addresses.processes) select.append(new Option(addresses.name(process), String(process), false, process === this.process));
+    const field = element('input');
+    field.setAttribute('aria-label', 'GPU virtual address');
+    field.placeholder = 'GPU virtual address, 0x24b000';
+    if (this.address === this.address) field.value = hex(this.address);
+    const button = element('button', 'Walk');
+    button.type = 'submit';
+    form.append(select, ' ', field, ' ', button);
+    form.addEventListener('submit', (event) => { event.preventDefault(); this.walkTo(Number(select.value), parseAddress(field.value)); });
+    select.addEventListener('change', () => this.walkTo(Number(select.value), this.address));
+    this.panel.append(element('h3', 'GPU virtual addresses'), form);
+    if (this.address === this.address) this.list(`${hex(this.address)} of ${addresses.name(this.process)}`, addresses.describe(this.process, this.address, time), 'walk');
+    const ranges = addresses.map(this.process, time);
+    this.list(`Mapped by ${addresses.name(this.process)}: ${formatCount(ranges.length)} ranges`, ranges.map((range) => addresses.describeRange(range, range.from, time)));
+  }
+
+  /** Shows an address (NaN: none) of a process at the cursor, or at the end of the run. */
+  walkTo(process, address) {
+    const { page } = this;
+    this.process = process;
+    this.address = address;
+    if (page.cursor === page.cursor) this.showMoment(page.cursor); else page.setCursor(this.model.duration);
+    this.panel.querySelector('#walk').scrollIntoView({ block: 'nearest' });
+    this.panel.querySelector('#walk input').focus();
   }
 
   /** What happened between two moments. */

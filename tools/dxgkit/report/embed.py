@@ -4,7 +4,7 @@ import pathlib
 import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-SCRIPTS = ["theme.js", "columns.js", "model.js", "lanes.js", "timeline.js", "memory.js", "residency.js", "frames.js", "tables.js", "causes.js", "moment.js", "details.js",
+SCRIPTS = ["theme.js", "columns.js", "model.js", "lanes.js", "timeline.js", "memory.js", "residency.js", "frames.js", "tables.js", "causes.js", "addresses.js", "moment.js", "details.js",
            "search.js", "filters.js", "compare.js", "page.js", "main.js"]
 
 

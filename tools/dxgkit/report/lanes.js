@@ -292,7 +292,7 @@ function ownLanes(page) {
     const kinds = causeKinds(page);
     const open = (name) => (item) => causeKinds(page)[name].open(item);
     const tell = (name) => (item) => plainText(model, kinds[name].tell(item));
-    points('findings', model.findings, '#d23f3f', (item) => `${model.findings.columns.rule[item]}, ${formatTime(model.findings.columns.time[item])}`, (item) => page.setCursor(model.findings.columns.time[item]));
+    points('findings', model.findings, '#d23f3f', (item) => describeFinding(model, item), (item) => { page.setCursor(model.findings.columns.time[item]); page.details.showFinding(item); });
     for (const [name, colour] of [['timeouts', '#d23f3f'], ['lost devices', '#b0578d'], ['preemptions', '#1f6feb'], ['refused calls', '#c2410c'], ['waits for room', '#9a6b00'], ['evictions', '#e08a1e']]) points(name, model[kinds[name].table], colour, tell(name), open(name));
   }
 

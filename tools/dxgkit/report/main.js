@@ -16,7 +16,8 @@ function showFacts(model) {
   if (run && run.driver) fact('driver', run.driver);
   fact('time', formatTime(model.duration));
   fact('packets', formatCount(model.packets.count));
-  fact('findings', formatCount(model.findings.count), model.findings.count > 0 ? 'bad' : 'good');
+  const counted = model.told_findings.filter((one) => !(one.told && (one.told.provoked || one.told.waived))).length;
+  fact('findings', formatCount(counted), counted > 0 ? 'bad' : 'good');
   if (model.dropped > 0) fact('events lost', formatCount(Number(model.dropped)), 'bad');
 }
 

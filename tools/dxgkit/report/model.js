@@ -1,5 +1,6 @@
 // What the views share: who is who in the tables, names, colours, formatting.
 
+const SEVERITIES = ['warning', 'violation', 'start failure', 'bug check'];
 const KINDS = ['render', 'paging', 'wait', 'signal'];
 const PALETTE = ['#4c78c8', '#2f9e77', '#b0578d', '#7a6bc4', '#3a9bb5', '#a3813f', '#5f8f3e', '#c0605a', '#6b7f99', '#8a6d5c'];
 const PAGING_COLOUR = '#e08a1e';
@@ -7,7 +8,7 @@ const EVICTED_COLOUR = '#d23f3f';
 /** The tables of the first picture, then those that are large and can come later. */
 const TABLES = ['nodes', 'contexts', 'processes', 'packets', 'attempts', 'hardware', 'interrupts', 'dpcs', 'call_stats', 'segments', 'allocations', 'placements',
   'aperture', 'usage', 'budgets', 'transfers', 'paging', 'locks', 'sync', 'adapter', 'findings', 'markers', 'evictions', 'busy', 'preemptions', 'timeouts',
-  'lost_devices', 'refusals'];
+  'lost_devices', 'refusals', 'hung_buffers', 'hung_patches', 'hung_bytes', 'handles', 'va_spaces', 'va_changes', 'table_entries', 'va_faults'];
 const LATE_TABLES = ['calls'];
 
 /** The engines of the first picture: {name, row}. */
@@ -43,8 +44,26 @@ function makeModel(head, tables, run) {
     model.contextRole.set(context[row], role);
   }
   readOwners(model);
+  readFindings(model);
   model.frames = readFrames(run, model.start);
   return model;
+}
+
+/** model.told_findings: {time, rule, severity, thread, told}, what the run told of each; those that the recording has lost come last. */
+function readFindings(model) {
+  const c = model.findings.columns;
+  const told = ((model.run && model.run.findings) || []).slice();
+  model.told_findings = rowNumbers(model.findings.count).map((row) => {
+    const at = told.findIndex((one) => one && one.rule === c.rule[row]);  // one event for each, in the same order
+    return { time: c.time[row], rule: c.rule[row], severity: SEVERITIES[c.severity[row]] || String(c.severity[row]), thread: c.thread[row], told: at < 0 ? null : told.splice(at, 1)[0] };
+  });
+  for (const one of told) model.told_findings.push({ time: NaN, rule: one.rule, severity: one.severity || '', thread: NaN, told: one });
+}
+
+/** In a few words, for marks and lists. */
+function describeFinding(model, index) {
+  const { rule, time, told } = model.told_findings[index];
+  return `${rule}, ${formatTime(time)}${told ? `\n${told.ddi || ''}: ${told.actual || ''}` : ''}`;
 }
 
 /** Who owns which allocation, and when a stay ended because somebody had to leave. */

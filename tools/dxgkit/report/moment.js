@@ -1,5 +1,19 @@
 // The state at a moment and the sums over a range of time, from the tables.
 
+const IRQL_NAMES = [' PASSIVE_LEVEL', ' APC_LEVEL', ' DISPATCH_LEVEL'];
+
+/** A handle and what it names. */
+function describeHandle(model, row) {
+  const c = model.handles.columns;
+  const type = OBJECT_TYPES[c.type[row]] || `type ${c.type[row]}`;
+  const parts = [`0x${c.handle[row].toString(16)} `];
+  if (c.names[row] === 0) parts.push(type);
+  else if (type === 'allocation') parts.push(toAllocation(c.names[row]));
+  else if (type === 'synchronization object') parts.push(`${type} ${c.names[row]}`);
+  else parts.push(`${type}: ${contextName(model, c.names[row])}`);
+  return [...parts, ', since ', toTime(c.from[row])];
+}
+
 /** What ran, waited, was in memory and was called at `time`, as lines of links and text. */
 function momentOf(model, time) {
   const covers = (from, to) => from <= time && !(to <= time);
@@ -62,13 +76,24 @@ function momentOf(model, time) {
   for (const [thread, stack] of [...stacks].sort((x, y) => x[0] - y[0])) {
     const open = stack.filter((i) => i !== undefined);
     const irql = open.map((i) => c.irql[i]).filter((level) => level === level).pop();
-    threads.push([`${model.threads[thread] || `thread ${thread}`}: ${open.map((i) => c.name[i]).join(' → ')}${irql === undefined ? '' : `, IRQL ${irql}`}`]);
+    threads.push([`${model.threads[thread] || `thread ${thread}`}: ${open.map((i) => c.name[i]).join(' → ')}${irql === undefined ? '' : `, IRQL ${irql}${IRQL_NAMES[irql] || ''}`}`]);
+  }
+  const handles = new Map();
+  const k = model.handles.columns;
+  for (let i = 0; i < model.handles.count; ++i) {
+    if (!covers(k.from[i], k.to[i])) continue;
+    if (!handles.has(k.process[i])) handles.set(k.process[i], []);
+    handles.get(k.process[i]).push(i);
   }
   const s = model.sync.columns;
   const values = new Map();
   const until = upperBound(s.time || [], time);
   for (let i = 0; i < until; ++i) if (s.op[i] === 'signal') values.set(s.object[i], s.value[i]);
-  return { engines, queues, memory: segments, threads, fences: [...values].map(([object, value]) => [`object ${object}: ${value}`]) };
+  return {
+    engines, queues, memory: segments, threads,
+    handles: [...handles].sort((x, y) => x[0] - y[0]).map(([process, rows]) => ({ title: `Handles of ${model.ownerName(process)}: ${formatCount(rows.length)}`, lines: rows.map((i) => describeHandle(model, i)) })),
+    fences: [...values].map(([object, value]) => [`object ${object}: ${value}`]),
+  };
 }
 
 /** Sums over [from, to): GPU time by context, packets, moves. */

@@ -7,6 +7,7 @@ class Page {
     this.model = model;
     this.view = new View(model.duration);
     this.causes = new Causes(model);
+    this.addresses = new Addresses(model);
     this.cursor = NaN;
     this.range = null;  // [from, to] that is measured
     this.timeline = new Timeline(this);

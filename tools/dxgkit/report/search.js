@@ -30,6 +30,11 @@ class Search {
     const text = query.trim().toLowerCase();
     if (text === '') return found;
     const add = (line, go) => { if (found.length <= RESULTS_MOST) found.push({ text: line, go }); };
+    const hexadecimal = /^(?:(handle|address)\s*)?(0x[0-9a-f]+)$/.exec(text);
+    if (hexadecimal) {
+      this.findHexadecimal(hexadecimal[1], Number(hexadecimal[2]), add);
+      return found;
+    }
     const words = /^(?:(packet|allocation|fence)s?\s*)?#?(\d+)$/.exec(text);
     if (words) {
       const number = Number(words[2]);
@@ -42,7 +47,7 @@ class Search {
       return found;
     }
     const matches = (name) => name && name.toLowerCase().includes(text);
-    const { contexts, call_stats, calls, findings, markers, refusals } = model;
+    const { contexts, call_stats, calls, markers, refusals } = model;
     for (let i = 0; i < contexts.count; ++i) {
       const name = contextName(model, contexts.columns.context[i]);
       const first = target.causes.rowsOf('packets', 'context', contexts.columns.context[i])[0];
@@ -51,7 +56,9 @@ class Search {
     const jumps = (table, column, what) => {
       for (let i = 0; i < table.count; ++i) if (matches(table.columns[column][i])) add(`${what}: ${table.columns[column][i]}, at ${formatTime(table.columns.time[i])}`, () => target.setCursor(table.columns.time[i]));
     };
-    jumps(findings, 'rule', 'finding');
+    model.told_findings.forEach(({ rule, time, told }, i) => {
+      if (matches(rule) || (told && (matches(told.ddi) || matches(told.actual)))) add(`finding: ${rule}${told ? `, ${told.ddi}` : ''}, at ${formatTime(time)}`, () => { if (time === time) target.setCursor(time); target.details.showFinding(i); });
+    });
     for (let i = 0; i < refusals.count; ++i) if (matches(refusals.columns.name[i])) add(`refused: ${refusals.columns.name[i]}, ${statusText(refusals.columns.status[i])}, at ${formatTime(refusals.columns.time[i])}`, () => { target.centre(refusals.columns.time[i]); target.details.showRefusal(i); });
     for (let i = 0; i < call_stats.count; ++i) {
       const name = call_stats.columns.name[i];
@@ -60,6 +67,15 @@ class Search {
     }
     jumps(markers, 'text', 'event');
     return found;
+  }
+
+  /** Handles of any time, and addresses at the cursor or the end. */
+  findHexadecimal(kind, value, add) {
+    const { model, addresses, details } = this.page;
+    const time = this.page.cursor === this.page.cursor ? this.page.cursor : model.duration;
+    const h = model.handles.columns;
+    if (kind !== 'address') for (let i = 0; i < model.handles.count; ++i) if (h.handle[i] === value) add(`handle ${plainText(model, describeHandle(model, i))}, of ${model.ownerName(h.process[i])}`, () => this.page.setCursor(h.from[i]));
+    if (kind !== 'handle') for (const process of addresses.processes) if (kind || addresses.map(process, time).some((range) => range.from <= value && value < range.to)) add(`address ${hex(value)} of ${addresses.name(process)}`, () => details.walkTo(process, value));
   }
 
   show() {

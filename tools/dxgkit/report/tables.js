@@ -163,7 +163,7 @@ class Tables {
     };
     const nav = document.getElementById('tabs');
     for (const name of Object.keys(this.tabs)) {
-      const button = element('button', name === 'Findings' && model.findings.count > 0 ? `Findings (${model.findings.count})` : name);
+      const button = element('button', name === 'Findings' && model.told_findings.length > 0 ? `Findings (${model.told_findings.length})` : name);
       button.type = 'button';
       button.dataset.tab = name;
       button.setAttribute('role', 'tab');
@@ -308,23 +308,18 @@ class Tables {
   }
 
   showFindings() {
-    const { run } = this.model;
-    const c = this.model.findings.columns;
-    const severities = ['warning', 'violation', 'start failure', 'bug check'];
-    this.note.textContent = this.model.findings.count === 0 ? 'The verifier found nothing.' : 'What the verifier found, in order. `dxgkit explain RULE` says more about a rule.';
-    if (run && run.findings && run.findings.length > 0) {
-      const list = element('div');
-      for (const text of run.findings) { const line = element('pre', text); line.style.whiteSpace = 'pre-wrap'; list.append(line); }
-      this.parent.replaceChildren(list);
-      return;
-    }
-    if (this.model.findings.count === 0) { this.parent.replaceChildren(); return; }
+    const { told_findings } = this.model;
+    const time = (row) => told_findings[row].time;
+    const told = (row) => told_findings[row].told || {};
+    this.note.textContent = told_findings.length === 0 ? 'The verifier found nothing.' : 'What the verifier found, in order. Click one for its rule, its place in the source, and how to mend it.';
+    if (told_findings.length === 0) { this.parent.replaceChildren(); return; }
     this.grid = new Grid(this.parent, [
-      { title: 'time', number: true, width: '140px', value: (row) => c.time[row], text: (row) => formatTime(c.time[row]) },
-      { title: 'rule', width: '140px', value: (row) => c.rule[row] },
-      { title: 'severity', width: '140px', value: (row) => severities[c.severity[row]] || String(c.severity[row]) },
-      { title: 'thread', value: (row) => this.model.threads[c.thread[row]] || String(c.thread[row]) },
-    ], rowNumbers(this.model.findings.count), { on_click: (row) => this.centre(c.time[row]) });
+      { title: 'time', number: true, width: '130px', value: time, text: (row) => formatTime(time(row)) },
+      { title: 'rule', width: '100px', value: (row) => told_findings[row].rule },
+      { title: 'severity', width: '110px', value: (row) => told(row).provoked ? 'provoked' : told(row).waived ? 'waived' : told_findings[row].severity },
+      { title: 'where', width: '1.3fr', value: (row) => told(row).ddi || '' },
+      { title: 'what', width: '4fr', value: (row) => told(row).actual || '' },
+    ], rowNumbers(told_findings.length), { on_click: (row) => { if (time(row) === time(row)) this.page.setCursor(time(row)); this.page.details.showFinding(row); } });
   }
 
   centre(time) {

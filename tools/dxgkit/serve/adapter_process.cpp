@@ -21,6 +21,7 @@
 #include "port/driver.h"
 #include "tools/dxgkit/kernel_config.h"
 #include "tools/dxgkit/options.h"
+#include "tools/dxgkit/serve/adapter_trace.h"
 #include "tools/dxgkit/serve/control.h"
 #include "tools/dxgkit/serve/conversations.h"
 #include "tools/dxgkit/serve/jail.h"
@@ -43,6 +44,17 @@ constexpr uint32_t kDescriptorsMost = 8192;
 constexpr int kCrashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 struct sigaction previous_actions[std::size(kCrashes)];
 
+/// What is traced, for the ways out of the process. Null: nothing.
+struct Traced {
+  AdapterTrace* trace = nullptr;
+  std::string driver;
+  const verifier::Findings* findings = nullptr;
+  void write() const {
+    if (trace != nullptr) trace->write(driver, *findings);
+  }
+};
+Traced traced;
+
 /// Says on standard error, which the broker keeps, where the driver was. The process is ending, so
 /// a failure here costs the rest of the text only.
 void on_crash(int signal, siginfo_t* info, void* context) {
@@ -62,6 +74,8 @@ void on_crash(int signal, siginfo_t* info, void* context) {
     if (bytes > 0)
       static_cast<void>(!write(STDERR_FILENO, text,
                                std::min<size_t>(static_cast<size_t>(bytes), sizeof text - 1)));
+    // In the driver's own code no lock of ours is held by this thread.
+    if (stopped.image[0] != 0 && stopped.import[0] == 0) traced.write();
     if ((previous.sa_flags & SA_SIGINFO) != 0) previous.sa_sigaction(signal, info, context);
   }
   struct sigaction action {};
@@ -93,7 +107,9 @@ void tell(Control kind, std::string_view text) {
 /// any more that a client could use.
 void on_finding(const verifier::Finding& finding) {
   tell(Control::kFinding, verifier::to_text(finding));
-  if (finding.severity == verifier::Severity::kBugCheck) _exit(kExitBugCheck);
+  if (finding.severity != verifier::Severity::kBugCheck) return;
+  traced.write();
+  _exit(kExitBugCheck);
 }
 
 struct Wanted {
@@ -137,6 +153,13 @@ std::expected<void, std::string> serve(runtime::Runtime& runtime,
                                        const AdapterProcessOptions& options, const Wanted& wanted,
                                        int wake) {
   verifier::Findings findings;
+  std::unique_ptr<AdapterTrace> trace;
+  if (!options.trace.empty()) {
+    auto begun = AdapterTrace::begin(runtime, options.trace);
+    if (!begun.has_value()) return std::unexpected(begun.error());
+    trace = std::move(*begun);
+    traced = {.trace = trace.get(), .driver = wanted.driver, .findings = &findings};
+  }
   findings.set_listener(on_finding);
   auto world = api::World::create(runtime, findings, wanted.world);
   if (!world.has_value()) return std::unexpected(world.error());
@@ -165,15 +188,18 @@ std::expected<void, std::string> serve(runtime::Runtime& runtime,
   // A device that leaves the machine takes its adapter along.
   (*world)->on_loss([](size_t, const std::string& why) {
     tell(Control::kFailed, "the device left the machine: " + why);
+    traced.write();
     _exit(kExitFailed);
   });
   ClientQuotas quotas{.handles_most = options.handles_most};
   if (options.user_memory_most != 0) quotas.kernel.memory_bytes = options.user_memory_most;
   if (options.submissions_most != 0) quotas.kernel.submissions = options.submissions_most;
   const auto conversations = make_conversations(runtime, system, *adapter, quotas);
-  if (auto closed = close_jail({.data_bytes = options.data_bytes,
-                                .descriptors = kDescriptorsMost,
-                                .file_bytes = options.recording_bytes_most});
+  if (auto closed = close_jail(
+          {.data_bytes = options.data_bytes,
+           .descriptors = kDescriptorsMost,
+           .file_bytes = std::max(options.recording_bytes_most,
+                                  options.trace.empty() ? 0 : AdapterTrace::kBytesMost)});
       !closed.has_value())
     return closed;
   if (options.tries_the_jail) {
@@ -184,6 +210,7 @@ std::expected<void, std::string> serve(runtime::Runtime& runtime,
     static_cast<void>(!write(STDERR_FILENO, text.data(), text.size()));
   } else {
     AdapterHost(runtime, kAdapterControl, wake, *conversations).run();
+    traced.write();
   }
   (*world)->on_loss(nullptr);
   return {};

@@ -14,6 +14,7 @@ struct AdapterProcessOptions {
   // Quotas of one user here; 0: none.
   uint64_t handles_most = 0, user_memory_most = 0, submissions_most = 0;
   uint64_t recording_bytes_most = 0;  // of a file with a client's calls; 0: there is none
+  std::string trace;                  // the file for the trace; empty: nothing is traced
   bool tries_the_jail = false;        // for tests: tries what is forbidden, and says what happened
 };
 

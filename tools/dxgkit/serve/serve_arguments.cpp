@@ -63,6 +63,11 @@ void add_serve(CLI::App& app, ServeOptions& options, serve::AdapterProcessOption
                    "by process and LUID")
       ->type_name("FOLDER");
   command
+      ->add_option("--trace", options.traces,
+                   "what each adapter process did, for `dxgkit view`: a file for each, named by "
+                   "device and LUID, written when the process ends")
+      ->type_name("FOLDER");
+  command
       ->add_option("--restarts", options.restarts,
                    "how often an adapter is started again within --restart-time")
       ->check(CLI::Range(0U, 1000U))
@@ -83,6 +88,7 @@ void add_serve(CLI::App& app, ServeOptions& options, serve::AdapterProcessOption
   inner->add_option("--max-memory", adapter.user_memory_most);
   inner->add_option("--max-submissions", adapter.submissions_most);
   inner->add_option("--recording-bytes", adapter.recording_bytes_most);
+  inner->add_option("--trace", adapter.trace);
   inner->add_flag("--try-jail", adapter.tries_the_jail);
 
   CLI::App* const look = app.add_subcommand(

@@ -127,20 +127,22 @@ int serve_command(const ServeOptions& options) {
   if (!wanted.has_value()) return bad_input(wanted.error());
   auto adapters = adapters_of(options.stack);
   if (!adapters.has_value()) return bad_input(adapters.error());
-  if (!options.recordings.empty()) {
+  for (const auto& [option, folder] :
+       {std::pair("--record", options.recordings), std::pair("--trace", options.traces)}) {
+    if (folder.empty()) continue;
     std::error_code made;
-    std::filesystem::create_directories(options.recordings, made);
-    if (!std::filesystem::is_directory(options.recordings, made) ||
-        access(options.recordings.c_str(), W_OK | X_OK) != 0)
-      return bad_input(fmt::format("--record {}: no files can be made there", options.recordings));
+    std::filesystem::create_directories(folder, made);
+    if (!std::filesystem::is_directory(folder, made) || access(folder.c_str(), W_OK | X_OK) != 0)
+      return bad_input(fmt::format("{} {}: no files can be made there", option, folder));
   }
   auto listener = listener_for(options.socket);
   if (!listener.has_value()) return bad_input(listener.error());
 
   std::error_code error;
   const std::string stack = std::filesystem::absolute(options.stack, error).string();
+  const std::string traces = std::filesystem::absolute(options.traces, error).string();
   serve::ProcessWorld world([&](size_t adapter, uint32_t luid) {
-    return std::vector<std::string>{
+    std::vector<std::string> words{
         "serve-adapter",
         "--stack",
         stack,
@@ -158,6 +160,11 @@ int serve_command(const ServeOptions& options) {
         std::to_string(options.submissions_most),
         "--recording-bytes",
         std::to_string(options.recordings.empty() ? 0 : kRecordingBytes)};
+    if (!options.traces.empty()) {
+      words.emplace_back("--trace");
+      words.push_back(fmt::format("{}/adapter-{}-luid-{}.txt", traces, adapter + 1, luid));
+    }
+    return words;
   });
   world.say(
       fmt::format("serving {} at {}", counted(adapters->size(), "adapter"), listener->path()));

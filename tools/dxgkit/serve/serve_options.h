@@ -20,6 +20,7 @@ struct ServeOptions {
   uint64_t submissions_most = 4096;               // of one user in an adapter, not completed
   uint64_t memory_bytes = uint64_t{4} << 30;      // private memory of an adapter process
   std::string recordings;                         // a folder; empty: nothing is recorded
+  std::string traces;                             // a folder; empty: nothing is traced
   uint32_t restarts = 5, restart_seconds = 60;
   bool list_system_calls = false;
 };

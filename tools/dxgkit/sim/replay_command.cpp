@@ -20,6 +20,7 @@
 #include "tools/dxgkit/sim/shrink.h"
 #include "tools/dxgkit/sim/sim_options.h"
 #include "tools/dxgkit/sim/trace_diff.h"
+#include "tools/dxgkit/view/notes.h"
 #include "tools/dxgkit/waivers.h"
 
 namespace dxgkit::tool {
@@ -144,6 +145,17 @@ int replay_command(const ReplayOptions& options) {
   one.stop_at_event = event;
   one.at_stop = [&](const trace::Recorder& recorder) {
     stop_at(recorder, event, options.stop_here);
+  };
+  std::vector<verifier::Finding> findings;
+  const auto told = std::move(one.on_finding);
+  one.on_finding = [&](const verifier::Finding& finding) {
+    findings.push_back(finding);
+    if (told) told(finding);
+  };
+  one.trace_notes = [&](const sim::SeedOutcome& outcome) {
+    return notes_line({{"result", outcome.passed() ? "passed" : "failed: " + outcome.failure},
+                       {"driver", driver->path},
+                       {"findings", findings_for_page(findings)}});
   };
   const sim::SeedOutcome outcome = sim::run_seed(one);
   fmt::print("{}\n  trace {:016x}, {:.3f} ms simulated\n",

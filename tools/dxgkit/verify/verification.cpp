@@ -12,6 +12,7 @@
 #include "tools/dxgkit/settings/settings_arguments.h"
 #include "tools/dxgkit/verify/late_report.h"
 #include "tools/dxgkit/verify/running_step.h"
+#include "tools/dxgkit/view/notes.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -227,7 +228,11 @@ std::optional<VerifyReport> Verification::run(std::string* message) {
                                      .names = recorder.names(),
                                      .threads = runtime->thread_names(),
                                      .dropped = recorder.dropped()};
-    report_.written = write_output(options_.trace, trace_file(*options_.trace, recording));
+    // Every finding has its event, those too that steps provoked.
+    nlohmann::ordered_json run{{"findings", findings_for_page(all)}};
+    for (const size_t i : dismissed_)
+      run["findings"][i]["provoked"] = "a step brought it about, and it does not count";
+    report_.written = write_output(options_.trace, trace_file(*options_.trace, recording, run));
   }
   return std::move(report_);
 }

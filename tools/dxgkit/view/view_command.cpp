@@ -7,10 +7,13 @@
 #include <filesystem>
 #include <vector>
 
+#include "runtime/interrupt.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/options.h"
 #include "tools/dxgkit/report.h"
 #include "tools/dxgkit/sim/trace_diff.h"
+#include "tools/dxgkit/view/notes.h"
+#include "tools/dxgkit/view/page_server.h"
 #include "tools/dxgkit/view/view_options.h"
 #include "trace/trace.h"
 
@@ -38,6 +41,7 @@ std::expected<std::string, std::string> trace_path(const std::string& path) {
 struct Run {
   std::string path, text;
   trace::Recording recording;
+  nlohmann::ordered_json notes;
 };
 
 std::expected<Run, std::string> read_run(const std::string& named) {
@@ -45,6 +49,7 @@ std::expected<Run, std::string> read_run(const std::string& named) {
   if (!path.has_value()) return std::unexpected(path.error());
   auto text = read_file(*path);
   if (!text.has_value()) return std::unexpected(text.error());
+  nlohmann::ordered_json notes = take_notes(&*text);
   auto recording = trace::from_text(*text);
   if (!recording.has_value())
     return std::unexpected(
@@ -56,7 +61,10 @@ std::expected<Run, std::string> read_run(const std::string& named) {
   for (const trace::Event& event : recording->events) last = std::max(last, event.thread);
   for (uint32_t thread = 0; thread <= std::min(last, kThreadsMost); ++thread)
     recording->threads.push_back(fmt::format("thread {}", thread));
-  return Run{.path = *path, .text = std::move(*text), .recording = std::move(*recording)};
+  return Run{.path = *path,
+             .text = std::move(*text),
+             .recording = std::move(*recording),
+             .notes = std::move(notes)};
 }
 
 /// The time at the beginning of a line, from 1; nothing behind the last one.
@@ -91,12 +99,30 @@ nlohmann::ordered_json comparison(const Run& a, const Run& b) {
   return told;
 }
 
+int serve_page(const std::string& page, uint16_t port) {
+  runtime::catch_interrupts();
+  const auto runtime = runtime::make_os_runtime(1);
+  int code = kExitDone;
+  runtime->run_main([&] {
+    auto server = PageServer::listen(port);
+    if (!server.has_value()) {
+      code = bad_input(server.error());
+      return;
+    }
+    fmt::print("{}\n", server->address());
+    std::fflush(stdout);
+    server->serve(*runtime, page, runtime::interrupt_fd());
+  });
+  return code;
+}
+
 }  // namespace
 
 int view_command(const ViewOptions& options) {
   auto run = read_run(options.run);
   if (!run.has_value()) return bad_input(run.error());
-  nlohmann::ordered_json told{{"name", fs::path(run->path).filename().string()}};
+  nlohmann::ordered_json told = std::move(run->notes);
+  told["name"] = fs::path(run->path).filename().string();
   std::optional<Run> other;
   if (options.compare.has_value()) {
     auto second = read_run(*options.compare);
@@ -110,6 +136,7 @@ int view_command(const ViewOptions& options) {
       options.output.value_or(fs::path(run->path).replace_extension(".html").string());
   const std::string page =
       make_report(run->recording, told, other.has_value() ? &other->recording : nullptr);
+  if (options.serve.has_value()) return serve_page(page, *options.serve);
   if (!write_output(output, page)) return kExitNotWritten;
   if (output != kToStdout) fmt::print("wrote {}: open it in a browser\n", output);
   return kExitDone;

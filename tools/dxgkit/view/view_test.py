@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
 """Records runs, has `dxgkit view` make their pages, and asks each page why, with real input: view_test.py DXGKIT
 
-DXGKIT_VIEW_EVENTS is the number of events of the large recording (300,000).
+DXGKIT_VIEW_EVENTS is the number of events of the large recording (300,000). DXGKIT_KEEP_SCREENSHOTS=1 writes the pictures of the documentation anew.
 """
+import base64
+import json
 import os
 import pathlib
 import random
 import re
+import shlex
+import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -26,6 +32,9 @@ RECORDINGS = {
     "timeout": (*SMALL, "--hang", "3d:10"),
     "priority": ("replay", "34"),
     "driver": ("verify", "softgpu", "--mode", "sim"),
+    "addresses": ("run", "--mode", "sim", "--seed", "3", "--size", "128x128", "--model", "gpuva"),
+    "screen": ("run", "--mode", "sim", "--seed", "3", "--size", "64x64", "--scanout", "last.png"),
+    "wrong": ("verify", "wrong", "--mode", "sim"),
 }
 
 
@@ -48,24 +57,14 @@ class View(PageCase):
             done = subprocess.run([TOOL, "view", path], capture_output=True, text=True, check=True)
             page = path.replace(".txt", ".html")
             self.assertEqual(done.stdout, f"wrote {page}: open it in a browser\n")
-            self.made[name] = (pathlib.Path(path).read_text().splitlines(), page)
+            lines = pathlib.Path(path).read_text().splitlines()
+            self.made[name] = ([line for line in lines if not line.startswith("#")], page)
         return self.made[name]
 
     def events(self, recording, kind, **wanted):
         lines = [line for line in self.trace(recording)[0] if line.split()[2] == kind]
         found = [(line, fields(line)) for line in lines]
         return [(line, got) for line, got in found if all(got.get(key) == value for key, value in wanted.items())]
-
-    def picture(self, name):
-        """DXGKIT_VIEW_PICTURES=docs makes the pictures of the documentation."""
-        if "DXGKIT_VIEW_PICTURES" in os.environ:
-            self.browser.resize(1120, 600)
-            self.value("window.scrollTo(0, 0)")
-            self.browser.settle()
-            path = pathlib.Path(os.environ["DXGKIT_VIEW_PICTURES"], name + ".png")
-            self.browser.screenshot(path)
-            path.write_bytes(small_png.smaller(path.read_bytes()))
-            self.browser.resize(1400, 1000)
 
     def pane(self):
         return self.value("document.getElementById('details').innerText").replace("\n", " ").replace("\t", " ")
@@ -105,7 +104,7 @@ class View(PageCase):
         self.assertIn("its memory was made", self.pane())
         self.assertRegex(self.pane(), rf"allocation {victim} \(.*needs the place")
         self.assertRegex(self.pane(), r"paging operations ran meanwhile; the last, packet \d+ \(fence \d+\), was done at")
-        self.picture("view-eviction")
+        self.screenshot("view-eviction")
         self.follow(f"allocation {needer}")
         self.assertEqual(self.title(), f"Allocation {needer}")
         self.assertIn("Where it was segment 1", self.pane())
@@ -322,6 +321,228 @@ class View(PageCase):
                 self.assertEqual(self.axe(), [], f"{scheme}, a moment and a search")
         finally:
             self.browser.prefer("light")
+
+    def list_of(self, title):
+        """The lines of the pane's list whose heading begins so."""
+        return self.value(f"""(() => {{ const head = [...document.querySelectorAll('#details h3')].find((h) => h.innerText.startsWith({title!r}));
+          return head ? [...head.nextElementSibling.children].map((line) => line.innerText) : null; }})()""")
+
+    def test_page_tables_of_an_address_at_the_cursor(self):
+        """Typed in, walked as `dxgkit va` walks it, at several moments; and found by the search."""
+        self.open(self.trace("addresses")[1])
+        start = int(self.trace("addresses")[0][0].split()[0])
+        trace = os.path.join(self.folder.name, "addresses.txt")
+        maps = [got for _, got in self.events("addresses", "gpu_va_mapped") if got["process"] != "0"]
+        seen = set()
+        for part, pick in ((0.2, 3), (0.5, len(maps) // 2), (0.9, len(maps) - 2)):
+            process, address = maps[pick]["process"], int(maps[pick]["address"]) + 0x123
+            self.browser.click(*self.value(f"(() => {{ const box = dxgkit.timeline.axis.getBoundingClientRect(); window.scrollTo(0, 0); return [box.left + 148 + (box.width - 148) * {part}, box.top + 10]; }})()"))
+            self.value(f"(() => {{ const s = document.querySelector('#walk select'); s.value = '{process}'; const f = document.querySelector('#walk input'); f.value = ''; f.focus(); }})()")
+            self.browser.type(hex(address))
+            self.browser.key("Enter", "\r")
+            at = round(self.value("dxgkit.cursor"))
+            self.value(f"dxgkit.setCursor({at})")
+            oracle = json.loads(subprocess.run([TOOL, "va", trace, "--process", process, "--address", hex(address), "--at", str(start + at), "--json"], capture_output=True, text=True, check=True).stdout)
+            lines = self.list_of(f"{hex(address)} of ")
+            self.assertIsNotNone(lines, self.pane())
+            levels = [line for line in lines if line.startswith("level ")]
+            self.assertEqual(len(levels), len(oracle["walk"]), (lines, oracle))
+            for line, step in zip(levels, oracle["walk"]):
+                self.assertTrue(line.startswith(f"level {step['level']}"), line)
+                self.assertIn(f"entry {hex(step['index'])}", line)
+                self.assertEqual(": valid" in line, step["valid"], (line, step))
+                if "page" in step and step["valid"]:
+                    self.assertIn(hex(int(step["page"], 16) * 4096), line)
+            leads = oracle.get("leads_to")
+            wanted = "the entries lead nowhere: an access faults" if not oracle["translates"] else "the entries lead to zeros" if leads["zero"] else "the entries lead to " + (f"segment {leads['segment']} at " if leads["segment"] else "system memory at ") + leads["offset"]
+            self.assertIn(wanted, lines)
+            mapped = oracle["range"]
+            self.assertEqual("nothing is mapped" in lines[0], mapped is None)
+            if mapped and mapped["kind"] == "mapped":
+                self.assertIn(f"allocation {number(str(mapped['allocation']))} + {hex(mapped['offset'] + address - int(mapped['address'], 16))}", lines[0])
+            seen.add(oracle["translates"])
+        self.assertIn(True, seen)
+        # What is mapped is listed as `va` lists it, and a click on a range walks it.
+        ranges = json.loads(subprocess.run([TOOL, "va", trace, "--process", process, "--at", str(start + at), "--json"], capture_output=True, text=True, check=True).stdout)["ranges"]
+        self.assertEqual([line.split()[0] for line in self.list_of("Mapped by ")], [one["address"] for one in ranges][:200])
+        self.follow(ranges[0]["address"])
+        self.assertEqual(self.value("document.querySelector('#walk input').value"), ranges[0]["address"])
+        self.browser.key("Escape")
+        self.value("document.getElementById('search').focus()")
+        self.browser.type(ranges[-1]["address"])
+        self.browser.click_on("document.querySelector('#results button')")
+        self.assertIsNotNone(self.list_of(f"{ranges[-1]['address']} of "))
+        if AXE.exists():
+            self.assertEqual(self.axe(), [])
+        self.value("document.getElementById('search').focus()")
+        self.browser.key("Escape")
+        self.screenshot("view-addresses", pane="document.querySelector('#walk').previousElementSibling")
+
+    def test_handles_at_a_moment(self):
+        self.open(self.trace("evictions")[1])
+        self.browser.click(*self.value("(() => { const box = dxgkit.timeline.axis.getBoundingClientRect(); return [box.left + 148 + (box.width - 148) * 0.6, box.top + 10]; })()"))
+        at = self.value("dxgkit.cursor") + int(self.trace("evictions")[0][0].split()[0])
+        live = {}
+        for line in self.trace("evictions")[0]:
+            event_time, _, kind = line.split()[:3]
+            if int(event_time) > at:
+                break
+            got = fields(line)
+            if kind == "handle_opened":
+                live[(got["process"], int(got["handle"]))] = (got["type"], got["names"])
+            if kind == "handle_closed":
+                del live[(got["process"], int(got["handle"]))]
+        self.assertGreater(len(live), 8)
+        for process in {process for process, _ in live}:
+            lines = self.list_of(f"Handles of {self.value(f'dxgkit.model.ownerName({process})')}: ")
+            mine = {handle: what for (owner, handle), what in live.items() if owner == process}
+            self.assertEqual([int(line.split()[0], 16) for line in lines], sorted(mine), lines)
+            for line in lines:
+                kind, what = mine[int(line.split()[0], 16)]
+                if kind == "4":
+                    self.assertIn(f"allocation {number(what)},", line)
+        self.assertIn("synchronization object", self.pane())
+        handle = hex(next(handle for _, handle in live))
+        self.value("document.getElementById('search').focus()")
+        self.browser.type(handle)
+        self.assertIn(f"handle {handle} ", self.value("document.getElementById('results').innerText"))
+
+    def test_a_hung_engine_as_a_debugger_shows_it(self):
+        self.open(self.trace("timeout")[1])
+        self.causes("timeouts")
+        self.row(0)
+        line, why = self.events("timeout", "why_timeout")[0]
+        when = int(line.split()[0])
+        buffers = [got for line, got in self.events("timeout", "hung_buffer") if int(line.split()[0]) >= when]
+        self.assertEqual(buffers[0]["packet"], why["packet"])
+        self.assertRegex(self.pane(), rf"The engine engine 3D \(node 0\) fence on it {why['fence']} last completed fence \d+ packets on it {len(buffers)}")
+        self.assertIn(f"packet {number(why['packet'])} of", self.list_of("At its head")[0])
+        place = f"segment {buffers[0]['segment']} at " if buffers[0]["segment"] != "0" else "system memory at "
+        self.assertIn(f"of commands in {place}{hex(int(buffers[0]['address']))}", self.list_of("At its head")[0])
+        wanted = b"".join(int(got["first"]).to_bytes(8, "little") + int(got["second"]).to_bytes(8, "little") for _, got in self.events("timeout", "hung_bytes", packet=why["packet"]))
+        dump = self.value("document.querySelector('#details .dump').textContent")
+        self.assertEqual(bytes.fromhex("".join(line[6:] for line in dump.splitlines())), wanted)
+        self.assertGreater(len(wanted), 15)
+        patches = [got for _, got in self.events("timeout", "hung_patch", packet=why["packet"])]
+        self.assertEqual(self.list_of("Patched into it"), [f"offset {hex(int(got['offset']))}: allocation {number(got['allocation'])} + {hex(int(got['allocation_offset']))}" for got in patches])
+        self.assertGreater(len(patches), 1)
+        self.assertIn(f"asked with fence {why['preemption']} at", self.list_of("Preemptions asked of it")[-1])
+        self.assertTrue(self.list_of("Preemptions asked of it")[-1].endswith(": not answered"))
+        self.screenshot("view-hung", pane="[...document.querySelectorAll('#details h3')].find((h) => h.innerText === 'The engine')")
+
+    def test_a_finding_with_its_place_and_its_rule(self):
+        """Of a wrong driver: what verify prints is on the page, at its moment."""
+        self.open(self.trace("wrong")[1])
+        done = subprocess.run([TOOL, "verify", "wrong", "--mode", "sim", "--json"], capture_output=True, text=True, check=False, cwd=self.folder.name)
+        report = json.loads(done.stdout)
+        findings = [one for step in report["steps"] for one in step["findings"]]
+        self.assertGreater(len(findings), 2)
+        self.browser.click_on("document.querySelector('[data-tab=Findings]')")
+        shown = self.value("dxgkit.model.told_findings.map((one) => [one.rule, one.time, one.told && one.told.actual, Boolean(one.told && one.told.provoked)])")
+        self.assertLessEqual({(one["rule"], one["actual"]) for one in findings}, {(one[0], one[2]) for one in shown if not one[3]})
+        counts = re.search(r"(\d+) findings, (\d+) warnings?, (\d+) consequence", report["verdict"])
+        self.assertEqual(len([one for one in shown if not one[3]]), sum(map(int, counts.groups())))
+        events = self.events("wrong", "finding")
+        start = int(self.trace("wrong")[0][0].split()[0])
+        self.assertEqual([one[:2] for one in shown], [[got["rule"].strip('"'), int(line.split()[0]) - start] for line, got in events])
+        index = next(i for i, one in enumerate(shown) if any(each["actual"] == one[2] and each.get("place", {}).get("source") for each in findings))
+        told = next(one for one in findings if one["actual"] == shown[index][2])
+        self.value(f"document.querySelector('.grid-body').scrollTop = {max(0, index - 3)} * 24")
+        self.browser.settle()
+        self.browser.click_on(f"[...document.querySelectorAll('.grid-row')].find((row) => row.style.top === '{index * 24}px')")
+        self.assertEqual(self.title(), told["rule"])
+        self.assertEqual(self.value("dxgkit.cursor"), shown[index][1])
+        for name in ("ddi", "actual", "expected", "fix"):
+            self.assertIn(" ".join(told[name].split()), " ".join(self.pane().split()), name)
+        source = told["place"]["source"][0]
+        self.assertIn(f"In your source {source['file']}:{source['line']}, in {source['function']}", " ".join(self.pane().split()))
+        self.browser.click_on("document.querySelector('#details summary')")
+        explained = subprocess.run([TOOL, "explain", told["rule"]], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(self.value("document.querySelector('#details pre.rule').textContent").split(), explained.split())
+        if AXE.exists():
+            self.assertEqual(self.axe(), [])
+        self.screenshot("view-finding")
+        # The same from its mark on the time line.
+        self.browser.key("Escape")
+        self.value("window.scrollTo(0, 0); document.getElementById('lanes-scroll').scrollTop = 0; dxgkit.letGo(); dxgkit.view.all()")
+        place = self.value(f"(() => {{ const {{ timeline }} = dxgkit; timeline.view.set({shown[index][1]} - 500, {shown[index][1]} + 500); const lane = timeline.lanes.find((each) => each.title === 'findings'); const box = timeline.canvas.getBoundingClientRect(); return [box.left + timeline.xOf({shown[index][1]}), box.top + lane.y + 5]; }})()")
+        self.browser.click(*place)
+        self.assertEqual(self.title(), told["rule"])
+
+    def test_the_pictures_of_a_report(self):
+        """As `run --report` writes it: the timeline, and memory below it."""
+        page = os.path.join(self.folder.name, "report.html")
+        subprocess.run([TOOL, *RECORDINGS["evictions"], "--report", page], check=True, stdout=subprocess.DEVNULL, cwd=self.folder.name)
+        self.open(page)
+        self.assertIn("identical to CPU reference", self.value("document.getElementById('facts').innerText"))
+        self.screenshot("report", 1400, 900)
+        self.screenshot("memory", 1400, 700, "document.getElementById('memory-panel')")
+
+    def test_pictures_of_a_screen(self):
+        self.open(self.trace("screen")[1])
+        frames = self.value("[...document.querySelectorAll('#frames img')].map((image) => [image.naturalWidth, image.naturalHeight, image.alt])")
+        self.assertGreater(len(frames), 2)
+        name = pathlib.Path(self.folder.name, "last.png").read_bytes()
+        self.assertEqual({tuple(frame[:2]) for frame in frames}, {struct.unpack(">II", name[16:24])})
+        self.assertEqual(frames[-1][2], f"the screen, frame {len(frames)}")
+        # The last one is what the run wrote into its file.
+        colours = "((source) => new Promise((done) => { const i = new Image(); i.onload = () => { const c = document.createElement('canvas'); c.width = i.naturalWidth; c.height = i.naturalHeight; const x = c.getContext('2d'); x.drawImage(i, 0, 0); done([...x.getImageData(0, 0, c.width, c.height).data].reduce((sum, v, at) => at % 4 === 3 ? sum : (sum * 31 + v) % 1000003, 7)); }; i.src = source; }))"
+        self.assertEqual(self.value(f"{colours}([...document.querySelectorAll('#frames img')].pop().src)"), self.value(f"{colours}('data:image/png;base64,{base64.b64encode(name).decode()}')"))
+        self.browser.click_on("[...document.querySelectorAll('#frames figure')].pop()")
+        self.assertEqual(self.value("dxgkit.cursor"), self.value("dxgkit.model.frames[dxgkit.model.frames.length - 1].time"))
+        self.assertEqual(self.title()[:3], "At ")
+
+    def test_the_run_that_sim_says_failed(self):
+        """The command that `sim` prints for a failed seed makes the trace of that failure."""
+        done = subprocess.run([TOOL, "sim", "--seeds", "1..13", "--canary", "model_lie"], capture_output=True, text=True, check=False, cwd=self.folder.name)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        command = re.search(r"dxgkit (replay \d+ .*)", done.stdout + done.stderr)[1]
+        trace = os.path.join(self.folder.name, "failed.txt")
+        replayed = subprocess.run([TOOL, *shlex.split(command), "--trace", trace], capture_output=True, text=True, check=False)
+        failure = re.search(r"failed: (.*)", replayed.stdout)[1]
+        subprocess.run([TOOL, "view", trace], check=True, stdout=subprocess.DEVNULL)
+        self.open(trace.replace(".txt", ".html"))
+        facts = self.value("document.getElementById('facts').innerText")
+        self.assertIn(failure, facts)
+        self.assertGreater(self.value("dxgkit.model.packets.count"), 10)
+
+    def test_the_page_is_served_to_who_has_its_address(self):
+        trace = os.path.join(self.folder.name, "evictions.txt")
+        page = self.trace("evictions")[1]
+        os.remove(page)
+        server = subprocess.Popen([TOOL, "view", trace, "--serve"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            address = server.stdout.readline().strip()
+            port, secret = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/[0-9a-f]{32})", address).groups()
+            idle = socket.create_connection(("127.0.0.1", int(port)))  # asks nothing, and is in nobody's way
+            self.open(address)
+            self.assertEqual(self.value("[location.href, dxgkit.model.run.name]"), [address, "evictions.txt"])
+            self.browser.click(*self.value("(() => { const box = dxgkit.timeline.axis.getBoundingClientRect(); return [box.left + 400, box.top + 10]; })()"))
+            self.until("location.hash.includes('at=')")
+            self.browser.open(address, self.value("location.hash"))
+            self.assertEqual(self.title()[:3], "At ")
+            for path, host, status in (("/", "127.0.0.1", 404), ("/evictions.txt", "localhost", 404), (secret, "evil.example", 403), (secret, "localhost:1", 200)):
+                with socket.create_connection(("127.0.0.1", int(port))) as client:
+                    client.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+                    answer = b"".join(iter(lambda: client.recv(65536), b""))
+                self.assertEqual(int(answer.split()[1]), status, path)
+                self.assertEqual(b"report-data" in answer, status == 200)
+            with socket.create_connection(("127.0.0.1", int(port))) as client:
+                client.sendall(b"x" * 20000)
+                self.assertIn(b"431", client.recv(100))
+            # Only this computer reaches it: the listener is bound to its loopback address.
+            bound = {line.split()[1] for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"}
+            self.assertIn(f"0100007F:{int(port):04X}", bound)
+            self.assertNotIn(f"00000000:{int(port):04X}", bound)
+            again = subprocess.run([TOOL, "view", trace, "--serve", port], capture_output=True, text=True, check=False)
+            self.assertEqual((again.returncode, again.stderr), (2, f"dxgkit: cannot listen at 127.0.0.1:{port}: Address already in use\n"))
+            idle.close()
+        finally:
+            server.send_signal(signal.SIGINT)
+            rest, errors = server.communicate(timeout=60)
+        self.assertEqual((server.returncode, rest, errors), (0, "", ""))
+        self.assertFalse(os.path.exists(page), "no file is written")
+        del self.made["evictions"]
 
     def test_what_is_no_trace_is_refused(self):
         folder = pathlib.Path(self.folder.name, "runs")
