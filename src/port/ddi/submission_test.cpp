@@ -164,6 +164,10 @@ TEST(SubmissionPort, WrongWordsAreFoundByTheirElement) {
       EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
       EXPECT_EQ(finding.actual.find("Patch element " + std::to_string(row.element)), 0U)
           << finding.actual;
+      if (finding.rule == "FIELD-02") {
+        const std::string place = std::to_string((256 + 64 * row.element) / 4);
+        EXPECT_NE(finding.actual.find("at dword " + place + " of"), std::string::npos);
+      }
       // Of several wrong words the first is told, once.
       g_driver = [&](const char*, const void*) {
         for (uint32_t i = 2; i < 5; ++i) part.put(i, written + 0x100'0000);
@@ -217,6 +221,7 @@ TEST(SubmissionPort, WordsOfADriverWithPageTablesOfItsOwnAreLeftAlone) {
       };
       for (int i = 0; i < 2; ++i) patch(row.word);
       ASSERT_EQ(world.rules(), "PATCH-27 ") << "once";
+      EXPECT_EQ(world.findings.all()[0].actual.find("Patch element 3: "), 0U);
       EXPECT_EQ(world.findings.total(), row.is_wrong ? 2U : 1U);
       EXPECT_EQ(world.findings.all()[0].severity,
                 row.is_wrong ? verifier::Severity::kViolation : verifier::Severity::kWarning);
