@@ -563,6 +563,10 @@ std::vector<Call> paging_calls(Things& things) {
             +[](PagingOperation& o) { std::swap(o.source, o.destination); },
             +[](PagingOperation& o) { o.segment = kSystemMemory; },
             +[](PagingOperation& o) { o.pages = o.pages.first(1); },
+            +[](PagingOperation& o) {
+              static constexpr std::array<uint64_t, 3> kRow = {0x501, 0x502, 0x503};
+              o.pages = kRow;
+            },
             +[](PagingOperation& o) { o.flush.start = o.flush.end = 0; }}) {
         PagingOperation other = one;
         change(other);
