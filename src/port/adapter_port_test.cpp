@@ -355,9 +355,9 @@ TEST(AdapterPort, ChildrenAreAsTheDriverSays) {
     world.miniport.hooks.query_child_relations = [](DXGK_CHILD_DESCRIPTOR* relations, ULONG) {
       constexpr DXGK_CHILD_DEVICE_TYPE kTypes[] = {TypeVideoOutput, TypeIntegratedDisplay,
                                                    TypeOther, TypeVideoOutput};
-      constexpr DXGK_CHILD_DEVICE_HPD_AWARENESS kHears[] = {
-          HpdAwarenessAlwaysConnected, HpdAwarenessPolled, HpdAwarenessNone,
-          HpdAwarenessInterruptible};
+      constexpr DXGK_CHILD_DEVICE_HPD_AWARENESS kHears[] = {HpdAwarenessAlwaysConnected,
+                                                            HpdAwarenessPolled, HpdAwarenessNone,
+                                                            HpdAwarenessInterruptible};
       for (UINT i = 0; i < 4; ++i) {
         DXGK_CHILD_DESCRIPTOR& one = relations[i];
         one.ChildDeviceType = kTypes[i];

@@ -154,9 +154,9 @@ void write_down(std::string* lines) {
           const auto& timings = *reinterpret_cast<const DXGKARG_SETTIMINGSFROMVIDPN*>(*found);
           for (UINT i = 0; i < timings.PathCount; ++i) {
             *lines += fmt::format(" [{}]", i);
-            *lines += structure_text(
-                reinterpret_cast<const std::byte*>(&timings.pSetTimingPathInfo[i]),
-                sizeof timings.pSetTimingPathInfo[i]);
+            *lines +=
+                structure_text(reinterpret_cast<const std::byte*>(&timings.pSetTimingPathInfo[i]),
+                               sizeof timings.pSetTimingPathInfo[i]);
           }
         }
       }
@@ -694,8 +694,8 @@ std::vector<Call> other_calls(Things& things) {
         }
         static_cast<void>(p.targets().update_monitor_link_info(62));
         using Detect = TargetsPort::Detect;
-        for (const Detect what :
-             {Detect::kPollOne, Detect::kPollAll, Detect::kEnableHotPlug, Detect::kDisableHotPlug}) {
+        for (const Detect what : {Detect::kPollOne, Detect::kPollAll, Detect::kEnableHotPlug,
+                                  Detect::kDisableHotPlug}) {
           static_cast<void>(p.targets().detect(what, 63, what == Detect::kPollAll));
         }
       },

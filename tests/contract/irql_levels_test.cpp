@@ -495,8 +495,8 @@ TEST_F(LevelsTest, InsideAnExclusiveCallARoutineRunsAtOnce) {
   });
 }
 
-// In the middle of a DDI: what the routine leaves raised is lowered, and what stops the machine stops
-// the DDI too.
+// In the middle of a DDI: what the routine leaves raised is lowered, and what stops the machine
+// stops the DDI too.
 TEST_F(LevelsTest, ARoutineThatRunsAtOnceLeavesItsCallerAsItWas) {
   DXGKIT_COVERS("IRQL-11", "IRQL-02");
   for (const bool stops : {false, true}) {
