@@ -346,6 +346,62 @@ TEST(AdapterPort, LooksAtTheChildrenOfASuccess) {
   });
 }
 
+/// Each element becomes a child as the driver described it; the first empty one ends the list.
+TEST(AdapterPort, ChildrenAreAsTheDriverSays) {
+  runtime::make_sim_runtime(1)->run_main([] {
+    PortWorld world;
+    world.miniport.config.children = 6;
+    world.start();
+    world.miniport.hooks.query_child_relations = [](DXGK_CHILD_DESCRIPTOR* relations, ULONG) {
+      constexpr DXGK_CHILD_DEVICE_TYPE kTypes[] = {TypeVideoOutput, TypeIntegratedDisplay,
+                                                   TypeOther, TypeVideoOutput};
+      constexpr DXGK_CHILD_DEVICE_HPD_AWARENESS kHears[] = {HpdAwarenessAlwaysConnected,
+                                                            HpdAwarenessPolled, HpdAwarenessNone,
+                                                            HpdAwarenessInterruptible};
+      for (UINT i = 0; i < 4; ++i) {
+        DXGK_CHILD_DESCRIPTOR& one = relations[i];
+        one.ChildDeviceType = kTypes[i];
+        one.ChildUid = 40 + i;
+        one.AcpiUid = 50 + i;
+        one.ChildCapabilities.HpdAwareness = kHears[i];
+        if (kTypes[i] == TypeVideoOutput) {
+          one.ChildCapabilities.Type.VideoOutput.InterfaceTechnology =
+              i == 0 ? D3DKMDT_VOT_HDMI : D3DKMDT_VOT_DVI;
+          one.ChildCapabilities.Type.VideoOutput.MonitorOrientationAwareness = D3DKMDT_MOA_NONE;
+        } else if (kTypes[i] == TypeIntegratedDisplay) {
+          one.ChildCapabilities.Type.IntegratedDisplayChild.InterfaceTechnology =
+              D3DKMDT_VOT_INTERNAL;
+        }
+      }
+      return NTSTATUS{0};
+    };
+    std::vector<ChildInfo> found;
+    EXPECT_EQ(world.adapter->children().query_child_relations(6, &found), Status::kSuccess);
+    using Kind = ChildInfo::Kind;
+    using Awareness = ChildInfo::Awareness;
+    struct Row {
+      Kind kind;
+      Awareness awareness;
+      uint32_t technology;
+    };
+    const Row rows[] = {
+        {Kind::kVideoOutput, Awareness::kAlwaysConnected, static_cast<uint32_t>(D3DKMDT_VOT_HDMI)},
+        {Kind::kIntegratedDisplay, Awareness::kPolled, static_cast<uint32_t>(D3DKMDT_VOT_INTERNAL)},
+        {Kind::kOther, Awareness::kNone, ChildInfo{}.technology},
+        {Kind::kVideoOutput, Awareness::kInterruptible, static_cast<uint32_t>(D3DKMDT_VOT_DVI)}};
+    ASSERT_EQ(found.size(), std::size(rows));
+    for (uint32_t i = 0; i < 4; ++i) {
+      SCOPED_TRACE(i);
+      EXPECT_EQ(found[i].kind, rows[i].kind);
+      EXPECT_EQ(found[i].awareness, rows[i].awareness);
+      EXPECT_EQ(found[i].technology, rows[i].technology);
+      EXPECT_EQ(found[i].uid, 40 + i);
+      EXPECT_EQ(found[i].acpi_uid, 50 + i);
+    }
+    world.stop();
+  });
+}
+
 /// NumberOfChildren + 1 zeroed elements; a driver that fills the last one is found out.
 TEST(AdapterPort, KeepsTheLastChildZero) {
   DXGKIT_COVERS("LIFE-10");

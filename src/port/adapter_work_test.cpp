@@ -518,6 +518,57 @@ TEST(AdapterWork, SeesWhoWritesBehindTheBuffersOfRender) {
   });
 }
 
+/// Where a driver is told of less room than there is, a guard lies behind that, if it fits.
+TEST(AdapterWork, SeesWhoWritesBehindLessRoom) {
+  DXGKIT_COVERS("REND-08");
+  struct Less : FaultInjector {
+    std::optional<Status> before_ddi(std::string_view) override { return std::nullopt; }
+    std::optional<Status> before_paging(const PagingOperation&, uint32_t) override {
+      return std::nullopt;
+    }
+    uint32_t room(std::string_view ddi, uint32_t bytes) override {
+      return ddi == "DxgkDdiRender" ? less : bytes;
+    }
+    void shape(SegmentsInfo*) override {}
+    uint32_t less = 0;
+  };
+  constexpr uint32_t kBytes = 512;
+  runtime::make_sim_runtime(1)->run_main([] {
+    for (const uint32_t room : {8U, kBytes - kGuardBytes, kBytes - kGuardBytes + 1}) {
+      for (const bool checks : {true, false}) {
+        SCOPED_TRACE(room);
+        PortWorld world;
+        world.start();
+        world.adapter->set_reference_checks(checks);
+        Less injector;
+        injector.less = room;
+        world.adapter->set_fault_injector(&injector);
+        std::vector<std::byte> dma(kBytes + kGuardBytes);
+        const auto device = world.adapter->objects().create_device(1, false);
+        const auto context = world.adapter->objects().create_context(device->handle, 2,
+                                                                     NodeOrdinal{0}, 1, false, {});
+        RenderSetup setup;
+        setup.args.context = context->handle;
+        setup.args.buffer.cpu = dma.data();
+        setup.args.buffer.size_bytes = kBytes;
+        world.miniport.hooks.render = [&](void*, DXGKARG_RENDER* args) {
+          EXPECT_EQ(args->DmaSize, room);
+          dma[room] = std::byte{0x77};
+          return kOk;
+        };
+        const bool seen = checks && room + kGuardBytes <= kBytes;
+        EXPECT_EQ(world.adapter->rendering().render(setup.args).status,
+                  seen ? Status::kUnsuccessful : Status::kSuccess);
+        EXPECT_EQ(world.findings.count("REND-08"), seen ? 1U : 0U);
+        world.adapter->set_fault_injector(nullptr);
+        EXPECT_EQ(world.adapter->objects().destroy_context(context->handle), Status::kSuccess);
+        EXPECT_EQ(world.adapter->objects().destroy_device(device->handle), Status::kSuccess);
+        world.stop();
+      }
+    }
+  });
+}
+
 /// An injector that says it has written too much is believed where the driver succeeded, and no
 /// driver's failure is made one of bounds.
 TEST(AdapterWork, AnOverrunIsOfASuccess) {

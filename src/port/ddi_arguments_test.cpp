@@ -154,9 +154,9 @@ void write_down(std::string* lines) {
           const auto& timings = *reinterpret_cast<const DXGKARG_SETTIMINGSFROMVIDPN*>(*found);
           for (UINT i = 0; i < timings.PathCount; ++i) {
             *lines += fmt::format(" [{}]", i);
-            *lines += structure_text(
-                reinterpret_cast<const std::byte*>(&timings.pSetTimingPathInfo[i]),
-                sizeof timings.pSetTimingPathInfo[i]);
+            *lines +=
+                structure_text(reinterpret_cast<const std::byte*>(&timings.pSetTimingPathInfo[i]),
+                               sizeof timings.pSetTimingPathInfo[i]);
           }
         }
       }
@@ -563,6 +563,10 @@ std::vector<Call> paging_calls(Things& things) {
             +[](PagingOperation& o) { std::swap(o.source, o.destination); },
             +[](PagingOperation& o) { o.segment = kSystemMemory; },
             +[](PagingOperation& o) { o.pages = o.pages.first(1); },
+            +[](PagingOperation& o) {
+              static constexpr std::array<uint64_t, 3> kRow = {0x501, 0x502, 0x503};
+              o.pages = kRow;
+            },
             +[](PagingOperation& o) { o.flush.start = o.flush.end = 0; }}) {
         PagingOperation other = one;
         change(other);
@@ -690,8 +694,8 @@ std::vector<Call> other_calls(Things& things) {
         }
         static_cast<void>(p.targets().update_monitor_link_info(62));
         using Detect = TargetsPort::Detect;
-        for (const Detect what :
-             {Detect::kPollOne, Detect::kPollAll, Detect::kEnableHotPlug, Detect::kDisableHotPlug}) {
+        for (const Detect what : {Detect::kPollOne, Detect::kPollAll, Detect::kEnableHotPlug,
+                                  Detect::kDisableHotPlug}) {
           static_cast<void>(p.targets().detect(what, 63, what == Detect::kPollAll));
         }
       },

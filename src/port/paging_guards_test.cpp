@@ -110,7 +110,8 @@ TEST(PagingGuards, BehindLessRoomThereIsAGuardWhereItFits) {
         (row.is_private ? injector.private_room : injector.dma_room) = row.room;
         std::byte& at = (row.is_private ? setup.private_data : setup.buffer)[row.room];
         const char* const rule = row.is_private ? "PAGE-06" : "PAGE-05";
-        EXPECT_EQ(broken(setup, checks, [&] { at = std::byte{0x77}; }, 8, &injector),
+        EXPECT_EQ(broken(
+                      setup, checks, [&] { at = std::byte{0x77}; }, 8, &injector),
                   row.seen && checks ? rule : "");
       }
     }
@@ -125,20 +126,18 @@ TEST(PagingGuards, WhatWasWrittenWithoutAdvancingIsSeenInTheFirstBytes) {
     NTSTATUS answer;
     bool seen;
   };
-  constexpr Row kRows[] = {{kBytes, 0, 0, kOk, true},
-                           {kBytes, kSample - 1, 0, kOk, true},
-                           {kBytes, kSample, 0, kOk, false},
-                           {100, 99, 0, kOk, true},
-                           {kBytes, 0, 1, kOk, false},
-                           {kBytes, 0, 0, kMore, false}};
+  constexpr Row kRows[] = {{kBytes, 0, 0, kOk, true},        {kBytes, kSample - 1, 0, kOk, true},
+                           {kBytes, kSample, 0, kOk, false}, {100, 99, 0, kOk, true},
+                           {kBytes, 0, 1, kOk, false},       {kBytes, 0, 0, kMore, false}};
   runtime::make_sim_runtime(1)->run_main([&] {
     for (const Row& row : kRows) {
       for (const bool checks : {true, false}) {
         SCOPED_TRACE(row.at);
         Building setup;
         setup.args.buffer_bytes = row.bytes;
-        EXPECT_EQ(broken(setup, checks, [&] { setup.buffer[row.at] = std::byte{0x77}; },
-                         row.advance, nullptr, row.answer),
+        EXPECT_EQ(broken(
+                      setup, checks, [&] { setup.buffer[row.at] = std::byte{0x77}; }, row.advance,
+                      nullptr, row.answer),
                   row.seen && checks ? "PAGE-05" : "");
       }
     }

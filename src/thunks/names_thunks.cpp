@@ -156,7 +156,7 @@ Status enum_adapters3(Process& process, D3DKMT_ENUMADAPTERS3& args) {
   std::vector<D3DKMT_ADAPTERINFO> infos;
   DXGKIT_RETURN_IF_FAILED(open_all(process, adapters, &infos));
   // A list that went away meanwhile is the caller's loss.
-  if (bytes != 0) static_cast<void>(guarded_copy(args.pAdapters, infos.data(), bytes));
+  static_cast<void>(guarded_copy(args.pAdapters, infos.data(), bytes));
   args.NumAdapters = static_cast<ULONG>(infos.size());
   return Status::kSuccess;
 }

@@ -281,8 +281,7 @@ Status hold_together(Process& process, std::span<const D3DKMT_HANDLE> handles,
     if (is_success(status)) status = hold_one<dxgk::SyncObject>(process, handles[2], named);
   }
   // One device for all: objects that are opened together are used together.
-  if (named->resource && named->sync &&
-      &named->resource->floor() != &named->sync->floor())
+  if (named->resource && named->sync && &named->resource->floor() != &named->sync->floor())
     status = Status::kInvalidParameter;
   if (!is_success(status)) dxgk::System::Impl::drop_holds(*named);
   return status;

@@ -124,10 +124,8 @@ Status wait_for_vblank2(Process& process, const D3DKMT_WAITFORVERTICALBLANKEVENT
   // All handles are looked up before the first copy is made: a copy may get the number that a
   // handle names by mistake.
   std::vector<int> events;
-  for (const HANDLE handle : std::span(args.ObjectHandleArray).first(args.NumObjects)) {
+  for (const HANDLE handle : std::span(args.ObjectHandleArray).first(args.NumObjects))
     events.push_back(event_descriptor(handle));
-    if (events.back() < 0) return Status::kInvalidParameter;
-  }
   runtime::DescriptorWatch objects(adapter->core().runtime());
   for (const int event : events) {
     if (!objects.add(event)) return Status::kInvalidParameter;

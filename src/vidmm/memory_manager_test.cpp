@@ -177,6 +177,24 @@ TEST_F(MemoryManagerTest, DuplicateUsesPinOncePerUse) {
   EXPECT_EQ(memory_->pin_count(a), 0U);
 }
 
+TEST_F(MemoryManagerTest, OneWriteAmongSeveralUsesIsAWrite) {
+  for (const bool first : {true, false}) {
+    const AllocationId a = add(2);
+    const std::vector<Use> uses = {{a, first}, {a, !first}};
+    resident(uses);
+    memory_->release(uses);
+    EXPECT_THAT(kinds(*memory_->evict(a)), ElementsAre(Kind::kTransferOut)) << first;
+    // And it may be only where both may.
+    const AllocationId b = add([&] {
+      AllocationDesc d = desc(2, bits({1, 2}));
+      d.supported_write = bits({2});
+      return d;
+    }());
+    EXPECT_EQ(resident({{b, first}, {b, !first}}).placements[0].segment, kVram2);
+    memory_->release(std::vector<Use>{{b, first}, {b, !first}});
+  }
+}
+
 TEST_F(MemoryManagerTest, GroupsSumTheSegmentsThatCount) {
   DXGKIT_COVERS("SEG-43");
   std::vector<SegmentDesc> segments = usual_segments();

@@ -119,6 +119,9 @@ nt::KernelConfig config() {
   software["UserModeDriverName"] = list;
   software["OpenGLDriverName"] = nt::RegistryValue::string(u"gl.dll");
   software["OpenGLVersion"] = nt::RegistryValue::dword(7);
+  nt::RegistryValue bytes = nt::RegistryValue::dword(9);
+  bytes.type = nt::kRegBinary;
+  software["OpenGLFlags"] = bytes;
   software["DriverVersion"] = nt::RegistryValue::string(u"31.0.101.65535");
   software["DriverDesc"] = nt::RegistryValue::string(u"a GPU");
   software["HardwareInformation.ChipType"] = nt::RegistryValue::string(u"chip");
@@ -323,6 +326,7 @@ TEST_F(AdapterInfo, TheRegistryAndTheBusSayWhoItIs) {
     const auto opengl = ask<D3DKMT_OPENGLINFO>(client, KMTQAITYPE_UMOPENGLINFO);
     EXPECT_EQ(std::u16string(opengl.UmdOpenGlIcdFileName), u"gl.dll");
     EXPECT_EQ(opengl.Version, 7U);
+    EXPECT_EQ(opengl.Flags, 0U) << "four bytes of another type are no number";
     EXPECT_EQ(std::u16string(
                   ask<D3DKMT_ADAPTERREGISTRYINFO>(client, KMTQAITYPE_ADAPTERREGISTRYINFO).ChipType),
               u"chip");

@@ -187,7 +187,8 @@ TEST_F(AllocTest, MilderViolationsAreFoundAndTheAllocationIsMade) {
     break_info(stack.miniport, [](DXGK_ALLOCATIONINFO& info) { info.AllocationPriority = 0; });
     static_cast<void>(client.make_allocation());
     EXPECT_EQ(stack.rules(), std::vector<std::string>{"ALLOC-13"});
-    break_info(stack.miniport, [](DXGK_ALLOCATIONINFO& info) { info.PitchAlignedSize = info.Size; });
+    break_info(stack.miniport,
+               [](DXGK_ALLOCATIONINFO& info) { info.PitchAlignedSize = info.Size; });
     static_cast<void>(client.make_allocation());
     EXPECT_EQ(stack.rules(), std::vector<std::string>{"ALLOC-13"}) << "it may be equal";
     break_info(stack.miniport,

@@ -357,6 +357,8 @@ TEST_F(DisplayTest, APictureBeginsAtTheOffsetOfTheScreen) {
     ASSERT_TRUE(picture.has_value());
     EXPECT_EQ(picture->pixels, stack.display.screen().screen().pixels);
     EXPECT_EQ(stack.display.screen().pixel(63, 47), 0x012F3FU);
+    EXPECT_EQ(stack.displays.scanout(stack.luid, 1).error(), Status::kInvalidParameter)
+        << "no such source";
   });
 }
 

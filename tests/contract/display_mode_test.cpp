@@ -149,8 +149,7 @@ class DisplayModeTest : public FlipTest {
     D3DKMDT_VIDPN_PRESENT_PATH_TRANSFORMATION& how = path.ContentTransformation;
     const bool is_turned = how.Rotation == D3DKMDT_VPPR_ROTATE90;
     const Size source = on.source();
-    if (source == Size{} && args->EnumPivotType != D3DKMDT_EPT_VIDPNSOURCE)
-{
+    if (source == Size{} && args->EnumPivotType != D3DKMDT_EPT_VIDPNSOURCE) {
       std::vector<Size> sizes = {kSquare, is_turned ? turned(kWide) : kWide};
       sizes.insert(sizes.end(), more_sizes.begin(), more_sizes.end());
       on.offer_sources(sizes, {D3DDDIFMT_A8R8G8B8, D3DDDIFMT_A8B8G8R8});
@@ -444,9 +443,9 @@ struct Listed {
   int order = 0, rotation = 1;
   uint32_t pixels = D3DDDIFMT_A8R8G8B8;
   bool operator==(const Listed& other) const {
-    return size == other.size && hertz == other.hertz &&
-           rate.Numerator == other.rate.Numerator && rate.Denominator == other.rate.Denominator &&
-           order == other.order && rotation == other.rotation && pixels == other.pixels;
+    return size == other.size && hertz == other.hertz && rate.Numerator == other.rate.Numerator &&
+           rate.Denominator == other.rate.Denominator && order == other.order &&
+           rotation == other.rotation && pixels == other.pixels;
   }
 };
 std::ostream& operator<<(std::ostream& out, const Listed& one) {
@@ -473,7 +472,7 @@ std::vector<Listed> listed(FlipClient& client) {
   return out;
 }
 
-constexpr Size kLow{kWidth / 2, kHeight / 4};  // no signal is of this size
+constexpr Size kLow{kWidth / 2, kHeight / 4};                  // no signal is of this size
 constexpr D3DDDI_RATIONAL kSixty{60, 1}, kFilm{119880, 2002};  // 59.88, which are 60 fields
 constexpr Listed kSquareLines{.size = kSquare, .hertz = 60, .rate = kSixty, .order = 1},
     kSquareFields{.size = kSquare, .hertz = 60, .rate = kFilm, .order = 2},

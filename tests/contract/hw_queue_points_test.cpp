@@ -53,9 +53,9 @@ TEST_F(HwQueuePointsTest, EachObjectOfAListHasItsOwnValue) {
     HwClient client(stack);
     ClientQueue queue = client.make_hw_queue();
     Fence first(client), second(client), third(client);
-    ASSERT_EQ(signal_all(client, {queue.handle}, {first.handle, second.handle, third.handle},
-                         {3, 5, 4}),
-              0);
+    ASSERT_EQ(
+        signal_all(client, {queue.handle}, {first.handle, second.handle, third.handle}, {3, 5, 4}),
+        0);
     stack.drive();
     EXPECT_EQ(first.value(), 3U);
     EXPECT_EQ(second.value(), 5U);

@@ -495,6 +495,51 @@ TEST_F(LevelsTest, InsideAnExclusiveCallARoutineRunsAtOnce) {
   });
 }
 
+// In the middle of a DDI: what the routine leaves raised is lowered, and what stops the machine
+// stops the DDI too.
+TEST_F(LevelsTest, ARoutineThatRunsAtOnceLeavesItsCallerAsItWas) {
+  DXGKIT_COVERS("IRQL-11", "IRQL-02");
+  for (const bool stops : {false, true}) {
+    running([&](Stack& stack) {
+      stack.expect_leaks = true;
+      Protected mine;
+      nt::Irql after = 99;
+      const void* owner = nullptr;
+      const void* owner_inside = nullptr;
+      mine.body = [&] {
+        nt::CallFrame& frame = nt::CallFrame::current();
+        owner_inside = frame.owner;
+        if (stops) {
+          reinterpret_cast<void(NTAPI*)(uint32_t)>(
+              const_cast<void*>(nt::find_export("KeBugCheck")->address))(0x116);
+        }
+        frame.raise(nt::kDispatchLevel);
+      };
+      stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE, POWER_ACTION) {
+        if (mine.calls != 0) return nt_status(Status::kSuccess);
+        owner = nt::CallFrame::current().owner;
+        static_cast<void>(mine.ask(stack, kSynchronous));
+        after = nt::CallFrame::current().irql();
+        return nt_status(Status::kSuccess);
+      };
+      stack.blocking([&] {
+        static_cast<void>(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby));
+      });
+      ASSERT_FALSE(stack.findings.all().empty());
+      const verifier::Finding finding = stack.findings.all().front();
+      EXPECT_EQ(owner_inside, owner) << "the adapter's";
+      if (stops) {
+        EXPECT_EQ(finding.rule, "NT-21");
+        EXPECT_EQ(after, 99) << "the DDI does not go on";
+      } else {
+        EXPECT_EQ(finding.ddi, "DxgkProtectedCallback");
+        EXPECT_EQ(after, nt::kPassiveLevel);
+      }
+      stack.miniport.hooks = {};
+    });
+  }
+}
+
 TEST_F(LevelsTest, AnExclusionThatCannotBeIsRefused) {
   DXGKIT_COVERS("IRQL-11");
   struct Row {

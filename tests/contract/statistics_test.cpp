@@ -187,6 +187,24 @@ TEST_F(Statistics, ASegmentSaysWhatItKeepsInASleep) {
   }
 }
 
+TEST_F(Statistics, ASegmentSaysWhoSeesIt) {
+  DXGKIT_COVERS("THUNK-43");
+  for (const bool visible : {false, true}) {
+    for (const bool of_system : {false, true}) {
+      with_client(
+          [&](Stack&, Client& client) {
+            const auto segment = get(client, D3DKMT_QUERYSTATISTICS_SEGMENT, 1).SegmentInformation;
+            EXPECT_EQ(segment.SegmentProperties.FullyCPUVisible, visible ? 1U : 0U);
+            EXPECT_EQ(segment.SegmentProperties.SystemMemory, of_system ? 1U : 0U);
+          },
+          [&](ScriptedMiniport& miniport) {
+            miniport.config.segments[0].flags.CpuVisible = visible ? 1 : 0;
+            miniport.config.segments[0].flags.PopulatedFromSystemMemory = of_system ? 1 : 0;
+          });
+    }
+  }
+}
+
 /// Numbers that are all different: two nodes, three segments of two groups, another process.
 TEST_F(Statistics, EachNumberHasItsOwnSource) {
   DXGKIT_COVERS("THUNK-43");

@@ -176,6 +176,36 @@ TEST_F(SyncFiles, WhatIsNoFileOrNoFenceIsRefused) {
   });
 }
 
+TEST_F(SyncFiles, AFileIsOfTheAdapterOfItsFence) {
+  DXGKIT_COVERS("SYNC-40", "SYNC-41", "THUNK-05");
+  running([](Stack& stack) {
+    SecondAdapter second(stack);
+    {
+      Client client(stack);
+      const MonitoredFence fence = create_fence(client, kNt, 5);
+      const D3DKMT_HANDLE elsewhere = second.make_device(client);
+      ContextBuffers theirs;
+      const ContextBuffers ours = client.make_context();
+      ASSERT_EQ(client.create_context(&theirs, 0, elsewhere), 0);
+      const UINT64 file = make(client, fence.handle, 7);
+      const Digest before = digest(stack, {&client});
+      EXPECT_EQ(wait(client, theirs, file), kInvalid);
+      D3DKMT_OPENSYNCOBJECTFROMSYNCFILE args{};
+      args.hSyncFile = file;
+      args.hDevice = elsewhere;
+      EXPECT_EQ(client.call([&] { return D3DKMTOpenSyncObjectFromSyncFile(&args); }), kInvalid);
+      EXPECT_EQ(args.hSyncObject, 0U);
+      EXPECT_EQ(digest(stack, {&client}), before);
+      EXPECT_EQ(wait(client, ours, file), 0);
+      D3DKMT_MARKDEVICEASERROR lost{client.device, D3DKMT_DEVICE_ERROR_REASON_GENERIC};
+      ASSERT_EQ(client.call([&] { return D3DKMTMarkDeviceAsError(&lost); }), 0);
+      EXPECT_NE(wait(client, ours, file), 0);
+      close_file(file);
+      client.end();
+    }
+  });
+}
+
 // Whoever waits outside of D3DKMT is not left behind when the device is lost (SYNC-13).
 TEST_F(SyncFiles, ALostDeviceSignalsTheFilesOfItsFences) {
   DXGKIT_COVERS("SYNC-39", "SYNC-13");

@@ -359,6 +359,8 @@ TEST_F(TargetTest, TheClientsRampReachesTheOutput) {
           ASSERT_EQ(client.disown(), 0);
           EXPECT_EQ(set(), kInvalid);
           EXPECT_EQ(adjust_now(), kInvalid);
+          ASSERT_EQ(client.own(D3DKMT_VIDPNSOURCEOWNER_EMULATED), 0);
+          EXPECT_EQ(adjust_now(), kInvalid) << "it does not show itself alone";
           EXPECT_EQ(stack.rules(), Rules{});
         },
         [&](TargetDriver& driver) { driver.gamma = own_function; });

@@ -114,7 +114,8 @@ Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
     if (resource && resource->shared) options.global = resource->shared->global;
     return status;
   }
-  if (resource && resource->shared) core_.global_shares().erase(resource->shared->global);
+  if (options.shared && resource->shared && resource->shared->global != 0)
+    core_.global_shares().erase(resource->shared->global);
   if (opened) {
     std::vector<void*> device_specific;
     for (const Ref<OpenedAllocation>& one : openings_made)

@@ -106,5 +106,27 @@ TEST(NtHandles, WithoutRoomForADescriptorNothingIsLeft) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
+// Letters from A to Z may be told apart or not; nothing beside them is a letter.
+TEST(NtHandles, NamesAreSpelledAsTheCallSays) {
+  DXGKIT_COVERS("THUNK-24");
+  using Case = NtHandles::Case;
+  NtHandles handles;
+  const Result<int> given = handles.create({}, u"AmZ@[`{", Case::kMatters);
+  ASSERT_TRUE(given.has_value());
+  struct Row {
+    const char16_t* name;
+    bool as_it_is, in_any_case;
+  };
+  for (const auto& [name, as_it_is, in_any_case] :
+       {Row{u"AmZ@[`{", true, true}, Row{u"aMz@[`{", false, true}, Row{u"amz@[`{", false, true},
+        Row{u"AMZ@[`{", false, true}, Row{u"AmZ`[`{", false, false}, Row{u"AmZ@{`{", false, false},
+        Row{u"AmZ@[@{", false, false}, Row{u"AmZ@[`[", false, false}, Row{u"AmZ@[`", false, false},
+        Row{u"BmZ@[`{", false, false}, Row{u"AmY@[`{", false, false}, Row{u"", false, false}}) {
+    EXPECT_EQ(handles.find(name, Case::kMatters).has_value(), as_it_is);
+    EXPECT_EQ(handles.find(name, Case::kIgnored).has_value(), in_any_case);
+  }
+  close(*given);
+}
+
 }  // namespace
 }  // namespace dxgkit::dxgk

@@ -55,7 +55,7 @@ Result<Ref<SyncObject>> DeviceSync::create_sync_object(const SyncRequest& reques
   Result<Ref<SyncObject>> object =
       SyncObject::open(device_.process(), this, shared, request.use, &desc);
   if (!object.has_value()) {
-    shares.erase(shared->global);
+    if (shared->global != 0) shares.erase(shared->global);
     if (shared->native) floor_.native_fences->end(*shared);
     if (shared->cpu_event != 0) floor_.cpu_events->end(shared->cpu_event);
     return object;

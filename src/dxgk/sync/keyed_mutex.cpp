@@ -70,7 +70,7 @@ Result<Ref<KeyedMutex>> KeyedMutex::create(GlobalShares& shares, Process& proces
     DXGKIT_ASSIGN_OR_RETURN(shared->global, shares.insert(shared));
   }
   Result<Ref<KeyedMutex>> opened = add(process, shared);
-  if (!opened.has_value()) shares.erase(shared->global);
+  if (!opened.has_value() && shared->global != 0) shares.erase(shared->global);
   return opened;
 }
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <bit>
-
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
@@ -41,12 +39,8 @@ Result<Ref<Context>> Context::create(Device& device, const ContextCreation& crea
   if (!creation.virtual_addressing && floor.gpu_va != nullptr)
     return Error(Status::kInvalidParameter);  // THUNK-13
   if (creation.node.value >= caps.node_count) return Error(Status::kInvalidParameter);
-  if (!std::has_single_bit(creation.engine_affinity) &&
-      creation.engine_affinity != 0) {  // SCHED-01
-    return Error(Status::kInvalidParameter);
-  }
-  if (creation.engine_affinity > 1)
-    return Error(Status::kInvalidParameter);  // one engine per node here
+  // SCHED-01: one engine at most, and there is one per node here.
+  if (creation.engine_affinity > 1) return Error(Status::kInvalidParameter);
   Ref<Context> context = make_object<Context>(device);
   context->node_ = creation.node;
   context->null_rendering_ = creation.null_rendering;

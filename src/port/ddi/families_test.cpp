@@ -50,6 +50,38 @@ void with_family(const std::function<void(DRIVER_INITIALIZATION_DATA&)>& fill,
 }
 Status expected(bool filled) { return filled ? Status::kSuccess : Status::kNotSupported; }
 
+/// As if the driver had it; it is not called.
+template <typename Entry>
+void present(Entry& entry) {
+  entry = reinterpret_cast<Entry>(uintptr_t{0x1000});
+}
+
+// One entry that is missing is enough for the whole family to be.
+TEST(Families, ThoseOfSeveralEntriesAreCompleteWithAllOfThem) {
+  for (int missing = 0; missing <= 4; ++missing) {
+    with_core([&](CoreWorld& world) {
+      DRIVER_INITIALIZATION_DATA& table = world.table.table;
+      if (missing != 0) present(table.DxgkDdiCreateOverlay);
+      if (missing != 1) present(table.DxgkDdiUpdateOverlay);
+      if (missing != 2) present(table.DxgkDdiFlipOverlay);
+      if (missing != 3) present(table.DxgkDdiDestroyOverlay);
+      EXPECT_EQ(OverlayPort(world.core()).complete(), missing == 4) << missing;
+    });
+    for (const uint32_t version : {kInterfaceWddm23, kInterfaceWddm23 - 1}) {
+      with_core(
+          [&](CoreWorld& world) {
+            DRIVER_INITIALIZATION_DATA& table = world.table.table;
+            if (missing != 0) present(table.DxgkDdiCreateProtectedSession);
+            if (missing != 1) present(table.DxgkDdiDestroyProtectedSession);
+            EXPECT_EQ(ProtectedSessionPort(world.core()).complete(),
+                      missing > 1 && version >= kInterfaceWddm23)
+                << missing;
+          },
+          version);
+    }
+  }
+}
+
 TEST(LifePort, StartsAndStops) {
   with_core([](CoreWorld& world) {
     Calls calls;

@@ -134,17 +134,24 @@ TEST(SubmissionPort, WrongWordsAreFoundByTheirElement) {
        [](uint64_t, uint64_t from_base, uint64_t) { return from_base; }, "PATCH-27"},
       {"a segment that the CPU sees where the engine does", 3, 3,
        [](uint64_t right, uint64_t, uint64_t) { return right + 4096; }, "PATCH-27"},
-      {"a segment that was not described", 3, 4,
+      {"the CPU's, of another segment", 3, 4,
+       [](uint64_t, uint64_t from_base, uint64_t) { return 3 * kCpu + from_base; }, "FIELD-02"},
+      {"the CPU's of the first segment", 3, 4,
+       [](uint64_t, uint64_t from_base, uint64_t) { return kCpu + from_base; }, "PATCH-27"},
+      {"a segment that was not described", 3, 5,
        [](uint64_t, uint64_t from_base, uint64_t) { return kCpu + from_base; }, "PATCH-27"},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.what);
     with_driver([&](SubmissionPort& submission, CoreWorld& world) {
       std::vector<SegmentInfo>& segments = world.core().segments;
-      segments.resize(3);
-      for (uint64_t i = 0; i < 3; ++i) {
+      segments.resize(4);
+      for (uint64_t i = 0; i < 4; ++i) {
         segments[i].base_address = (i + 1) << 36;
-        segments[i].cpu_translated_address = i == 0 ? kCpu : i == 1 ? 0 : segments[i].base_address;
+        segments[i].cpu_translated_address = i == 0   ? kCpu
+                                             : i == 1 ? 0
+                                             : i == 3 ? 3 * kCpu
+                                                      : segments[i].base_address;
       }
       Part part;
       const uint64_t base = uint64_t{row.segment} << 36;
@@ -164,6 +171,10 @@ TEST(SubmissionPort, WrongWordsAreFoundByTheirElement) {
       EXPECT_EQ(finding.severity, verifier::Severity::kViolation);
       EXPECT_EQ(finding.actual.find("Patch element " + std::to_string(row.element)), 0U)
           << finding.actual;
+      if (finding.rule == "FIELD-02") {
+        const std::string place = std::to_string((256 + 64 * row.element) / 4);
+        EXPECT_NE(finding.actual.find("at dword " + place + " of"), std::string::npos);
+      }
       // Of several wrong words the first is told, once.
       g_driver = [&](const char*, const void*) {
         for (uint32_t i = 2; i < 5; ++i) part.put(i, written + 0x100'0000);
@@ -217,6 +228,7 @@ TEST(SubmissionPort, WordsOfADriverWithPageTablesOfItsOwnAreLeftAlone) {
       };
       for (int i = 0; i < 2; ++i) patch(row.word);
       ASSERT_EQ(world.rules(), "PATCH-27 ") << "once";
+      EXPECT_EQ(world.findings.all()[0].actual.find("Patch element 3: "), 0U);
       EXPECT_EQ(world.findings.total(), row.is_wrong ? 2U : 1U);
       EXPECT_EQ(world.findings.all()[0].severity,
                 row.is_wrong ? verifier::Severity::kViolation : verifier::Severity::kWarning);
