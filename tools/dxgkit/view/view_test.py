@@ -341,7 +341,7 @@ class View(PageCase):
             kind, got = line.split()[2], fields(line)
             if kind == "page_table_write":
                 table = got
-            if kind == "page_table_entries" and table["process"] != "0" and table["level"] == "0" and int(got["count"]) > 3 and int(got["d"] if "d" in got else got["flags"]) >> 32 and int(got["flags"]) & 1:
+            if kind == "page_table_entries" and table["process"] != "0" and table["level"] == "0" and int(got["count"]) > 3 and int(got["flags"]) >> 32 and int(got["flags"]) & 1:
                 cases.append((0.5, table["process"], int(got["address"]) + 2 * 4096, int(line.split()[0]) - start))
                 break
         self.assertEqual(len(cases), 4)
@@ -417,9 +417,9 @@ class View(PageCase):
                 del live[(got["process"], int(got["handle"]))]
                 gone += 1
         self.assertGreater(len(live), 0)
-        self.assertGreater(gone + still_to_come, 3)
-        for process in {process for process, _ in live}:
-            lines = self.list_of(f"Handles of {self.value(f'dxgkit.model.ownerName({process})')}: ")
+        self.assertGreater(gone + still_to_come, 0)
+        for process in {got["process"] for _, got in self.events("evictions", "handle_opened")}:
+            lines = self.list_of(f"Handles of {self.value(f'dxgkit.model.ownerName({process})')}: ") or []
             mine = {handle: what for (owner, handle), what in live.items() if owner == process}
             self.assertEqual(sorted(int(line.split()[0], 16) for line in lines), sorted(mine), lines)
             for line in lines:
