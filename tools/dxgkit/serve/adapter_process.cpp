@@ -74,8 +74,6 @@ void on_crash(int signal, siginfo_t* info, void* context) {
     if (bytes > 0)
       static_cast<void>(!write(STDERR_FILENO, text,
                                std::min<size_t>(static_cast<size_t>(bytes), sizeof text - 1)));
-    // In the driver's own code no lock of ours is held by this thread.
-    if (stopped.image[0] != 0 && stopped.import[0] == 0) traced.write();
     if ((previous.sa_flags & SA_SIGINFO) != 0) previous.sa_sigaction(signal, info, context);
   }
   struct sigaction action {};
