@@ -519,10 +519,9 @@ static const char* judge_fault(const Client* self, const DxgkitClientFault* faul
   if (fault->bind_table_entry != 0 || fault->primitive != 0)
     return "a table or a primitive, which the engine does not know";
   if (fault->access == DXGKIT_CLIENT_FAULT_WORK && by_command) return NULL;
-  if (fault->access == DXGKIT_CLIENT_FAULT_WORK && fault->address == 0) {
-    if (!self->adapter.gpu_virtual_addresses) return "no address, and the code of a page fault";
+  if (!self->adapter.gpu_virtual_addresses) return "a page fault, where no page has an address";
+  if (fault->access == DXGKIT_CLIENT_FAULT_WORK && fault->address == 0)
     return fault->error_code == 0 ? NULL : "a code that the driver does not have";
-  }
   if (fault->address == 0) return "the address is missing";
   if ((fault->flags & ~PAGE_FAULT_WRITE) != 0) return "a reset is asked for";
   const int wrote = (fault->flags & PAGE_FAULT_WRITE) != 0;

@@ -239,6 +239,15 @@ NTSTATUS NTAPI leak_when_escape_fails(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG
   if (NT_SUCCESS(status) && scratch != nullptr) ExFreePoolWithTag(scratch, 'csEs');
   return status;
 }
+/// The reason of a fault is a number that the hardware does not have.
+NTSTATUS NTAPI invent_reasons(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_ESCAPE args) {
+  const NTSTATUS status = whole.DxgkDdiEscape(adapter, args);
+  if (!NT_SUCCESS(status)) return status;
+  for (auto& node : static_cast<SgpuUmdEscape*>(args->pPrivateDriverData)->node) {
+    if (node.faults != 0) node.last_fault_reason = 1000;
+  }
+  return status;
+}
 /// What the engines have done is not copied.
 NTSTATUS NTAPI leave_states(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_ESCAPE args) {
   const NTSTATUS status = whole.DxgkDdiEscape(adapter, args);
@@ -593,6 +602,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("data_overrun")) data->DxgkDdiQueryAdapterInfo = overrun_private_data;
   if (chosen("reserved_taken")) data->DxgkDdiCreateAllocation = take_reserved;
   if (chosen("escape_error_leaks")) data->DxgkDdiEscape = leak_when_escape_fails;
+  if (chosen("reasons_invented")) data->DxgkDdiEscape = invent_reasons;
   if (chosen("states_left_out")) data->DxgkDdiEscape = leave_states;
   if (chosen("transfers_nothing")) data->DxgkDdiBuildPagingBuffer = transfer_nothing;
   if (chosen("fills_zeros")) data->DxgkDdiBuildPagingBuffer = fill_with_zeros;

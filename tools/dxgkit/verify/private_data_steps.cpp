@@ -20,6 +20,7 @@ constexpr size_t kPlacesMax = 96;
 constexpr uint32_t kExamplesMax = 64;  // of a plug-in that never ends
 /// Accepted allocations that are there at once, in segments beside a job.
 constexpr size_t kTogether = 12;
+constexpr runtime::TimeNs kUntilIdle = 100 * runtime::kMillisecond;
 
 const char* kind_text(uint32_t kind) {
   return kind == DXGKIT_CLIENT_DATA_ALLOCATION ? "an allocation"
@@ -411,6 +412,16 @@ constexpr Step kSteps[] = {
 }  // namespace
 
 Answer<void> judge_escapes(Bench& bench) {
+  // What clients have left behind is paged out, and the driver may call a node busy until then.
+  const runtime::TimeNs deadline = bench.runtime().now() + kUntilIdle;
+  for (;;) {
+    if (!bench.running()) return {};
+    const Result<uint32_t> idle = bench.exercise().query_fences();
+    if (!idle.has_value()) return std::unexpected(status_text(idle.error()));
+    if (*idle == bench.node_count()) break;
+    if (bench.runtime().now() >= deadline) return {};
+    bench.runtime().sleep_for(runtime::kMillisecond);
+  }
   const Answer<Plugin::Instance*> code = bench.client_code();
   if (!code) return std::unexpected(code.error());
   Exchange exchange(bench, **code);
