@@ -16,8 +16,11 @@ set(DXGKIT_SANITIZE "" CACHE STRING "Sanitizers for our own code: address,undefi
 
 option(DXGKIT_PACKAGED "Nothing in the result tells in which folder it was built: make package, scripts/reproducible" OFF)
 if(DXGKIT_PACKAGED)
-  # The map of the build folder comes last, as it is the one of the two that counts where both fit.
-  set(DXGKIT_PREFIX_MAP -ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=./build)
+  set(DXGKIT_PREFIX_MAP -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
+  cmake_path(IS_PREFIX PROJECT_SOURCE_DIR ${PROJECT_BINARY_DIR} NORMALIZE below)
+  if(NOT below)
+    list(APPEND DXGKIT_PREFIX_MAP -ffile-prefix-map=${PROJECT_BINARY_DIR}=./build)
+  endif()
   add_compile_options(${DXGKIT_PREFIX_MAP})
   # The length of a path of the build would move what lies behind it, even where the installation takes it away.
   set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
