@@ -113,7 +113,7 @@ package: bootstrap
 	@mkdir -p build
 	@$(call build,package) --target installed
 	@rm -rf build/package/packages
-	@cd build/package && cpack -G DEB > packages.log 2>&1 || { cat packages.log; exit 1; }
+	@cd build/package && umask 022 && cpack -G DEB > packages.log 2>&1 || { cat packages.log; exit 1; }
 	@ls build/package/packages/*.deb
 
 package-test: package

@@ -16,9 +16,11 @@ set(DXGKIT_SANITIZE "" CACHE STRING "Sanitizers for our own code: address,undefi
 
 option(DXGKIT_PACKAGED "Nothing in the result tells in which folder it was built: make package, scripts/reproducible" OFF)
 if(DXGKIT_PACKAGED)
-  # The map of the build folder comes last, as it is the one of the two that counts where both fit.
-  set(DXGKIT_PREFIX_MAP -ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=./build)
-  add_compile_options(${DXGKIT_PREFIX_MAP})
+  set(of_source -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
+  set(of_build -ffile-prefix-map=${PROJECT_BINARY_DIR}=./build)
+  add_compile_options(${of_source} ${of_build})
+  # For drivers. The last that fits counts: names of their sources are seen from the folder of the build, which mostly lies below that of the source.
+  set(DXGKIT_PREFIX_MAP ${of_build} ${of_source})
   # The length of a path of the build would move what lies behind it, even where the installation takes it away.
   set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 endif()

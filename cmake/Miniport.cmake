@@ -76,6 +76,11 @@ function(dxgkit_miniport_objects out name suffix)
     string(MD5 hash ${place})
     string(SUBSTRING ${hash} 0 8 hash)
     set(object ${DXGKIT_MINIPORT_DIR}/${name}.dir/${file}.${hash}.${suffix})
+    # In names of anonymous namespaces clang has a hash of the source's name as it is given here.
+    set(given ${path})
+    if(DXGKIT_PACKAGED)
+      cmake_path(RELATIVE_PATH given BASE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+    endif()
     set(after)
     if(ARG_AFTER)
       set(after COMMAND ${ARG_AFTER} ${object})
@@ -83,10 +88,11 @@ function(dxgkit_miniport_objects out name suffix)
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${DXGKIT_MINIPORT_DIR}/${name}.dir
       # ccache keeps no object made with an overlay unless it is told that the overlay only says where headers are.
-      COMMAND ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=ivfsoverlay ${CMAKE_CXX_COMPILER_LAUNCHER} ${compiler} ${ARG_FLAGS} ${DXGKIT_PREFIX_MAP} -MD -MF ${object}.d -MT ${object} -c ${path} -o ${object}
+      COMMAND ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=ivfsoverlay ${CMAKE_CXX_COMPILER_LAUNCHER} ${compiler} ${ARG_FLAGS} ${DXGKIT_PREFIX_MAP} -MD -MF ${object}.d -MT ${object} -c ${given} -o ${object}
       ${after}
       DEPENDS ${path} ${DXGKIT_MINIPORT_RENAME}
       DEPFILE ${object}.d
+      WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}
       COMMENT "Building miniport object ${name}/${file} (${suffix})"
       VERBATIM)
     list(APPEND objects ${object})

@@ -13,9 +13,9 @@ if(NOT DXGKIT_KERNEL_IMPORT_LIB)  # an installed dxgkit brings both
 endif()
 # The stack is protected as /GS does it. The image has DWARF and a symbol table, so that findings name functions, files and lines; both lie in
 # sections that Windows discards. A load inside __try may raise, as MSVC takes it; clang 19 ends with a fault of its own on a few sources then,
-# which are built with -fno-async-exceptions in their OPTIONS.
+# which are built with -fno-async-exceptions in their OPTIONS. Objects have no time in them.
 set(DXGKIT_MINIPORT_PE_FIRST_FLAGS -fasync-exceptions)
-set(DXGKIT_MINIPORT_PE_FLAGS -target x86_64-pc-windows-msvc -gdwarf -fstack-protector-strong)
+set(DXGKIT_MINIPORT_PE_FLAGS -target x86_64-pc-windows-msvc -gdwarf -fstack-protector-strong -mno-incremental-linker-compatible)
 
 # Once, by miniports/kmlib: the two libraries above, from a host program that prints a module definition.
 function(dxgkit_kernel_libraries lister)
