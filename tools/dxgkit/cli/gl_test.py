@@ -5,12 +5,15 @@ They need packages that scripts/bootstrap installs.
 """
 import base64
 import os
+import pathlib
 import socket
 import sys
 import unittest
 
-from gl_support import SOCKET, TEXTURES, GlPrograms, PATIENT
-from support import read_png
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "report"))
+from gl_support import SOCKET, TEXTURES, GlPrograms, PATIENT  # noqa: E402
+from page_case import HEADINGS, PageCase  # noqa: E402
+from support import read_png  # noqa: E402
 
 
 class Gl(GlPrograms):
@@ -163,6 +166,21 @@ sys.exit(done + 7)
             done, _ = self.gl("--", "true", code=2)
             self.assertEqual(done.stderr, f"dxgkit: another server listens at {SOCKET} already\n")
         os.unlink(SOCKET)
+
+
+class ReportPage(GlPrograms, PageCase):
+    def test_the_frames_of_a_program_are_on_the_page_of_its_run(self):
+        with self.display() as name:
+            for seconds in 2, 10, 60:  # a busy machine draws few frames in two seconds
+                _, report = self.gl("--report", "report.html", "--", "timeout", str(seconds), "es2gears_x11", code=None, DISPLAY=name)
+                if max(one["frames"] for one in report["programs"]) > 3:
+                    break
+        self.open(str(self.folder / "report.html"))
+        pictures = self.value("[...document.querySelectorAll('#frames img')].map((image) => [image.naturalWidth, image.naturalHeight])")
+        self.assertEqual(set(map(tuple, pictures)), {(300, 300)})
+        self.browser.click_on("[...document.querySelectorAll('#frames figure')].pop()")
+        self.assertEqual(self.value("dxgkit.cursor"), self.value("dxgkit.model.frames[dxgkit.model.frames.length - 1].time"))
+        self.screenshot("gears-report", 1400, 775, labels=HEADINGS)
 
 
 if __name__ == "__main__":
