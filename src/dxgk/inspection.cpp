@@ -46,7 +46,8 @@ uint64_t Inspection::kept_bytes(SegmentId segment, PowerTarget target) const {
 uint64_t Inspection::late_reports() const {
   DisplayFloor& floor = adapter_->floor();
   uint64_t count = 0;
-  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) { count = floor.timeout->late_reports(); });
+  floor.core.lane().run(
+      [&]() DXGKIT_REQUIRES(on_lane) { count = floor.timeout->counts().late_reports; });
   return count;
 }
 

@@ -90,9 +90,9 @@ AdapterStatistics Adapter::statistics() {
   AdapterStatistics sums;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     sums = core_.counters();
-    sums.engine_resets = timeout_->engine_resets();
+    sums.engine_resets = timeout_->counts().engine_resets;
     sums.adapter_resets = timeout_->adapter_reset().resets();
-    sums.watch_preemptions = timeout_->watch_preemptions();
+    sums.watch_preemptions = timeout_->counts().watch_preemptions;
     if (!core_.has_memory()) return;
     const vidmm::Statistics& memory = core_.memory().statistics();
     sums.page_ins = memory.page_ins;

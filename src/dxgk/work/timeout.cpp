@@ -79,6 +79,15 @@ void Timeout::stop() {
 
 // --- detection: lane ---
 
+namespace {
+
+/// When a silent node is asked for a preemption, after its last sign of life.
+int64_t asked_after(int64_t patience_ns, const TimeoutPolicy& policy) {
+  return patience_ns == 0 ? policy.delay_ns : std::min(patience_ns, policy.delay_ns);
+}
+
+}  // namespace
+
 std::optional<int64_t> Timeout::deadline(NodeOrdinal node) {
   const vidsch::NodeStatus status = core_.scheduler().node_status(node);
   if (status.resetting) return std::nullopt;
@@ -91,11 +100,7 @@ std::optional<int64_t> Timeout::deadline(NodeOrdinal node) {
     return std::max(since + policy_.delay_ns, mine.granted_until);
   }
   if (status.hardware_queue_length == 0) return std::nullopt;
-  return std::max(status.progress_ns + patience_ns(), mine.granted_until);
-}
-
-int64_t Timeout::patience_ns() const {
-  return patience_ns_ == 0 ? policy_.delay_ns : std::min(patience_ns_, policy_.delay_ns);
+  return std::max(status.progress_ns + asked_after(patience_ns_, policy_), mine.granted_until);
 }
 
 void Timeout::be_patient_for(int64_t patience_ns) {
@@ -175,7 +180,7 @@ void Timeout::look_at(NodeOrdinal node) {
   if (!core_.running_or_starting()) return;  // by what it answered, or reported
   vidsch::Scheduler& scheduler = core_.scheduler();
   const vidsch::NodeStatus status = scheduler.node_status(node);
-  if (status.last_completed != before) ++late_reports_;
+  if (status.last_completed != before) ++counts_.late_reports;
   const SubmissionFenceId answer{current.value_or(status.last_completed.value)};
   if (fence_newer(answer, status.last_completed) && !fence_newer(answer, status.last_submitted)) {
     core_.findings().report(
@@ -191,7 +196,7 @@ void Timeout::look_at(NodeOrdinal node) {
   }
   const std::optional<int64_t> due = deadline(node);
   if (!due.has_value() || *due > runtime_.now()) return;  // it got on
-  const bool early =  // in terms of TdrDelay
+  const bool early =
       !status.preemption_pending && status.progress_ns + policy_.delay_ns > runtime_.now();
   // No fence is 0, so nothing has ever completed.
   if (!early && core_.options().silence_ends_it && provoked_ == ProvokedTimeouts::kNone &&
@@ -206,7 +211,7 @@ void Timeout::look_at(NodeOrdinal node) {
       mine.asked_fences.push_back(fence.value);
     mine.by_watch = true;
     if (scheduler.request_preemption(node)) {
-      ++watch_preemptions_;
+      ++counts_.watch_preemptions;
       return;
     }
     mine.by_watch = false;  // it cannot preempt
@@ -248,7 +253,8 @@ void Timeout::preemption_answered(const port::InterruptReport& report) {
        .actual = fmt::format(
            "Node {} reported nothing for {} ms with fence {} submitted, and DxgkDdiPreemptCommand "
            "answered before it returned that nothing was running (LastCompletedFenceId {}).",
-           report.node, patience_ns() / runtime::kMillisecond, *left, report.last_completed),
+           report.node, asked_after(patience_ns_, policy_) / runtime::kMillisecond, *left,
+           report.last_completed),
        .expected = "A submitted packet reaches the engine, and its fence is reported complete.",
        .fix = "Check that the engine was started for this fence, that its interrupt is enabled "
               "and acknowledged, and that the ISR reports DMA_COMPLETED for every fence.",
@@ -714,7 +720,7 @@ Timeout::EngineOutcome Timeout::judge(NodeOrdinal node, const vidsch::NodeStatus
   if (before.hardware_queue_length != 0) guilty = device_of(floor_, found.context);
   floor_.faults->set_device_state(DeviceState::kHung);
   static_cast<void>(scheduler.engine_was_reset(node, last_aborted, runtime_.now()));
-  ++engine_resets_;
+  ++counts_.engine_resets;
   if (guilty != nullptr) {
     guilty->set_error(DeviceState::kHung);  // TDR-15 too: although its packet had finished
     log_.note(

@@ -68,11 +68,12 @@ class Timeout {
   bool resetting() const DXGKIT_REQUIRES(on_lane) {
     return resetting_engine_ || adapter_reset_.under_way();
   }
-  uint64_t engine_resets() const DXGKIT_REQUIRES(on_lane) { return engine_resets_; }
-  /// How often the watch asked for a preemption because a node did not get on.
-  uint64_t watch_preemptions() const DXGKIT_REQUIRES(on_lane) { return watch_preemptions_; }
-  /// How often a node that had not got on reported a completion only when asked for its fence.
-  uint64_t late_reports() const DXGKIT_REQUIRES(on_lane) { return late_reports_; }
+  struct Counts {
+    uint64_t engine_resets = 0;
+    uint64_t watch_preemptions = 0;  // asked for by the watch because a node did not get on
+    uint64_t late_reports = 0;  // of nodes that told of a completion only when asked for the fence
+  };
+  const Counts& counts() const DXGKIT_REQUIRES(on_lane) { return counts_; }
   void provoke(ProvokedTimeouts provoked) DXGKIT_REQUIRES(on_lane) { provoked_ = provoked; }
   /// A silent node is asked for a preemption after `patience_ns` if that is less than TdrDelay; 0:
   /// after TdrDelay, as usual. It still times out after TdrDelay only.
@@ -119,7 +120,6 @@ class Timeout {
 
   // Lane: detection.
   std::optional<int64_t> deadline(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
-  int64_t patience_ns() const DXGKIT_REQUIRES(on_lane);
   bool excuse(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
   void look_at(NodeOrdinal node) DXGKIT_REQUIRES(on_lane);
   void look_at_given_back(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
@@ -160,9 +160,7 @@ class Timeout {
   int64_t armed_for_ DXGKIT_GUARDED_BY(on_lane) = 0;  // when it should ring
   bool recovering_ DXGKIT_GUARDED_BY(on_lane) = false;
   std::deque<Request> requests_ DXGKIT_GUARDED_BY(on_lane);
-  uint64_t engine_resets_ DXGKIT_GUARDED_BY(on_lane) = 0;
-  uint64_t watch_preemptions_ DXGKIT_GUARDED_BY(on_lane) = 0;
-  uint64_t late_reports_ DXGKIT_GUARDED_BY(on_lane) = 0;
+  Counts counts_ DXGKIT_GUARDED_BY(on_lane);
   ProvokedTimeouts provoked_ DXGKIT_GUARDED_BY(on_lane) = ProvokedTimeouts::kNone;
   int64_t patience_ns_ DXGKIT_GUARDED_BY(on_lane) = 0;
 
