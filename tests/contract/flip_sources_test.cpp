@@ -12,13 +12,17 @@ const auto kInvalid = nt_status(Status::kInvalidParameter);
 
 const RECT kAll{0, 0, kWidth, kHeight};
 
+void two_screens(Stack& stack, FlipDriver& driver) {
+  stack.miniport.config.children = 2;
+  driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+}
+
 /// Shows a primary on source 1 and flips to another one, in one DMA buffer of one part or two.
 void flip_second_source(bool in_parts) {
   runtime::make_sim_runtime(1)->run_main([&] {
     Stack stack;
     FlipDriver driver(stack, 2);
-    stack.miniport.config.children = 2;
-    driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+    two_screens(stack, driver);
     driver.mmio = false;
     driver.intervals = true;
     if (in_parts) {
@@ -73,15 +77,12 @@ TEST_F(FlipTest, AFlipOfTheSecondSourceSaysSo) {
   }
 }
 
-// By register, too, each flip says its source, and so does what is shown after a sleep: the
-// kernel's own pictures where nobody has shown any.
 // Several allocations of one call: each element is what its client said of it.
 TEST_F(FlipTest, EachElementOfACreationHasASourceOfItsOwn) {
   DXGKIT_COVERS("ALLOC-01", "THUNK-20");
   bare([](Stack& stack) {
     FlipDriver driver(stack, 2);
-    stack.miniport.config.children = 2;
-    driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+    two_screens(stack, driver);
     ASSERT_EQ(stack.start(), Status::kSuccess);
     {
       FlipClient client(stack, driver, 0, false);
@@ -125,12 +126,13 @@ TEST_F(FlipTest, EachElementOfACreationHasASourceOfItsOwn) {
   });
 }
 
+// By register, too, each flip says its source, and so does what is shown after a sleep: the
+// kernel's own pictures where nobody has shown any.
 TEST_F(FlipTest, EachSourceIsToldByItsOwnNumber) {
   DXGKIT_COVERS("DISP-07", "DISP-11");
   bare([](Stack& stack) {
     FlipDriver driver(stack, 2);
-    stack.miniport.config.children = 2;
-    driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+    two_screens(stack, driver);
     ASSERT_EQ(stack.start(), Status::kSuccess);
     {
       FlipClient client(stack, driver, 0, false);
@@ -191,8 +193,7 @@ TEST_F(FlipTest, AScreenIsGivenBackByWhoShowsThere) {
   DXGKIT_COVERS("DISP-11", "DISP-18");
   bare([](Stack& stack) {
     FlipDriver driver(stack, 2);
-    stack.miniport.config.children = 2;
-    driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+    two_screens(stack, driver);
     ASSERT_EQ(stack.start(), Status::kSuccess);
     {
       FlipClient client(stack, driver, 0, false), stranger(stack, driver, 0, false);
@@ -229,8 +230,7 @@ TEST_F(FlipTest, ASourceIsGivenUpAlone) {
   DXGKIT_COVERS("DISP-11", "DISP-18");
   bare([](Stack& stack) {
     FlipDriver driver(stack, 2);
-    stack.miniport.config.children = 2;
-    driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+    two_screens(stack, driver);
     ASSERT_EQ(stack.start(), Status::kSuccess);
     {
       FlipClient client(stack, driver);
@@ -469,8 +469,7 @@ TEST_F(FlipTest, EachSourceIsTakenInItsOwnWayOrNone) {
   DXGKIT_COVERS("DISP-14");
   bare([](Stack& stack) {
     FlipDriver driver(stack, 2);
-    stack.miniport.config.children = 2;
-    driver.display.config.children = {{.uid = kTarget}, {.uid = 2}};
+    two_screens(stack, driver);
     ASSERT_EQ(stack.start(), Status::kSuccess);
     {
       FlipClient first(stack, driver, 0, false), second(stack, driver, 0, false);
