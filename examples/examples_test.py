@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Installs the build into an empty prefix and builds each example against that alone: examples_test.py BUILD_FOLDER CXX
 
-What the examples print and the verifier says of the miniport is compared; nothing of the source tree is used.
+What the examples print and the verifier says of the miniport is compared; nothing of the source tree is used but two pages, which are followed.
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
 build, cxx = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+docs = pathlib.Path(__file__).resolve().parents[1] / "docs"
 
 
 def run(*command, **more):
@@ -20,11 +22,31 @@ def run(*command, **more):
     return done.stdout
 
 
+def examples_of(prefix):
+    return next(prefix.glob("share/dxgkit/examples"))
+
+
+def follow(page, example, prefix, folder):
+    """Code of the page is the example's, and its commands work and print what the page says."""
+    text = (docs / page).read_text()
+    blocks = re.findall(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    code = [(name, body) for _, name, body in blocks if name]
+    assert len(code) >= 3, f"{page} has lost its code"
+    for name, body in code:
+        assert body.strip() in (example / name).read_text(), f"{page} shows what is not in {name}:\n{body}"
+    commands = "".join(body for language, _, body in blocks if language == "sh")
+    shutil.copytree(example, folder)
+    said = run("bash", "-euo", "pipefail", "-c", commands, cwd=folder,
+               env=dict(os.environ, PREFIX=str(prefix), PATH=f"{prefix}/bin:{os.environ['PATH']}", CXX=cxx)).splitlines()
+    printed = [line for language, _, body in blocks if language == "text" for line in body.splitlines()] + re.findall(r"It prints `(.*)`", text)
+    assert printed and all(line in said for line in printed), f"{page}: {said}"
+
+
 with tempfile.TemporaryDirectory() as folder:
     folder = pathlib.Path(folder)
     prefix = folder / "prefix"
     run("cmake", "--install", build, "--prefix", prefix)
-    examples = next(prefix.glob("share/dxgkit/examples"))
+    examples = examples_of(prefix)
     for name in ("client", "embed", "device", "gpu", "miniport"):
         shutil.copytree(examples / name, folder / name)
         run("cmake", "-S", folder / name, "-B", folder / name / "build", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_COMPILER={cxx}",
@@ -44,6 +66,8 @@ with tempfile.TemporaryDirectory() as folder:
     assert list(prefix.rglob("libdxgkit-d3dkmt.so")), "the library's second name is missing"
     linked = run("ldd", folder / "client/build/client")
     assert "dxgkit" not in linked and "dxcore" not in linked, linked
+    for page, example in (("your-first-client.md", "client"), ("embedding.md", "embed")):
+        follow(page, examples_of(prefix) / example, prefix, folder / f"page-{example}")
     said = run(prefix / "bin/dxgkit", "run", "--driver", next(prefix.glob("lib*/**/drivers/framebuffer.sys")), "--device",
                f"{folder}/device/build/screen.so,width=320")
     assert "the screen is identical" in said and "screen: 320 x 480, 0 pixels are lit" in said, said
