@@ -153,7 +153,7 @@ reproducible: bootstrap
 # Every command that a page shows, in a release build.
 docs-test: bootstrap
 	@mkdir -p build
-	@$(call build,release)
+	@$(call build,release) --target installed dxgkit_plugin_program miniport_debugged_first
 	@scripts/docs_commands build/release
 
 # What is too long for `make test`: packages in a clean root, the image of a container, a campaign on a cluster, the site and its commands.
