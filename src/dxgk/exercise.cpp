@@ -195,6 +195,20 @@ void Exercise::interrupt_of_another_device() {
   if (running()) floor().core.port().interrupt_of_another_device();
 }
 
+bool Exercise::engines_are_idle() {
+  DisplayFloor& floor = this->floor();
+  if (!floor.core.has_memory()) return true;
+  bool idle = true;
+  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (floor.core.failed()) return;
+    for (uint32_t i = 0; i < floor.core.caps().node_count; ++i) {
+      const vidsch::NodeStatus status = floor.core.scheduler().node_status(NodeOrdinal{i});
+      if (status.hardware_queue_length != 0 || status.preemption_pending) idle = false;
+    }
+  });
+  return idle;
+}
+
 Result<uint32_t> Exercise::query_fences() {
   DisplayFloor& floor = this->floor();
   if (!floor.core.has_memory()) return Error(Status::kNotSupported);

@@ -56,6 +56,8 @@ class Exercise {
   /// TDR-29: asks for debug information as after a timeout, with a buffer of `bytes`.
   void collect_debug_info(uint32_t bytes);
 
+  /// No engine has a packet or owes an answer to a preemption. The driver is not asked.
+  bool engines_are_idle();
   /// INT-22: asks each idle node for its fence. One that is not the last completed is a finding.
   /// The number of nodes that answered.
   Result<uint32_t> query_fences();

@@ -606,8 +606,9 @@ class Serve(Server):
         calls = {re.search(r'name="(\w+)"', line)[1] for line in lines if " thunk_enter " in line}
         self.assertLessEqual({"D3DKMTCreateDevice", "D3DKMTCreateContext", "D3DKMTRender"}, calls)
         packets = {kind: sum(f" {kind} " in line for line in lines) for kind in ("packet_queued", "packet_completed")}
-        self.assertEqual(packets["packet_queued"], packets["packet_completed"])
-        self.assertGreater(packets["packet_queued"], 0)
+        # The server may end while work that belongs to no job, as evictions, is on its way.
+        self.assertGreaterEqual(packets["packet_queued"], packets["packet_completed"])
+        self.assertGreaterEqual(packets["packet_completed"], 4 * 2)
         self.assertGreater(sum(" handle_opened " in line for line in lines), 3)
         self.assertRegex(lines[-1], r'^# run {"driver":".*softgpu.*"}$')
         self.assertEqual(self.run_tool("view", str(trace)).returncode, 0)

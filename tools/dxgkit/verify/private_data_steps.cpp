@@ -414,14 +414,11 @@ constexpr Step kSteps[] = {
 Answer<void> judge_escapes(Bench& bench) {
   // What clients have left behind is paged out, and the driver may call a node busy until then.
   const runtime::TimeNs deadline = bench.runtime().now() + kUntilIdle;
-  for (;;) {
-    if (!bench.running()) return {};
-    const Result<uint32_t> idle = bench.exercise().query_fences();
-    if (!idle.has_value()) return std::unexpected(status_text(idle.error()));
-    if (*idle == bench.node_count()) break;
+  while (bench.running() && !bench.exercise().engines_are_idle()) {
     if (bench.runtime().now() >= deadline) return {};
     bench.runtime().sleep_for(runtime::kMillisecond);
   }
+  if (!bench.running()) return {};
   const Answer<Plugin::Instance*> code = bench.client_code();
   if (!code) return std::unexpected(code.error());
   Exchange exchange(bench, **code);
