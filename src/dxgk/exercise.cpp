@@ -10,6 +10,7 @@
 #include "base/arithmetic.h"
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/core/process.h"
+#include "dxgk/display/display_level_two.h"
 #include "dxgk/memory/cpu_windows.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/power/power.h"
@@ -18,7 +19,6 @@
 #include "dxgk/work/context_allocations.h"
 #include "dxgk/work/device.h"
 #include "dxgk/work/timeout.h"
-#include "dxgk/work/unless_failed.h"
 #include "nt/stack_fill.h"
 
 namespace dxgkit::dxgk {
@@ -358,9 +358,11 @@ Status Exercise::power_cycle() {
     return running() ? Status::kSuccess : Status::kDeviceRemoved;
   }
   return without_content([](DisplayFloor& floor) {
-    DXGKIT_RETURN_IF_FAILED(
-        floor.core.port().power().set_power_state(std::nullopt, port::PowerState::kD3));
-    return floor.core.port().power().set_power_state(std::nullopt, port::PowerState::kD0);
+    return level_two(floor, [&] {
+      port::PowerPort& power = floor.core.port().power();
+      DXGKIT_RETURN_IF_FAILED(power.set_power_state(std::nullopt, port::PowerState::kD3));
+      return power.set_power_state(std::nullopt, port::PowerState::kD0);
+    });
   });
 }
 
@@ -467,25 +469,23 @@ Status Exercise::reset_device(DisplayFloor& floor, bool losing_content) {
          .bugcheck_parameter = static_cast<uint32_t>(status)});
     return Status::kDeviceRemoved;
   };
-  port::SyncLevels& levels = floor.core.port().levels();
   const bool tables = floor.gpu_va != nullptr;
   // On the lane, as after a timeout: what the lane does for others must not enter the driver beside
-  // it, nor reach the hardware before its content is given up.
+  // it, nor reach the hardware before its content is given up. What a client that ends leaves to be
+  // paged waits for the restart (TDR-24).
   Status reset = Status::kDeviceRemoved, restarted = Status::kDeviceRemoved;
-  levels
-      .enter_level_two();  // a client that ends may still be inside, and wait there for the device
-  static_cast<void>(run_unless_failed(floor.core, [&]() DXGKIT_REQUIRES(on_lane) {
+  static_cast<void>(level_two(floor, [&]() DXGKIT_REQUIRES(on_lane) {
     reset = floor.core.port().timeouts().reset_from_timeout();
-    if (reset != Status::kSuccess || !floor.core.running_or_starting()) return;
+    if (reset != Status::kSuccess || !floor.core.running_or_starting()) return reset;
     if (tables) {
       lose_tables(floor, losing_content);
     } else if (losing_content) {
       lose_content(floor);
     }
-    if (!floor.core.running_or_starting()) return;
+    if (!floor.core.running_or_starting()) return Status::kDeviceRemoved;
     restarted = floor.core.port().timeouts().restart_from_timeout();
+    return restarted;
   }));
-  levels.leave_level_two();
   if (reset != Status::kSuccess) return refuse("DxgkDdiResetFromTimeout", reset);
   if (tables || losing_content) {
     floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {

@@ -232,6 +232,11 @@ Answer<std::string> hang_once(Bench& bench, const Hang& hang, Tally& tally) {
   const std::span<const dxgk::TimeoutReport> told = std::span(all).subspan(before);
   Answer<std::string> wrong = judge_hang(bench, hang, crew, told, tally);
   if (!wrong || !wrong->empty() || !bench.running()) return wrong;
+  // The driver may tell of its nodes.
+  if (!told.empty() && told.front().code != 0x141) {
+    if (const Answer<void> right = judge_escapes(bench); !right)
+      return std::unexpected("after a reset of the adapter " + right.error());
+  }
   // What hangs now was not provoked, and the usual limits end it.
   bench.exercise().provoke_timeouts(Provoked::kNone);
   const size_t recovered = reports(bench).size();
