@@ -60,9 +60,6 @@ struct Maker {
   std::function<Line()> make;
 };
 
-/// All lines, in the order of the table.
-std::vector<Maker> all_lines(runtime::Runtime& os);
-
 // One function per file.
 void add_patch_lines(std::vector<Maker>& lines);
 void add_memory_lines(runtime::Runtime& os, std::vector<Maker>& lines);

@@ -241,6 +241,27 @@ std::string json_text(const std::vector<Measured>& all) {
   return text + "]\n";
 }
 
+/// In the order of the table.
+std::vector<Maker> all_lines(runtime::Runtime& os) {
+  std::vector<Maker> lines;
+  add_submit_lines(os, lines);
+  add_waiting_lines(os, lines);
+  add_lavapipe_line(os, lines);
+  add_patch_lines(lines);
+  add_paging_lines(os, lines);
+  add_loader_line(lines);
+  add_va_lines(lines);
+  add_map_line(os, lines);
+  add_scale_lines(os, lines);
+  add_vfio_user_line(os, lines);
+  add_memory_lines(os, lines);
+  add_evict_lines(os, lines);
+  add_sched_lines(lines);
+  add_core_lines(os, lines);
+  add_sim_lines(lines);
+  return lines;
+}
+
 }  // namespace
 }  // namespace dxgkit::bench
 

@@ -53,6 +53,11 @@ if(DXGKIT_SANITIZE)
   # g++ 12 with sanitizers reports this inside <regex>.
   target_compile_options(dxgkit_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
+# The compiler calls functions of bench/transfers/counter.cpp where it would call the sanitizer's; there are no fibers to tell it of.
+option(DXGKIT_COUNT_TRANSFERS "Each access to memory is counted: bench/transfers" OFF)
+if(DXGKIT_COUNT_TRANSFERS)
+  target_compile_options(dxgkit_options INTERFACE -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -U__SANITIZE_THREAD__ -Wno-tsan)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # std::stable_sort of libstdc++ 12 uses what the same library marks deprecated in C++23.
   # Windows' headers put signed enums into bit fields that just hold them (D3DKMDT_MODE_PREFERENCE : 2).
