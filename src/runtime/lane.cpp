@@ -20,6 +20,7 @@
 
 #include <utility>
 
+#include "base/cache_line.h"
 #include "base/check.h"
 #include "runtime/internal.h"
 
@@ -37,7 +38,8 @@ constexpr int kDrainBudget = 64;
 constexpr int kGiveWayLooks = 64;
 constexpr int kNoBudget = INT32_MAX;
 
-struct Item {
+/// A cache line of its own: one thread fills it, another runs it.
+struct alignas(kCacheLineBytes) Item {
   Item* next = nullptr;
   std::function<void()> work;     // posted items; empty for a thread in run()
   std::atomic<uint32_t> turn{0};  // threads in run(): 1 = the lane is yours
@@ -264,18 +266,20 @@ struct Lane::Impl {
   const std::string name;
   const std::string turn_reason = "its turn on lane " + name;
   const std::string worker_reason = "work from interrupt context on lane " + name;
-  std::atomic<uint32_t> state{kFree};
+  std::unique_ptr<Thread> worker;
+  uint32_t visits_seen = 0;  // the worker's
+  // Who posts and who takes write all of this: in one cache line it changes processors once.
+  alignas(kCacheLineBytes) std::atomic<uint32_t> state{kFree};
   std::atomic<uint32_t> visits{0};  // by run(); written by the holder only
-  uint32_t visits_seen = 0;         // the worker's
   Mutex mutex;
+  uint32_t helpers DXGKIT_GUARDED_BY(mutex) = 0;
   Item* head DXGKIT_GUARDED_BY(mutex) = nullptr;
   Item* tail DXGKIT_GUARDED_BY(mutex) = nullptr;
   Item* spare DXGKIT_GUARDED_BY(mutex) = nullptr;
-  uint32_t helpers DXGKIT_GUARDED_BY(mutex) = 0;
   bool stopping DXGKIT_GUARDED_BY(mutex) = false;
-  std::atomic<uint32_t> worker_signal{0};  // written under the lock, slept on without
-  std::atomic<uint32_t> helper_signal{0};
-  std::unique_ptr<Thread> worker;
+  // Written under the lock, slept on without. Who spins here must not slow down who holds the lock.
+  alignas(kCacheLineBytes) std::atomic<uint32_t> worker_signal{0};
+  alignas(kCacheLineBytes) std::atomic<uint32_t> helper_signal{0};
 };
 
 Lane::Lane(Runtime& runtime, std::string name)

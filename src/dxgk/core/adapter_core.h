@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/cache_line.h"
 #include "base/ids.h"
 #include "dxgk/core/adapter_environment.h"
 #include "dxgk/core/gate.h"
@@ -162,8 +163,10 @@ class AdapterCore : public AdapterEnvironment {
   const uint32_t interface_version_;
   const bool display_only_;
   runtime::Lane lane_;
-  Gate gate_;
-  runtime::Event stopped_;
+  // Interrupts use what stands before and behind, and not the gate, which each call of a client
+  // writes.
+  alignas(kCacheLineBytes) Gate gate_;
+  alignas(kCacheLineBytes) runtime::Event stopped_;
   std::unique_ptr<port::AdapterPort> port_;
   AdapterFacts facts_;
 

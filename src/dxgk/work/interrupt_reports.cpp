@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "dxgk/sync/native_fences.h"
@@ -15,7 +16,16 @@ void InterruptReports::add(std::span<const port::InterruptReport> reports) {
   bool post = false;
   {
     runtime::MutexLock lock(mutex_);
-    reports_.insert(reports_.end(), reports.begin(), reports.end());
+    for (const port::InterruptReport& report : reports) {
+      if (report.type == port::InterruptReport::Type::kDmaCompleted && reports_.empty() &&
+          completion_count_ < kFew) {
+        completions_[completion_count_++] = {
+            report.fence, report.node, report.engine, static_cast<uint16_t>(report.raw_type),
+            report.in_engine_reset, report.inside_preempt};
+      } else {
+        reports_.push_back(report);
+      }
+    }
     post = !drain_posted_;
     drain_posted_ = true;
   }
@@ -23,19 +33,38 @@ void InterruptReports::add(std::span<const port::InterruptReport> reports) {
 }
 
 void InterruptReports::drain() {
+  std::array<Completion, kFew> completions;
+  size_t count = 0;
   {
     runtime::MutexLock lock(mutex_);
-    draining_.swap(reports_);
+    count = std::exchange(completion_count_, uint8_t{0});
+    std::copy_n(completions_.begin(), count, completions.begin());
+    if (!reports_.empty()) draining_.swap(reports_);
     drain_posted_ = false;
   }
   ++core_.counters().dpcs;
-  for (const port::InterruptReport& report : draining_) {
-    ++core_.counters().interrupts;
-    // News of a life before the power went: nobody waits for it any more.
-    if (!core_.failed() && !core_.power_phase().off()) handle(report);
-  }
+  for (size_t i = 0; i < count; ++i) take_in(report_of(completions[i]));
+  for (const port::InterruptReport& report : draining_) take_in(report);
   draining_.clear();
   core_.pump();
+}
+
+port::InterruptReport InterruptReports::report_of(const Completion& completion) {
+  port::InterruptReport report;
+  report.type = port::InterruptReport::Type::kDmaCompleted;
+  report.raw_type = completion.raw_type;
+  report.fence = completion.fence;
+  report.node = completion.node;
+  report.engine = completion.engine;
+  report.in_engine_reset = completion.in_engine_reset;
+  report.inside_preempt = completion.inside_preempt;
+  return report;
+}
+
+void InterruptReports::take_in(const port::InterruptReport& report) {
+  ++core_.counters().interrupts;
+  // News of a life before the power went: nobody waits for it any more.
+  if (!core_.failed() && !core_.power_phase().off()) handle(report);
 }
 
 void InterruptReports::handle(const port::InterruptReport& report) {

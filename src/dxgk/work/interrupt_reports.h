@@ -1,9 +1,11 @@
 // What interrupts report, from the interrupt to the scheduler.
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
+#include "base/cache_line.h"
 #include "base/ids.h"
 #include "dxgk/core/adapter_core.h"
 #include "port/types.h"
@@ -46,6 +48,15 @@ class InterruptReports {
   void drain() DXGKIT_REQUIRES(on_lane);
 
  private:
+  /// kDmaCompleted, the report of each submission, in few bytes.
+  struct Completion {
+    uint32_t fence, node, engine;
+    uint16_t raw_type;  // there are not so many
+    bool in_engine_reset, inside_preempt;
+  };
+
+  static port::InterruptReport report_of(const Completion& completion);
+  void take_in(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   void handle(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   void report_fence_violation(const port::InterruptReport& report, vidsch::FenceReport outcome)
       DXGKIT_REQUIRES(on_lane);
@@ -59,9 +70,15 @@ class InterruptReports {
   HwQueues* hw_queues_ = nullptr;
   NativeFences* native_fences_ = nullptr;
 
-  runtime::Mutex mutex_;  // innermost; interrupt context takes it
-  std::vector<port::InterruptReport> reports_ DXGKIT_GUARDED_BY(mutex_);
+  static constexpr size_t kFew = 3;  // as many as are in the cache line of the lock
+
+  // Interrupt context takes the lock, the innermost one. Reports that have room are in its cache
+  // line, so that they come to the lane by one transfer between processors. `reports_` are later.
+  alignas(kCacheLineBytes) runtime::Mutex mutex_;
   bool drain_posted_ DXGKIT_GUARDED_BY(mutex_) = false;
+  uint8_t completion_count_ DXGKIT_GUARDED_BY(mutex_) = 0;
+  std::array<Completion, kFew> completions_ DXGKIT_GUARDED_BY(mutex_){};
+  alignas(kCacheLineBytes) std::vector<port::InterruptReport> reports_ DXGKIT_GUARDED_BY(mutex_);
   // Lane:
   std::vector<port::InterruptReport> draining_ DXGKIT_GUARDED_BY(on_lane);
   /// What a node said it had preempted last, to recognise work that ran on all the same.

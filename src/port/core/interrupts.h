@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/cache_line.h"
 #include "base/ids.h"
 #include "base/status.h"
 #include "nt/kernel.h"
@@ -24,7 +25,8 @@ struct PortCore;
 /// that thread releases it. The DPC of an adapter never runs twice at once (INT-06).
 ///
 /// Locks: the interrupt lock, then the lock of the reports. Each method's comment says its thread.
-class Interrupts {
+/// It has cache lines of its own: each interrupt writes it, and no DDI reads it.
+class alignas(kCacheLineBytes) Interrupts {
  public:
   /// The core must outlive it, and is not used before it is complete.
   explicit Interrupts(PortCore& core);
