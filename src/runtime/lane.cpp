@@ -44,6 +44,7 @@ struct alignas(kCacheLineBytes) Item {
   std::function<void()> work;     // posted items; empty for a thread in run()
   std::atomic<uint32_t> turn{0};  // threads in run(): 1 = the lane is yours
   bool is_thread = false;
+  bool recurs = false;  // it belongs to who posts it
 };
 
 /// The lanes that the calling thread is on, innermost first. The head is in the thread slot.
@@ -59,6 +60,15 @@ OnLane*& innermost(Runtime& runtime) {
 }
 
 }  // namespace
+
+struct Lane::RecurringWork::Item : runtime::Item {};
+
+Lane::RecurringWork::RecurringWork(std::function<void()> work) : item_(std::make_unique<Item>()) {
+  item_->work = std::move(work);
+  item_->recurs = true;
+}
+
+Lane::RecurringWork::~RecurringWork() = default;
 
 struct Lane::Impl {
   Impl(const Lane& owner, Runtime& owner_runtime, std::string lane_name)
@@ -104,7 +114,7 @@ struct Lane::Impl {
     Item* const item = head;
     head = item->next;
     if (head == nullptr) tail = nullptr;
-    item->next = nullptr;
+    if (item->next != nullptr) item->next = nullptr;  // not written without need: see RecurringWork
     return item;
   }
 
@@ -123,14 +133,15 @@ struct Lane::Impl {
   /// Runs the posted item at the head; the lock is released meanwhile.
   void run_head() DXGKIT_REQUIRES(mutex) {
     Item* const item = pop();
+    const bool recurs = item->recurs;  // as soon as it has begun it may be queued again
     mutex.unlock();
     {
       Entered entered(*this);
       item->work();
-      item->work = nullptr;
+      if (!recurs) item->work = nullptr;
     }
     mutex.lock();
-    recycle(item);
+    if (!recurs) recycle(item);
   }
 
   /// Work is queued: makes the caller the holder (true), or leaves the work to the present holder.
@@ -163,6 +174,17 @@ struct Lane::Impl {
     std::atomic<uint32_t>& signal = helpers > 0 ? helper_signal : worker_signal;
     signal.fetch_add(1, std::memory_order_relaxed);
     return &signal;
+  }
+
+  /// Queues it from interrupt context, and releases the lock.
+  void tell(Item* item) DXGKIT_RELEASE(mutex) {
+    Runtime& owner_runtime = runtime;  // the lane may be destroyed after the unlock
+    const std::atomic<uint32_t>* signal = nullptr;
+    push(item);
+    const bool already_told = state.load(std::memory_order_relaxed) == kPending;
+    if (!already_told && claim()) signal = make_pending();
+    mutex.unlock();
+    if (signal != nullptr) owner_runtime.wake_one(*signal);
   }
 
   /// The caller holds the lane (state kQueued). Runs the queued work in order and releases the
@@ -348,14 +370,13 @@ void Lane::post(std::function<void()> work) {
 
 void Lane::post_from_interrupt(std::function<void()> work) {
   Impl& impl = *impl_;
-  Runtime& runtime = runtime_;  // the lane may be destroyed after the unlock
-  const std::atomic<uint32_t>* signal = nullptr;
   impl.mutex.lock();
-  impl.push(impl.new_item(std::move(work)));
-  const bool already_told = impl.state.load(std::memory_order_relaxed) == kPending;
-  if (!already_told && impl.claim()) signal = impl.make_pending();
-  impl.mutex.unlock();
-  if (signal != nullptr) runtime.wake_one(*signal);
+  impl.tell(impl.new_item(std::move(work)));
+}
+
+void Lane::post_from_interrupt(RecurringWork& work) {
+  impl_->mutex.lock();
+  impl_->tell(work.item_.get());
 }
 
 bool Lane::is_current() const {

@@ -20,6 +20,21 @@ namespace dxgkit::runtime {
 /// own worker thread.
 class Lane {
  public:
+  /// Work that is made once and posted often. Threads that post it again only read it, so it costs
+  /// them no transfer between processors.
+  class RecurringWork {
+   public:
+    explicit RecurringWork(std::function<void()> work);
+    ~RecurringWork();
+    RecurringWork(const RecurringWork&) = delete;
+    RecurringWork& operator=(const RecurringWork&) = delete;
+
+   private:
+    friend class Lane;
+    struct Item;
+    const std::unique_ptr<Item> item_;
+  };
+
   Lane(Runtime& runtime, std::string name);
   /// Runs the queued work, then ends the worker. No thread may post any more.
   ~Lane();
@@ -36,6 +51,9 @@ class Lane {
   void post(std::function<void()> work);
   /// Queues `work` from interrupt context (ISR, DPC, timer). Never runs it on the calling thread.
   void post_from_interrupt(std::function<void()> work);
+  /// The same for work that interrupts ask for again and again. It is not queued yet, or has begun
+  /// to run since; it outlives its last run. Never allocates.
+  void post_from_interrupt(RecurringWork& work);
 
   bool is_current() const;
   /// Aborts unless the caller is on the lane. It also tells clang's analysis so.

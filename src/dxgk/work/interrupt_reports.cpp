@@ -29,7 +29,7 @@ void InterruptReports::add(std::span<const port::InterruptReport> reports) {
     post = !drain_posted_;
     drain_posted_ = true;
   }
-  if (post) core_.lane().post_from_interrupt([this]() DXGKIT_REQUIRES(on_lane) { drain(); });
+  if (post) core_.lane().post_from_interrupt(drain_);
 }
 
 void InterruptReports::drain() {

@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "dxgk/core/adapter_core.h"
 #include "port/types.h"
+#include "runtime/lane.h"
 #include "runtime/sync.h"
 #include "runtime/thread_annotations.h"
 #include "vidsch/scheduler.h"
@@ -66,6 +67,7 @@ class InterruptReports {
   AdapterCore& core_;
   Owner& owner_;
   Timeout& timeout_;
+  runtime::Lane::RecurringWork drain_{[this]() DXGKIT_REQUIRES(on_lane) { drain(); }};
   Faults* faults_ = nullptr;
   HwQueues* hw_queues_ = nullptr;
   NativeFences* native_fences_ = nullptr;
