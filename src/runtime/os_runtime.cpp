@@ -48,7 +48,8 @@ class BindThread {
   BindThread(ThreadState* state, Runtime* runtime)
       : previous_state_(t_state),
         previous_runtime_(t_runtime),
-        previous_slots_(detail::t_thread_slots) {
+        previous_slots_(detail::t_thread_slots),
+        previous_simulation_(std::exchange(detail::t_simulation, nullptr)) {
     t_state = state;
     t_runtime = runtime;
     detail::t_thread_slots = state->slots.data();
@@ -57,6 +58,7 @@ class BindThread {
     t_state = previous_state_;
     t_runtime = previous_runtime_;
     detail::t_thread_slots = previous_slots_;
+    detail::t_simulation = previous_simulation_;
   }
   BindThread(const BindThread&) = delete;
   BindThread& operator=(const BindThread&) = delete;
@@ -65,6 +67,7 @@ class BindThread {
   ThreadState* previous_state_;
   Runtime* previous_runtime_;
   void** previous_slots_;
+  Runtime* previous_simulation_;
 };
 
 struct Awaited {
@@ -500,6 +503,7 @@ void leave_runtime_of_parent() {
   t_state = nullptr;
   t_runtime = nullptr;
   detail::t_thread_slots = nullptr;
+  detail::t_simulation = nullptr;
 }
 
 std::unique_ptr<Runtime> make_os_runtime(uint64_t seed) {

@@ -136,6 +136,9 @@ namespace detail {
 /// The thread_slot array of the calling thread or fiber; null outside a runtime. The runtimes
 /// maintain it for code that reads a slot on every call: reading costs one load.
 extern constinit thread_local void** t_thread_slots;
+/// The runtime of the calling thread if it is a simulation, in which each lock may switch to
+/// another thread; null otherwise.
+extern constinit thread_local Runtime* t_simulation;
 }  // namespace detail
 
 enum class ThreadSlot : size_t {

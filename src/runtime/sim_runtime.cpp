@@ -345,6 +345,7 @@ class SimRuntime final : public Runtime {
     DXGKIT_CHECK(!running_);
     Runtime* const previous = std::exchange(t_runtime, this);
     void** const previous_slots = std::exchange(detail::t_thread_slots, main_->slots.data());
+    Runtime* const previous_simulation = std::exchange(detail::t_simulation, this);
     exception_globals_ = abi::__cxa_get_globals();
     running_ = true;
 #ifdef DXGKIT_TSAN
@@ -364,6 +365,7 @@ class SimRuntime final : public Runtime {
     running_ = false;
     t_runtime = previous;
     detail::t_thread_slots = previous_slots;
+    detail::t_simulation = previous_simulation;
   }
 
  private:

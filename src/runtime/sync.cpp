@@ -4,25 +4,8 @@
 #include "runtime/internal.h"
 
 namespace dxgkit::runtime {
-namespace {
 
-constexpr uint32_t kUnlocked = 0;
-constexpr uint32_t kLocked = 1;
-constexpr uint32_t kContended = 2;
-
-inline void interleave() {
-  if (t_runtime != nullptr) t_runtime->interleave();
-}
-
-}  // namespace
-
-void Mutex::lock() {
-  interleave();
-  uint32_t expected = kUnlocked;
-  if (state_.compare_exchange_strong(expected, kLocked, std::memory_order_acquire,
-                                     std::memory_order_relaxed)) {
-    return;
-  }
+void Mutex::wait_for_turn() {
   Runtime& runtime = Runtime::current();
   WaitReason reason(runtime, "a mutex");
   while (state_.exchange(kContended, std::memory_order_acquire) != kUnlocked) {
@@ -30,19 +13,9 @@ void Mutex::lock() {
   }
 }
 
-bool Mutex::try_lock() {
-  interleave();
-  uint32_t expected = kUnlocked;
-  return state_.compare_exchange_strong(expected, kLocked, std::memory_order_acquire,
-                                        std::memory_order_relaxed);
-}
-
-void Mutex::unlock() {
-  const uint32_t before = state_.exchange(kUnlocked, std::memory_order_release);
-  DXGKIT_CHECK(before != kUnlocked);
-  // From here on the mutex may be destroyed; wake_one uses its address only.
-  if (before == kContended) Runtime::current().wake_one(state_);
-  interleave();
+void Mutex::wake_next(uint32_t before) {
+  DXGKIT_CHECK(before == kContended);
+  Runtime::current().wake_one(state_);
 }
 
 void MutexLock::release_below(const void* limit) {
@@ -65,7 +38,7 @@ void Event::reset() { state_.store(0, std::memory_order_release); }
 
 WaitResult Event::wait(TimeNs deadline) {
   if (is_set()) {
-    interleave();
+    detail::interleave();
     return WaitResult::kWoken;
   }
   Runtime& runtime = Runtime::current();

@@ -10,17 +10,43 @@
 
 namespace dxgkit::runtime {
 
+namespace detail {
+/// Where a simulation may switch to another thread.
+inline void interleave() {
+  if (t_simulation != nullptr) [[unlikely]]
+    t_simulation->interleave();
+}
+}  // namespace detail
+
 /// A mutual exclusion lock. Not recursive. In sim each lock and unlock may switch to another
 /// thread.
 class DXGKIT_CAPABILITY("mutex") Mutex {
  public:
-  void lock() DXGKIT_ACQUIRE() DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
-  bool try_lock() DXGKIT_TRY_ACQUIRE(true) DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
+  void lock() DXGKIT_ACQUIRE() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+    if (!try_lock()) [[unlikely]]
+      wait_for_turn();
+  }
+  bool try_lock() DXGKIT_TRY_ACQUIRE(true) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+    detail::interleave();
+    uint32_t expected = kUnlocked;
+    return state_.compare_exchange_strong(expected, kLocked, std::memory_order_acquire,
+                                          std::memory_order_relaxed);
+  }
   /// The next holder may destroy the mutex: unlock touches no memory of it once it is free.
-  void unlock() DXGKIT_RELEASE() DXGKIT_NO_THREAD_SAFETY_ANALYSIS;
+  void unlock() DXGKIT_RELEASE() DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
+    const uint32_t before = state_.exchange(kUnlocked, std::memory_order_release);
+    if (before != kLocked) [[unlikely]]
+      wake_next(before);
+    detail::interleave();
+  }
 
  private:
-  std::atomic<uint32_t> state_{0};  // 0 free, 1 held, 2 held with waiters
+  static constexpr uint32_t kUnlocked = 0, kLocked = 1, kContended = 2;  // held with waiters
+  void wait_for_turn();
+  /// It is unlocked already, and may be gone: only its address is used. Aborts unless it was held.
+  void wake_next(uint32_t before);
+
+  std::atomic<uint32_t> state_{kUnlocked};
 };
 
 /// Holds a mutex for a scope. The locks of a thread form a list, so that code which leaves scopes

@@ -307,7 +307,8 @@ void Interrupts::end_isr_checks(bool claimed, const IsrState& seen, bool for_ano
 }
 
 void Interrupts::leave_lock(nt::CallFrame& frame) DXGKIT_NO_THREAD_SAFETY_ANALYSIS {
-  while (again_.exchange(false, std::memory_order_relaxed)) {
+  while (again_.load(std::memory_order_relaxed)) {  // nobody else sets it
+    again_.store(false, std::memory_order_relaxed);
     if (is_dead(core_) || !connected_.load(std::memory_order_relaxed)) break;
     nt::CallFrame inner(core_.kernel, kIsrName, nt::kDeviceLevel);
     inner.owner = &core_;
