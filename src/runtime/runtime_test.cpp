@@ -489,7 +489,7 @@ TEST(RuntimeDeathTest, CurrentNeedsARuntime) {
 TEST(RuntimeDeathTest, UnlockingAFreeMutexIsABug) {
   Mutex mutex;
   const auto offend = [&]() DXGKIT_NO_THREAD_SAFETY_ANALYSIS { mutex.unlock(); };
-  EXPECT_DEATH(offend(), "before != kUnlocked");
+  EXPECT_DEATH(offend(), "before == kContended");
 }
 
 }  // namespace
