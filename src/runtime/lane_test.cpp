@@ -139,6 +139,60 @@ TEST_P(LaneTest, InterruptWorkNeedsNoOtherCaller) {
   });
 }
 
+// The same work is posted again as soon as it has begun: each post runs it once, in order with other
+// work.
+TEST_P(LaneTest, RecurringWorkRunsOnceForEachPost) {
+  run([this](Runtime& runtime) {
+    Lane lane(runtime, "adapter");
+    const uint32_t rounds_wanted = static_cast<uint32_t>(rounds(2000, 20));
+    std::atomic<bool> queued = false;
+    std::atomic<uint32_t> runs = 0;
+    uint32_t others = 0;
+    Lane::RecurringWork work([&] {
+      EXPECT_TRUE(lane.is_current());
+      queued.store(false);
+      ++runs;
+      runtime.wake_all(runs);
+    });
+    std::unique_ptr<Thread> device = runtime.spawn("device", [&] {
+      for (uint32_t posted = 0; posted < rounds_wanted;) {
+        if (!queued.exchange(true)) {
+          ++posted;
+          lane.post_from_interrupt(work);
+        } else {
+          runtime.yield();
+        }
+      }
+    });
+    for (uint32_t i = 0; i < rounds_wanted; ++i) lane.post_from_interrupt([&] { ++others; });
+    for (uint32_t seen = runs.load(); seen < rounds_wanted; seen = runs.load())
+      lane.wait_helping(runs, seen);
+    device->join();
+    lane.run([&] { EXPECT_EQ(others, rounds_wanted); });
+    EXPECT_EQ(runs.load(), rounds_wanted);
+  });
+}
+
+// Work that is on the lane keeps its place before what was posted after it.
+TEST_P(LaneTest, RecurringWorkKeepsItsPlace) {
+  run(
+      [](Runtime& runtime) {
+        Lane lane(runtime, "adapter");
+        std::string order;
+        Lane::RecurringWork work([&] { order += 'r'; });
+        for (int i = 0; i < 2; ++i) {
+          order.clear();
+          lane.run([&] {
+            lane.post([&] { order += 'a'; });
+            lane.post_from_interrupt(work);
+            lane.post([&] { order += 'b'; });
+          });
+          EXPECT_EQ(order, "arb");
+        }
+      },
+      20);
+}
+
 // A waiter that helps runs the completion itself when it comes; the word it waits for is set by
 // that work.
 TEST_P(LaneTest, WaitHelpingRunsInterruptWork) {
