@@ -98,6 +98,7 @@ class VirtioGpuDevice final : public bus::Device,
   void on_flip(std::function<void(const bus::ScreenImage&)> flipped) override {
     gpu_.on_flip(std::move(flipped));
   }
+  std::vector<bus::DeviceMonitor> monitors() const override { return gpu_.monitors(); }
 
   Gpu gpu_;
   virtio::PciTransport transport_;
@@ -200,7 +201,7 @@ bus::DeviceType device_type() {
       {"timeout", "MS",
        "how long an answer of such a process may take (10000; 1500 with renderers=each)"}};
   type.ids = {{VIRTIO_PCI_VENDOR_ID, VIRTIO_PCI_DEVICE_ID(VGPU_VIRTIO_TYPE)}};
-  type.others = {{{"modes", "640x480+800x600"}},
+  type.others = {{{"modes", "640x480+800x600+1920x1080+1024x768"}},
                  {{"scanouts", "2"}, {"messages", "0"}, {"access-platform", "on"}},
                  {{"edid", "off"}, {"memory", "64M"}, {"reset-reads", "20"}}};
   type.configure =

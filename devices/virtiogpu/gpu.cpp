@@ -592,6 +592,24 @@ void Gpu::on_flip(std::function<void(const bus::ScreenImage&)> flipped) {
   flipped_ = std::move(flipped);
 }
 
+std::vector<bus::DeviceMonitor> Gpu::monitors() const {
+  std::vector<bus::DeviceMonitor> monitors(config_.scanouts);
+  for (uint32_t i = 0; i < config_.scanouts; ++i) {
+    const auto add = [&](const Mode& mode) {
+      monitors[i].sizes.push_back({mode.width, mode.height});
+    };
+    if (!config_.edid) {
+      add(config_.modes.front());
+      continue;
+    }
+    std::ranges::for_each(config_.modes, add);
+    const std::vector<uint8_t> edid = make_edid(config_.modes, i);
+    const auto bytes = std::as_bytes(std::span(edid));
+    monitors[i].descriptor.assign(bytes.begin(), bytes.end());
+  }
+  return monitors;
+}
+
 void Gpu::interrupt() {
   if (rendering_) rendering_->interrupt();
 }

@@ -53,6 +53,9 @@ class Gpu final : public virtio::Model {
   /// command of the cursor queue.
   void on_flip(std::function<void(const bus::ScreenImage&)> flipped);
 
+  /// What GET_EDID, or without it GET_DISPLAY_INFO, tells of each scanout. Any thread.
+  std::vector<bus::DeviceMonitor> monitors() const;
+
   // --- for tests, while no command runs
   size_t resource_count() const { return resources_.size(); }
   /// Bytes that count for GpuConfig::memory_bytes.

@@ -152,6 +152,12 @@ Status DisplayExercise::set_visible(uint32_t source, bool visible) {
   return display().modes().make_visible(source, visible, &step);
 }
 
+Result<std::vector<std::byte>> DisplayExercise::descriptor(uint32_t target) {
+  const DisplayLock lock(display().shared());
+  if (!usable(display())) return Error(Status::kDeviceRemoved);
+  return display().shared().core().port().children().query_device_descriptor(target);
+}
+
 size_t DisplayExercise::ask_descriptor_parts(uint32_t target) {
   const DisplayLock lock(display().shared());
   if (!usable(display())) return 0;

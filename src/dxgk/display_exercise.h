@@ -56,6 +56,8 @@ class DisplayExercise {
   /// Commits a VidPN without paths, and then one for the connected monitors again, as when all of
   /// them leave and come back. A failure is a finding.
   Status clear_and_show();
+  /// The descriptor of the monitor at `target`, or the driver's status.
+  Result<std::vector<std::byte>> descriptor(uint32_t target);
   /// Asks for parts of the descriptor of the monitor at `target`, which no kernel asks for. What is
   /// wrong is a finding. How many parts; 0: the driver has no descriptor of it.
   size_t ask_descriptor_parts(uint32_t target);

@@ -94,6 +94,29 @@ void descriptor_has_no_end(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiQueryDeviceDescriptor = descriptor_for_ever;
 }
 
+NTSTATUS NTAPI descriptor_never(IN_CONST_PVOID, IN_ULONG, INOUT_PDXGK_DEVICE_DESCRIPTOR) {
+  return STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED;
+}
+void descriptor_is_missing(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryDeviceDescriptor = descriptor_never;
+}
+
+/// The serial number is another, and the sum is right.
+NTSTATUS NTAPI descriptor_changed(IN_CONST_PVOID context, IN_ULONG uid,
+                                  INOUT_PDXGK_DEVICE_DESCRIPTOR descriptor) {
+  const NTSTATUS status = original.DxgkDdiQueryDeviceDescriptor(context, uid, descriptor);
+  if (!NT_SUCCESS(status) || descriptor->DescriptorOffset != 0 ||
+      descriptor->DescriptorLength < 128)
+    return status;
+  UCHAR* const bytes = static_cast<UCHAR*>(descriptor->DescriptorBuffer);
+  ++bytes[13];
+  --bytes[127];
+  return status;
+}
+void descriptor_of_another(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryDeviceDescriptor = descriptor_changed;
+}
+
 struct Mutant {
   const char* name;
   void (*install)(DRIVER_INITIALIZATION_DATA* table);
@@ -107,6 +130,8 @@ const Mutant kMutants[] = {
     {"descriptor_has_blocks", descriptor_has_blocks},
     {"descriptor_starts_at_block", descriptor_starts_at_block},
     {"descriptor_has_no_end", descriptor_has_no_end},
+    {"descriptor_is_missing", descriptor_is_missing},
+    {"descriptor_of_another", descriptor_of_another},
 };
 
 }  // namespace
