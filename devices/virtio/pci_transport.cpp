@@ -600,4 +600,9 @@ std::string PciTransport::error() const {
   return impl_->registers.error();
 }
 
+std::vector<std::string> PciTransport::take_misuses() {
+  const runtime::MutexLock lock(impl_->mutex);
+  return impl_->registers.take_misuses();
+}
+
 }  // namespace dxgkit::virtio

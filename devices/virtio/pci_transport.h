@@ -51,6 +51,8 @@ class PciTransport {
   void set_faults(const bus::EngineFaults& faults);
   /// Why the device wants a reset; empty: it does not. For tests and findings.
   std::string error() const;
+  /// See Registers::take_misuses.
+  std::vector<std::string> take_misuses();
 
  private:
   struct Impl;

@@ -1,7 +1,9 @@
 #include "devices/virtiogpu/device.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 
 #include "base/arithmetic.h"
 #include "bus/machine.h"
@@ -86,6 +88,11 @@ class VirtioGpuDevice final : public bus::Device,
   }
   bus::FaultInjection* faults() override { return this; }
   bus::DeviceScreen* screen() override { return this; }
+  std::vector<std::string> take_misuses() override {
+    std::vector<std::string> all = transport_.take_misuses();
+    std::ranges::move(gpu_.take_misuses(), std::back_inserter(all));
+    return all;
+  }
   std::vector<std::string> engine_names() const override { return {"virtio"}; }
 
  private:
@@ -201,7 +208,7 @@ bus::DeviceType device_type() {
       {"timeout", "MS",
        "how long an answer of such a process may take (10000; 1500 with renderers=each)"}};
   type.ids = {{VIRTIO_PCI_VENDOR_ID, VIRTIO_PCI_DEVICE_ID(VGPU_VIRTIO_TYPE)}};
-  type.others = {{{"modes", "640x480+800x600+1920x1080+1024x768"}},
+  type.others = {{{"modes", "640x480+64x64+1920x1080+1344x736"}},
                  {{"scanouts", "2"}, {"messages", "0"}, {"access-platform", "on"}},
                  {{"edid", "off"}, {"memory", "64M"}, {"reset-reads", "20"}}};
   type.configure =

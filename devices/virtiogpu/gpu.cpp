@@ -1,7 +1,10 @@
 #include "devices/virtiogpu/gpu.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
@@ -126,6 +129,7 @@ void Gpu::execute(uint16_t queue, virtio::Request& request) {
   } else {
     type = carry_out(header, request, &answer);
   }
+  note_misuse(header.type, type);
   // What a fence waits for is done: a 2D command ends before the next one begins.
   if (rendering_ && (header.flags & VGPU_FLAG_FENCE) != 0) rendering_->finish(header.context_id);
   if (rendering_ && rendering_->is_lost()) return request.fail(rendering_->why_lost());
@@ -590,6 +594,28 @@ bus::ScreenImage Gpu::image() {
 void Gpu::on_flip(std::function<void(const bus::ScreenImage&)> flipped) {
   const runtime::MutexLock lock(mutex_);
   flipped_ = std::move(flipped);
+}
+
+void Gpu::note_misuse(uint32_t command, uint32_t answer) {
+  constexpr size_t kMost = 8;
+  // Of 3D, a client's language may be wrong, and a renderer that was lost has forgotten things.
+  const bool is_2d = command >= VGPU_GET_DISPLAY_INFO && command <= VGPU_RESOURCE_DETACH_BACKING;
+  const bool is_cursor = command == VGPU_UPDATE_CURSOR || command == VGPU_MOVE_CURSOR;
+  if (!is_2d && !is_cursor) return;
+  if (answer < VGPU_ERR_INVALID_SCANOUT_ID || answer > VGPU_ERR_INVALID_PARAMETER) return;
+  static constexpr const char* kAnswers[] = {"INVALID_SCANOUT_ID", "INVALID_RESOURCE_ID",
+                                             "INVALID_CONTEXT_ID", "INVALID_PARAMETER"};
+  const runtime::MutexLock lock(mutex_);
+  if (misuses_.size() >= kMost) return;
+  std::array<char, 16> number{};
+  const auto written = std::to_chars(number.begin(), number.end(), command, 16);
+  misuses_.push_back("command 0x" + std::string(number.begin(), written.ptr) +
+                     " is refused with " + kAnswers[answer - VGPU_ERR_INVALID_SCANOUT_ID]);
+}
+
+std::vector<std::string> Gpu::take_misuses() {
+  const runtime::MutexLock lock(mutex_);
+  return std::exchange(misuses_, {});
 }
 
 std::vector<bus::DeviceMonitor> Gpu::monitors() const {

@@ -144,6 +144,11 @@ class Device {
   virtual FaultInjection* faults() { return nullptr; }
   virtual DeviceScreen* screen() { return nullptr; }
   virtual DeviceClock* clock() { return nullptr; }
+  /// What the driver has asked of the device since the last call that the device's manual forbids
+  /// drivers to do: a sentence each without a full stop, the first few only. A command with a wrong
+  /// field that the device refuses is one. A device that is made to fail does not count. Any
+  /// thread.
+  virtual std::vector<std::string> take_misuses() { return {}; }
   /// Names of the engines for traces, by node ordinal. Empty: no names.
   virtual std::vector<std::string> engine_names() const { return {}; }
 };

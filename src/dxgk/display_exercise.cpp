@@ -197,6 +197,15 @@ Status DisplayExercise::present(const DisplayPresent& request) {
   return display().presents().present(request, DisplayOnlyPresents::Occluded::kPresented);
 }
 
+void DisplayExercise::ask_other_interrupts() {
+  const DisplayLock lock(display().shared());
+  if (!usable(display())) return;
+  static_cast<void>(level_two(display().shared().floor(), [&] {
+    display().shared().core().port().scanout().ask_other_interrupts();
+    return Status::kSuccess;
+  }));
+}
+
 Status DisplayExercise::wait_for_vblank(uint32_t source) {
   const Result<size_t> came = display().wait_for_vblank(source);
   return came.has_value() ? Status::kSuccess : came.error();

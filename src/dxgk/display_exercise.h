@@ -70,6 +70,10 @@ class DisplayExercise {
   /// Also on a source that is invisible. See Displays::present.
   Status present(const DisplayPresent& request);
 
+  /// Asks to enable other interrupts than the vertical sync, which no kernel does. What is wrong is
+  /// a finding.
+  void ask_other_interrupts();
+
   // --- vertical sync, of full drivers; without the display mutex
   /// Blocks until the next vertical sync of the source.
   Status wait_for_vblank(uint32_t source);

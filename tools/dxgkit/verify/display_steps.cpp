@@ -405,6 +405,7 @@ Outcome vsyncs(Bench& bench) {
   const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
   if (!sources) return Outcome::failed(sources.error());
   const vidpn::Network active = exercise->active();
+  exercise->ask_other_interrupts();
   size_t waited = 0;
   size_t lines = 0;
   runtime::DurationNs longest = 0;
