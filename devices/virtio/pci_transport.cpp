@@ -110,7 +110,8 @@ struct PciTransport::Impl final : bus::MmioHandler,
   }
   std::vector<bus::Bar> bars(const PciOptions& options) {
     const auto [registers_at, messages_at] = places(options);
-    const uint32_t last = options.messages == 0 ? registers_at : std::max(registers_at, messages_at);
+    const uint32_t last =
+        options.messages == 0 ? registers_at : std::max(registers_at, messages_at);
     std::vector<bus::Bar> list(last + 1);
     list[registers_at] = {.kind = bus::BarKind::kRegisters,
                           .base = {},

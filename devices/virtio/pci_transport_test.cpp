@@ -82,8 +82,8 @@ struct Rig {
     const size_t messages_at = registers_behind ? 1 : 2;
     registers = static_cast<std::byte*>(machine.map_io(bar.base, bar.size));
     if (messages != 0) {
-      table = static_cast<std::byte*>(
-          machine.map_io(bars[messages_at].base, bars[messages_at].size));
+      table =
+          static_cast<std::byte*>(machine.map_io(bars[messages_at].base, bars[messages_at].size));
     }
     pages = machine.allocate_contiguous(8)->value * kPageBytes;
     find_capabilities();

@@ -609,8 +609,8 @@ void Gpu::note_misuse(uint32_t command, uint32_t answer) {
   if (misuses_.size() >= kMost) return;
   std::array<char, 16> number{};
   const auto written = std::to_chars(number.begin(), number.end(), command, 16);
-  misuses_.push_back("command 0x" + std::string(number.begin(), written.ptr) +
-                     " is refused with " + kAnswers[answer - VGPU_ERR_INVALID_SCANOUT_ID]);
+  misuses_.push_back("command 0x" + std::string(number.begin(), written.ptr) + " is refused with " +
+                     kAnswers[answer - VGPU_ERR_INVALID_SCANOUT_ID]);
 }
 
 std::vector<std::string> Gpu::take_misuses() {

@@ -144,16 +144,16 @@ void ScanoutPort::ask_other_interrupts() {
     Status status = Status::kSuccess;
     {
       DdiCall call(core_, kControlInterrupt, 1);
-      status = call(core_.ddi.DxgkDdiControlInterrupt, core_.context, type,
-                    static_cast<BOOLEAN>(TRUE));
+      status =
+          call(core_.ddi.DxgkDdiControlInterrupt, core_.context, type, static_cast<BOOLEAN>(TRUE));
     }
     if (status == Status::kNotImplemented || status == Status::kDeviceRemoved) continue;
-    static_cast<void>(core_.violation(
-        "INT-23", kControlInterrupt.name,
-        fmt::format("It returned {} when interrupt type {} was to be enabled.", hex(status),
-                    static_cast<int>(type)),
-        "STATUS_NOT_IMPLEMENTED: only CRTC_VSYNC is controlled.",
-        "Compare InterruptType with DXGK_INTERRUPT_CRTC_VSYNC first.", status));
+    static_cast<void>(
+        core_.violation("INT-23", kControlInterrupt.name,
+                        fmt::format("It returned {} when interrupt type {} was to be enabled.",
+                                    hex(status), static_cast<int>(type)),
+                        "STATUS_NOT_IMPLEMENTED: only CRTC_VSYNC is controlled.",
+                        "Compare InterruptType with DXGK_INTERRUPT_CRTC_VSYNC first.", status));
   }
 }
 

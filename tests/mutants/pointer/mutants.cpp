@@ -1,6 +1,7 @@
 // The virtio GPU's miniport with one fault each in how it treats the pointer, the descriptor of
-// its monitor, its interrupts, its device, and what user mode brings to the screen; the registry chooses, as in ../mutants.h. The rest of the driver is compiled with
-// DxgkInitialize renamed to pointer_mutant_initialize.
+// its monitor, its interrupts, its device, and what user mode brings to the screen; the registry
+// chooses, as in ../mutants.h. The rest of the driver is compiled with DxgkInitialize renamed to
+// pointer_mutant_initialize.
 #undef DxgkInitialize
 #include <dispmprt.h>
 #include <ntddk.h>
@@ -144,10 +145,9 @@ void update_forgets_x(DRIVER_INITIALIZATION_DATA* table) { table->DxgkDdiRender 
 NTSTATUS NTAPI render_left(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
   const auto* begin = static_cast<const UCHAR*>(args->pDmaBuffer);
   const NTSTATUS status = original.DxgkDdiRender(context, args);
-  change_requests<VgpuFlush>(begin, args->pDmaBuffer, VGPU_RESOURCE_FLUSH,
-                             [](VgpuFlush* request) {
-                               request->rect.x = request->rect.x == 0 ? 0 : request->rect.x - 1;
-                             });
+  change_requests<VgpuFlush>(begin, args->pDmaBuffer, VGPU_RESOURCE_FLUSH, [](VgpuFlush* request) {
+    request->rect.x = request->rect.x == 0 ? 0 : request->rect.x - 1;
+  });
   return status;
 }
 void update_flushes_left(DRIVER_INITIALIZATION_DATA* table) { table->DxgkDdiRender = render_left; }

@@ -24,8 +24,8 @@ enum { kSurfaces = 3, kCarried = 3, kCleared = 4, kAllocations = 5, kCommands = 
 #define APERTURE_MIB 1024u
 #define APERTURE_SETTING "ApertureSize"
 #define VERSION_WDDM2_0 0x5023u
-#define FLIP_CAPS 0xAu        /* FlipOnVSyncMmIo, FlipImmediateMmIo */
-#define SCHEDULING_CAPS 0x7u  /* MultiEngineAware, VSyncPowerSaveAware, PreemptionAware */
+#define FLIP_CAPS 0xAu       /* FlipOnVSyncMmIo, FlipImmediateMmIo */
+#define SCHEDULING_CAPS 0x7u /* MultiEngineAware, VSyncPowerSaveAware, PreemptionAware */
 /* Numbers of virgl. */
 #define TEXTURE_2D 2u
 #define RENDER_TARGET 2u
@@ -657,25 +657,26 @@ static const char* record_show(void* client, DxgkitClientJob* job, uint32_t vari
 }
 
 const DxgkitClient* dxgkit_client(uint32_t version) {
-  static const DxgkitClient kClient = {.version = DXGKIT_CLIENT_VERSION,
-                                       .size_bytes = sizeof(DxgkitClient),
-                                       .name = "virtiogpu",
-                                       .umd_private_bytes = sizeof(VgpuUmdAdapterInfo),
-                                       .open = open_client,
-                                       .close = close_client,
-                                       .pack_context = pack_context,
-                                       .pack_allocation = pack_allocation,
-                                       .plan = plan,
-                                       .fill = fill,
-                                       .record = record,
-                                       .check = check,
-                                       .record_overreach = record_overreach,
-                                       .example = example,
-                                       .judge = judge,
-                                       .setting = setting,
-                                       .record_show = record_show,
+  static const DxgkitClient kClient = {
+      .version = DXGKIT_CLIENT_VERSION,
+      .size_bytes = sizeof(DxgkitClient),
+      .name = "virtiogpu",
+      .umd_private_bytes = sizeof(VgpuUmdAdapterInfo),
+      .open = open_client,
+      .close = close_client,
+      .pack_context = pack_context,
+      .pack_allocation = pack_allocation,
+      .plan = plan,
+      .fill = fill,
+      .record = record,
+      .check = check,
+      .record_overreach = record_overreach,
+      .example = example,
+      .judge = judge,
+      .setting = setting,
+      .record_show = record_show,
 #ifndef SLEEP_COSTS_NOTHING /* for a test: verify does not overlook it by itself */
-                                       .sleep_costs_devices = sleep_costs_devices,
+      .sleep_costs_devices = sleep_costs_devices,
 #endif
   };
   (void)version;

@@ -76,10 +76,8 @@ Answer<bool> ScreenOwner::update(D3DKMT_HANDLE surface, uint32_t variant, Dxgkit
   const Answer<Plugin::Instance*> code = bench_.client_code();
   if (!code) return std::unexpected(code.error());
   ClientContext& context = worker_.contexts.front();
-  const DxgkitClientHandle handle{.wanted = wanted(),
-                                  .private_data = nullptr,
-                                  .private_bytes = 0,
-                                  .reserved = 0};
+  const DxgkitClientHandle handle{
+      .wanted = wanted(), .private_data = nullptr, .private_bytes = 0, .reserved = 0};
   std::vector<DxgkitClientUse> uses(context.list_size);
   std::vector<DxgkitClientPatch> patches(context.patches_size);
   DxgkitClientJob job{};
