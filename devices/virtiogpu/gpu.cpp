@@ -601,16 +601,23 @@ void Gpu::note_misuse(uint32_t command, uint32_t answer) {
   // Of 3D, a client's language may be wrong, and a renderer that was lost has forgotten things.
   const bool is_2d = command >= VGPU_GET_DISPLAY_INFO && command <= VGPU_RESOURCE_DETACH_BACKING;
   const bool is_cursor = command == VGPU_UPDATE_CURSOR || command == VGPU_MOVE_CURSOR;
-  if (!is_2d && !is_cursor) return;
-  if (answer < VGPU_ERR_INVALID_SCANOUT_ID || answer > VGPU_ERR_INVALID_PARAMETER) return;
-  static constexpr const char* kAnswers[] = {"INVALID_SCANOUT_ID", "INVALID_RESOURCE_ID",
-                                             "INVALID_CONTEXT_ID", "INVALID_PARAMETER"};
+  if (rendering_ && ((!is_2d && !is_cursor) || answer == VGPU_ERR_UNSPEC)) return;
+  // UNSPEC: no such command, or one that is cut short.
+  if (answer < VGPU_ERR_UNSPEC || answer > VGPU_ERR_INVALID_PARAMETER ||
+      answer == VGPU_ERR_OUT_OF_MEMORY)
+    return;
+  static constexpr const char* kAnswers[] = {"UNSPEC",
+                                             "OUT_OF_MEMORY",
+                                             "INVALID_SCANOUT_ID",
+                                             "INVALID_RESOURCE_ID",
+                                             "INVALID_CONTEXT_ID",
+                                             "INVALID_PARAMETER"};
   const runtime::MutexLock lock(mutex_);
   if (misuses_.size() >= kMost) return;
   std::array<char, 16> number{};
   const auto written = std::to_chars(number.begin(), number.end(), command, 16);
   misuses_.push_back("command 0x" + std::string(number.begin(), written.ptr) + " is refused with " +
-                     kAnswers[answer - VGPU_ERR_INVALID_SCANOUT_ID]);
+                     kAnswers[answer - VGPU_ERR_UNSPEC]);
 }
 
 std::vector<std::string> Gpu::take_misuses() {

@@ -56,8 +56,8 @@ class Gpu final : public virtio::Model {
   /// What GET_EDID, or without it GET_DISPLAY_INFO, tells of each scanout. Any thread.
   std::vector<bus::DeviceMonitor> monitors() const;
 
-  /// Commands of 2D and of the cursor that were refused for what they say, since the last call. Any
-  /// thread.
+  /// Commands that were refused for what they say, since the last call; with 3D those of 2D and of
+  /// the cursor only. Any thread.
   std::vector<std::string> take_misuses();
 
   // --- for tests, while no command runs

@@ -347,6 +347,10 @@ TEST(Gpu, RefusedCommandsAreMisuse) {
   EXPECT_THAT(rig.gpu.take_misuses(),
               ::testing::ElementsAre("command 0x101 is refused with INVALID_RESOURCE_ID",
                                      "command 0x104 is refused with INVALID_PARAMETER"));
+  EXPECT_EQ(rig.send(VGPU_TRANSFER_TO_HOST_2D, VgpuFlush{{}, {0, 0, 8, 8}, 1, 0}),
+            uint32_t{VGPU_ERR_UNSPEC});
+  EXPECT_THAT(rig.gpu.take_misuses(),
+              ::testing::ElementsAre("command 0x105 is refused with UNSPEC"));
   EXPECT_THAT(rig.gpu.take_misuses(), ::testing::IsEmpty());
 }
 
