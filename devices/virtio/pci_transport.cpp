@@ -18,8 +18,12 @@
 namespace dxgkit::virtio {
 namespace {
 
-// BAR 0: a page for each structure.
-constexpr uint32_t kRegisterBar = 0, kMessageBar = 2;
+struct Places {
+  uint32_t registers, messages;  // BARs
+};
+constexpr Places kPlain{0, 2}, kBehind{4, 1};
+Places places(const PciOptions& options) { return options.registers_behind ? kBehind : kPlain; }
+// In the BAR of the registers: a page for each structure.
 constexpr uint64_t kCommonOffset = 0, kIsrOffset = 0x1000, kDeviceOffset = 0x2000,
                    kNotifyOffset = 0x3000, kBarBytes = 0x4000;
 constexpr uint32_t kNotifyMultiplier = 4;
@@ -38,7 +42,7 @@ constexpr runtime::DurationNs kLateBy = runtime::kMillisecond;
 enum class Fate { kNormal, kLost, kDuplicate, kLate };
 
 /// The body of a vendor capability.
-bus::PciCapability capability(uint8_t type, uint64_t offset, uint32_t bytes,
+bus::PciCapability capability(uint32_t bar, uint8_t type, uint64_t offset, uint32_t bytes,
                               std::optional<uint32_t> more = std::nullopt) {
   bus::PciCapability result{.id = VIRTIO_PCI_CAP_ID, .body = {}, .writable = {}};
   const auto length =
@@ -49,7 +53,7 @@ bus::PciCapability capability(uint8_t type, uint64_t offset, uint32_t bytes,
   };
   put(VIRTIO_PCI_CAP_LENGTH, length);
   put(VIRTIO_PCI_CAP_TYPE, type);
-  put(VIRTIO_PCI_CAP_BAR, static_cast<uint8_t>(kRegisterBar));
+  put(VIRTIO_PCI_CAP_BAR, static_cast<uint8_t>(bar));
   put(VIRTIO_PCI_CAP_OFFSET, static_cast<uint32_t>(offset));
   put(VIRTIO_PCI_CAP_BYTES, bytes);
   if (more.has_value()) put(VIRTIO_PCI_CAP_MULTIPLIER, *more);
@@ -105,31 +109,36 @@ struct PciTransport::Impl final : bus::MmioHandler,
     return result;
   }
   std::vector<bus::Bar> bars(const PciOptions& options) {
-    std::vector<bus::Bar> list(options.messages == 0 ? 1 : kMessageBar + 1);
-    list[kRegisterBar] = {.kind = bus::BarKind::kRegisters,
+    const auto [registers_at, messages_at] = places(options);
+    const uint32_t last =
+        options.messages == 0 ? registers_at : std::max(registers_at, messages_at);
+    std::vector<bus::Bar> list(last + 1);
+    list[registers_at] = {.kind = bus::BarKind::kRegisters,
                           .base = {},
                           .size = kBarBytes,
                           .registers = this,
                           .memory = {},
                           .wide = true};
     if (options.messages != 0)
-      list[kMessageBar] = {.kind = bus::BarKind::kRegisters,
+      list[messages_at] = {.kind = bus::BarKind::kRegisters,
                            .base = {},
                            .size = MsixTable::kBarBytes,
                            .registers = &msix,
-                           .memory = {}};
+                           .memory = {},
+                           .wide = options.registers_behind};
     return list;
   }
   std::vector<bus::PciCapability> capabilities(const PciOptions& options) {
+    const auto [bar, messages_at] = places(options);
     std::vector<bus::PciCapability> list;
-    if (options.messages != 0) list.push_back(msix.capability(kMessageBar));
-    list.push_back(capability(VIRTIO_PCI_CAP_COMMON, kCommonOffset, VIRTIO_COMMON_BYTES));
-    list.push_back(capability(VIRTIO_PCI_CAP_NOTIFY, kNotifyOffset,
+    if (options.messages != 0) list.push_back(msix.capability(messages_at));
+    list.push_back(capability(bar, VIRTIO_PCI_CAP_COMMON, kCommonOffset, VIRTIO_COMMON_BYTES));
+    list.push_back(capability(bar, VIRTIO_PCI_CAP_NOTIFY, kNotifyOffset,
                               static_cast<uint32_t>(queues.size()) * kNotifyMultiplier,
                               kNotifyMultiplier));
-    list.push_back(capability(VIRTIO_PCI_CAP_ISR, kIsrOffset, 1));
-    list.push_back(capability(VIRTIO_PCI_CAP_DEVICE, kDeviceOffset, model.config_bytes()));
-    list.push_back(capability(VIRTIO_PCI_CAP_PCI, 0, 0, 0));  // software writes where it looks
+    list.push_back(capability(bar, VIRTIO_PCI_CAP_ISR, kIsrOffset, 1));
+    list.push_back(capability(bar, VIRTIO_PCI_CAP_DEVICE, kDeviceOffset, model.config_bytes()));
+    list.push_back(capability(bar, VIRTIO_PCI_CAP_PCI, 0, 0, 0));  // software writes where it looks
     return list;
   }
 
@@ -598,6 +607,11 @@ void PciTransport::set_faults(const bus::EngineFaults& faults) {
 std::string PciTransport::error() const {
   const runtime::MutexLock lock(impl_->mutex);
   return impl_->registers.error();
+}
+
+std::vector<std::string> PciTransport::take_misuses() {
+  const runtime::MutexLock lock(impl_->mutex);
+  return impl_->registers.take_misuses();
 }
 
 }  // namespace dxgkit::virtio

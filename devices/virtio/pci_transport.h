@@ -24,9 +24,12 @@ struct PciOptions {
   /// So many reads of the status the reset by a driver takes: until then they are not 0, and what
   /// is written is lost.
   uint32_t reset_reads = 0;
+  /// The registers are in BAR 4, and BAR 1 has the table of MSI-X, with 64 bits.
+  bool registers_behind = false;
 };
 
-/// BAR 0 (64 bits) has all registers, BAR 2 the table of MSI-X and its pending bits. As PCI wants
+/// BAR 0 (64 bits) has all registers, BAR 2 the table of MSI-X and its pending bits, unless
+/// registers_behind says otherwise. As PCI wants
 /// it, INTx is silent while MSI-X is enabled.
 ///
 /// Made and destroyed on a thread of `runtime`, where it starts one thread. Model and machine must
@@ -51,6 +54,8 @@ class PciTransport {
   void set_faults(const bus::EngineFaults& faults);
   /// Why the device wants a reset; empty: it does not. For tests and findings.
   std::string error() const;
+  /// See Registers::take_misuses.
+  std::vector<std::string> take_misuses();
 
  private:
   struct Impl;

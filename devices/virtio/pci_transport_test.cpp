@@ -68,17 +68,23 @@ class MachineMemory final : public Memory {
 
 /// A driver made of bare hands.
 struct Rig {
-  explicit Rig(uint16_t messages = 3, uint32_t reset_reads = 0)
+  explicit Rig(uint16_t messages = 3, uint32_t reset_reads = 0, bool registers_behind = false)
       : transport(runtime::Runtime::current(), machine, model,
                   {.name = "test",
                    .identity = {},
                    .type = 16,
                    .messages = messages,
-                   .reset_reads = reset_reads}) {
+                   .reset_reads = reset_reads,
+                   .registers_behind = registers_behind}) {
     EXPECT_EQ(machine.add_function(transport.function()), Status::kSuccess);
     const auto bars = transport.function().bars();
-    registers = static_cast<std::byte*>(machine.map_io(bars[0].base, bars[0].size));
-    if (messages != 0) table = static_cast<std::byte*>(machine.map_io(bars[2].base, bars[2].size));
+    const bus::Bar& bar = bars[registers_behind ? 4 : 0];
+    const size_t messages_at = registers_behind ? 1 : 2;
+    registers = static_cast<std::byte*>(machine.map_io(bar.base, bar.size));
+    if (messages != 0) {
+      table =
+          static_cast<std::byte*>(machine.map_io(bars[messages_at].base, bars[messages_at].size));
+    }
     pages = machine.allocate_contiguous(8)->value * kPageBytes;
     find_capabilities();
     transport.function().interrupt_line().connect([this] {
@@ -217,6 +223,22 @@ TEST(PciTransport, ServesARequestAndInterrupts) {
     EXPECT_EQ(rig.answer(2), 8);
     EXPECT_EQ(rig.ring->used(0), std::pair(0U, 1U));
     EXPECT_EQ(rig.causes.load(), uint32_t{VIRTIO_ISR_QUEUE});
+  });
+}
+
+/// A driver that takes BAR 0 for that of the registers, or counts a BAR of 64 bits once, is lost.
+TEST(PciTransport, RegistersMayBeInAnotherBar) {
+  in_simulation([] {
+    Rig rig(3, 0, /*registers_behind=*/true);
+    const auto bars = rig.transport.function().bars();
+    ASSERT_EQ(bars.size(), 5U);
+    EXPECT_EQ(bars[0].kind, bus::BarKind::kNone);
+    EXPECT_TRUE(bars[1].wide);
+    EXPECT_TRUE(bars[4].wide);
+    for (const uint8_t type : {VIRTIO_PCI_CAP_COMMON, VIRTIO_PCI_CAP_NOTIFY, VIRTIO_PCI_CAP_ISR})
+      EXPECT_EQ(rig.config_byte(rig.capabilities[type] + VIRTIO_PCI_CAP_BAR), 4U);
+    rig.start();
+    rig.is_served_after_a_reset();
   });
 }
 

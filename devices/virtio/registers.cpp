@@ -134,8 +134,17 @@ Effect Registers::write_status(uint8_t value) {
   if (((status_ | added) & VIRTIO_STATUS_FEATURES_OK) == 0)
     added &= static_cast<uint8_t>(~VIRTIO_STATUS_DRIVER_OK);
   const bool was_running = is_running();
+  constexpr uint8_t kKnown = VIRTIO_STATUS_ACKNOWLEDGE | VIRTIO_STATUS_DRIVER;
+  if ((added & ~status_ & VIRTIO_STATUS_FEATURES_OK) != 0 && (status_ & kKnown) != kKnown)
+    note_misuse("FEATURES_OK is set before ACKNOWLEDGE and DRIVER are");
+  if ((value & VIRTIO_STATUS_DRIVER_OK) != 0 && (status_ & VIRTIO_STATUS_FEATURES_OK) == 0)
+    note_misuse("DRIVER_OK is set without FEATURES_OK");
   status_ |= added;
   return !was_running && is_running() ? Effect::kRun : Effect::kNone;
+}
+
+void Registers::note_misuse(const char* what) {
+  if (misuses_.size() < kMisusesMost) misuses_.emplace_back(what);
 }
 
 Effect Registers::write_queue(uint64_t offset, uint32_t bytes, uint64_t value) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "devices/virtio/virtqueue.h"
@@ -52,11 +53,16 @@ class Registers {
   const std::vector<QueueRegisters>& queues() const { return queues_; }
   uint16_t config_vector() const { return config_vector_; }
   const std::string& error() const { return error_; }
+  /// Steps of the set-up (virtio 1.2, 3.1.1) that the driver has left out since the last call.
+  std::vector<std::string> take_misuses() { return std::exchange(misuses_, {}); }
 
  private:
+  static constexpr size_t kMisusesMost = 8;
+
   Effect write_status(uint8_t value);
   Effect write_queue(uint64_t offset, uint32_t bytes, uint64_t value);
   uint16_t checked_vector(uint64_t value) const;
+  void note_misuse(const char* what);
 
   const uint64_t offered_;
   const uint16_t vectors_;
@@ -67,6 +73,7 @@ class Registers {
   uint8_t status_ = 0, generation_ = 0;
   uint16_t queue_select_ = 0;
   std::string error_;
+  std::vector<std::string> misuses_;  // no more than kMisusesMost
 };
 
 }  // namespace dxgkit::virtio

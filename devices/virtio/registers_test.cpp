@@ -48,6 +48,25 @@ TEST(Registers, FeaturesAreNegotiated) {
   EXPECT_FALSE(rig.registers.has(VIRTIO_F_VERSION_1));
 }
 
+/// What a driver leaves out of the set-up works here, and is told.
+TEST(Registers, StepsThatAreLeftOutAreMisuse) {
+  Rig rig;
+  rig.write(VIRTIO_COMMON_STATUS, 1, VIRTIO_STATUS_ACKNOWLEDGE | VIRTIO_STATUS_DRIVER);
+  rig.accept(kOffered);
+  EXPECT_EQ(rig.write(VIRTIO_COMMON_STATUS, 1, kReady | VIRTIO_STATUS_DRIVER_OK), Effect::kRun);
+  EXPECT_THAT(rig.registers.take_misuses(), testing::IsEmpty());
+  rig.write(VIRTIO_COMMON_STATUS, 1, 0);
+  rig.accept(kOffered);
+  EXPECT_EQ(rig.status(), kReady);
+  EXPECT_THAT(rig.registers.take_misuses(),
+              testing::ElementsAre("FEATURES_OK is set before ACKNOWLEDGE and DRIVER are"));
+  EXPECT_THAT(rig.registers.take_misuses(), testing::IsEmpty());
+  rig.write(VIRTIO_COMMON_STATUS, 1, 0);
+  rig.write(VIRTIO_COMMON_STATUS, 1, VIRTIO_STATUS_DRIVER_OK);
+  EXPECT_THAT(rig.registers.take_misuses(),
+              testing::ElementsAre("DRIVER_OK is set without FEATURES_OK"));
+}
+
 /// A device says no by leaving FEATURES_OK away, and a driver that goes on gets nothing.
 TEST(Registers, WhatWasNotOfferedIsRefused) {
   for (const uint64_t features :

@@ -1,7 +1,9 @@
 #include "devices/virtiogpu/device.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 
 #include "base/arithmetic.h"
 #include "bus/machine.h"
@@ -26,6 +28,7 @@ struct Config {
   uint16_t messages = 3;
   bool access_platform = false;
   uint32_t reset_reads = 0;
+  bool registers_behind = false;
   bool has_3d = false;
   Renderers renderers = Renderers::kOne;
   RendererOptions renderer;
@@ -71,7 +74,8 @@ class VirtioGpuDevice final : public bus::Device,
                     .type = VGPU_VIRTIO_TYPE,
                     .messages = config.messages,
                     .access_platform = config.access_platform,
-                    .reset_reads = config.reset_reads}) {
+                    .reset_reads = config.reset_reads,
+                    .registers_behind = config.registers_behind}) {
     functions_ = {&transport_.function()};
   }
 
@@ -86,6 +90,11 @@ class VirtioGpuDevice final : public bus::Device,
   }
   bus::FaultInjection* faults() override { return this; }
   bus::DeviceScreen* screen() override { return this; }
+  std::vector<std::string> take_misuses() override {
+    std::vector<std::string> all = transport_.take_misuses();
+    std::ranges::move(gpu_.take_misuses(), std::back_inserter(all));
+    return all;
+  }
   std::vector<std::string> engine_names() const override { return {"virtio"}; }
 
  private:
@@ -98,6 +107,7 @@ class VirtioGpuDevice final : public bus::Device,
   void on_flip(std::function<void(const bus::ScreenImage&)> flipped) override {
     gpu_.on_flip(std::move(flipped));
   }
+  std::vector<bus::DeviceMonitor> monitors() const override { return gpu_.monitors(); }
 
   Gpu gpu_;
   virtio::PciTransport transport_;
@@ -160,6 +170,9 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   const auto reset_reads = options.number("reset-reads", 0, 0, kResetReadsMost);
   if (!reset_reads.has_value()) return std::unexpected(reset_reads.error());
   config.reset_reads = static_cast<uint32_t>(*reset_reads);
+  const auto behind = options.on_off("registers-behind", false);
+  if (!behind.has_value()) return std::unexpected(behind.error());
+  config.registers_behind = *behind;
   const auto has_3d = options.on_off("3d", false);
   if (!has_3d.has_value()) return std::unexpected(has_3d.error());
   config.has_3d = *has_3d;
@@ -193,6 +206,7 @@ bus::DeviceType device_type() {
        "it offers ACCESS_PLATFORM, as behind an IOMMU, and refuses drivers without it (off)"},
       {"reset-reads", "COUNT",
        "how often its status is read until a reset is over, up to 1000 (0)"},
+      {"registers-behind", "on|off", "its registers are in BAR 4, and the messages in BAR 1 (off)"},
       {"3d", "on|off", "it draws 3D, in a process of its own with libvirglrenderer (off)"},
       {"renderer", "PATH", "the program of that process (the one that comes with dxgkit)"},
       {"renderers", "one|each",
@@ -200,7 +214,7 @@ bus::DeviceType device_type() {
       {"timeout", "MS",
        "how long an answer of such a process may take (10000; 1500 with renderers=each)"}};
   type.ids = {{VIRTIO_PCI_VENDOR_ID, VIRTIO_PCI_DEVICE_ID(VGPU_VIRTIO_TYPE)}};
-  type.others = {{{"modes", "640x480+800x600"}},
+  type.others = {{{"modes", "640x480+64x64+1920x1080+1344x736"}, {"registers-behind", "on"}},
                  {{"scanouts", "2"}, {"messages", "0"}, {"access-platform", "on"}},
                  {{"edid", "off"}, {"memory", "64M"}, {"reset-reads", "20"}}};
   type.configure =

@@ -1,7 +1,10 @@
 #include "devices/virtiogpu/gpu.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
@@ -126,6 +129,7 @@ void Gpu::execute(uint16_t queue, virtio::Request& request) {
   } else {
     type = carry_out(header, request, &answer);
   }
+  note_misuse(header.type, type);
   // What a fence waits for is done: a 2D command ends before the next one begins.
   if (rendering_ && (header.flags & VGPU_FLAG_FENCE) != 0) rendering_->finish(header.context_id);
   if (rendering_ && rendering_->is_lost()) return request.fail(rendering_->why_lost());
@@ -590,6 +594,53 @@ bus::ScreenImage Gpu::image() {
 void Gpu::on_flip(std::function<void(const bus::ScreenImage&)> flipped) {
   const runtime::MutexLock lock(mutex_);
   flipped_ = std::move(flipped);
+}
+
+void Gpu::note_misuse(uint32_t command, uint32_t answer) {
+  constexpr size_t kMost = 8;
+  // Of 3D, a client's language may be wrong, and a renderer that was lost has forgotten things.
+  const bool is_2d = command >= VGPU_GET_DISPLAY_INFO && command <= VGPU_RESOURCE_DETACH_BACKING;
+  const bool is_cursor = command == VGPU_UPDATE_CURSOR || command == VGPU_MOVE_CURSOR;
+  if (rendering_ && ((!is_2d && !is_cursor) || answer == VGPU_ERR_UNSPEC)) return;
+  // UNSPEC: no such command, or one that is cut short.
+  if (answer < VGPU_ERR_UNSPEC || answer > VGPU_ERR_INVALID_PARAMETER ||
+      answer == VGPU_ERR_OUT_OF_MEMORY)
+    return;
+  static constexpr const char* kAnswers[] = {"UNSPEC",
+                                             "OUT_OF_MEMORY",
+                                             "INVALID_SCANOUT_ID",
+                                             "INVALID_RESOURCE_ID",
+                                             "INVALID_CONTEXT_ID",
+                                             "INVALID_PARAMETER"};
+  const runtime::MutexLock lock(mutex_);
+  if (misuses_.size() >= kMost) return;
+  std::array<char, 16> number{};
+  const auto written = std::to_chars(number.begin(), number.end(), command, 16);
+  misuses_.push_back("command 0x" + std::string(number.begin(), written.ptr) + " is refused with " +
+                     kAnswers[answer - VGPU_ERR_UNSPEC]);
+}
+
+std::vector<std::string> Gpu::take_misuses() {
+  const runtime::MutexLock lock(mutex_);
+  return std::exchange(misuses_, {});
+}
+
+std::vector<bus::DeviceMonitor> Gpu::monitors() const {
+  std::vector<bus::DeviceMonitor> monitors(config_.scanouts);
+  for (uint32_t i = 0; i < config_.scanouts; ++i) {
+    const auto add = [&](const Mode& mode) {
+      monitors[i].sizes.push_back({mode.width, mode.height});
+    };
+    if (!config_.edid) {
+      add(config_.modes.front());
+      continue;
+    }
+    std::ranges::for_each(config_.modes, add);
+    const std::vector<uint8_t> edid = make_edid(config_.modes, i);
+    const auto bytes = std::as_bytes(std::span(edid));
+    monitors[i].descriptor.assign(bytes.begin(), bytes.end());
+  }
+  return monitors;
 }
 
 void Gpu::interrupt() {

@@ -53,6 +53,13 @@ class Gpu final : public virtio::Model {
   /// command of the cursor queue.
   void on_flip(std::function<void(const bus::ScreenImage&)> flipped);
 
+  /// What GET_EDID, or without it GET_DISPLAY_INFO, tells of each scanout. Any thread.
+  std::vector<bus::DeviceMonitor> monitors() const;
+
+  /// Commands that were refused for what they say, since the last call; with 3D those of 2D and of
+  /// the cursor only. Any thread.
+  std::vector<std::string> take_misuses();
+
   // --- for tests, while no command runs
   size_t resource_count() const { return resources_.size(); }
   /// Bytes that count for GpuConfig::memory_bytes.
@@ -98,6 +105,7 @@ class Gpu final : public virtio::Model {
   uint32_t edid(virtio::Request& request, std::vector<std::byte>* answer) const;
   uint32_t cursor(virtio::Request& request, bool is_update);
 
+  void note_misuse(uint32_t command, uint32_t answer);
   Resource* find(uint32_t id);
   /// Takes bytes of the limit. False: it would be exceeded.
   bool reserve(uint64_t bytes);
@@ -127,6 +135,7 @@ class Gpu final : public virtio::Model {
   uint64_t used_bytes_ = 0;
 
   runtime::Mutex mutex_;  // a leaf but for the flip handler, which must not come back
+  std::vector<std::string> misuses_ DXGKIT_GUARDED_BY(mutex_);  // the first few
   std::array<Scanout, VGPU_SCANOUTS_MOST> scanouts_ DXGKIT_GUARDED_BY(mutex_);
   std::function<void(const bus::ScreenImage&)> flipped_ DXGKIT_GUARDED_BY(mutex_);
 };

@@ -106,6 +106,13 @@ TEST(Gpu, SaysWhatScreensThereAre) {
   const auto parsed = vidpn::parse_edid(std::as_bytes(std::span(edid.bytes)).first(edid.size));
   ASSERT_TRUE(parsed.has_value());
   EXPECT_EQ(parsed->timings[1].width, 800U);
+  const std::vector<bus::DeviceMonitor> monitors = rig.gpu.monitors();
+  ASSERT_EQ(monitors.size(), 2U);
+  EXPECT_TRUE(std::ranges::equal(monitors[1].descriptor,
+                                 std::as_bytes(std::span(edid.bytes)).first(edid.size)));
+  EXPECT_NE(monitors[0].descriptor, monitors[1].descriptor) << "each has a number of its own";
+  EXPECT_THAT(monitors[0].sizes, ::testing::ElementsAre(bus::DeviceMonitor::Size{640, 480},
+                                                        bus::DeviceMonitor::Size{800, 600}));
   EXPECT_EQ(rig.send(VGPU_GET_EDID, VgpuGetEdid{{}, 2, 0}), uint32_t{VGPU_ERR_INVALID_PARAMETER});
   EXPECT_EQ(rig.send(VGPU_GET_CAPSET_INFO, VgpuResource{}), uint32_t{VGPU_ERR_INVALID_PARAMETER});
   Rig without({.edid = false});
@@ -318,6 +325,33 @@ TEST(Gpu, WrongCommandsChangeNothing) {
   EXPECT_EQ(rig.written, 0U);
   rig.create(2, 1, 1);
   EXPECT_EQ(rig.create(3, 1, 1), uint32_t{VGPU_ERR_OUT_OF_MEMORY}) << "more than the limit";
+}
+
+/// Without a descriptor a driver only hears of the first size.
+TEST(Gpu, AMonitorWithoutDescriptor) {
+  Rig rig({.modes = {{640, 480}, {800, 600}}, .edid = false});
+  const std::vector<bus::DeviceMonitor> monitors = rig.gpu.monitors();
+  ASSERT_EQ(monitors.size(), 1U);
+  EXPECT_TRUE(monitors[0].descriptor.empty());
+  EXPECT_THAT(monitors[0].sizes, ::testing::ElementsAre(bus::DeviceMonitor::Size{640, 480}));
+}
+
+/// What the specification forbids is told once, and a limit of the device is no misuse.
+TEST(Gpu, RefusedCommandsAreMisuse) {
+  Rig rig({.memory_bytes = 1 << 20});
+  EXPECT_EQ(rig.create(1, 8, 8), uint32_t{VGPU_OK_NODATA});
+  EXPECT_EQ(rig.create(2, 4000, 4000), uint32_t{VGPU_ERR_OUT_OF_MEMORY});
+  EXPECT_THAT(rig.gpu.take_misuses(), ::testing::IsEmpty());
+  EXPECT_EQ(rig.create(1, 8, 8), uint32_t{VGPU_ERR_INVALID_RESOURCE_ID});
+  EXPECT_EQ(rig.flush(1, {0, 0, 9, 8}), uint32_t{VGPU_ERR_INVALID_PARAMETER});
+  EXPECT_THAT(rig.gpu.take_misuses(),
+              ::testing::ElementsAre("command 0x101 is refused with INVALID_RESOURCE_ID",
+                                     "command 0x104 is refused with INVALID_PARAMETER"));
+  EXPECT_EQ(rig.send(VGPU_TRANSFER_TO_HOST_2D, VgpuFlush{{}, {0, 0, 8, 8}, 1, 0}),
+            uint32_t{VGPU_ERR_UNSPEC});
+  EXPECT_THAT(rig.gpu.take_misuses(),
+              ::testing::ElementsAre("command 0x105 is refused with UNSPEC"));
+  EXPECT_THAT(rig.gpu.take_misuses(), ::testing::IsEmpty());
 }
 
 TEST(Gpu, BackingIsCheckedWhereItIsUsed) {

@@ -84,6 +84,16 @@ struct ScreenImage {
   std::vector<uint8_t> pixels;
 };
 
+/// What a driver can learn of a monitor from the device.
+struct DeviceMonitor {
+  struct Size {
+    uint32_t width = 0, height = 0;  // pixels
+    bool operator==(const Size&) const = default;
+  };
+  std::vector<std::byte> descriptor;  // its EDID, all blocks; empty: the device has none to tell
+  std::vector<Size> sizes;            // that it can be shown in, the preferred one first
+};
+
 /// Optional interface of a device with a screen. Any thread.
 class DeviceScreen {
  public:
@@ -98,6 +108,8 @@ class DeviceScreen {
   /// device. An empty function ends the calls; it waits for a running one. A screen without flips
   /// never calls.
   virtual void on_flip(std::function<void(const ScreenImage&)> flipped) = 0;
+  /// In the order of the device's outputs. Empty: the device does not know its monitors.
+  virtual std::vector<DeviceMonitor> monitors() const { return {}; }
 };
 
 /// One device model. Power is on from the constructor to the destructor.
@@ -132,6 +144,11 @@ class Device {
   virtual FaultInjection* faults() { return nullptr; }
   virtual DeviceScreen* screen() { return nullptr; }
   virtual DeviceClock* clock() { return nullptr; }
+  /// What the driver has asked of the device since the last call that the device's manual forbids
+  /// drivers to do: a sentence each without a full stop, the first few only. A command with a wrong
+  /// field that the device refuses is one. A device that is made to fail does not count. Any
+  /// thread.
+  virtual std::vector<std::string> take_misuses() { return {}; }
   /// Names of the engines for traces, by node ordinal. Empty: no names.
   virtual std::vector<std::string> engine_names() const { return {}; }
 };

@@ -152,6 +152,12 @@ Status DisplayExercise::set_visible(uint32_t source, bool visible) {
   return display().modes().make_visible(source, visible, &step);
 }
 
+Result<std::vector<std::byte>> DisplayExercise::descriptor(uint32_t target) {
+  const DisplayLock lock(display().shared());
+  if (!usable(display())) return Error(Status::kDeviceRemoved);
+  return display().shared().core().port().children().query_device_descriptor(target);
+}
+
 size_t DisplayExercise::ask_descriptor_parts(uint32_t target) {
   const DisplayLock lock(display().shared());
   if (!usable(display())) return 0;
@@ -189,6 +195,15 @@ Status DisplayExercise::fill_primary(uint32_t source, uint32_t pattern) {
 
 Status DisplayExercise::present(const DisplayPresent& request) {
   return display().presents().present(request, DisplayOnlyPresents::Occluded::kPresented);
+}
+
+void DisplayExercise::ask_other_interrupts() {
+  const DisplayLock lock(display().shared());
+  if (!usable(display())) return;
+  static_cast<void>(level_two(display().shared().floor(), [&] {
+    display().shared().core().port().scanout().ask_other_interrupts();
+    return Status::kSuccess;
+  }));
 }
 
 Status DisplayExercise::wait_for_vblank(uint32_t source) {

@@ -56,6 +56,8 @@ class DisplayExercise {
   /// Commits a VidPN without paths, and then one for the connected monitors again, as when all of
   /// them leave and come back. A failure is a finding.
   Status clear_and_show();
+  /// The descriptor of the monitor at `target`, or the driver's status.
+  Result<std::vector<std::byte>> descriptor(uint32_t target);
   /// Asks for parts of the descriptor of the monitor at `target`, which no kernel asks for. What is
   /// wrong is a finding. How many parts; 0: the driver has no descriptor of it.
   size_t ask_descriptor_parts(uint32_t target);
@@ -67,6 +69,10 @@ class DisplayExercise {
   Status fill_primary(uint32_t source, uint32_t pattern);
   /// Also on a source that is invisible. See Displays::present.
   Status present(const DisplayPresent& request);
+
+  /// Asks to enable other interrupts than the vertical sync, which no kernel does. What is wrong is
+  /// a finding.
+  void ask_other_interrupts();
 
   // --- vertical sync, of full drivers; without the display mutex
   /// Blocks until the next vertical sync of the source.

@@ -30,6 +30,11 @@ class Verify(unittest.TestCase):
         found = {name: [finding["rule"] for finding in step["findings"] if finding["severity"] != "warning"] for name, step in steps.items()}
         return done.returncode, steps, {name: rules for name, rules in found.items() if rules}
 
+    @staticmethod
+    def violation(step):
+        """What the first finding of a step says that is no warning."""
+        return next(finding["actual"] for finding in step["findings"] if finding["severity"] != "warning")
+
     def proves(self, rule):
         PROVED.setdefault(self._testMethodName, set()).add(rule)
 
@@ -301,6 +306,29 @@ class Descriptor(Verify):
         ("descriptor_starts_at_block", {"CAPS-16"}, "Asked for 127 bytes at offset 1 of child "),
         ("descriptor_has_no_end", {"CAPS-16"}, "It succeeded for 128 bytes at offset "),
     )
+    # The same of what the device knows of its monitor.
+    OTHERS = (
+        ("descriptor_is_missing", "Of child 1 it gives no descriptor, and the device has one."),
+        ("descriptor_of_another", "Of child 1 byte 13 is 0x01, and the device has 0x00."),
+    )
+
+    def test_descriptors_that_the_device_does_not_have(self):
+        arguments = ("pointer_mutants.so", "--device", "virtio-gpu", "--mode", "sim", "--step", "modes")
+        for fault, text in self.OTHERS:
+            with self.subTest(fault=fault):
+                code, steps, rules = self.verify(*arguments, registry={"Mutant": fault})
+                self.assertEqual((code, rules), (1, {"modes": ["CAPS-18"]}))
+                self.assertEqual(steps["modes"]["findings"][0]["actual"], text)
+                self.proves("CAPS-18")
+        self.assertEqual(self.verify(*arguments)[0::2], (0, {}))
+
+    def test_an_interrupt_that_cannot_be_controlled(self):
+        arguments = ("pointer_mutants.so", "--device", "virtio-gpu", "--mode", "sim", "--step", "vsyncs")
+        code, steps, rules = self.verify(*arguments, registry={"Mutant": "any_interrupt_is_vsync"})
+        self.assertEqual((code, set(rules)), (1, {"vsyncs"}))
+        self.assertEqual(self.violation(steps["vsyncs"]), "It returned 0x00000000 when interrupt type 1 was to be enabled.")
+        self.proves("INT-23")
+        self.assertEqual(self.verify(*arguments)[0::2], (0, {}))
 
     def test_faults_of_a_descriptor(self):
         arguments = ("pointer_mutants.so", "--device", "virtio-gpu", "--mode", "sim", "--step", "odd-queries")
@@ -314,6 +342,36 @@ class Descriptor(Verify):
         code, steps, rules = self.verify(*arguments)
         self.assertEqual((code, rules), (0, {}))
         self.assertIn(", 9 parts of monitor descriptors", steps["odd-queries"]["text"])
+
+
+class Updates(Verify):
+    """The virtio GPU's miniport: its screen shows what commands bring there."""
+
+    SCREEN = ("pointer_mutants.so", "--device", "virtio-gpu,modes=640x480", "--mode", "sim", "--client",
+              os.path.join(os.path.dirname(TOOL), "clients", "virtiogpu_client.so"))
+    # fault, a part of the finding
+    FAULTS = (
+        ("update_forgets_x", 'After "TRANSFER_TO_HOST and FLUSH" of '),
+        ("update_flushes_left", 'After "TRANSFER_TO_HOST and FLUSH" of 1x1 pixels at (639, 479) pixel (639, 479) is '),
+    )
+
+    def test_updates_that_go_wrong(self):
+        for fault, text in self.FAULTS:
+            with self.subTest(fault=fault):
+                code, steps, rules = self.verify(*self.SCREEN, "--step", "updates", registry={"Mutant": fault})
+                self.assertEqual((code, rules), (1, {"updates": ["REND-32"]}), steps["updates"]["text"])
+                self.assertIn(text, self.violation(steps["updates"]))
+                self.proves("REND-32")
+        code, steps, rules = self.verify(*self.SCREEN, "--step", "updates")
+        self.assertEqual((code, rules, steps["updates"]["text"]), (0, {}, "20 updates, all seen on the screen"))
+
+    def test_a_command_that_the_device_refuses(self):
+        code, steps, rules = self.verify(*self.SCREEN, "--step", "visibility", registry={"Mutant": "resource_is_never_made"})
+        self.assertEqual(code, 1)
+        self.assertEqual({one for found in rules.values() for one in found}, {"LIFE-35"}, rules)
+        self.assertEqual(self.violation(steps["visibility"]), "The device says of what it was asked: command 0x102 is refused with INVALID_RESOURCE_ID.")
+        self.proves("LIFE-35")
+        self.assertEqual(self.verify(*self.SCREEN, "--step", "visibility")[0::2], (0, {}))
 
 
 class Results(unittest.TextTestResult):

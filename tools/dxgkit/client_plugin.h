@@ -120,6 +120,22 @@ typedef struct DxgkitClientOverreach {
   uint32_t expected; /* DXGKIT_CLIENT_STOPPED, _REFUSED or _RIGHT */
   uint32_t reserved; /* 0 */
 } DxgkitClientOverreach;
+
+/* What record_show has recorded, and what the screen must show when it has run. */
+#define DXGKIT_CLIENT_SHOW_NOTHING 0u /* the screen stays as it is */
+/* In the rectangle it shows what the memory holds when the commands run; elsewhere it stays. */
+#define DXGKIT_CLIENT_SHOW_MEMORY 1u
+/* In the rectangle it shows what the memory held when the variant before this one ran. */
+#define DXGKIT_CLIENT_SHOW_EARLIER 2u
+typedef struct DxgkitClientShow {
+  uint32_t x, y, width, height; /* in: the rectangle, in pixels */
+  /* What the commands do, for messages; lives as long as the plug-in. NULL: there is no variant
+   * with this number, nor one with a higher. */
+  const char* what;
+  uint32_t expected; /* DXGKIT_CLIENT_SHOW_* */
+  uint32_t reserved; /* 0 */
+} DxgkitClientShow;
+
 /* The kinds of private data that user mode sends, for `example` and `judge`. */
 #define DXGKIT_CLIENT_DATA_ALLOCATION 0u /* of one element of D3DKMTCreateAllocation2 */
 #define DXGKIT_CLIENT_DATA_CONTEXT 1u    /* of D3DKMTCreateContext and CreateContextVirtual */
@@ -280,6 +296,13 @@ typedef struct DxgkitClient {
    * WDDM 2.0 on). The host then does the jobs that a sleep has met once more, on a new device.
    * Without it no sleep may be noticed. Optional; size_bytes may end before this member. */
   int (*sleep_costs_devices)(void* client);
+  /* Since version 2. As record, for a screen that does not follow memory by itself: commands that
+   * bring `show`'s rectangle of allocation 0, a primary on the screen, up to date, or a part of
+   * what that takes. Its rows have no padding. Variants are numbered from 0, and run in their
+   * order, each with other content in the whole memory. Optional: without it the step is skipped;
+   * size_bytes may end before this member. */
+  const char* (*record_show)(void* client, DxgkitClientJob* job, uint32_t variant,
+                             DxgkitClientShow* show);
 } DxgkitClient;
 
 /* The shared object exports this function. `version` is the host's DXGKIT_CLIENT_VERSION. The

@@ -137,6 +137,26 @@ Status ScanoutPort::control_vsync(uint32_t source, bool enabled) {
       "Enable or disable the interrupt of vertical sync and return STATUS_SUCCESS.", status);
 }
 
+void ScanoutPort::ask_other_interrupts() {
+  for (const DXGK_INTERRUPT_TYPE type :
+       {DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS}) {
+    if (is_dead(core_) || core_.ddi.DxgkDdiControlInterrupt == nullptr) return;
+    Status status = Status::kSuccess;
+    {
+      DdiCall call(core_, kControlInterrupt, 1);
+      status =
+          call(core_.ddi.DxgkDdiControlInterrupt, core_.context, type, static_cast<BOOLEAN>(TRUE));
+    }
+    if (status == Status::kNotImplemented || status == Status::kDeviceRemoved) continue;
+    static_cast<void>(
+        core_.violation("INT-23", kControlInterrupt.name,
+                        fmt::format("It returned {} when interrupt type {} was to be enabled.",
+                                    hex(status), static_cast<int>(type)),
+                        "STATUS_NOT_IMPLEMENTED: only CRTC_VSYNC is controlled.",
+                        "Compare InterruptType with DXGK_INTERRUPT_CRTC_VSYNC first.", status));
+  }
+}
+
 Status ScanoutPort::get_scan_line(uint32_t target, bool* in_vertical_blank, uint32_t* line) {
   if (is_dead(core_)) return Status::kDeviceRemoved;
   if (core_.ddi.DxgkDdiGetScanLine == nullptr) return Status::kNotSupported;

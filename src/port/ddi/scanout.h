@@ -30,6 +30,10 @@ class ScanoutPort {
   /// that the driver has. A failure of the driver is a violation. kNotSupported without any entry:
   /// then the driver always reports. Inside level two.
   Status control_vsync(uint32_t source, bool enabled);
+  /// Asks DxgkDdiControlInterrupt to enable other interrupts than the vertical sync, which no
+  /// kernel does. An answer other than STATUS_NOT_IMPLEMENTED is a violation (INT-23). Nothing
+  /// without that entry. Inside level two.
+  void ask_other_interrupts();
   /// Level zero. kNotSupported without the entry.
   Status get_scan_line(uint32_t target, bool* in_vertical_blank, uint32_t* line);
   /// DxgkDdiPresentDisplayOnly. kSuccess or kPending. After kPending, progress comes as an

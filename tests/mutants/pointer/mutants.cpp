@@ -1,10 +1,12 @@
-// The virtio GPU's miniport with one fault each in how it treats the pointer and the descriptor of
-// its monitor; the registry chooses, as in ../mutants.h. The rest of the driver is compiled with
-// DxgkInitialize renamed to pointer_mutant_initialize.
+// The virtio GPU's miniport with one fault each in how it treats the pointer, the descriptor of
+// its monitor, its interrupts, its device, and what user mode brings to the screen; the registry
+// chooses, as in ../mutants.h. The rest of the driver is compiled with DxgkInitialize renamed to
+// pointer_mutant_initialize.
 #undef DxgkInitialize
 #include <dispmprt.h>
 #include <ntddk.h>
 
+#include "miniports/virtiogpu/driver.h"
 #include "tests/mutants/name.h"
 
 namespace {
@@ -94,6 +96,85 @@ void descriptor_has_no_end(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiQueryDeviceDescriptor = descriptor_for_ever;
 }
 
+NTSTATUS NTAPI descriptor_never(IN_CONST_PVOID, IN_ULONG, INOUT_PDXGK_DEVICE_DESCRIPTOR) {
+  return STATUS_GRAPHICS_CHILD_DESCRIPTOR_NOT_SUPPORTED;
+}
+void descriptor_is_missing(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryDeviceDescriptor = descriptor_never;
+}
+
+/// The serial number is another, and the sum is right.
+NTSTATUS NTAPI descriptor_changed(IN_CONST_PVOID context, IN_ULONG uid,
+                                  INOUT_PDXGK_DEVICE_DESCRIPTOR descriptor) {
+  const NTSTATUS status = original.DxgkDdiQueryDeviceDescriptor(context, uid, descriptor);
+  if (!NT_SUCCESS(status) || descriptor->DescriptorOffset != 0 ||
+      descriptor->DescriptorLength < 128)
+    return status;
+  UCHAR* const bytes = static_cast<UCHAR*>(descriptor->DescriptorBuffer);
+  ++bytes[13];
+  --bytes[127];
+  return status;
+}
+void descriptor_of_another(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiQueryDeviceDescriptor = descriptor_changed;
+}
+
+/// Calls `change` for each request of that type in the DMA buffer that Render has made.
+template <typename Request, typename Change>
+void change_requests(const UCHAR* begin, const void* end, ULONG type, Change change) {
+  for (auto* at = const_cast<UCHAR*>(begin); at < end;) {
+    auto* const command = reinterpret_cast<virtiogpu::DmaCommand*>(at);
+    auto* const request = reinterpret_cast<Request*>(command + 1);
+    if (request->header.type == type) change(request);
+    at += command->bytes;
+  }
+}
+
+/// The memory's first pixel is that of the row, not of the rectangle.
+NTSTATUS NTAPI render_rows(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  const auto* begin = static_cast<const UCHAR*>(args->pDmaBuffer);
+  const NTSTATUS status = original.DxgkDdiRender(context, args);
+  change_requests<VgpuTransfer>(
+      begin, args->pDmaBuffer, VGPU_TRANSFER_TO_HOST_2D,
+      [](VgpuTransfer* request) { request->offset -= ULONG64{request->rect.x} * 4; });
+  return status;
+}
+void update_forgets_x(DRIVER_INITIALIZATION_DATA* table) { table->DxgkDdiRender = render_rows; }
+
+/// What is flushed is left of what was to be.
+NTSTATUS NTAPI render_left(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  const auto* begin = static_cast<const UCHAR*>(args->pDmaBuffer);
+  const NTSTATUS status = original.DxgkDdiRender(context, args);
+  change_requests<VgpuFlush>(begin, args->pDmaBuffer, VGPU_RESOURCE_FLUSH, [](VgpuFlush* request) {
+    request->rect.x = request->rect.x == 0 ? 0 : request->rect.x - 1;
+  });
+  return status;
+}
+void update_flushes_left(DRIVER_INITIALIZATION_DATA* table) { table->DxgkDdiRender = render_left; }
+
+/// Gives a resource back that was never there.
+NTSTATUS NTAPI visible_and_unref(IN_CONST_HANDLE context,
+                                 IN_CONST_PDXGKARG_SETVIDPNSOURCEVISIBILITY args) {
+  const NTSTATUS status = original.DxgkDdiSetVidPnSourceVisibility(context, args);
+  auto* adapter = static_cast<virtiogpu::Adapter*>(const_cast<void*>(context));
+  auto request = virtiogpu::request_of_type<VgpuResource>(VGPU_RESOURCE_UNREF);
+  request.resource = 0x7777;
+  (void)virtiogpu::at_device_level(
+      adapter, [&] { (void)virtiogpu::send_own(adapter, &request, sizeof(request)); });
+  return status;
+}
+void resource_is_never_made(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetVidPnSourceVisibility = visible_and_unref;
+}
+
+NTSTATUS NTAPI control_any(IN_CONST_HANDLE context, IN_CONST_DXGK_INTERRUPT_TYPE,
+                           IN_BOOLEAN enable) {
+  return original.DxgkDdiControlInterrupt(context, DXGK_INTERRUPT_CRTC_VSYNC, enable);
+}
+void any_interrupt_is_vsync(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiControlInterrupt = control_any;
+}
+
 struct Mutant {
   const char* name;
   void (*install)(DRIVER_INITIALIZATION_DATA* table);
@@ -107,6 +188,12 @@ const Mutant kMutants[] = {
     {"descriptor_has_blocks", descriptor_has_blocks},
     {"descriptor_starts_at_block", descriptor_starts_at_block},
     {"descriptor_has_no_end", descriptor_has_no_end},
+    {"descriptor_is_missing", descriptor_is_missing},
+    {"descriptor_of_another", descriptor_of_another},
+    {"any_interrupt_is_vsync", any_interrupt_is_vsync},
+    {"update_forgets_x", update_forgets_x},
+    {"update_flushes_left", update_flushes_left},
+    {"resource_is_never_made", resource_is_never_made},
 };
 
 }  // namespace

@@ -24,8 +24,8 @@ enum { kSurfaces = 3, kCarried = 3, kCleared = 4, kAllocations = 5, kCommands = 
 #define APERTURE_MIB 1024u
 #define APERTURE_SETTING "ApertureSize"
 #define VERSION_WDDM2_0 0x5023u
-#define FLIP_CAPS 0xAu        /* FlipOnVSyncMmIo, FlipImmediateMmIo */
-#define SCHEDULING_CAPS 0x7u  /* MultiEngineAware, VSyncPowerSaveAware, PreemptionAware */
+#define FLIP_CAPS 0xAu       /* FlipOnVSyncMmIo, FlipImmediateMmIo */
+#define SCHEDULING_CAPS 0x7u /* MultiEngineAware, VSyncPowerSaveAware, PreemptionAware */
 /* Numbers of virgl. */
 #define TEXTURE_2D 2u
 #define RENDER_TARGET 2u
@@ -618,25 +618,65 @@ static int setting(uint32_t index, DxgkitClientSetting* setting) {
  * it. Surfaces stay. */
 static int sleep_costs_devices(void* client) { return has_3d(client); }
 
+/* One command for a part of `show`: of `of` rows of equal height number `part`. */
+static int add_part(DxgkitClientJob* job, const DxgkitClientShow* show, uint32_t type,
+                    uint32_t part, uint32_t of) {
+  const uint32_t begin = show->height * part / of, end = show->height * (part + 1) / of;
+  const VgpuUmdRectangle command = {.header = {.type = type, .size_bytes = sizeof(command)},
+                                    .allocation = 0,
+                                    .x = show->x,
+                                    .y = show->y + begin,
+                                    .width = show->width,
+                                    .height = end - begin};
+  return begin == end || add(job, &command, sizeof(command));
+}
+
+static const char* record_show(void* client, DxgkitClientJob* job, uint32_t variant,
+                               DxgkitClientShow* show) {
+  enum { kParts = 3 };
+  static const struct {
+    const char* what;
+    uint32_t expected;
+  } kVariants[] = {{"TRANSFER_TO_HOST and FLUSH", DXGKIT_CLIENT_SHOW_MEMORY},
+                   {"TRANSFER_TO_HOST without FLUSH", DXGKIT_CLIENT_SHOW_NOTHING},
+                   {"FLUSH alone", DXGKIT_CLIENT_SHOW_EARLIER},
+                   {"three parts, TRANSFER_TO_HOST first", DXGKIT_CLIENT_SHOW_MEMORY}};
+  (void)client;
+  if (variant >= sizeof(kVariants) / sizeof(kVariants[0])) return NULL;
+  show->what = kVariants[variant].what;
+  show->expected = kVariants[variant].expected;
+  if (!add_uses(job)) return "the allocation list is too short";
+  const uint32_t parts = variant == 3 ? kParts : 1;
+  for (uint32_t i = 0; i < parts; ++i) {
+    if (variant != 2 && !add_part(job, show, VGPU_UMD_TRANSFER_TO_HOST, i, parts)) return kNoRoom;
+  }
+  for (uint32_t i = 0; i < parts; ++i) {
+    if (variant != 1 && !add_part(job, show, VGPU_UMD_FLUSH, parts - 1 - i, parts)) return kNoRoom;
+  }
+  return NULL;
+}
+
 const DxgkitClient* dxgkit_client(uint32_t version) {
-  static const DxgkitClient kClient = {.version = DXGKIT_CLIENT_VERSION,
-                                       .size_bytes = sizeof(DxgkitClient),
-                                       .name = "virtiogpu",
-                                       .umd_private_bytes = sizeof(VgpuUmdAdapterInfo),
-                                       .open = open_client,
-                                       .close = close_client,
-                                       .pack_context = pack_context,
-                                       .pack_allocation = pack_allocation,
-                                       .plan = plan,
-                                       .fill = fill,
-                                       .record = record,
-                                       .check = check,
-                                       .record_overreach = record_overreach,
-                                       .example = example,
-                                       .judge = judge,
-                                       .setting = setting,
+  static const DxgkitClient kClient = {
+      .version = DXGKIT_CLIENT_VERSION,
+      .size_bytes = sizeof(DxgkitClient),
+      .name = "virtiogpu",
+      .umd_private_bytes = sizeof(VgpuUmdAdapterInfo),
+      .open = open_client,
+      .close = close_client,
+      .pack_context = pack_context,
+      .pack_allocation = pack_allocation,
+      .plan = plan,
+      .fill = fill,
+      .record = record,
+      .check = check,
+      .record_overreach = record_overreach,
+      .example = example,
+      .judge = judge,
+      .setting = setting,
+      .record_show = record_show,
 #ifndef SLEEP_COSTS_NOTHING /* for a test: verify does not overlook it by itself */
-                                       .sleep_costs_devices = sleep_costs_devices
+      .sleep_costs_devices = sleep_costs_devices,
 #endif
   };
   (void)version;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "base/spelling.h"
 #include "dxgk/inspection.h"
@@ -52,7 +54,19 @@ Bench::Bench(runtime::Runtime& runtime, const VerifyOptions& options,
 
 Bench::~Bench() { power_off(); }
 
+void Bench::collect_misuses() {
+  if (world_ == nullptr) return;
+  std::ranges::move(world_->device().take_misuses(), std::back_inserter(misuses_));
+}
+
+std::vector<std::string> Bench::take_misuses() {
+  collect_misuses();
+  if (mutated() || negligence_ != nullptr) misuses_.clear();
+  return std::exchange(misuses_, {});
+}
+
 void Bench::power_off() {
+  collect_misuses();
   client_code_.reset();
   exercise_.reset();
   luid_.reset();

@@ -110,6 +110,9 @@ class Bench {
   /// How often the kernel had to ask for a fence to hear of a completion, on all machines so far. 0
   /// where time is not the device's, or interrupts are taken away.
   uint64_t late_reports() const;
+  /// What the driver has asked of devices that their manuals forbid, on all machines since the last
+  /// call. Nothing where something is wrong with the device, or the driver, on purpose.
+  std::vector<std::string> take_misuses();
   /// Register accesses that no device has answered.
   uint64_t lost_accesses() const { return world_->machine().lost_register_accesses(); }
 
@@ -226,6 +229,7 @@ class Bench {
 
  private:
   void power_off();
+  void collect_misuses();
   Outcome load(const nt::KernelConfig& kernel_config, const DeviceChoice& device);
 
   runtime::Runtime& runtime_;
@@ -254,7 +258,8 @@ class Bench {
   std::unique_ptr<dxgk::System> system_;
   std::optional<dxgk::Luid> luid_;
   std::optional<dxgk::Exercise> exercise_;
-  uint64_t late_before_ = 0;  // late reports of adapters that have ended
+  std::vector<std::string> misuses_;  // of devices, not yet told
+  uint64_t late_before_ = 0;          // late reports of adapters that have ended
   std::unique_ptr<Plugin::Instance> client_code_;
   std::atomic<uint32_t> frozen_{0};  // 1: clients wait
 };

@@ -8,6 +8,7 @@
 #include "dxgk/inspection.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/facts.h"
+#include "tools/dxgkit/verify/monitors.h"
 #include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
@@ -84,6 +85,7 @@ constexpr Nap kNaps[] = {{dxgk::PowerTarget::kD3, "D3"},
 
 /// Jobs right before and after each sleep, whose allocations stay as far as the driver says so.
 Answer<void> use(Bench& bench, size_t* naps) {
+  DXGKIT_VERIFY_TRY(check_monitors(bench));
   if (bench.display_only()) return {};
   if (bench.has_work()) {
     const Answer<NodeJobs> jobs = run_on_each_node(bench, "other device");

@@ -9,6 +9,7 @@
 #include "bus/device.h"
 #include "dxgk/display_exercise.h"
 #include "tools/dxgkit/verify/canvas.h"
+#include "tools/dxgkit/verify/monitors.h"
 #include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
@@ -27,6 +28,8 @@ Outcome modes(Bench& bench) {
   const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
   if (!sources) return Outcome::failed(sources.error());
   if (sources->empty()) return Outcome::skipped("nothing is shown: no monitor is connected");
+  if (const Answer<void> monitors = check_monitors(bench); !monitors)
+    return Outcome::failed(monitors.error());
   size_t tried = 0;
   for (const dxgk::DisplaySource& source : *sources) {
     for (size_t i = 0; i < source.modes.size() && i < kModesTriedMax; ++i) {
@@ -402,6 +405,7 @@ Outcome vsyncs(Bench& bench) {
   const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
   if (!sources) return Outcome::failed(sources.error());
   const vidpn::Network active = exercise->active();
+  exercise->ask_other_interrupts();
   size_t waited = 0;
   size_t lines = 0;
   runtime::DurationNs longest = 0;

@@ -394,8 +394,8 @@ std::vector<Step> all_steps() {
         work_steps(),    timeout_steps(),    private_data_steps(), overreach_steps(),
         address_steps(), page_table_steps(), render_pass_steps(),  transfer_steps(),
         world_steps(),   display_steps(),    pointer_steps(),      flip_steps(),
-        plane_steps(),   vidpn_steps(),      start_steps(),        end_steps(),
-        device_steps(),  removal_steps()})
+        update_steps(),  plane_steps(),      vidpn_steps(),        start_steps(),
+        end_steps(),     device_steps(),     removal_steps()})
     all.insert(all.end(), group.begin(), group.end());
   const auto last = std::ranges::find_if(
       all, [](const Step& step) { return std::string_view("bug-check-screen") == step.name; });

@@ -16,4 +16,16 @@ void report_late(verifier::Findings& findings) {
        .confidence = verifier::Confidence::kInferred});
 }
 
+void report_misuse(verifier::Findings& findings, const std::string& what) {
+  findings.report(
+      {.rule = "LIFE-35",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "",
+       .actual = "The device says of what it was asked: " + what + ".",
+       .expected = "The driver asks the device for nothing that its manual forbids.",
+       .fix = "Find the access or the command in the driver, and compare it with the manual.",
+       .windows = "Real hardware may do anything then.",
+       .confidence = verifier::Confidence::kInferred});
+}
+
 }  // namespace dxgkit::tool::verify

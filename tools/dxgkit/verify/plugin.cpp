@@ -103,6 +103,11 @@ bool Plugin::knows_overreach() const {
          functions_->record_overreach != nullptr;
 }
 
+bool Plugin::knows_shows() const {
+  return functions_->version >= 2 && functions_->size_bytes >= sizeof(DxgkitClient) &&
+         functions_->record_show != nullptr;
+}
+
 bool Plugin::judges() const {
   return functions_->version >= 2 && functions_->size_bytes >= offsetof(DxgkitClient, setting) &&
          functions_->judge != nullptr;
@@ -162,7 +167,7 @@ Answer<std::vector<std::byte>> Plugin::Instance::example(uint32_t kind, uint32_t
 
 bool Plugin::Instance::sleep_costs_devices() const {
   const DxgkitClient& functions = plugin_.functions();
-  return functions.version >= 2 && functions.size_bytes >= sizeof(DxgkitClient) &&
+  return functions.version >= 2 && functions.size_bytes >= offsetof(DxgkitClient, record_show) &&
          functions.sleep_costs_devices != nullptr && functions.sleep_costs_devices(client_) != 0;
 }
 
@@ -227,6 +232,20 @@ Answer<std::optional<DxgkitClientOverreach>> Plugin::Instance::record_overreach(
   if (const Answer<void> fits = check_recorded(kName, job); !fits)
     return std::unexpected(fits.error());
   return made;
+}
+
+Answer<bool> Plugin::Instance::record_show(DxgkitClientJob& job, uint32_t variant,
+                                           DxgkitClientShow& show) const {
+  job.command_bytes = job.use_count = job.patch_count = job.private_bytes = 0;
+  constexpr const char* kName = "record_show";
+  const char* error = plugin_.functions().record_show(client_, &job, variant, &show);
+  if (error != nullptr) return refused(plugin_, kName, error);
+  if (show.what == nullptr) return false;
+  if (show.expected > DXGKIT_CLIENT_SHOW_EARLIER)
+    return refused(plugin_, kName, fmt::format("it expects {}", show.expected).c_str());
+  if (const Answer<void> fits = check_recorded(kName, job); !fits)
+    return std::unexpected(fits.error());
+  return true;
 }
 
 Answer<void> Plugin::Instance::check_recorded(const char* function,

@@ -32,6 +32,8 @@ class Plugin {
   bool knows_addresses() const;
   /// True if it has a record_overreach.
   bool knows_overreach() const;
+  /// True if it has a record_show.
+  bool knows_shows() const;
   /// True if it has a judge.
   bool judges() const;
   /// What the driver documents of its settings; empty without.
@@ -61,6 +63,8 @@ class Plugin {
     /// As record, with the mistake of that number. nullopt: there is none. See knows_overreach().
     Answer<std::optional<DxgkitClientOverreach>> record_overreach(DxgkitClientJob& job,
                                                                   uint32_t variant) const;
+    /// As record, for what changes the screen. False: there is no such variant. See knows_shows().
+    Answer<bool> record_show(DxgkitClientJob& job, uint32_t variant, DxgkitClientShow& show) const;
     Answer<void> check(const DxgkitClientJob& job, uint32_t index,
                        std::span<const std::byte> view) const;
 

@@ -1,21 +1,27 @@
 #include "tools/dxgkit/verify/screen_owner.h"
 
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
 #include "dxgk/display_exercise.h"
 #include "thunks/client.h"
 
 namespace dxgkit::tool::verify {
 
+DxgkitClientAllocation ScreenOwner::wanted() const {
+  const dxgk::DisplayMode& mode = *source_.mode;
+  return {.size_bytes = uint64_t{mode.width} * mode.height * dxgk::kPixelBytes,
+          .width = mode.width,
+          .height = mode.height,
+          .usage = DXGKIT_CLIENT_GPU_WRITES,
+          .reserved = 0};
+}
+
 Answer<ScreenOwner::Surface> ScreenOwner::make(const Wish& wish) {
   const Answer<Plugin::Instance*> code = bench_.client_code();
   if (!code) return std::unexpected(code.error());
-  const dxgk::DisplayMode& mode = *source_.mode;
-  const DxgkitClientAllocation wanted{
-      .size_bytes = uint64_t{mode.width} * mode.height * dxgk::kPixelBytes,
-      .width = mode.width,
-      .height = mode.height,
-      .usage = DXGKIT_CLIENT_GPU_WRITES,
-      .reserved = 0};
-  Answer<std::vector<std::byte>> data = (*code)->pack_allocation(wanted);
+  Answer<std::vector<std::byte>> data = (*code)->pack_allocation(wanted());
   if (!data) return Surface{};
   D3DDDI_ALLOCATIONINFO2 info{};
   info.pPrivateDriverData = data->data();
@@ -57,6 +63,49 @@ Answer<ScreenOwner::Surface> ScreenOwner::make(const Wish& wish) {
   if (!memory.write_backing(process, surface.allocation, wish.content)) return Surface{};
   DXGKIT_VERIFY_TRY(bring_in());
   return surface;
+}
+
+Answer<void> ScreenOwner::write(D3DKMT_HANDLE surface, std::span<const std::byte> content) {
+  const Answer<std::byte*> view = worker_.client.lock(worker_.device, surface);
+  if (!view) return std::unexpected(view.error());
+  std::ranges::copy(content, *view);
+  return worker_.client.unlock(worker_.device, surface);
+}
+
+Answer<bool> ScreenOwner::update(D3DKMT_HANDLE surface, uint32_t variant, DxgkitClientShow* show) {
+  const Answer<Plugin::Instance*> code = bench_.client_code();
+  if (!code) return std::unexpected(code.error());
+  ClientContext& context = worker_.contexts.front();
+  const DxgkitClientHandle handle{
+      .wanted = wanted(), .private_data = nullptr, .private_bytes = 0, .reserved = 0};
+  std::vector<DxgkitClientUse> uses(context.list_size);
+  std::vector<DxgkitClientPatch> patches(context.patches_size);
+  DxgkitClientJob job{};
+  job.allocation_count = 1;
+  job.allocations = &handle;
+  job.commands = context.commands;
+  job.command_bytes_max = context.command_bytes;
+  job.uses = uses.data();
+  job.use_count_max = context.list_size;
+  job.patches = patches.data();
+  job.patch_count_max = context.patches_size;
+  const Answer<bool> recorded = (*code)->record_show(job, variant, *show);
+  if (!recorded || !*recorded) return recorded;
+  for (uint32_t i = 0; i < job.use_count; ++i) {
+    context.list[i] = {};
+    if (uses[i].allocation == 0) context.list[i].hAllocation = surface;
+    context.list[i].WriteOperation = uses[i].write != 0;
+  }
+  if (job.patch_count != 0)
+    std::memcpy(context.patches, patches.data(), job.patch_count * sizeof(patches[0]));
+  const Status status = from_ntstatus(
+      worker_.client.try_render(context, job.command_bytes, job.use_count, job.patch_count));
+  if (!is_success(status)) {
+    if (bench_.running() && worker_.client.active(worker_.device)) report_refusal(bench_, status);
+    return std::unexpected("D3DKMTRender: " + status_text(status));
+  }
+  DXGKIT_VERIFY_TRY(settle());
+  return true;
 }
 
 Answer<void> ScreenOwner::show(D3DKMT_HANDLE primary) {

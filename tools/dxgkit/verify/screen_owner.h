@@ -38,10 +38,18 @@ class ScreenOwner {
   NTSTATUS present(D3DKMT_PRESENT_MULTIPLANE_OVERLAY arguments);
   /// The adapter and the device are filled in; *arguments has the answer.
   NTSTATUS check(D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT2* arguments);
+  /// Writes the first bytes of the surface by the CPU, also while it is shown.
+  Answer<void> write(D3DKMT_HANDLE surface, std::span<const std::byte> content);
+  /// Commands of the plug-in for a rectangle of the surface, which is shown (client_plugin.h), and
+  /// waits for them. The variant and `*show` are record_show's. False: there is no such variant.
+  Answer<bool> update(D3DKMT_HANDLE surface, uint32_t variant, DxgkitClientShow* show);
   Answer<void> settle() { return worker_.client.wait_idle(worker_.device); }
   Answer<void> close() { return worker_.client.destroy_device(worker_.device); }
 
  private:
+  /// An allocation of the mode's size.
+  DxgkitClientAllocation wanted() const;
+
   Bench& bench_;
   const dxgk::DisplaySource& source_;
   Worker worker_;

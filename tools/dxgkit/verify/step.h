@@ -61,6 +61,7 @@ std::span<const Step> storm_steps();  // last, as any other step says more
 std::span<const Step> display_steps();
 std::span<const Step> pointer_steps();
 std::span<const Step> flip_steps();
+std::span<const Step> update_steps();
 std::span<const Step> plane_steps();
 std::span<const Step> vidpn_steps();
 std::span<const Step> start_steps();

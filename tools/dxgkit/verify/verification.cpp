@@ -98,6 +98,8 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
   } else {
     result.outcome = step.run(bench);
     if (bench.late_reports() > late && !step.makes_devices_fail) report_late(findings_);
+    const std::vector<std::string> misuses = bench.take_misuses();
+    if (!misuses.empty() && !step.makes_devices_fail) report_misuse(findings_, misuses.front());
   }
   for (size_t i = 0; i < counts_before.size(); ++i) {
     const auto situation = static_cast<verifier::Situation>(i);
