@@ -68,8 +68,7 @@ vidsch::FenceReport Faults::handle(const port::InterruptReport& report) {
         .bugcheck_parameter = 0xD});
     return vidsch::FenceReport::kAccepted;
   }
-  if (page_fault && report.node >= core_.scheduler().node_count())
-    return vidsch::FenceReport::kUnknownNode;
+  if (report.node >= core_.scheduler().node_count()) return vidsch::FenceReport::kUnknownNode;
   if (!page_fault || (report.flags & kPageFaultFenceInvalid) == 0) {
     state_ = page_fault ? DeviceState::kErrorDmaPageFault : DeviceState::kErrorDmaFault;
     report_ = page_fault ? &report : nullptr;
