@@ -126,7 +126,7 @@ Status Power::fail(PowerTarget during) {
   // A transition under way goes on with what is left.
   bool under_way = false;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (core_.failed() || !core_.has_memory()) return;
+    if (core_.failed()) return;
     under_way =
         state_.phase == PowerPhase::Phase::kFalling || state_.phase == PowerPhase::Phase::kRising;
     if (!under_way) return;
@@ -484,7 +484,7 @@ void Power::lose(PowerTarget during) {
   if (floor_.hw_queues != nullptr) floor_.hw_queues->suspension().power_failed();
   core_.scheduler().abandon_hardware();
   floor_.context_allocations->hardware_was_reset();
-  if (core_.has_memory()) floor_.residency->let_all_go();
+  floor_.residency->let_all_go();
   // Packets that ended let go of memory, and that planned more with what is lost now.
   std::ranges::move(floor_.paging->abandon(), std::back_inserter(waited));
   const std::vector<AllocationId> lost = core_.memory().lose_power(
