@@ -149,7 +149,7 @@ void Power::hold() {
     state_.phase = PowerPhase::Phase::kFalling;
     state_.lost = false;
     lost_allocations_ = 0;
-    if (core_.has_memory()) core_.scheduler().set_held(true);
+    core_.scheduler().set_held(true);
   });
 }
 
@@ -229,7 +229,7 @@ Status Power::purge_once(PowerTarget target, PowerOutcome* outcome) {
   Status status = Status::kSuccess;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed() || state_.lost) return;
-    if (core_.has_memory()) floor_.residency->let_all_go();  // work takes them back afterwards
+    floor_.residency->let_all_go();  // work takes them back afterwards
     vidmm::MemoryManager& memory = core_.memory();
     for (Device* device : floor_.devices) {
       for (OpenedAllocation* opened : device->memory().openings) {
