@@ -120,7 +120,8 @@ TEST_F(PageTablesTest, TablesThatALargePageReplacesAreInvalidatedByTheirAddresse
   const PageSpan leaf{5 * 512, 512};
   pieces_.all = {{.span = {leaf.first_page, 3}, .source = run(8)},
                  {.span = {leaf.first_page + 32, 16}, .source = run(160), .pages_64k = true}};
-  EXPECT_EQ(update({leaf}), "init3 init2 init1 init0 init0k write0 write0k link1 link2 link3 root3");
+  EXPECT_EQ(update({leaf}),
+            "init3 init2 init1 init0 init0k write0 write0k link1 link2 link3 root3");
   const TableId tables[] = {plan_.steps[3].table, plan_.steps[4].table};
   EXPECT_TRUE(tables_->contains(tables[0]) && tables_->contains(tables[1]));
   pieces_.all = {{.span = leaf, .source = run(1024), .large_pages = true}};
