@@ -496,7 +496,6 @@ void Power::lose(PowerTarget during) {
     floor_.context_allocations->content_lost(id);
   }
   for (const std::function<void()>& done : waited) done();
-  floor_.paging->pause();
   const uint32_t of_buffers = core_.segment_infos().paging_buffer_segment;
   if (of_buffers != 0 && kept(SegmentId{of_buffers}, during) != UINT64_MAX)
     floor_.paging_buffers->drop();
