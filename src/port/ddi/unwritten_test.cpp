@@ -100,7 +100,7 @@ TEST(Unwritten, AMemberIsWrittenIfAnyOfItsBytesIs) {
     world.core().output_fill = std::byte{0xA5};
     const auto fence = SubmissionPort(world.core()).query_current_fence(NodeOrdinal{0});
     ASSERT_TRUE(fence.has_value());
-    EXPECT_EQ(fence->value, 0x010203A5U);
+    EXPECT_EQ(*fence, 0x010203A5U);
     EXPECT_EQ(world.rules(), "");
   });
 }
