@@ -109,7 +109,7 @@ Status Planes::present(const PlanePresent& request) {
   if (!asked) status = Status::kDeviceRemoved;
   if (is_success(status)) status = tell_driver(request);
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (is_success(status) && device.lost()) status = Status::kDeviceRemoved;
+    if (device.lost()) status = Status::kDeviceRemoved;
     if (is_success(status) && owner_.mode(request.source) != request.mode)
       status = Status::kGraphicsAllocationInvalid;
     if (is_success(status)) {

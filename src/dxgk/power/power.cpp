@@ -451,7 +451,7 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
     level_three_ = true;
     static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
       if (core_.failed()) return true;
-      if (!core_.scheduler().drained() || !settled()) return false;
+      if (!settled()) return false;  // drained as before: nothing was let in since
       told = true;
       call(Status::kSuccess);
       return true;

@@ -792,14 +792,18 @@ TEST(SituationsOfCalls, FollowTheArgument) {
       std::function<void()> call;
     };
     PowerPort power(core);
-    ScanoutPort scanout(core);
+    const auto control_vsync = [&](bool on) {
+      core.levels.enter_level_two();
+      (void)ScanoutPort(core).control_vsync(0, on);
+      core.levels.leave_level_two();
+    };
     VidPnPort vidpn(core);
     int some = 0;
     const Row rows[] = {
         {Situation::kPowerComponentActive, [&] { (void)power.set_component_f_state(2, 0); }},
         {Situation::kPowerComponentIdle, [&] { (void)power.set_component_f_state(2, 1); }},
-        {Situation::kScanoutVsyncOn, [&] { (void)scanout.control_vsync(0, true); }},
-        {Situation::kScanoutVsyncOff, [&] { (void)scanout.control_vsync(0, false); }},
+        {Situation::kScanoutVsyncOn, [&] { control_vsync(true); }},
+        {Situation::kScanoutVsyncOff, [&] { control_vsync(false); }},
         {Situation::kVidpnNoneSupported, [&] { (void)vidpn.is_supported_vidpn(nullptr); }},
         {Situation::kVidpnIsSupported, [&] { (void)vidpn.is_supported_vidpn(&some); }},
     };
