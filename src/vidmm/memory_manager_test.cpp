@@ -57,6 +57,7 @@ TEST_F(MemoryManagerTest, AnIdOfBeforeIsUnknownWhereItsSlotServesAgain) {
   EXPECT_FALSE(memory_->contains(before));
   ASSERT_TRUE(memory_->destroy(now).has_value());
   EXPECT_FALSE(memory_->contains(now));
+  EXPECT_FALSE(memory_->contains(AllocationId{})) << "no allocation has this id";
 }
 
 TEST_F(MemoryManagerTest, DestructionWaitsForPinsLocksAndOperations) {
