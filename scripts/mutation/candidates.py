@@ -248,8 +248,9 @@ def of_unit(command, wanted):
 
 
 def of_parsed(unit, wanted, kind_of_walk):
-    walks = {}
     prefix = str(ROOT) + "/"
+    # Also of files without functions, so that nobody goes on looking for them.
+    walks = {name: kind_of_walk(name) for name in (str(one.include.name).removeprefix(prefix) for one in unit.get_includes()) if name in wanted}
 
     def top(cursor):
         place = cursor.location.file

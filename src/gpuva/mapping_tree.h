@@ -121,7 +121,7 @@ class MappingTree {
       const uint64_t number = page >> kPartBits;
       const uint64_t part_end = std::min(end, (number + 1) << kPartBits);
       if (number >= parts_.size()) parts_.resize(number + 1);
-      Value here = page == begin ? value : client.after(value, page - begin);
+      Value here = client.after(value, page - begin);
       here.pages = static_cast<uint32_t>(part_end - page);
       replace(number, low(page), low_end(part_end, number), &here, client);
       page = part_end;

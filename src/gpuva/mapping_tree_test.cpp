@@ -185,6 +185,21 @@ TEST(MappingTree, SpreadsOverSeveralTreesOfFourTebibytes) {
   ASSERT_EQ(pair.size(), 5U);
 }
 
+// What begins where there is no tree goes on with the next one, and leaves those before it alone.
+TEST(MappingTree, ErasesBehindATreeThatIsEmpty) {
+  Pair pair(5, uint64_t{6} << 30);
+  const auto tree = [](uint64_t number) { return number << 30; };
+  pair.put(tree(1) + 7, tree(1) + 19);
+  pair.put(tree(4) + 7, tree(4) + 19);
+  pair.erase(tree(2) + 3, tree(4) + 11);
+  ASSERT_NO_FATAL_FAILURE(pair.compare());
+  ASSERT_EQ(pair.size(), 2U);
+  pair.lookup(tree(1) + 7);
+  pair.lookup(tree(4) + 11);
+  pair.erase(tree(3), tree(4) + 7);
+  ASSERT_EQ(pair.size(), 2U);
+}
+
 TEST(MappingTree, KeepsFullNodesWhenItGrowsAtItsEnd) {
   MappingTree tree;
   Client client;

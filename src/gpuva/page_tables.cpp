@@ -55,20 +55,6 @@ void PageTables::commit(Draft&& draft, std::span<const TableGrant> grants, Plan*
   state.spare = std::move(draft.body_);
 }
 
-void PageTables::relocated(TableId table, Plan* plan) const {
-  const State& state = *state_;
-  const auto found = state.tables.find(table.value);
-  DXGKIT_CHECK(found != state.tables.end());
-  TableWriter writer(*state_, plan);
-  if (found->second.level == state.root_level()) {
-    writer.set_root();
-  } else {
-    writer.link(found->second);
-  }
-  writer.flush(state.span_of(found->second));
-  writer.finish();
-}
-
 void PageTables::destroy(Plan* plan) {
   State& state = *state_;
   ++state.version;
@@ -87,25 +73,7 @@ void PageTables::destroy(Plan* plan) {
   state.root_entries = 0;
 }
 
-std::optional<PageTables::TableInfo> PageTables::find(TableId table) const {
-  const State& state = *state_;
-  const auto found = state.tables.find(table.value);
-  if (found == state.tables.end()) return std::nullopt;
-  const TableKey& key = found->second;
-  TableInfo info{.level = key.level,
-                 .of_64k_pages = key.of_64k_pages,
-                 .span = state.span_of(key),
-                 .entries = key.level == 0 ? state.leaf_pages() : state.entries_of(key.level),
-                 .parent = kNoTable};
-  if (key.level == 0 && !key.of_64k_pages)
-    info.of_64k_pages = state.leaves.find(key.number)->of_64k_pages;
-  if (key.level == state.root_level()) return info;
-  const uint64_t leaf = state.first_leaf(key.level, key.number);
-  const uint32_t above = key.level + 1;
-  info.parent = state.directories[above].at(state.directory_of(above, leaf)).table;
-  info.index_in_parent = state.index_in(above, leaf);
-  return info;
-}
+bool PageTables::contains(TableId table) const { return state_->tables.contains(table.value); }
 
 std::vector<PageTables::WalkStep> PageTables::walk(uint64_t page) const {
   State& state = *state_;

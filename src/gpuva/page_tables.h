@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -153,21 +152,11 @@ class PageTables {
   /// growing root has at least the entries asked for.
   void commit(Draft&& draft, std::span<const TableGrant> grants, Plan* plan);
 
-  /// The table's memory has moved: writes the entry that points to it, or sets the root.
-  void relocated(TableId table, Plan* plan) const;
   /// Removes all tables: the steps needed before their memory is freed, and kFree for each.
   void destroy(Plan* plan);
 
-  struct TableInfo {
-    uint32_t level = 0;
-    bool of_64k_pages = false;
-    PageSpan span;
-    uint64_t entries = 0;
-    TableId parent = kNoTable;  // of the root: kNoTable
-    uint64_t index_in_parent = 0;
-  };
-  /// nullopt if it is not one of these tables.
-  std::optional<TableInfo> find(TableId table) const;
+  /// True if it is one of these tables.
+  bool contains(TableId table) const;
   /// The translation of a page, from the root down to the entry that is invalid, or to the leaf's
   /// entry. With dual entries it uses the leaf of 4 KiB pages, unless the entry of the other leaf
   /// is valid.

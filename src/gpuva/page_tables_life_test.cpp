@@ -109,5 +109,33 @@ TEST_F(PageTablesTest, EvictionLeavesTablesOf64KibPages) {
   }
 }
 
+// A large page takes the place of both tables of its leaf: a driver that wants that hears which
+// addresses the entries of each covered.
+TEST_F(PageTablesTest, TablesThatALargePageReplacesAreInvalidatedByTheirAddresses) {
+  DXGKIT_COVERS("PAGE-39", "VA-46");
+  Geometry geometry = four_levels();
+  geometry.leaf_table_bytes_64k = 4096;
+  geometry.dual_ptes = geometry.large_pages = geometry.explicit_invalidation = true;
+  use(geometry);
+  const PageSpan leaf{5 * 512, 512};
+  pieces_.all = {{.span = {leaf.first_page, 3}, .source = run(8)},
+                 {.span = {leaf.first_page + 32, 16}, .source = run(160), .pages_64k = true}};
+  EXPECT_EQ(update({leaf}),
+            "init3 init2 init1 init0 init0k write0 write0k link1 link2 link3 root3");
+  const TableId tables[] = {plan_.steps[3].table, plan_.steps[4].table};
+  EXPECT_TRUE(tables_->contains(tables[0]) && tables_->contains(tables[1]));
+  pieces_.all = {{.span = leaf, .source = run(1024), .large_pages = true}};
+  EXPECT_EQ(update({leaf}), "large1 invalidate0 invalidate0k flush free0 free0k");
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(plan_.steps[1 + i].table, tables[i]);
+    EXPECT_EQ(plan_.steps[1 + i].span, leaf);
+    EXPECT_EQ(plan_.steps[1 + i].count, 512U);
+    EXPECT_FALSE(plan_.steps[1 + i].initial);
+    EXPECT_EQ(plan_.steps[4 + i].table, tables[i]);
+    EXPECT_FALSE(tables_->contains(tables[i]));
+  }
+  EXPECT_EQ(plan_.steps[3].span, leaf);
+}
+
 }  // namespace
 }  // namespace dxgkit::gpuva

@@ -322,7 +322,7 @@ void TableWriter::finish() {
                            .table = freed.id,
                            .level = freed.key.level,
                            .of_64k_pages = freed.of_64k_pages,
-                           .span = tree_.span_of(freed.key),
+                           .span = {},
                            .source = {}});
   }
   if (tree_.geometry.idle_for_updates && !plan_.steps.empty()) plan_.contexts_idle = true;

@@ -33,7 +33,6 @@ class TableWriter {
   void invalidate(const Table& table, bool initial);
   /// Records that the entry that leads to the table must be written.
   void link(const TableKey& child);
-  void set_root() { sets_root_ = true; }
   void flush(PageSpan span) { flushes_.push_back(span); }
   /// Records that the table must be freed.
   void discard(const Table& table);

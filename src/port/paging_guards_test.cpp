@@ -82,8 +82,11 @@ struct LessRoom : FaultInjector {
     if (what == kPagingPrivateRoom) return private_room;
     return what == "DxgkDdiBuildPagingBuffer" ? dma_room : bytes;
   }
+  uint32_t overrun(std::string_view what) override {
+    return what == "DxgkDdiBuildPagingBuffer" ? behind_end : 0;
+  }
   void shape(SegmentsInfo*) override {}
-  uint32_t dma_room = kBytes, private_room = kPrivate;
+  uint32_t dma_room = kBytes, private_room = kPrivate, behind_end = 0;
 };
 
 TEST(PagingGuards, BehindLessRoomThereIsAGuardWhereItFits) {
@@ -113,6 +116,25 @@ TEST(PagingGuards, BehindLessRoomThereIsAGuardWhereItFits) {
         EXPECT_EQ(broken(
                       setup, checks, [&] { at = std::byte{0x77}; }, 8, &injector),
                   row.seen && checks ? rule : "");
+      }
+    }
+  });
+}
+
+/// An injector that says the driver wrote too much is believed where the driver succeeded.
+TEST(PagingGuards, AnInjectedOverrunIsOfASuccess) {
+  DXGKIT_COVERS("PAGE-05");
+  constexpr NTSTATUS kMore = to_ntstatus(Status::kGraphicsInsufficientDmaBuffer);
+  runtime::make_sim_runtime(1)->run_main([&] {
+    for (const NTSTATUS answer : {kOk, kMore}) {
+      for (const uint32_t behind_end : {0U, 8U}) {
+        SCOPED_TRACE(behind_end);
+        Building setup;
+        LessRoom injector;
+        injector.behind_end = behind_end;
+        EXPECT_EQ(broken(
+                      setup, true, [] {}, 16, &injector, answer),
+                  answer == kOk && behind_end != 0 ? "PAGE-05" : "");
       }
     }
   });

@@ -1,4 +1,5 @@
 // Which allocations exist, their content, and the reports about them.
+#include "base/id_slot.h"
 #include "trace/trace.h"
 #include "vidmm/memory_manager_fixture_test.h"
 
@@ -41,6 +42,22 @@ TEST_F(MemoryManagerTest, CreationRefusesWhatCouldNeverBePlaced) {
   refused(d);
   EXPECT_EQ(memory_->create(id, desc(16)), Status::kSuccess);
   EXPECT_EQ(memory_->placement(id), Placement{});
+}
+
+// An id carries its slot, which serves again: only the id of the day is known.
+TEST_F(MemoryManagerTest, AnIdOfBeforeIsUnknownWhereItsSlotServesAgain) {
+  const uint64_t slot = 3;
+  const AllocationId before{uint64_t{5} << kIdSlotBits | slot};
+  const AllocationId now{uint64_t{6} << kIdSlotBits | slot};
+  ASSERT_EQ(memory_->create(before, desc(2)), Status::kSuccess);
+  ASSERT_TRUE(memory_->destroy(before).has_value());
+  EXPECT_FALSE(memory_->contains(before));
+  ASSERT_EQ(memory_->create(now, desc(2)), Status::kSuccess);
+  EXPECT_TRUE(memory_->contains(now));
+  EXPECT_FALSE(memory_->contains(before));
+  ASSERT_TRUE(memory_->destroy(now).has_value());
+  EXPECT_FALSE(memory_->contains(now));
+  EXPECT_FALSE(memory_->contains(AllocationId{})) << "no allocation has this id";
 }
 
 TEST_F(MemoryManagerTest, DestructionWaitsForPinsLocksAndOperations) {

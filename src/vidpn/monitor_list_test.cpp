@@ -397,6 +397,22 @@ TEST_F(TwoMonitors, TheSetOfADdiGoesStaleWithItsMonitor) {
   EXPECT_EQ(other.topology(), nullptr);
 }
 
+// A stale set stays for the DDI that still holds it, whatever other DDIs end meanwhile.
+TEST_F(TwoMonitors, AStaleSetStaysWhileADdiHoldsIt) {
+  DXGKIT_COVERS("VIDPN-29");
+  DdiCall holder(driver_.manager, Ddi::kOther);
+  const auto set = modes(kTargetA);
+  DdiCall inner(driver_.manager, Ddi::kOther);
+  driver_.manager.disconnect_monitor(kTargetA);
+  inner.finish(Status::kSuccess);
+  SIZE_T count = 0;
+  EXPECT_EQ(as_status(modes_->pfnGetNumModes(set, &count)), kStaleModeSet);
+  EXPECT_EQ(as_status(table_.pfnReleaseMonitorSourceModeSet(&driver_, set)), Status::kSuccess);
+  EXPECT_EQ(driver_.findings.total(), 0U) << driver_.texts();
+  holder.finish(Status::kSuccess);
+  EXPECT_EQ(driver_.findings.total(), 0U) << driver_.texts();
+}
+
 TEST_F(TwoMonitors, LeaksNameTheirTargetAndNumber) {
   DXGKIT_COVERS("VIDPN-07");
   // Outside any call: said at the end of the device.

@@ -170,6 +170,41 @@ TEST_F(ResEdgesTest, EqualsAreServedInTheOrderTheyAsked) {
   });
 }
 
+// Two devices whose work overlaps without end would keep the memory of a third for ever. After some
+// refusals of its list an idle one of them waits its turn.
+TEST_F(ResEdgesTest, WorkThatComesAllTheTimeGivesWay) {
+  DXGKIT_COVERS("RES-03", "RES-13");
+  listing([](Stack& stack) {
+    ListingClient waiting(stack, "waiting"), one(stack, "one"), other(stack, "other");
+    const D3DKMT_HANDLE one_has = one.make(5), other_has = other.make(5);
+    ContextBuffers one_works = one.make_context(), other_works = other.make_context();
+    ASSERT_EQ(one.make_resident({one_has}), kWaits);
+    ASSERT_EQ(other.make_resident({other_has}), kWaits);
+    stack.drive();
+    ASSERT_EQ(one.render(one_works, work_on({one_has})), 0);
+    stack.settle();
+    ASSERT_EQ(waiting.make_resident({waiting.make(14)}, cant_trim()), kWaits);
+    int turns = 0;
+    for (; turns < 40 && waiting.queue.value() == 0; ++turns) {
+      // The next one of the other is there before the last one of this ends.
+      ListingClient& next = turns % 2 == 0 ? other : one;
+      ASSERT_EQ(next.render(turns % 2 == 0 ? other_works : one_works,
+                            work_on({turns % 2 == 0 ? other_has : one_has})),
+                0);
+      stack.settle();
+      static_cast<void>(stack.miniport.complete_next(0));
+      stack.settle();
+      while (stack.miniport.complete_next(1)) stack.settle();  // paging
+    }
+    EXPECT_EQ(waiting.queue.value(), 1U);
+    EXPECT_GT(turns, 3) << "not at the first refusal";
+    stack.drive();
+    EXPECT_EQ(one.wait_for_idle(), 0);
+    EXPECT_EQ(other.wait_for_idle(), 0);
+    EXPECT_EQ(stack.statistics().packets_faulted, 0U);
+  });
+}
+
 // Whether a list fits counts what it would keep: offered content goes for it.
 TEST_F(ResEdgesTest, OfferedContentIsInNobodysWay) {
   DXGKIT_COVERS("RES-03", "ALLOC-47");

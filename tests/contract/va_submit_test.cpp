@@ -192,6 +192,35 @@ TEST_F(VaSubmitTest, ARefusedBufferPutsItsDeviceInError) {
   });
 }
 
+// The driver refuses the buffer of the first context, and the second is of the same device: it gets
+// nothing more.
+TEST_F(VaSubmitTest, ABroadcastEndsWhereItsDeviceIsLost) {
+  DXGKIT_COVERS("SUB-28", "SUB-35");
+  running([](GpuVaStack& stack) {
+    Submitter one(stack);
+    one.write({GpuCommand::write(one.va + kPage, 5)});
+    D3DKMT_SUBMITCOMMAND args{};
+    args.Commands = one.va;
+    args.CommandLength = 24;
+    args.BroadcastContextCount = 2;
+    args.BroadcastContext[0] = one.client.context;
+    args.BroadcastContext[1] = one.client.make_context_virtual();
+    stack.drive();
+    size_t asked = 0;
+    stack.gpu.on_submit = [&](const DXGKARG_SUBMITCOMMANDVIRTUAL*) -> NTSTATUS {
+      ++asked;
+      return nt_status(Status::kInvalidParameter);
+    };
+    EXPECT_EQ(one.client.call([&] { return D3DKMTSubmitCommand(&args); }),
+              nt_status(Status::kDeviceRemoved));
+    EXPECT_EQ(one.client.state(), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+    stack.drive();
+    EXPECT_EQ(asked, 1U);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    stack.gpu.on_submit = nullptr;
+  });
+}
+
 TEST_F(VaSubmitTest, AnyOtherRefusalIsFatal) {
   DXGKIT_COVERS("SUB-28");
   running([](GpuVaStack& stack) {

@@ -9,6 +9,7 @@
 #include "dxgk/display/display_level_two.h"
 #include "dxgk/display/display_worker.h"
 #include "dxgk/display/monitors.h"
+#include "dxgk/display/surface_pins.h"
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/work/context.h"
@@ -155,10 +156,7 @@ Flips::Source* Flips::find(uint32_t source) const {
 
 void Flips::let_go(Ref<OpenedAllocation>& surface) {
   if (!surface) return;
-  if (core_.has_memory() && !core_.failed() && surface->allocation != nullptr) {
-    const vidmm::Use use{surface->allocation->id, false};
-    core_.memory().release(std::span(&use, 1));
-  }
+  unpin_surface(core_, *surface);
   surface = Ref<OpenedAllocation>();
 }
 
@@ -405,7 +403,7 @@ void Flips::finish_done(Source& source) {
     } else {
       let_go(over.surface);
     }
-    if (core_.failed() || !core_.has_memory()) continue;
+    if (core_.failed()) continue;
     const vidsch::SyncPoint point{source.done_fence, id, false};
     if (core_.scheduler().sync_objects().value(source.done_fence) < id)
       static_cast<void>(core_.scheduler().sync_objects().signal(std::span(&point, 1)));

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "dxgk/display/display_level_two.h"
 #include "dxgk/display/display_worker.h"
+#include "dxgk/display/surface_pins.h"
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/work/context.h"
@@ -108,7 +109,7 @@ Status Planes::present(const PlanePresent& request) {
   if (!asked) status = Status::kDeviceRemoved;
   if (is_success(status)) status = tell_driver(request);
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (is_success(status) && device.lost()) status = Status::kDeviceRemoved;
+    if (device.lost()) status = Status::kDeviceRemoved;
     if (is_success(status) && owner_.mode(request.source) != request.mode)
       status = Status::kGraphicsAllocationInvalid;
     if (is_success(status)) {
@@ -258,10 +259,7 @@ void Planes::queue(const PlanePresent& request) {
 
 void Planes::let_go(Ref<OpenedAllocation>& surface) {
   if (!surface) return;
-  if (core_.has_memory() && !core_.failed() && surface->allocation != nullptr) {
-    const vidmm::Use use{surface->allocation->id, false};
-    core_.memory().release(std::span(&use, 1));
-  }
+  unpin_surface(core_, *surface);
   surface = Ref<OpenedAllocation>();
 }
 
@@ -460,7 +458,7 @@ void Planes::plane_done(Source& source, Present& present, size_t index, bool sho
   } else {
     let_go(one.surface);
   }
-  if (core_.failed() || !core_.has_memory()) return;
+  if (core_.failed()) return;
   const vidsch::SyncPoint point{plane.fence, present.id, false};
   if (core_.scheduler().sync_objects().value(plane.fence) < present.id)
     static_cast<void>(core_.scheduler().sync_objects().signal(std::span(&point, 1)));
@@ -491,13 +489,11 @@ void Planes::on_vsync(uint32_t source_id, const port::InterruptReport& report) {
     const bool named = told != report.shown_planes.end();
     // The last present of this plane in hardware whose picture is the one that is reported.
     Present* newest = nullptr;
-    bool waits = false;
     for (Present& present : source.presents) {
       if (present.state != Present::State::kHardware) continue;
       for (size_t i = 0; i < present.planes.size(); ++i) {
         const port::PlaneSetting& setting = present.settings.planes[i];
         if (setting.layer != layer || present.planes[i].done) continue;
-        waits = true;
         const bool here = !setting.enabled ? !named || !told->enabled || told->by_id
                           : !named         ? false
                           : told->by_id    ? told->present_id >= setting.present_id
@@ -525,7 +521,7 @@ void Planes::on_vsync(uint32_t source_id, const port::InterruptReport& report) {
           .fix = "Keep what was programmed for each plane, and report it from the vertical sync "
                  "on that takes it over."});
     }
-    if (newest == nullptr || !waits) continue;
+    if (newest == nullptr) continue;
     if (named && told->by_id && told->post_present) {
       work_.push_back({.source = source.id,
                        .target = report.source,
@@ -534,7 +530,7 @@ void Planes::on_vsync(uint32_t source_id, const port::InterruptReport& report) {
       worker_.wake();
     }
     for (Present& present : source.presents) {
-      if (present.id > newest->id || present.state != Present::State::kHardware) continue;
+      if (present.id > newest->id) continue;  // those before it with this plane are in hardware
       for (size_t i = 0; i < present.planes.size(); ++i) {
         if (present.settings.planes[i].layer == layer && !present.planes[i].done)
           plane_done(source, present, i, &present == newest);

@@ -195,11 +195,7 @@ void Primaries::unpin(uint32_t source) { unpin(sources_[source].current); }
 
 void Primaries::unpin(Primary& primary) {
   if (!primary.opened || !primary.pinned) return;
-  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    const vidmm::Use use{primary.opened->allocation->id, false};
-    if (core_.has_memory() && primary.opened->allocation != nullptr)
-      core_.memory().release(std::span(&use, 1));
-  });
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { unpin_surface(core_, *primary.opened); });
   primary.pinned = false;
 }
 

@@ -28,7 +28,7 @@ CpuWindows::CpuWindows(MemoryFloor& floor)
   // No page of the pool window is ever in a memory object of another.
   const bus::MemoryWindow pool =
       core_.machine().window_of(bus::PhysicalAddress{bus::Machine::kPoolMemoryBase}, kPageBytes);
-  if (mappable(pool)) lasting_.push_back(pool.fd);
+  lasting_.insert(pool.fd);
 }
 
 Result<CpuWindows::Windows> CpuWindows::open(OpenedAllocation& opened, const CpuLook& look,
@@ -97,18 +97,13 @@ Result<CpuWindows::Windows> CpuWindows::in_memory(OpenedAllocation& opened, cons
 bus::MemoryWindow CpuWindows::bar_window(uint64_t address, uint64_t bytes) {
   const bus::MemoryWindow window = core_.machine().window_of(bus::PhysicalAddress{address}, bytes);
   // Views of hardware are not kept: it may leave, and its pages fault then.
-  if (mappable(window) && std::ranges::find(lasting_, window.fd) == lasting_.end() &&
-      !bus::is_hardware(window)) {
-    lasting_.push_back(window.fd);
-  }
+  if (!lasting_.contains(window.fd) && !bus::is_hardware(window)) lasting_.insert(window.fd);
   return window;
 }
 
 Status CpuWindows::show_at_one_address(OpenedAllocation& opened, Windows windows) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(std::unique_ptr<bus::CpuView> view, kept_views_.show(windows));
-  const auto lasts = [&](const bus::MemoryWindow& window) {
-    return std::ranges::find(lasting_, window.fd) != lasting_.end();
-  };
+  const auto lasts = [&](const bus::MemoryWindow& window) { return lasting_.contains(window.fd); };
   shown_.erase(view.get());  // one that ended elsewhere may have been at its address
   if (std::ranges::all_of(windows, lasts)) shown_[view.get()] = std::move(windows);
   opened.cpu().view = std::move(view);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -100,7 +101,7 @@ class CpuWindows {
   std::map<uint32_t, std::vector<bool>> host_apertures_;  // by segment id, page: taken
   bus::KeptViews kept_views_;
   std::map<const bus::CpuView*, Windows> shown_;  // by views of locks that may be kept
-  std::vector<int> lasting_;  // memory objects that stay as long as the adapter runs
+  std::set<int> lasting_;  // memory objects that stay as long as the adapter runs
 };
 
 }  // namespace dxgkit::dxgk

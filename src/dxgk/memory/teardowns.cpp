@@ -201,7 +201,7 @@ void Teardowns::finish_closing(Teardown& teardown) {
   if (teardown.resource) teardown.device->resources.erase(teardown.resource.get());
   if (teardown.device != nullptr) --teardown.device->teardowns;
   // Others were refused for want of the room this had, and nothing else may tell them.
-  if (!core_.failed() && core_.has_memory()) {
+  if (!core_.failed()) {
     residency_.room_changed();
     core_.scheduler().retry_busy();
   }

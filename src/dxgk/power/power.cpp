@@ -126,7 +126,7 @@ Status Power::fail(PowerTarget during) {
   // A transition under way goes on with what is left.
   bool under_way = false;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    if (core_.failed() || !core_.has_memory()) return;
+    if (core_.failed()) return;
     under_way =
         state_.phase == PowerPhase::Phase::kFalling || state_.phase == PowerPhase::Phase::kRising;
     if (!under_way) return;
@@ -149,7 +149,7 @@ void Power::hold() {
     state_.phase = PowerPhase::Phase::kFalling;
     state_.lost = false;
     lost_allocations_ = 0;
-    if (core_.has_memory()) core_.scheduler().set_held(true);
+    core_.scheduler().set_held(true);
   });
 }
 
@@ -229,7 +229,7 @@ Status Power::purge_once(PowerTarget target, PowerOutcome* outcome) {
   Status status = Status::kSuccess;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     if (core_.failed() || state_.lost) return;
-    if (core_.has_memory()) floor_.residency->let_all_go();  // work takes them back afterwards
+    floor_.residency->let_all_go();  // work takes them back afterwards
     vidmm::MemoryManager& memory = core_.memory();
     for (Device* device : floor_.devices) {
       for (OpenedAllocation* opened : device->memory().openings) {
@@ -451,7 +451,7 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
     level_three_ = true;
     static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
       if (core_.failed()) return true;
-      if (!core_.scheduler().drained() || !settled()) return false;
+      if (!settled()) return false;  // drained as before: nothing was let in since
       told = true;
       call(Status::kSuccess);
       return true;
@@ -484,7 +484,7 @@ void Power::lose(PowerTarget during) {
   if (floor_.hw_queues != nullptr) floor_.hw_queues->suspension().power_failed();
   core_.scheduler().abandon_hardware();
   floor_.context_allocations->hardware_was_reset();
-  if (core_.has_memory()) floor_.residency->let_all_go();
+  floor_.residency->let_all_go();
   // Packets that ended let go of memory, and that planned more with what is lost now.
   std::ranges::move(floor_.paging->abandon(), std::back_inserter(waited));
   const std::vector<AllocationId> lost = core_.memory().lose_power(
@@ -496,7 +496,6 @@ void Power::lose(PowerTarget during) {
     floor_.context_allocations->content_lost(id);
   }
   for (const std::function<void()>& done : waited) done();
-  floor_.paging->pause();
   const uint32_t of_buffers = core_.segment_infos().paging_buffer_segment;
   if (of_buffers != 0 && kept(SegmentId{of_buffers}, during) != UINT64_MAX)
     floor_.paging_buffers->drop();

@@ -16,15 +16,14 @@
 namespace dxgkit::dxgk {
 
 void ClientAddresses::enqueue(PagingQueue* queue, Work work, uint64_t* fence) {
-  *fence = 0;
-  // Without anything to write the entries are as they are to be, but perhaps only once what is
-  // queued has run: of an allocation that leaves, the hardware still has the old ones.
-  if (work.empty() && (queue == nullptr || floor_.paging->idle())) return;
   if (queue == nullptr) {
     floor_.paging->enqueue_work(std::move(work), nullptr);
     floor_.core.pump();
     return;
   }
+  // Without anything to write the entries are as they are to be, but perhaps only once what is
+  // queued has run: of an allocation that leaves, the hardware still has the old ones.
+  if (work.empty() && floor_.paging->idle()) return;
   const uint64_t value = queue->begin();
   // Done at once, or later.
   const auto done = std::make_shared<bool>(false);

@@ -56,21 +56,7 @@ GpuVa::GpuVa(VaFloor& floor, Owner& owner, const gpuva::Geometry& geometry)
   floor.stand_ins = &stand_ins_;
 }
 
-GpuVa::~GpuVa() {
-  floor_.gpu_va = nullptr;
-  floor_.spaces = nullptr;
-  floor_.client_addresses = nullptr;
-  floor_.updates = nullptr;
-  floor_.system_pages = nullptr;
-  floor_.table_eviction = nullptr;
-  floor_.fault_explainer = nullptr;
-  floor_.plan_effects = nullptr;
-  floor_.planner = nullptr;
-  floor_.tables = nullptr;
-  floor_.paging_space = nullptr;
-  floor_.places = nullptr;
-  floor_.stand_ins = nullptr;
-}
+GpuVa::~GpuVa() { static_cast<VaParts&>(floor_) = {}; }
 
 Status GpuVa::start(void* system_process, void* system_context, bus::PageFrame dummy_page) {
   DXGKIT_RETURN_IF_FAILED(stand_ins_.make(dummy_page));

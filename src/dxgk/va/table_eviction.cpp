@@ -119,8 +119,7 @@ TableEviction::TableRoom TableEviction::table_room(const Process& process) {
                               DXGKIT_REQUIRES(on_lane) {
                                 if (table.room.value == 0) return;
                                 for (const auto& [key, space] : floor_.spaces->all()) {
-                                  if (ever_evicts(*space) && space->tables.find(id).has_value())
-                                    return;
+                                  if (ever_evicts(*space) && space->tables.contains(id)) return;
                                 }
                                 room.staying.push_back({table.room, false});
                               });

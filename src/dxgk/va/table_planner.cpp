@@ -168,7 +168,6 @@ void TablePlanner::append(const std::shared_ptr<GpuSpace>& space, gpuva::Plan st
       SecondSpace::Ranges ranges = second->ranges_of(steps.steps[i]);
       if (!ranges.empty()) copies->steps.emplace(i, std::move(ranges));
     }
-    if (copies->steps.empty()) copies.reset();
   }
   work->push_back(
       std::make_unique<PlanWork>(*floor_.plan_effects, space, std::move(steps), std::move(copies)));

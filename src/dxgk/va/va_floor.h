@@ -19,11 +19,9 @@ class TableEviction;
 class TablePlanner;
 class UpdateBatches;
 
-/// See SyncFloor. All null: the adapter has no GPU virtual addresses. GpuVa owns the parts below it
-/// and fills them in.
-struct VaFloor : MemoryFloor {
-  using MemoryFloor::MemoryFloor;
-
+/// The parts of the adapter's GPU virtual addresses. All null: it has none. GpuVa owns the parts
+/// below it, fills them in, and empties all when it goes.
+struct VaParts {
   GpuVa* gpu_va = nullptr;
   AddressSpaces* spaces = nullptr;
   ClientAddresses* client_addresses = nullptr;
@@ -38,6 +36,11 @@ struct VaFloor : MemoryFloor {
   PagingSpace* paging_space = nullptr;
   ResidentPlaces* places = nullptr;
   StandInPages* stand_ins = nullptr;
+};
+
+/// See SyncFloor.
+struct VaFloor : MemoryFloor, VaParts {
+  using MemoryFloor::MemoryFloor;
 };
 
 }  // namespace dxgkit::dxgk

@@ -142,7 +142,7 @@ void AdapterReset::clean_up(Device* guilty) {
   scheduler.adapter_was_reset(floor_.core.runtime().now());
   if (floor_.hw_queues != nullptr) floor_.hw_queues->adapter_was_reset();
   owner_.displays_were_reset();
-  if (floor_.core.has_memory()) floor_.residency->let_all_go();
+  floor_.residency->let_all_go();
   static_cast<void>(floor_.context_allocations->let_go());
   floor_.context_allocations->hardware_was_reset();
   std::vector<std::function<void()>> planned = floor_.paging->abandon();

@@ -219,11 +219,10 @@ Status Context::queue_signal(std::span<const Ref<Context>> contexts,
   WorkFloor& floor = contexts.front()->device_->floor();
   Status status = Status::kSuccess;
   floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    if (!sync_in_reach(floor.core, points)) status = Status::kInvalidParameter;
     for (const Ref<Context>& context : contexts) {
       if (context->closed_ || context->device_->lost()) status = Status::kDeviceRemoved;
     }
-    if (is_success(status) && !sync_in_reach(floor.core, points))
-      status = Status::kInvalidParameter;
     if (!is_success(status)) return;
     std::shared_ptr<vidsch::Broadcast> broadcast;
     if (contexts.size() > 1 || order.event) {

@@ -20,8 +20,7 @@ namespace {
 constexpr uint32_t kPageFaultFenceInvalid = 1U << 1;
 constexpr uint32_t kPageFaultFatal = 1U << 4;
 constexpr uint32_t kPageFaultAdapterReset = 1U << 2, kPageFaultEngineReset = 1U << 3;
-constexpr uint32_t kPageFaultResets =
-    kPageFaultAdapterReset | kPageFaultEngineReset | kPageFaultFatal;
+constexpr uint32_t kPageFaultResets = kPageFaultAdapterReset | kPageFaultEngineReset;
 
 }  // namespace
 
@@ -69,10 +68,7 @@ vidsch::FenceReport Faults::handle(const port::InterruptReport& report) {
         .bugcheck_parameter = 0xD});
     return vidsch::FenceReport::kAccepted;
   }
-  if (page_fault && (report.flags & kPageFaultResets) != 0 &&
-      report.node >= core_.scheduler().node_count()) {
-    return vidsch::FenceReport::kUnknownNode;
-  }
+  if (report.node >= core_.scheduler().node_count()) return vidsch::FenceReport::kUnknownNode;
   if (!page_fault || (report.flags & kPageFaultFenceInvalid) == 0) {
     state_ = page_fault ? DeviceState::kErrorDmaPageFault : DeviceState::kErrorDmaFault;
     report_ = page_fault ? &report : nullptr;

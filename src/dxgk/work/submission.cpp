@@ -66,8 +66,10 @@ vidsch::EnginePort::Prepare Submission::prepare(PacketId id) {
   bool tables_under_way = false;
   if (listed) {
     const Prepare list = residency_.acquire(packet.context->device().memory(), packet.residency);
-    if (list == Prepare::kBusy) note_busy(packet, trace::BusyReason::kList, AllocationId{});
-    if (list == Prepare::kBusy || list == Prepare::kFailed) return list;
+    if (list == Prepare::kBusy) {
+      note_busy(packet, trace::BusyReason::kList, AllocationId{});
+      return list;
+    }
     list_under_way = list == Prepare::kWaiting;
   }
   if (table_eviction_ != nullptr && packet.context != nullptr) {

@@ -22,7 +22,6 @@ Status VirtualSubmissions::check(const VirtualSubmission& submission) const {
 Status VirtualSubmissions::submit(const VirtualSubmission& submission) {
   const RenderTurns::Turn turn(context_.turns());
   if (turn.over()) return Status::kInvalidParameter;
-  DXGKIT_RETURN_IF_FAILED(check(submission));
   WorkFloor& floor = context_.device().floor();
   Status status = Status::kSuccess;
   floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {

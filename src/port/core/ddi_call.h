@@ -46,12 +46,7 @@ class DdiCall {
       }
     }
     int32_t status = to_ntstatus(Status::kDeviceRemoved);
-    completed_ = frame_.call(entry, &status, arguments...);
-    if (!completed_) return done(Status::kDeviceRemoved);
-    if (frame_.irql() != info_.irql) [[unlikely]] {
-      core_.irql_violation(info_, frame_.irql());
-      frame_.restore_entry_irql();
-    }
+    if (!came_back(frame_.call(entry, &status, arguments...))) return done(Status::kDeviceRemoved);
     if (status != 0) [[unlikely]]
       core_.check_answer(info_, status);
     return done(from_ntstatus(status));
@@ -59,29 +54,28 @@ class DdiCall {
   /// The same for an entry that returns nothing.
   template <typename Entry, typename... A>
   Status no_answer(Entry entry, A... arguments) {
-    completed_ = frame_.call_void(entry, arguments...);
-    if (!completed_) return done(Status::kDeviceRemoved);
-    if (frame_.irql() != info_.irql) [[unlikely]] {
-      core_.irql_violation(info_, frame_.irql());
-      frame_.restore_entry_irql();
-    }
-    return done(Status::kSuccess);
+    return done(came_back(frame_.call_void(entry, arguments...)) ? Status::kSuccess
+                                                                 : Status::kDeviceRemoved);
   }
   /// The same for an entry that returns a number. The number is unchanged unless the result is
   /// kSuccess.
   template <typename Entry, typename R, typename... A>
   Status value(Entry entry, R* result, A... arguments) {
-    completed_ = frame_.call(entry, result, arguments...);
-    if (!completed_) return done(Status::kDeviceRemoved);
-    if (frame_.irql() != info_.irql) [[unlikely]] {
-      core_.irql_violation(info_, frame_.irql());
-      frame_.restore_entry_irql();
-    }
-    return done(Status::kSuccess);
+    return done(came_back(frame_.call(entry, result, arguments...)) ? Status::kSuccess
+                                                                    : Status::kDeviceRemoved);
   }
   bool completed() const { return completed_; }
 
  private:
+  /// False: the driver died inside.
+  bool came_back(bool completed) {
+    completed_ = completed;
+    if (completed && frame_.irql() != info_.irql) [[unlikely]] {
+      core_.irql_violation(info_, frame_.irql());
+      frame_.restore_entry_irql();
+    }
+    return completed;
+  }
   Status done(Status status) {
     if (trace::Recorder* recorder = trace::current(); recorder != nullptr) [[unlikely]] {
       recorder->record(trace::EventKind::kDdiExit, recorder->name_id(info_.name),

@@ -766,5 +766,55 @@ TEST(SituationsOfCalls, AreToldWhereTheCallIsMade) {
   });
 }
 
+/// Where an argument decides, each of its values has a situation of its own.
+TEST(SituationsOfCalls, FollowTheArgument) {
+  with_core([](CoreWorld& world) {
+    DRIVER_INITIALIZATION_DATA& table = world.table.table;
+    CoreWorld::set(
+        table.DxgkDdiSetPowerComponentFState,
+        +[](void*, UINT, UINT) NTAPI -> NTSTATUS { return 0; });
+    CoreWorld::set(
+        table.DxgkDdiControlInterrupt,
+        +[](void*, DXGK_INTERRUPT_TYPE, BOOLEAN) NTAPI -> NTSTATUS { return 0; });
+    CoreWorld::set(
+        table.DxgkDdiIsSupportedVidPn,
+        +[](void*, DXGKARG_ISSUPPORTEDVIDPN* args) NTAPI -> NTSTATUS {
+          args->IsVidPnSupported = TRUE;
+          return 0;
+        });
+    PortCore& core = world.core();
+    core.power_components = 3;
+    verifier::SituationLog log;
+    core.situations = std::make_unique<Situations>(log);
+    using verifier::Situation;
+    struct Row {
+      Situation situation;
+      std::function<void()> call;
+    };
+    PowerPort power(core);
+    const auto control_vsync = [&](bool on) {
+      core.levels.enter_level_two();
+      (void)ScanoutPort(core).control_vsync(0, on);
+      core.levels.leave_level_two();
+    };
+    VidPnPort vidpn(core);
+    int some = 0;
+    const Row rows[] = {
+        {Situation::kPowerComponentActive, [&] { (void)power.set_component_f_state(2, 0); }},
+        {Situation::kPowerComponentIdle, [&] { (void)power.set_component_f_state(2, 1); }},
+        {Situation::kScanoutVsyncOn, [&] { control_vsync(true); }},
+        {Situation::kScanoutVsyncOff, [&] { control_vsync(false); }},
+        {Situation::kVidpnNoneSupported, [&] { (void)vidpn.is_supported_vidpn(nullptr); }},
+        {Situation::kVidpnIsSupported, [&] { (void)vidpn.is_supported_vidpn(&some); }},
+    };
+    for (size_t done = 0; done < std::size(rows); ++done) {
+      rows[done].call();
+      for (size_t i = 0; i < std::size(rows); ++i)
+        EXPECT_EQ(log.count(rows[i].situation), i <= done ? 1U : 0U) << done << " " << i;
+    }
+    core.situations = nullptr;
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::port

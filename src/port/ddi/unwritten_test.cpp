@@ -87,5 +87,23 @@ TEST(Unwritten, AnswersThatADriverLeavesAsTheyWere) {
   }
 }
 
+// A number may begin with the bytes that were there: it was written all the same.
+TEST(Unwritten, AMemberIsWrittenIfAnyOfItsBytesIs) {
+  DXGKIT_COVERS("LIFE-29");
+  with_core([](CoreWorld& world) {
+    CoreWorld::set(
+        world.table.table.DxgkDdiQueryCurrentFence,
+        +[](void*, DXGKARG_QUERYCURRENTFENCE* args) NTAPI -> NTSTATUS {
+          args->CurrentFence = 0x010203A5;
+          return 0;
+        });
+    world.core().output_fill = std::byte{0xA5};
+    const auto fence = SubmissionPort(world.core()).query_current_fence(NodeOrdinal{0});
+    ASSERT_TRUE(fence.has_value());
+    EXPECT_EQ(*fence, 0x010203A5U);
+    EXPECT_EQ(world.rules(), "");
+  });
+}
+
 }  // namespace
 }  // namespace dxgkit::port
