@@ -40,15 +40,10 @@ enum class Loss {
   kSleepAndFail,  // its adapter falls asleep, and fails
   kSleep,         // its adapter falls asleep, and wakes
 };
-constexpr std::array<std::string_view, 9> kLossNames = {"device lost",
-                                                        "adapter failed",
-                                                        "adapter stopped",
-                                                        "device destroyed",
-                                                        "object destroyed",
-                                                        "process ended",
-                                                        "asleep, device lost",
-                                                        "asleep, adapter failed",
-                                                        "asleep"};
+constexpr std::array<std::string_view, 9> kLossNames = {
+    "device lost",         "adapter failed",         "adapter stopped",
+    "device destroyed",    "object destroyed",       "process ended",
+    "asleep, device lost", "asleep, adapter failed", "asleep"};
 std::string_view name_of(Loss loss) { return kLossNames[static_cast<size_t>(loss)]; }
 bool falls_asleep(Loss loss) { return loss >= Loss::kSleepAndLoss; }
 
@@ -137,9 +132,8 @@ void after_sleep(const World& world, Loss loss, Stack::Background& call) {
         [&] { EXPECT_EQ(system.stop_adapter(world.stack->luid), Status::kSuccess); });
     return;
   }
-  world.stack->blocking([&] {
-    static_cast<void>(system.set_power(world.stack->luid, dxgk::PowerTarget::kD0));
-  });
+  world.stack->blocking(
+      [&] { static_cast<void>(system.set_power(world.stack->luid, dxgk::PowerTarget::kD0)); });
 }
 
 bool has_more_to_lose(const Row& row) {

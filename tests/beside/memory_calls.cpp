@@ -214,8 +214,7 @@ const Row kRows[] = {
        D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE args{};
        args.hHwQueue = queue.handle;
        args.ObjectCount = 1;
-       args.ObjectHandleArray =
-           world.keep(one(world.client->make_sync(D3DDDI_MONITORED_FENCE, 3)));
+       args.ObjectHandleArray = world.keep(one(world.client->make_sync(D3DDDI_MONITORED_FENCE, 3)));
        args.FenceValueArray = world.keep(std::vector<UINT64>{3});
        world.calls(D3DKMTSubmitWaitForSyncObjectsToHwQueue, args);
        world.destroy = [&world, handle = queue.handle] {

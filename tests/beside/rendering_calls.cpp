@@ -38,8 +38,8 @@ void room_for_one(World& world, Opening* args) {
 
 /// Closed when the world ends.
 HANDLE keep_shared(World& world, D3DKMT_HANDLE object) {
-  auto& shared = *world.keep(std::vector<std::shared_ptr<SharedHandle>>{
-      std::make_shared<SharedHandle>()});
+  auto& shared =
+      *world.keep(std::vector<std::shared_ptr<SharedHandle>>{std::make_shared<SharedHandle>()});
   EXPECT_EQ(share(*world.client, {object}, &shared->handle), 0);
   return shared->handle;
 }
@@ -207,7 +207,8 @@ const Row kRows[] = {
        };
        world.destroys_allocation(allocation);
      }},
-    {"D3DKMTCreateAllocation", Ground::kPatching, [](World& world) { create_allocation(world, 2); }},
+    {"D3DKMTCreateAllocation", Ground::kPatching,
+     [](World& world) { create_allocation(world, 2); }},
     {"D3DKMTCreateAllocation2", Ground::kPatching,
      [](World& world) {
        D3DDDI_ALLOCATIONINFO2 info{};

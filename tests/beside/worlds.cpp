@@ -78,10 +78,9 @@ void on_queues(const Row& row, const std::function<void(World&)>& body) {
   HwStack stack(GpuVaConfig::gpu_physical_four_level());
   ASSERT_EQ(stack.start(), Status::kSuccess);
   HwClient client(stack);
-  hand_over(
-      row,
-      {.stack = &stack, .client = &client, .listing = &client, .hw = &client, .va = &client},
-      body);
+  hand_over(row,
+            {.stack = &stack, .client = &client, .listing = &client, .hw = &client, .va = &client},
+            body);
 }
 
 void on_native(const Row& row, const std::function<void(World&)>& body) {
