@@ -14,6 +14,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <string>
 
 #include "dxgk/adapter/adapter.h"
@@ -75,8 +76,16 @@ void lose_device(const World& world) {
   });
 }
 
+/// As a report that is a bug check does it, also where the device is off and reports nothing.
 void fail_adapter(const World& world) {
-  world.stack->miniport.raise(ScriptedMiniport::completed_data(0, 0x7000'0000));
+  world.stack->adapter().core().fail({.rule = "INT-11",
+                                      .severity = verifier::Severity::kBugCheck,
+                                      .ddi = "DxgkCbNotifyInterrupt",
+                                      .actual = "Made by this test.",
+                                      .expected = "",
+                                      .fix = "",
+                                      .bugcheck_code = 0x119,
+                                      .bugcheck_parameter = 1});
   world.stack->settle();
 }
 
@@ -146,7 +155,22 @@ struct Outcome {
   NTSTATUS status = -1;
   size_t places = 0;
   Digest after;
+  std::vector<std::string> late;  // see late_calls()
 };
+
+/// Calls of the driver in the name of a device that it has destroyed.
+std::vector<std::string> late_calls(const World& world) {
+  const std::vector<std::string> order = world.stack->miniport.calls().order;
+  std::vector<std::string> late;
+  for (const std::string& ddi :
+       std::ranges::subrange(std::ranges::find(order, "DxgkDdiDestroyDevice"), order.end())) {
+    const bool names_device = ddi.starts_with("DxgkDdiCreate") || ddi.starts_with("DxgkDdiOpen") ||
+                              ddi == "DxgkDdiRender" || ddi == "DxgkDdiPresent" ||
+                              ddi == "DxgkDdiDescribeAllocation";
+    if (names_device && ddi != "DxgkDdiCreateDevice") late.push_back(ddi);
+  }
+  return late;
+}
 
 /// The call with the loss at place `at`; 0: without. No loss has no place.
 Outcome run(const Row& row, std::optional<Loss> loss, size_t at, uint64_t seed, bool calls = true) {
@@ -177,6 +201,7 @@ Outcome run(const Row& row, std::optional<Loss> loss, size_t at, uint64_t seed, 
     if (other != nullptr) other->finish();
     world.stack->drive();
     outcome.after = digest(*world.stack, {world.client});
+    outcome.late = late_calls(world);
   });
   return outcome;
 }
@@ -252,6 +277,7 @@ class BesideTest : public ::testing::TestWithParam<Loss> {
                 status == Status::kInvalidParameter || status == Status::kInvalidHandle ||
                 status == Status::kGraphicsNotExclusiveModeOwner || outcome.status == kProcessEnds)
         << text_of(outcome.status);
+    EXPECT_EQ(outcome.late, std::vector<std::string>{});
     if (!is_refusal(outcome.status)) return;
     // THUNK-05: as if there had been no call.
     EXPECT_EQ(outcome.after.handles, without_call.after.handles);

@@ -56,6 +56,14 @@ struct World {
   void destroys_allocation(D3DKMT_HANDLE allocation) {
     destroy = [this, allocation] { static_cast<void>(client->destroy_allocation(allocation)); };
   }
+  void destroys_resource(D3DKMT_HANDLE resource) {
+    destroy = [this, resource] {
+      D3DKMT_DESTROYALLOCATION2 args{};
+      args.hDevice = client->device;
+      args.hResource = resource;
+      static_cast<void>(client->call([&] { return D3DKMTDestroyAllocation2(&args); }));
+    };
+  }
   void destroys_context(D3DKMT_HANDLE context) {
     destroy = [this, context] { static_cast<void>(client->destroy_context(context)); };
   }

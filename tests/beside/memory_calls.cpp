@@ -199,6 +199,14 @@ const Row kRows[] = {
          static_cast<void>(world.hw->destroy_hw_queue(queue));
        };
      }},
+    {"D3DKMTSetContextSchedulingPriority of a hardware context", Ground::kQueues,
+     [](World& world) {
+       const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY args{world.hw->make_hw_context(), -2};
+       world.calls(D3DKMTSetContextSchedulingPriority, args);
+       world.destroy = [&world, context = args.hContext] {
+         static_cast<void>(world.hw->destroy_hw_context(context));
+       };
+     }},
     {"D3DKMTSubmitCommandToHwQueue", Ground::kQueues,
      [](World& world) {
        world.hw->write({GpuCommand::write(world.hw->va + kPage, 7)});

@@ -220,6 +220,29 @@ const Row kRows[] = {
        args.Flags = std::bit_cast<D3DKMT_CREATEALLOCATIONFLAGS>(3U);
        world.calls(D3DKMTCreateAllocation2, args);
      }},
+    {"D3DKMTCreateAllocation2 in a resource", Ground::kPatching,
+     [](World& world) {
+       auto resource = on_device<D3DKMT_CREATEALLOCATION>(world);
+       resource.Flags = std::bit_cast<D3DKMT_CREATEALLOCATIONFLAGS>(1U);
+       EXPECT_EQ(world.client->call([&] { return D3DKMTCreateAllocation2(&resource); }), 0);
+       D3DDDI_ALLOCATIONINFO2 info{};
+       info.pPrivateDriverData = world.keep(std::vector<ScriptedAllocation>(1));
+       info.PrivateDriverDataSize = sizeof(ScriptedAllocation);
+       auto args = on_device<D3DKMT_CREATEALLOCATION>(world);
+       args.hResource = resource.hResource;
+       args.NumAllocations = 1;
+       args.pAllocationInfo2 = &world.keep_one(info);
+       world.calls(D3DKMTCreateAllocation2, args);
+       world.destroys_resource(resource.hResource);
+     }},
+    {"D3DKMTDestroyAllocation2 of a resource", Ground::kPatching,
+     [](World& world) {
+       static_cast<void>(make_shared(world, false));
+       auto args = on_device<D3DKMT_DESTROYALLOCATION2>(world);
+       args.hResource = make_shared(world, true);
+       world.calls(D3DKMTDestroyAllocation2, args);
+       world.destroys_resource(args.hResource);
+     }},
     {"D3DKMTDestroyAllocation", Ground::kPatching,
      [](World& world) {
        D3DKMT_DESTROYALLOCATION args{};
