@@ -14,8 +14,9 @@
 #include <fstream>
 #include <map>
 #include <optional>
-#include <ranges>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/work/device.h"
@@ -154,22 +155,33 @@ bool has_more_to_lose(const Row& row) {
 struct Outcome {
   NTSTATUS status = -1;
   size_t places = 0;
+  bool asked = false;  // the driver was asked in the device's name after the loss
   Digest after;
-  std::vector<std::string> late;  // see late_calls()
+  std::vector<std::string> late;  // see asked_since(): since the driver destroyed the device
 };
 
-/// Calls of the driver in the name of a device that it has destroyed.
-std::vector<std::string> late_calls(const World& world) {
-  const std::vector<std::string> order = world.stack->miniport.calls().order;
-  std::vector<std::string> late;
-  for (const std::string& ddi :
-       std::ranges::subrange(std::ranges::find(order, "DxgkDdiDestroyDevice"), order.end())) {
+/// Calls of the driver in the name of a device or its objects, from call number `first` on.
+std::vector<std::string> asked_since(const World& world, size_t first) {
+  std::vector<std::string> asked;
+  for (const std::string& ddi : world.stack->miniport.calls().order) {
+    if (first != 0) {
+      --first;
+      continue;
+    }
     const bool names_device = ddi.starts_with("DxgkDdiCreate") || ddi.starts_with("DxgkDdiOpen") ||
                               ddi == "DxgkDdiRender" || ddi == "DxgkDdiPresent" ||
-                              ddi == "DxgkDdiDescribeAllocation";
-    if (names_device && ddi != "DxgkDdiCreateDevice") late.push_back(ddi);
+                              ddi == "DxgkDdiDescribeAllocation" || ddi == "DxgkDdiEscape";
+    if (names_device && ddi != "DxgkDdiCreateDevice") asked.push_back(ddi);
   }
-  return late;
+  return asked;
+}
+
+size_t calls_so_far(const World& world) { return world.stack->miniport.calls().order.size(); }
+
+/// The number of the call that destroyed the device; of the next one if it lives.
+size_t destroyed_at(const World& world) {
+  const std::vector<std::string> order = world.stack->miniport.calls().order;
+  return static_cast<size_t>(std::ranges::find(order, "DxgkDdiDestroyDevice") - order.begin());
 }
 
 /// The call with the loss at place `at`; 0: without. No loss has no place.
@@ -178,16 +190,19 @@ Outcome run(const Row& row, std::optional<Loss> loss, size_t at, uint64_t seed, 
   with_world(row, seed, [&](World& world) {
     std::unique_ptr<Stack::Background> other;
     bool struck = false;
+    size_t first = SIZE_MAX;
     const auto act = [&] {
-      struck = true;
       other = strike(world, *loss);
+      first = calls_so_far(world);
+      struck = true;
     };
     Stack::Background call(*world.stack, [&] {
       world.client->as_client([&] {
-        if (!calls) return act();
+        if (!calls) return loss.has_value() ? act() : void();
         const Strike strike(at, act);
         outcome.status = world.call();
         outcome.places = strike.places();
+        outcome.asked = !asked_since(world, first).empty();
       });
     });
     // It may wait for the engines on its way to the place.
@@ -201,7 +216,7 @@ Outcome run(const Row& row, std::optional<Loss> loss, size_t at, uint64_t seed, 
     if (other != nullptr) other->finish();
     world.stack->drive();
     outcome.after = digest(*world.stack, {world.client});
-    outcome.late = late_calls(world);
+    outcome.late = asked_since(world, destroyed_at(world));
   });
   return outcome;
 }
@@ -216,13 +231,17 @@ const std::vector<Row>& rows() {
   return all;
 }
 
-/// "DEVICE_REMOVED x3, SUCCESS x2": the answers with the loss at the first place, the second, ...
-std::string text_of(const std::vector<NTSTATUS>& answers) {
+/// An answer, and whether the driver was asked after the loss.
+using Answer = std::pair<NTSTATUS, bool>;
+
+/// "DEVICE_REMOVED x3, asked SUCCESS x2": with the loss at the first place, the second, ...
+std::string text_of(const std::vector<Answer>& answers) {
   std::string text;
   for (size_t i = 0; i < answers.size();) {
     size_t same = i;
     while (same < answers.size() && answers[same] == answers[i]) ++same;
-    text += fmt::format("{}{} x{}", text.empty() ? "" : ", ", text_of(answers[i]), same - i);
+    text += fmt::format("{}{}{} x{}", text.empty() ? "" : ", ", answers[i].second ? "asked " : "",
+                        text_of(answers[i].first), same - i);
     i = same;
   }
   return text;
@@ -285,11 +304,14 @@ class BesideTest : public ::testing::TestWithParam<Loss> {
     EXPECT_EQ(outcome.after.findings, without_call.after.findings);
   }
 
-  static std::vector<NTSTATUS> answers_of(const Row& row, Loss loss, uint64_t seed) {
+  static std::vector<Answer> answers_of(const Row& row, Loss loss, uint64_t seed) {
     const Outcome plain = run(row, std::nullopt, 0, seed);
     EXPECT_FALSE(is_refusal(plain.status)) << text_of(plain.status);
     const Outcome without_call = run(row, loss, 0, seed, /*calls=*/false);
-    std::vector<NTSTATUS> answers;
+    const Outcome idle = run(row, std::nullopt, 0, seed, /*calls=*/false);
+    const size_t made = plain.after.driver_objects -
+                        std::min(idle.after.driver_objects, plain.after.driver_objects);
+    std::vector<Answer> answers;
     for (size_t at = 1; at <= plain.places; ++at) {
       const std::string where = fmt::format("{} | {} | {}", row.name, name_of(loss), at);
       const char* const only = std::getenv("DXGKIT_BESIDE");
@@ -297,7 +319,10 @@ class BesideTest : public ::testing::TestWithParam<Loss> {
       SCOPED_TRACE(fmt::format("DXGKIT_BESIDE=\"{}\", seed {}", where, seed));
       const Outcome outcome = run(row, loss, at, seed);
       check(row, outcome, without_call);
-      answers.push_back(outcome.status);
+      // What was destroyed beside the call is gone, and the call made no more than it does.
+      EXPECT_LE(outcome.after.driver_objects,
+                without_call.after.driver_objects + made + row.leaves);
+      answers.emplace_back(outcome.status, outcome.asked);
     }
     return answers;
   }
@@ -311,7 +336,7 @@ TEST_P(BesideTest, EachCallAnswersAsKept) {
   for (const Row& row : rows()) {
     if (loss == Loss::kGone && !has_more_to_lose(row)) continue;
     for (uint64_t seed = first; seed <= last; ++seed) {
-      const std::vector<NTSTATUS> answers = answers_of(row, loss, seed);
+      const std::vector<Answer> answers = answers_of(row, loss, seed);
       if (seed == first) lines[fmt::format("{} | {}", row.name, name_of(loss))] = text_of(answers);
     }
     if (HasFatalFailure()) return;

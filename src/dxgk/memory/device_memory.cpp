@@ -26,7 +26,7 @@ DeviceMemory::~DeviceMemory() = default;
 Status DeviceMemory::create_allocations(std::span<AllocationRequest> requests,
                                         CreateOptions& options) {
   const GatePass pass(device_.gate());
-  if (!pass) return Status::kDeviceRemoved;
+  if (!pass || device_.lost()) return Status::kDeviceRemoved;
   const bool creates_resource = options.creates_resource;
   const std::span<const std::byte> private_data = options.private_data;
   HandleTable& handles = process_.handles();

@@ -30,7 +30,7 @@ Result<Ref<SharedResource>> DeviceMemory::make_shared(std::span<const Allocation
 Status DeviceMemory::open_resource(const Ref<SharedResource>& shared, bool read_only,
                                    OpenedResource* out) {
   const GatePass pass(device_.gate());
-  if (!pass) return Status::kDeviceRemoved;
+  if (!pass || device_.lost()) return Status::kDeviceRemoved;
   if (&shared->floor() != &floor_)
     return shared->cross_adapter ? Status::kNotSupported : Status::kInvalidParameter;
   HandleTable& handles = process_.handles();

@@ -31,7 +31,7 @@ Context::~Context() = default;
 
 Result<Ref<Context>> Context::create(Device& device, const ContextCreation& creation) {
   const GatePass pass(device.gate());
-  if (!pass) return Error(Status::kDeviceRemoved);
+  if (!pass || device.lost()) return Error(Status::kDeviceRemoved);
   WorkFloor& floor = device.floor();
   const port::DriverCaps& caps = floor.core.caps();
   if (creation.virtual_addressing && floor.gpu_va == nullptr)

@@ -39,7 +39,7 @@ HwContext::~HwContext() = default;
 
 Result<Ref<HwContext>> HwContext::create(Device& device, const HwContextCreation& creation) {
   const GatePass pass(device.gate());
-  if (!pass) return Error(Status::kDeviceRemoved);
+  if (!pass || device.lost()) return Error(Status::kDeviceRemoved);
   WorkFloor& floor = device.floor();
   HwQueues* const all = floor.hw_queues;
   if (all == nullptr) return Error(Status::kNotSupported);
@@ -163,7 +163,7 @@ HwQueue::~HwQueue() = default;
 Result<Ref<HwQueue>> HwQueue::create(HwContext& context, const HwQueueCreation& creation) {
   Device& device = context.device();
   const GatePass device_pass(device.gate());
-  if (!device_pass) return Error(Status::kDeviceRemoved);
+  if (!device_pass || device.lost()) return Error(Status::kDeviceRemoved);
   const GatePass pass(context.gate());
   if (!pass) return Error(Status::kInvalidParameter);
   Ref<HwQueue> queue = make_object<HwQueue>(context);
