@@ -171,7 +171,9 @@ std::vector<std::string> asked_since(const World& world, size_t first) {
     const bool names_device = ddi.starts_with("DxgkDdiCreate") || ddi.starts_with("DxgkDdiOpen") ||
                               ddi == "DxgkDdiRender" || ddi == "DxgkDdiPresent" ||
                               ddi == "DxgkDdiDescribeAllocation" || ddi == "DxgkDdiEscape";
-    if (names_device && ddi != "DxgkDdiCreateDevice") asked.push_back(ddi);
+    // These two name none.
+    const bool of_adapter = ddi == "DxgkDdiCreateDevice" || ddi == "DxgkDdiCreateNativeFence";
+    if (names_device && !of_adapter) asked.push_back(ddi);
   }
   return asked;
 }

@@ -84,8 +84,8 @@ struct Row {
   std::string_view name;
   Ground ground = Ground::kPatching;
   void (*prepare)(World& world) = nullptr;
-  /// Objects of the driver that a refused call may leave for the next one, as long as its device
-  /// lives.
+  /// Objects of the driver that the call keeps beyond its end: for the next call of its kind, in an
+  /// NT handle, on the way to the screen.
   size_t leaves = 0;
 };
 

@@ -289,7 +289,8 @@ const Row kRows[] = {
        world.call = [client = world.client, resource, shared] {
          return share(*client, {resource}, &shared->handle);
        };
-     }},
+     },
+     /*leaves=*/2},
     {"D3DKMTShareObjects of a fence", Ground::kPatching,
      [](World& world) {
        const D3DKMT_HANDLE fence = create_fence(*world.client, sync_flag::kNt).handle;

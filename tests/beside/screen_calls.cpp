@@ -55,7 +55,8 @@ const Row kRows[] = {
      [](World& world) {
        world.calls(D3DKMTPresent, world.screen->flip_of(world.screen->primaries[1]));
        world.destroys_allocation(world.screen->primaries[1]);
-     }},
+     },
+     /*leaves=*/2},
     {"D3DKMTPresent of a blt", Ground::kScreen,
      [](World& world) {
        D3DKMT_PRESENT args{};
@@ -116,7 +117,8 @@ const Row kRows[] = {
        world.planes->fill({{.layer = 0, .allocation = world.screen->primaries[1]}}, args.get());
        world.call = [args] { return D3DKMTPresentMultiPlaneOverlay3(&args->args); };
        world.destroys_allocation(world.screen->primaries[1]);
-     }},
+     },
+     /*leaves=*/2},
     {"D3DKMTPresentMultiPlaneOverlay3 of a destroyed context", Ground::kPlanes,
      [](World& world) {
        auto args = std::make_shared<PlaneClient::Args>();
