@@ -296,7 +296,8 @@ class BesideTest : public ::testing::TestWithParam<Loss> {
     const Status status = from_ntstatus(outcome.status);
     EXPECT_TRUE(!is_refusal(outcome.status) || status == Status::kDeviceRemoved ||
                 status == Status::kInvalidParameter || status == Status::kInvalidHandle ||
-                status == Status::kGraphicsNotExclusiveModeOwner || outcome.status == kProcessEnds)
+                status == Status::kGraphicsNotExclusiveModeOwner ||
+                status == Status::kGraphicsAllocationInvalid || outcome.status == kProcessEnds)
         << text_of(outcome.status);
     EXPECT_EQ(outcome.late, std::vector<std::string>{});
     if (!is_refusal(outcome.status)) return;
