@@ -428,10 +428,9 @@ struct InterruptReport {
 
 /// The answer of DxgkDdiGetNodeMetadata about hardware queues; all false below WDDM 2.2.
 struct NodeMetadata {
-  bool context_scheduling = false;         // the hardware schedules contexts of the node
-  bool ring_buffer_fence_release = false;  // the ring writes progress fences, not the buffers (2.5)
-  uint32_t max_in_flight_buffers = 0;      // per hardware queue; 0: not reported (2.5)
-  std::vector<std::byte> raw = {};         // as answered; the rest of FriendlyName is zeroed
+  bool context_scheduling = false;     // the hardware schedules contexts of the node
+  uint32_t max_in_flight_buffers = 0;  // per hardware queue; 0: not reported (2.5)
+  std::vector<std::byte> raw = {};     // as answered; the rest of FriendlyName is zeroed
 };
 
 }  // namespace dxgkit::port

@@ -124,17 +124,19 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
   if (!results_arrive(args.pDiscarded, handles.size())) return Status::kInvalidParameter;
   Status status = Status::kInvalidParameter;
   dxgk::MakeResidentOutcome outcome;
-  floor.core.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+  const bool asked = floor.core.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
     std::vector<Ref<OpenedAllocation>> listed;
-    if (!listed_of(process, device, handles, are_resources, &listed)) return;
+    if (!listed_of(process, device, handles, are_resources, &listed)) return true;
     status = Status::kSuccess;
-    if (listed.empty()) return;
+    if (listed.empty()) return true;
     // As if asked for once more, over budget or not: it was granted before the offer. Before the
     // offer ends: what does not fit beside the rest comes when there is room.
     status = floor.residency->make_resident(*queue, listed, {.cant_trim_further = true}, &outcome);
-    if (!is_success(status)) return;
+    if (!is_success(status)) return true;
     for (const Ref<OpenedAllocation>& opened : listed) --opened->listing.count;
+    return true;
   });
+  if (!asked) return Status::kDeviceRemoved;
   DXGKIT_RETURN_IF_FAILED(status);
   dxgk::DeviceOffers offers(device);
   DXGKIT_RETURN_IF_FAILED(

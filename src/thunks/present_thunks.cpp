@@ -153,8 +153,14 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
   if (args.hDestination != 0) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(request.destination,
                                    find_surface(process, device, args.hDestination));
-    if (!request.destination->allocation->primary && !request.source->allocation->primary)
-      return Status::kInvalidParameter;  // DISP-16
+    bool shown = false;
+    adapter.core().lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+      const auto is_primary = [](const OpenedAllocation& surface) DXGKIT_REQUIRES(on_lane) {
+        return !surface.closing && surface.allocation->primary;
+      };
+      shown = is_primary(*request.destination) || is_primary(*request.source);
+    });
+    if (!shown) return Status::kInvalidParameter;  // DISP-16
   } else {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(request.destination,
                                    display->clients()->opened_screen(device, args.VidPnSourceId));

@@ -482,6 +482,8 @@ TEST_F(LevelsTest, InsideAnExclusiveCallARoutineRunsAtOnce) {
     EXPECT_EQ(answer, 0);
     EXPECT_EQ(calls_inside, 1);
     EXPECT_EQ(mine.irql, nt::kPassiveLevel);
+    EXPECT_EQ(mine.status, 0);
+    EXPECT_EQ(mine.device, stack.miniport.adapter_context());
     stack.miniport.hooks.set_power_state = nullptr;
     // Asleep nothing can be protected: the driver is told so.
     nt::CallFrame frame(stack.kernel, "host", nt::kPassiveLevel);
@@ -493,6 +495,60 @@ TEST_F(LevelsTest, InsideAnExclusiveCallARoutineRunsAtOnce) {
         [&] { EXPECT_TRUE(stack.system->set_power(stack.luid, PowerTarget::kD0).has_value()); });
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
+}
+
+// A protected routine has the adapter for itself, too; a routine that is told that it is not
+// protected has not, nor has another thread while an exclusive call runs.
+TEST_F(LevelsTest, OnlyWhoIsInsideHasTheAdapterForItself) {
+  DXGKIT_COVERS("IRQL-11");
+  for (const ULONG attributes : {ULONG{0}, kEvict}) {
+    SCOPED_TRACE(attributes);
+    running([&](Stack& stack) {
+      Protected mine, inner, other;
+      NTSTATUS inside = 1, beside = 1;
+      mine.body = [&] { inside = inner.ask(stack, kSynchronous); };
+      {
+        nt::CallFrame frame(stack.kernel, "host", nt::kPassiveLevel);
+        EXPECT_EQ(mine.ask(stack, attributes), 0);
+        runtime::Runtime::current().sleep_for(runtime::kMillisecond);
+      }
+      EXPECT_EQ(mine.calls, 1);
+      EXPECT_EQ(inside, 0);
+      EXPECT_EQ(inner.calls, 1);
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE state, POWER_ACTION) {
+        if (state == PowerDeviceD0) return nt_status(Status::kSuccess);
+        runtime::Runtime::current()
+            .spawn("another",
+                   [&] {
+                     nt::CallFrame frame(stack.kernel, "host", nt::kPassiveLevel);
+                     beside = other.ask(stack, kSynchronous);
+                   })
+            ->join();
+        return nt_status(Status::kSuccess);
+      };
+      stack.blocking(
+          [&] { EXPECT_TRUE(stack.system->set_power(stack.luid, PowerTarget::kD3).has_value()); });
+      EXPECT_EQ(beside, nt_status(Status::kInvalidParameter));
+      EXPECT_EQ(other.calls, 0);
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{"IRQL-11"});
+      // Asleep.
+      inside = 1;
+      {
+        nt::CallFrame frame(stack.kernel, "host", nt::kPassiveLevel);
+        EXPECT_EQ(mine.ask(stack, attributes), 0);
+        runtime::Runtime::current().sleep_for(runtime::kMillisecond);
+      }
+      EXPECT_EQ(mine.calls, 2);
+      EXPECT_EQ(mine.status, nt_status(Status::kUnsuccessful));
+      EXPECT_EQ(inside, nt_status(Status::kInvalidParameter));
+      EXPECT_EQ(inner.calls, 1);
+      EXPECT_EQ(stack.rules(), (std::vector<std::string>{"IRQL-11", "IRQL-11"}));
+      stack.blocking(
+          [&] { EXPECT_TRUE(stack.system->set_power(stack.luid, PowerTarget::kD0).has_value()); });
+      stack.miniport.hooks = {};
+    });
+  }
 }
 
 // In the middle of a DDI: what the routine leaves raised is lowered, and what stops the machine
@@ -557,6 +613,11 @@ TEST_F(LevelsTest, AnExclusionThatCannotBeIsRefused) {
       {"no routine", 0, false, nt_status(Status::kInvalidParameter), "NULL"},
       {"the root port", DXGK_EXCLUDE_BRIDGE_ACCESS, true, nt_status(Status::kNotSupported),
        nullptr},
+      {"the root port, and memory out", DXGK_EXCLUDE_BRIDGE_ACCESS | kEvict, true,
+       nt_status(Status::kNotSupported), nullptr},
+      {"the root port, at once", DXGK_EXCLUDE_BRIDGE_ACCESS | kSynchronous, true,
+       nt_status(Status::kNotSupported), nullptr},
+      {"an attribute that there is not", 1U << 31, true, nt_status(Status::kNotSupported), nullptr},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.sentence);

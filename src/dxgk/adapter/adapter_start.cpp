@@ -20,6 +20,7 @@
 #include "dxgk/work/context_allocations.h"
 #include "dxgk/work/device.h"
 #include "dxgk/work/hw_queue.h"
+#include "dxgk/work/hw_suspension.h"
 #include "dxgk/work/timeout.h"
 #include "trace/trace.h"
 
@@ -456,8 +457,10 @@ void Adapter::stop() {
   timeout_->end_watch();
   selection_.stop();
   if (gpu_va_) gpu_va_->stop();
+  std::vector<Ref<HwContext>> kept;  // of one that fell asleep and failed; it would keep itself
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     core_.set_failed();
+    if (hw_queues_) kept = hw_queues_->suspension().give_up();
     paging_.reset();
     floor_.paging = nullptr;
     backing_pages_.return_kept();

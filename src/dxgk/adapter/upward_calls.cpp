@@ -71,9 +71,11 @@ void UpwardCalls::before_destroy(DeviceMemory& device, const Ref<Resource>& reso
   stop_captures(members);
 }
 
-void UpwardCalls::after_closing(const Ref<Resource>& resource,
+void UpwardCalls::after_closing(DeviceMemory& device, const Ref<Resource>& resource,
                                 std::span<const Ref<OpenedAllocation>> targets) {
-  if (floor_.display != nullptr) floor_.display->overlays()->allocations_end(resource, targets);
+  if (floor_.display == nullptr) return;
+  floor_.display->overlays()->allocations_end(resource, targets);
+  floor_.display->clients()->before_destroy(device, resource, targets);
 }
 
 void UpwardCalls::device_ends(Device& device) {

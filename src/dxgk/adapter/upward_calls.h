@@ -39,7 +39,7 @@ class UpwardCalls : public NativeFences::Owner,
   // ShownAllocations
   void before_destroy(DeviceMemory& device, const Ref<Resource>& resource,
                       std::span<const Ref<OpenedAllocation>> targets) override;
-  void after_closing(const Ref<Resource>& resource,
+  void after_closing(DeviceMemory& device, const Ref<Resource>& resource,
                      std::span<const Ref<OpenedAllocation>> targets) override;
   // SourceOwners
   void device_ends(Device& device) override;

@@ -1,5 +1,6 @@
 #include "dxgk/display/client_primaries.h"
 
+#include <deque>
 #include <vector>
 
 #include "dxgk/display/display_level_two.h"
@@ -20,6 +21,8 @@ ClientPrimaries::ClientPrimaries(DisplayCore& display, const Parts& parts)
 
 Status ClientPrimaries::set_owners(Device& device, std::span<const uint32_t> sources,
                                    std::span<const SourceOwnership> types) {
+  const GatePass pass(device.gate());
+  if (!pass && !sources.empty()) return Status::kDeviceRemoved;
   const DisplayLock lock(display_);
   if (display_.stopped()) return Status::kDeviceRemoved;
   Status status = Status::kSuccess;
@@ -61,11 +64,14 @@ void ClientPrimaries::release_process(const Process& process) {
 
 Status ClientPrimaries::set_display_mode(Device& device, const Ref<OpenedAllocation>& primary,
                                          const ModeOptions& options, uint32_t* private_format) {
+  const GatePass pass(device.gate());
+  if (!pass) return Status::kDeviceRemoved;
   worker_.wait_for_reset();
   const DisplayLock lock(display_);
   if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
   if (display_.power() != port::PowerState::kD0) return Status::kInvalidParameter;
-  if (!primary->allocation->primary) return Status::kInvalidParameter;
+  const SurfaceHold held(core_, primary);
+  if (!held || !primary->allocation->primary) return Status::kInvalidParameter;
   const uint32_t source = primary->allocation->vidpn_source;
   bool owner = false, stale = false;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
@@ -99,6 +105,9 @@ Status ClientPrimaries::set_display_mode(Device& device, const Ref<OpenedAllocat
   const char* step = "";
   DXGKIT_RETURN_IF_FAILED(place(source, primary, /*again=*/false, &step));
   kernels_.unpin(source);
+  bool closing = false;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { closing = primary->closing; });
+  if (closing) give_back(source);  // who destroys it looked before it was shown
   return Status::kSuccess;
 }
 
@@ -129,6 +138,8 @@ Status ClientPrimaries::check_flip(Device& device, uint32_t source,
                                    const Ref<OpenedAllocation>& surface, uint64_t* mode) {
   const DisplayLock lock(display_);
   if (display_.stopped()) return Status::kDeviceRemoved;
+  const SurfaceHold held(core_, surface);
+  if (!held) return Status::kInvalidParameter;
   const Allocation& allocation = *surface->allocation;
   if (!allocation.primary || allocation.vidpn_source != source) return Status::kInvalidParameter;
   bool ready = false, stale = false;
@@ -154,6 +165,10 @@ Status ClientPrimaries::check_planes(Device& device, uint32_t source,
                                      uint64_t* mode) {
   const DisplayLock lock(display_);
   if (display_.stopped()) return Status::kDeviceRemoved;
+  std::deque<SurfaceHold> held;
+  for (const Ref<OpenedAllocation>& surface : surfaces) {
+    if (!held.emplace_back(core_, surface)) return Status::kInvalidParameter;
+  }
   bool ready = false, stale = false;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     ready = owners_.owns(device, source) && flips_.mode_is_clients(source);
@@ -189,6 +204,8 @@ Result<Ref<OpenedAllocation>> ClientPrimaries::opened_screen(Device& device, uin
   }
   shown = Ref<OpenedAllocation>(kernels_.opened(source));
   if (!shown) return Error(Status::kInvalidParameter);
+  const SurfaceHold held(core_, shown);
+  if (!held) return Error(Status::kInvalidParameter);
   Ref<OpenedAllocation> own;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
     for (OpenedAllocation* opened : shown->allocation->opened) {

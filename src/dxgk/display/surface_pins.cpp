@@ -7,6 +7,22 @@
 
 namespace dxgkit::dxgk {
 
+SurfaceHold::SurfaceHold(AdapterCore& core, const Ref<OpenedAllocation>& surface)
+    : core_(core), surface_(surface) {
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    held_ = !surface_->closing;
+    if (held_) ++surface_->uses;
+  });
+}
+
+SurfaceHold::~SurfaceHold() {
+  if (!held_) return;
+  core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
+    --surface_->uses;
+    if (surface_->closing) core_.progress();  // its destruction waits for it
+  });
+}
+
 Result<PlacedSurface> pin_surface(DisplayCore& display, const OpenedAllocation& surface) {
   AdapterCore& core = display.core();
   const vidmm::Use use{surface.allocation->id, false};

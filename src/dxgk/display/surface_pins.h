@@ -17,6 +17,23 @@ struct PlacedSurface {
   uint64_t address = 0;
 };
 
+/// A client's surface while one of its calls looks at it: the allocation and the driver's object
+/// stay, also if another thread destroys them meanwhile (ALLOC-27). Not on the lane.
+class SurfaceHold {
+ public:
+  SurfaceHold(AdapterCore& core, const Ref<OpenedAllocation>& surface);
+  ~SurfaceHold();
+  SurfaceHold(const SurfaceHold&) = delete;
+  SurfaceHold& operator=(const SurfaceHold&) = delete;
+  /// False: it is being destroyed already, and nothing of it may be looked at.
+  explicit operator bool() const { return held_; }
+
+ private:
+  AdapterCore& core_;
+  const Ref<OpenedAllocation> surface_;
+  bool held_ = false;
+};
+
 /// Brings a surface, a client's too, where the display can read it, pins it there, and waits for
 /// its content (DISP-11). unpin_surface() follows. Off the lane. kDeviceRemoved: the adapter has
 /// failed meanwhile. Else the failure of the memory manager; nothing is pinned then.

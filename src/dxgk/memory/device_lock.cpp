@@ -18,7 +18,6 @@
 namespace dxgkit::dxgk {
 
 Result<void*> DeviceLocks::lock(Handle allocation_handle) {
-  if (device_.lost()) return Error(Status::kDeviceRemoved);
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
                           process_.handles().find<OpenedAllocation>(allocation_handle));
   if (opened->device.get() != &memory_) return Error(Status::kInvalidParameter);
@@ -43,7 +42,6 @@ Result<void*> DeviceLocks::lock(Handle allocation_handle) {
 }
 
 Result<void*> DeviceLocks::lock_legacy(LockRequest& request) {
-  if (device_.lost()) return Error(Status::kDeviceRemoved);
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
                           process_.handles().find<OpenedAllocation>(request.allocation));
   if (opened->device.get() != &memory_) return Error(Status::kInvalidParameter);

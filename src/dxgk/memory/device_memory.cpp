@@ -319,7 +319,7 @@ Status DeviceMemory::destroy_allocations(Handle resource_handle, std::span<const
     core_.pump();
   });
   DXGKIT_RETURN_IF_FAILED(status);
-  if (floor_.shown != nullptr) floor_.shown->after_closing(resource, targets);
+  if (floor_.shown != nullptr) floor_.shown->after_closing(*this, resource, targets);
   for (const Handle instance : gone) handles.erase(instance);
   for (const Ref<OpenedAllocation>& opened : targets) handles.erase(opened->handle);
   if (resource) handles.erase(resource->handle);

@@ -17,9 +17,10 @@ class ShownAllocations {
   /// targets): those that are shown give way to the kernel's own picture. Not on the lane.
   virtual void before_destroy(DeviceMemory& device, const Ref<Resource>& resource,
                               std::span<const Ref<OpenedAllocation>> targets) = 0;
-  /// The same allocations are closing: overlays that show one of them are turned off, and nothing
-  /// else of them is shown any more. Not on the lane.
-  virtual void after_closing(const Ref<Resource>& resource,
+  /// The same allocations are closing: overlays that show one of them are turned off, what another
+  /// thread has shown since before_destroy() gives way, and nothing of them is shown any more. Not
+  /// on the lane.
+  virtual void after_closing(DeviceMemory& device, const Ref<Resource>& resource,
                              std::span<const Ref<OpenedAllocation>> targets) = 0;
 };
 

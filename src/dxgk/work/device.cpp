@@ -95,7 +95,10 @@ void Device::destroy() {
   });
   gate().close();
   gate().wait_empty();  // what other threads were making on it is there now, and goes with it
-  if (floor_.source_owners != nullptr) floor_.source_owners->before_memory_ends(*this);
+  if (floor_.source_owners != nullptr) {
+    floor_.source_owners->device_ends(*this);  // they may have shown something, too
+    floor_.source_owners->before_memory_ends(*this);
+  }
   floor_.protected_sessions->device_ends(*this);
   std::vector<Ref<Context>> own_contexts;
   std::vector<Ref<SyncObject>> own_objects;

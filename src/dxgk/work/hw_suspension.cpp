@@ -117,6 +117,15 @@ void HwSuspension::all_come_back() {
   for (const Ref<HwContext>& context : std::exchange(away_, {})) let_go(*context);
 }
 
+std::vector<Ref<HwContext>> HwSuspension::give_up() {
+  std::vector<Ref<HwContext>> kept = std::exchange(away_, {});
+  for (const auto& [allocation, queue] : std::exchange(moves_, {})) {
+    for (const std::vector<Ref<HwContext>>& taken : queue)
+      kept.insert(kept.end(), taken.begin(), taken.end());
+  }
+  return kept;
+}
+
 // --- content that moves ---
 
 void HwSuspension::before(const vidmm::PagingOp& op,

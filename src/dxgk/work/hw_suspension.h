@@ -43,6 +43,9 @@ class HwSuspension {
   void completed(const port::InterruptReport& report) DXGKIT_REQUIRES(on_lane);
   /// The driver will answer nothing that it was asked before.
   void power_failed() DXGKIT_REQUIRES(on_lane);
+  /// Nothing comes back any more, because the adapter has failed or stopped. The contexts it kept
+  /// are the caller's, to let them go off the lane.
+  std::vector<Ref<HwContext>> give_up() DXGKIT_REQUIRES(on_lane);
 
  private:
   WorkFloor& floor_;

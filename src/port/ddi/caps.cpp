@@ -560,7 +560,6 @@ Status CapsPort::get_node_metadata(NodeOrdinal node, NodeMetadata* out) {
   if (core_.version < kInterfaceWddm22) return status;
   out->context_scheduling = metadata.Flags.ContextSchedulingSupported != 0;
   if (core_.version < kInterfaceWddm25) return status;
-  out->ring_buffer_fence_release = metadata.Flags.RingBufferFenceRelease != 0;
   out->max_in_flight_buffers = metadata.Flags.MaxInFlightHwQueueBuffers;
   return status;
 }
