@@ -10,9 +10,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 using Table = std::array<uint32_t, 256>;
-/// Table n has the checksums of a byte with n zero bytes behind it, so that eight bytes are looked
+/// Table n has the checksums of a byte with n zero bytes behind it, so that sixteen bytes are looked
 /// up side by side.
-using Tables = std::array<Table, 8>;
+using Tables = std::array<Table, 16>;
 
 consteval Tables make_tables() {
   Tables tables{};
@@ -38,12 +38,14 @@ uint32_t crc32(std::span<const std::byte> bytes, uint32_t before) {
   uint32_t value = ~before;
   const std::byte* at = bytes.data();
   size_t left = bytes.size();
-  for (; left >= 8; left -= 8, at += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, at, sizeof word);
-    word ^= value;
+  for (; left >= 16; left -= 16, at += 16) {
+    std::array<uint64_t, 2> words{};
+    std::memcpy(words.data(), at, sizeof words);
+    words[0] ^= value;
     value = 0;
-    for (size_t i = 0; i < 8; ++i) value ^= kTables[7 - i][word >> (8 * i) & 0xFF];
+    for (size_t i = 0; i < 8; ++i)
+      value ^= kTables[15 - i][words[0] >> (8 * i) & 0xFF] ^
+               kTables[7 - i][words[1] >> (8 * i) & 0xFF];
   }
   for (; left != 0; --left, ++at)
     value = kTables[0][(value ^ static_cast<uint32_t>(*at)) & 0xFF] ^ (value >> 8);

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/new_descriptors.h"
@@ -9,11 +10,7 @@
 namespace dxgkit::record {
 namespace {
 
-size_t bytes_of(const Call& call) {
-  size_t bytes = sizeof call + call.request.size() + call.reply.size();
-  for (const Bytes& one : call.memory) bytes += sizeof one + one.bytes.size();
-  return bytes;
-}
+constexpr size_t kMostSpare = 4;
 
 }  // namespace
 
@@ -27,23 +24,45 @@ Descriptor describe(int file) {
   return one;
 }
 
-CallWriter::CallWriter(std::unique_ptr<FileWriter> file, size_t most_waiting)
-    : most_waiting_(most_waiting), file_(std::move(file)) {
-  writer_ = std::make_unique<runtime::HostThread>("dxgkit record", [this] { write_calls(); });
+CallWriter::CallWriter(std::unique_ptr<FileWriter> file, const Process& process,
+                       size_t most_waiting)
+    : most_waiting_(std::max<size_t>(1, most_waiting / Chunk::kBytes)), file_(std::move(file)) {
+  filling_.put(process);
+  writer_ = std::make_unique<runtime::HostThread>("dxgkit record", [this] { write_chunks(); });
 }
 
 CallWriter::~CallWriter() { end_writing(); }
 
-void CallWriter::put(Call call) {
-  const size_t bytes = bytes_of(call);
+Chunk CallWriter::take_spare() {
+  Chunk chunk;
+  if (!spare_.empty()) {
+    chunk = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  chunk.reserve();
+  return chunk;
+}
+
+void CallWriter::keep_spare(Chunk chunk) {
+  chunk.clear();
+  if (spare_.size() < kMostSpare) spare_.push_back(std::move(chunk));
+}
+
+void CallWriter::let_write(Chunk chunk) {
+  ++unwritten_;
+  waiting_.push_back(std::move(chunk));
+}
+
+template <typename Add>
+void CallWriter::when_there_is_room(const Add& add) {
   while (true) {
     const uint32_t news = news_.load();
     {
       const runtime::HostMutexLock lock(mutex_);
-      if (waiting_bytes_ <= most_waiting_) {
-        waiting_bytes_ += bytes;
-        call.end = ++moments_;
-        waiting_.push_back(std::move(call));
+      if (unwritten_ < most_waiting_) {
+        const size_t before = unwritten_;
+        add();
+        if (unwritten_ == before) return;
         break;
       }
     }
@@ -53,29 +72,52 @@ void CallWriter::put(Call call) {
   runtime::wake_host_waiters(news_);
 }
 
-void CallWriter::write_calls() {
+Chunk CallWriter::empty_chunk() {
+  const runtime::HostMutexLock lock(mutex_);
+  return take_spare();
+}
+
+void CallWriter::put(Chunk bytes) {
+  when_there_is_room([&] {
+    // Little is not worth a chunk of its own.
+    if (bytes.bytes().size() > Chunk::kBytes / 16) return let_write(std::move(bytes));
+    filling_.add(bytes);
+    keep_spare(std::move(bytes));
+  });
+}
+
+void CallWriter::put(Call call) {
+  when_there_is_room([&] {
+    call.end = ++moments_;
+    filling_.put(call);
+    if (filling_.is_full()) let_write(std::exchange(filling_, take_spare()));
+  });
+}
+
+void CallWriter::write_chunks() {
   while (true) {
     const uint32_t news = news_.load();
-    std::vector<Call> calls;
-    bool ending = false;
+    Chunk chunk;
+    bool ending = false, is_one = false;
     {
       const runtime::HostMutexLock lock(mutex_);
-      calls.swap(waiting_);
       ending = ending_;
+      is_one = !waiting_.empty();
+      if (is_one) {
+        chunk = std::move(waiting_.front());
+        waiting_.pop_front();
+      }
     }
-    if (calls.empty()) {
+    if (!is_one) {
       if (ending) return;
       runtime::wait_while(news_, news);
       continue;
     }
-    size_t bytes = 0;
-    for (const Call& call : calls) {
-      file_->put(call);
-      bytes += bytes_of(call);
-    }
+    file_->write(chunk);
     {
       const runtime::HostMutexLock lock(mutex_);
-      waiting_bytes_ -= bytes;
+      --unwritten_;
+      keep_spare(std::move(chunk));
     }
     ++news_;
     runtime::wake_host_waiters(news_);
@@ -86,6 +128,7 @@ void CallWriter::end_writing() {
   if (writer_ == nullptr) return;
   {
     const runtime::HostMutexLock lock(mutex_);
+    let_write(std::move(filling_));
     ending_ = true;
   }
   ++news_;

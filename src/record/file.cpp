@@ -37,11 +37,11 @@ struct ChunkHead {
 };
 
 enum class Entry : uint32_t { kProcess = 1, kBytes = 2, kCall = 3 };
-constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr size_t kChunkCalls = 256;
 constexpr uint32_t kMaxList = 4096;  // descriptors and fences of a call
 constexpr size_t kMaxText = 4096;
-constexpr int kCompression = 1;
+/// Levels of zstd: as usual, and behind a chunk that did not become half as long.
+constexpr int kCompression = 1, kHastyCompression = -20;
 
 uint32_t checksum_of(ChunkHead head, std::span<const std::byte> stored) {
   head.checksum = 0;
@@ -52,6 +52,7 @@ uint32_t checksum_of(ChunkHead head, std::span<const std::byte> stored) {
 struct CompressionRoom {
   std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context{ZSTD_createCCtx(), ZSTD_freeCCtx};
   std::vector<std::byte> whole;
+  int level = kCompression;
 };
 
 /// A chunk in the room's memory. Empty: it cannot be compressed, and `error` says why.
@@ -61,11 +62,12 @@ std::span<const std::byte> chunk_in(CompressionRoom& room, uint32_t kind,
   if (room.whole.size() < most) room.whole.resize(most);
   std::byte* const stored = room.whole.data() + sizeof(ChunkHead);
   const size_t size = ZSTD_compressCCtx(room.context.get(), stored, most - sizeof(ChunkHead),
-                                        content.data(), content.size(), kCompression);
+                                        content.data(), content.size(), room.level);
   if (ZSTD_isError(size) != 0) {
     if (error->empty()) *error = fmt::format("compression: {}", ZSTD_getErrorName(size));
     return {};
   }
+  room.level = size > content.size() / 2 ? kHastyCompression : kCompression;
   ChunkHead head{.kind = kind,
                  .bytes = static_cast<uint32_t>(content.size()),
                  .stored = static_cast<uint32_t>(size)};
@@ -101,9 +103,13 @@ class EntryWriter {
     writer_.put(value);
   }
   template <typename T>
-  void list(const std::vector<T>& values) {
+  void list(std::span<const T> values) {
     writer_.put(static_cast<uint32_t>(values.size()));
-    if (!values.empty()) writer_.bytes(values.data(), values.size() * sizeof(T));
+    if (!values.empty()) writer_.bytes(values.data(), values.size_bytes());
+  }
+  template <typename T>
+  void list(const std::vector<T>& values) {
+    list(std::span(values));
   }
   void text(const std::string& value) {
     const size_t length = std::min(value.size(), kMaxText);
@@ -233,6 +239,60 @@ class ChunkReader {
 
 }  // namespace
 
+// --- a chunk
+
+void Chunk::reserve() { bytes_.reserve(kBytes + 2 * kPageBytes); }
+
+void Chunk::put(const Process& process) {
+  EntryWriter entry(Entry::kProcess, &bytes_);
+  entry.number(process.id);
+  entry.text(process.name);
+}
+
+void Chunk::put(uint64_t begin, uint32_t allocation, bool seen, uint64_t offset,
+                std::span<const std::byte> bytes) {
+  EntryWriter entry(Entry::kBytes, &bytes_);
+  entry.number(begin);
+  entry.number(allocation);
+  entry.number(seen ? uint32_t{1} : uint32_t{0});
+  entry.number(offset);
+  entry.list(bytes);
+}
+
+void Chunk::put(const Call& call) {
+  for (const Bytes& one : call.memory)
+    put(call.begin, one.allocation, one.seen != 0, one.offset, one.bytes);
+  EntryWriter entry(Entry::kCall, &bytes_);
+  entry.number(call.function);
+  entry.number(call.thread);
+  entry.number(call.begin);
+  entry.number(call.end);
+  entry.number(call.time_ns);
+  entry.number(call.duration_ns);
+  entry.number(call.result);
+  entry.list(call.request);
+  entry.list(call.reply);
+  entry.list(call.given);
+  entry.list(call.made);
+  entry.list(call.fences);
+  entry.text(call.unrecorded);
+  ++calls_;
+}
+
+void Chunk::add(const Chunk& other) {
+  bytes_.insert(bytes_.end(), other.bytes_.begin(), other.bytes_.end());
+  calls_ += other.calls_;
+}
+
+bool Chunk::is_full() const { return bytes_.size() >= kBytes || calls_ >= kChunkCalls; }
+
+void Chunk::clear() {
+  bytes_.clear();
+  calls_ = 0;
+}
+
+// --- the file
+
 struct FileWriter::Room : CompressionRoom {};
 
 FileWriter::FileWriter(wire::UniqueFd file)
@@ -262,61 +322,20 @@ std::expected<std::unique_ptr<FileWriter>, std::string> FileWriter::create(
 
 std::unique_ptr<FileWriter> FileWriter::on(wire::UniqueFd file) {
   std::unique_ptr<FileWriter> writer(new FileWriter(std::move(file)));
-  writer->chunk_.reserve(kChunkBytes + kPageBytes);
-  writer->write(file_head());
+  writer->write_bytes(file_head());
   return writer;
 }
 
-void FileWriter::put(const Process& process) {
-  EntryWriter entry(Entry::kProcess, &chunk_);
-  entry.number(process.id);
-  entry.text(process.name);
-}
-
-void FileWriter::put(const Call& call) {
-  for (const Bytes& bytes : call.memory) {
-    {
-      EntryWriter entry(Entry::kBytes, &chunk_);
-      entry.number(call.begin);
-      entry.number(bytes.allocation);
-      entry.number(bytes.seen);
-      entry.number(bytes.offset);
-      entry.list(bytes.bytes);
-    }
-    if (chunk_.size() >= kChunkBytes) flush();
-  }
-  {
-    EntryWriter entry(Entry::kCall, &chunk_);
-    entry.number(call.function);
-    entry.number(call.thread);
-    entry.number(call.begin);
-    entry.number(call.end);
-    entry.number(call.time_ns);
-    entry.number(call.duration_ns);
-    entry.number(call.result);
-    entry.list(call.request);
-    entry.list(call.reply);
-    entry.list(call.given);
-    entry.list(call.made);
-    entry.list(call.fences);
-    entry.text(call.unrecorded);
-  }
-  ++calls_;
-  if (chunk_.size() >= kChunkBytes || ++calls_in_chunk_ >= kChunkCalls) flush();
-}
-
-void FileWriter::flush() {
-  if (!chunk_.empty()) write(chunk_in(*room_, kCalls, chunk_, &error_));
-  chunk_.clear();
-  calls_in_chunk_ = 0;
+void FileWriter::write(const Chunk& chunk) {
+  if (!chunk.is_empty()) write_bytes(chunk_in(*room_, kCalls, chunk.bytes(), &error_));
+  calls_ += chunk.calls();
 }
 
 void FileWriter::finish() {
-  flush();
-  write(chunk(kEnd, std::as_bytes(std::span(&calls_, 1)), &error_));
+  write_bytes(chunk(kEnd, std::as_bytes(std::span(&calls_, 1)), &error_));
 }
 
-void FileWriter::write(std::span<const std::byte> bytes) {
+void FileWriter::write_bytes(std::span<const std::byte> bytes) {
   while (error_.empty() && !bytes.empty()) {
     const ssize_t some = ::write(file_.get(), bytes.data(), bytes.size());
     if (some < 0 && errno == EINTR) continue;

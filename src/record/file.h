@@ -28,7 +28,35 @@ std::vector<std::byte> file_head();
 /// A chunk with these entries. Empty: it cannot be compressed, and `error` says why.
 std::vector<std::byte> chunk_of_calls(std::span<const std::byte> entries, std::string* error);
 
-/// Writes a recording. One thread at a time. What was put is safe in the file after `flush`.
+/// Entries of a recording that are compressed together. One thread at a time.
+class Chunk {
+ public:
+  /// As many are about enough.
+  static constexpr size_t kBytes = size_t{1} << 20;
+
+  /// Makes room for all of it.
+  void reserve();
+  void put(const Process& process);
+  /// Bytes of a call that will be put, here or into a later chunk; a page at most.
+  void put(uint64_t begin, uint32_t allocation, bool seen, uint64_t offset,
+           std::span<const std::byte> bytes);
+  /// With its memory.
+  void put(const Call& call);
+  /// What another holds.
+  void add(const Chunk& other);
+  bool is_full() const;
+  bool is_empty() const { return bytes_.empty(); }
+  /// Keeps the room.
+  void clear();
+  std::span<const std::byte> bytes() const { return bytes_; }
+  size_t calls() const { return calls_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  size_t calls_ = 0;
+};
+
+/// Writes a recording. One thread at a time. What was written is safe in the file.
 class FileWriter {
  public:
   /// A new file: one that exists is another recording's. The error is one sentence.
@@ -39,10 +67,7 @@ class FileWriter {
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
-  void put(const Process& process);
-  /// Writes a chunk when enough has come together.
-  void put(const Call& call);
-  void flush();
+  void write(const Chunk& chunk);
   /// Says that nothing is missing.
   void finish();
   /// Why something could not be written; empty: everything was.
@@ -51,13 +76,11 @@ class FileWriter {
  private:
   struct Room;
   explicit FileWriter(wire::UniqueFd file);
-  void write(std::span<const std::byte> bytes);
+  void write_bytes(std::span<const std::byte> bytes);
 
   const wire::UniqueFd file_;
   const std::unique_ptr<Room> room_;  // for compressing
   uint64_t calls_ = 0;
-  size_t calls_in_chunk_ = 0;
-  std::vector<std::byte> chunk_;
   std::string error_;
 };
 

@@ -60,11 +60,15 @@ class File : public ::testing::Test {
     unlink(path_.c_str());
     auto writer = FileWriter::create(path_);
     EXPECT_TRUE(writer.has_value());
-    (*writer)->put(Process{41, "program"});
+    Chunk chunk;
+    chunk.put(Process{41, "program"});
     for (const Call& call : calls) {
-      (*writer)->put(call);
-      if (one_chunk_each) (*writer)->flush();
+      chunk.put(call);
+      if (!one_chunk_each) continue;
+      (*writer)->write(chunk);
+      chunk.clear();
     }
+    (*writer)->write(chunk);
     (*writer)->finish();
     EXPECT_EQ((*writer)->error(), "");
     std::ifstream file(path_, std::ios::binary);

@@ -269,7 +269,7 @@ class Reading {
       JobAllocation& allocation = work_.allocations[found->second];
       allocation.size_bytes = note.bytes;
       // A new window shows everything once more, and begins with zeros.
-      if (note.has_descriptor != 0) show(state, note.bytes);
+      if (state.locks == 0) show(state, note.bytes);
       if (!allocation.locked) {
         allocation.locked = true;
         for (const auto& [job, place] : state.fresh_in) {

@@ -106,16 +106,17 @@ class Program {
     call("D3DKMTWaitForIdle", &wait);
   }
 
+  D3DKMT_HANDLE allocation(uint32_t bytes) {
+    StagingAllocation made(device_, bytes);
+    call("D3DKMTCreateAllocation2", &made.create);
+    return made.info.hAllocation;
+  }
+
   D3DKMT_HANDLE source = 0, result = 0;
 
  private:
   void call(std::string_view name, void* arguments) {
     EXPECT_EQ(recorder_.call(number_of(name), arguments, [] { return -1; }), 0) << name;
-  }
-  D3DKMT_HANDLE allocation(uint32_t bytes) {
-    StagingAllocation made(device_, bytes);
-    call("D3DKMTCreateAllocation2", &made.create);
-    return made.info.hAllocation;
   }
 
   Recorder& recorder_;
@@ -179,6 +180,26 @@ TEST(Jobs, ASubmissionHasWhatWentInAndWhatCameOut) {
   EXPECT_THAT(part(result.after, 0, 16), Each(kWritten));
   EXPECT_THAT(part(result.after, 16, 2032), Each(std::byte{0}));
   EXPECT_THAT(part(result.after, 2048, 2048), Each(kPattern));
+}
+
+TEST(Recorder, LockedMemoryShowsNothingOfTheAllocationBefore) {
+  work_of_program([](Program& program) {
+    const D3DKMT_HANDLE other = program.allocation(kSourceBytes);
+    const std::byte* const first = program.lock(program.source);
+    program.unlock(program.source);
+    program.fill(program.source, kSourceBytes);
+    std::byte* const second = program.lock(other);
+    ASSERT_EQ(second, first);  // the memory is used again
+    EXPECT_THAT(std::span(second, kSourceBytes), Each(std::byte{0}));
+    second[5000] = kPattern;
+    program.unlock(other);
+    EXPECT_THAT(std::span(program.lock(program.source), kSourceBytes), Each(kWritten));
+    program.unlock(program.source);
+    const std::byte* const again = program.lock(other);
+    EXPECT_EQ(again[5000], kPattern);
+    EXPECT_THAT(std::span(again, 5000), Each(std::byte{0}));
+    program.unlock(other);
+  });
 }
 
 TEST(Jobs, ASizeIsFoundWhereAllLocksAgree) {

@@ -18,9 +18,12 @@ constexpr size_t kMostWaiting = size_t{64} << 20;
 
 }  // namespace
 
-Recorder::Recorder(std::unique_ptr<FileWriter> file) : calls_(std::move(file), kMostWaiting) {
+Recorder::Recorder(std::unique_ptr<FileWriter> file, const Process& process)
+    : calls_(std::move(file), process, kMostWaiting) {
   bus::PageApart::allow();
+  windows_->copy_all_here();
   windows_->set_observer(MovedMemory::note);
+  memory_.set_locked_here([this](uint32_t allocation) { return windows_->address_of(allocation); });
 }
 
 Recorder::~Recorder() = default;
@@ -29,8 +32,8 @@ std::expected<std::unique_ptr<Recorder>, std::string> Recorder::create(const std
                                                                        std::string program) {
   auto file = FileWriter::create(path);
   if (!file.has_value()) return std::unexpected(std::move(file.error()));
-  (*file)->put(Process{static_cast<uint64_t>(getpid()), std::move(program)});
-  return std::unique_ptr<Recorder>(new Recorder(std::move(*file)));
+  const Process process{static_cast<uint64_t>(getpid()), std::move(program)};
+  return std::unique_ptr<Recorder>(new Recorder(std::move(*file), process));
 }
 
 int64_t Recorder::call(uint32_t function, void* arguments, const std::function<int64_t()>& direct) {
@@ -66,7 +69,7 @@ void Recorder::through_messages(wire::ClientCall& made, const std::function<int6
   auto session = take_session();
   wire::Reply reply;
   {
-    const MovedMemory moved(&call->memory);
+    const MovedMemory moved(calls_, call->begin);
     reply = session->handle(made.message(), std::move(descriptors));
   }
   give_back(std::move(session));

@@ -37,7 +37,7 @@ class Recorder {
   std::string finish();
 
  private:
-  explicit Recorder(std::unique_ptr<FileWriter> file);
+  Recorder(std::unique_ptr<FileWriter> file, const Process& process);
   std::unique_ptr<wire::ServerSession> take_session();
   void give_back(std::unique_ptr<wire::ServerSession> session);
   /// Fences that have reached something since the last call that looked.

@@ -16,13 +16,7 @@
 namespace dxgkit::record {
 
 SessionRecording::SessionRecording(wire::UniqueFd file, const Process& process)
-    : calls_(
-          [&] {
-            auto writer = FileWriter::on(std::move(file));
-            writer->put(process);
-            return writer;
-          }(),
-          kMostWaiting) {}
+    : calls_(FileWriter::on(std::move(file)), process, kMostWaiting) {}
 
 SessionRecording::~SessionRecording() = default;
 
@@ -43,7 +37,7 @@ wire::Reply SessionRecording::handle(wire::ServerSession& session,
   for (const wire::UniqueFd& one : descriptors) call.given.push_back(describe(one.get()));
   wire::Reply reply;
   {
-    const MovedMemory moved(&call.memory);
+    const MovedMemory moved(calls_, call.begin);
     reply = session.handle(request, std::move(descriptors));
   }
   if (!reply.refusal.empty()) return reply;  // it was no call

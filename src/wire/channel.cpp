@@ -79,10 +79,12 @@ ssize_t receive_some(int socket, std::byte* to, size_t bytes, std::vector<Unique
 
 }  // namespace
 
+/// The most bytes of a frame that goes by one system call.
+constexpr size_t kTogether = 4096;
+
 bool send_frame(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors) {
   if (bytes.size() > kMaxFrameBytes || descriptors.size() > kMaxFrameDescriptors) return false;
   const Head head{static_cast<uint32_t>(bytes.size()), static_cast<uint32_t>(descriptors.size())};
-  constexpr size_t kTogether = 4096;  // one system call for what is short
   if (bytes.size() <= kTogether) {
     std::array<std::byte, sizeof head + kTogether> all;
     std::memcpy(all.data(), &head, sizeof head);
@@ -108,9 +110,11 @@ Received receive_frame(int socket, Frame* frame) {
     frame->descriptors.clear();
     return Received::kBroken;
   };
+  // What is short comes by one system call. Nothing follows a frame before it is answered.
   Head head;
-  std::array<std::byte, sizeof head> first;
-  for (size_t got = 0; got < first.size();) {
+  std::array<std::byte, sizeof head + kTogether> first;
+  size_t got = 0;
+  while (got < sizeof head) {
     const ssize_t some =
         receive_some(socket, first.data() + got, first.size() - got, &frame->descriptors);
     if (some == 0 && got == 0) return Received::kEnd;
@@ -118,7 +122,10 @@ Received receive_frame(int socket, Frame* frame) {
     got += static_cast<size_t>(some);
   }
   std::memcpy(&head, first.data(), sizeof head);
-  if (head.bytes > kMaxFrameBytes || head.descriptors > kMaxFrameDescriptors) return broken();
+  if (head.bytes > kMaxFrameBytes || head.descriptors > kMaxFrameDescriptors ||
+      got - sizeof head > head.bytes || frame->descriptors.size() > head.descriptors)
+    return broken();
+  frame->bytes.assign(first.data() + sizeof head, first.data() + got);
   constexpr size_t kStep = size_t{64} << 10;
   while (frame->bytes.size() < head.bytes) {
     const size_t before = frame->bytes.size();

@@ -28,7 +28,8 @@ bool send_frame(int socket, std::span<const std::byte> bytes,
 
 enum class Received { kFrame, kEnd, kBroken };
 /// Blocks until a whole frame has come. kEnd: the other side closed between two frames. kBroken: it
-/// closed inside of one, or sent more than the limits, or descriptors that were not announced.
+/// closed inside of one, or sent more than the limits, or descriptors or bytes that were not
+/// announced: each side waits for the answer to a frame before it sends another.
 /// Descriptors that came are closed on exec, and closed if the frame is broken. Memory grows with
 /// the bytes that came, not with the length that was announced.
 Received receive_frame(int socket, Frame* frame);

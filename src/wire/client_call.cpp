@@ -16,6 +16,9 @@
 namespace dxgkit::wire {
 namespace {
 
+/// Room that most calls need no more of.
+constexpr size_t kUsualBytes = 1024, kUsualParts = 16;
+
 constexpr int64_t status(NTSTATUS value) { return value; }
 
 /// Room for the notes behind the blocks.
@@ -39,6 +42,9 @@ void ClientCall::encode(void* arguments) {
     return;
   }
   const Structure& structure = structures()[called.structure];
+  message_.reserve(kUsualBytes);
+  parts_.reserve(kUsualParts);
+  fixups_.reserve(kUsualParts);
   Writer writer(&message_);
   writer.put(kRequest);
   writer.put(function_);
@@ -83,9 +89,9 @@ bool ClientCall::expand(size_t number) {
   if (structure.fields.empty()) return true;
   for (size_t done = 0; done + structure.bytes <= part.bytes; done += structure.bytes) {
     // The message grows while its structures are looked at.
-    std::vector<std::byte> element(
-        message_.begin() + static_cast<ptrdiff_t>(part.at + done),
-        message_.begin() + static_cast<ptrdiff_t>(part.at + done + structure.bytes));
+    element_.assign(message_.begin() + static_cast<ptrdiff_t>(part.at + done),
+                    message_.begin() + static_cast<ptrdiff_t>(part.at + done + structure.bytes));
+    const std::vector<std::byte>& element = element_;
     for_each_field(structure, element.data(), function_, [&](const Field& field, Kind kind) {
       if (answer_.has_value() || kind == Kind::kValue) return;
       const uint64_t original = slot_at(element.data(), field.offset);
@@ -169,13 +175,14 @@ std::optional<int64_t> ClientCall::finish(std::span<const std::byte> reply,
   if (!reader.get(&magic) || magic != kReply || !reader.get(&result) || !reader.get(&window_count))
     return std::nullopt;
   std::vector<WindowNote> windows;
+  windows.reserve(std::min<size_t>(window_count, kUsualParts));
   for (uint32_t i = 0; i < window_count; ++i) {
     WindowNote note;
     if (!reader.get(&note)) return std::nullopt;
     windows.push_back(note);
   }
-  std::map<size_t, std::vector<std::byte>> contents;  // by part
-  std::vector<std::byte> root;
+  Contents contents;
+  std::span<const std::byte> root;
   size_t fixup = 0;
   for (size_t number = 0; number < parts_.size(); ++number) {
     const Part& part = parts_[number];
@@ -184,18 +191,18 @@ std::optional<int64_t> ClientCall::finish(std::span<const std::byte> reply,
     if (!part.there || !comes_back(part.use)) continue;
     uint32_t changed = 0;
     if (!reader.get(&changed)) return std::nullopt;
-    if (number == 0) root.assign(message_.data() + part.at, message_.data() + part.at + part.bytes);
+    if (number == 0) root = std::span(message_).subspan(part.at, part.bytes);
     if (changed == 0) continue;
     const std::byte* const from = reader.take(part.bytes);
     if (from == nullptr) return std::nullopt;
+    if (number == 0) root = {from, part.bytes};
     std::vector<std::byte> content(from, from + part.bytes);
-    if (number == 0) root = content;
     for (size_t i = first_fixup; i < fixup; ++i) {
       const uint64_t sent = slot_at(content.data() + fixups_[i].offset, 0);
       set_slot(content.data() + fixups_[i].offset, 0,
                restore(fixups_[i], sent, windows, &descriptors));
     }
-    contents[number] = std::move(content);
+    contents.emplace_back(number, std::move(content));
   }
   if (!reader.at_end()) return std::nullopt;
   for (size_t i = next_window_; i < windows.size(); ++i) {
@@ -243,20 +250,23 @@ bool ClientCall::exchange(std::span<const WindowNote> windows, std::vector<Uniqu
   return true;
 }
 
-void ClientCall::plan_undo(const std::map<size_t, std::vector<std::byte>>& contents) {
+void ClientCall::plan_undo(const Contents& contents) {
   static_assert(offsetof(D3DDDI_ALLOCATIONINFO, pSystemMem) ==
                 offsetof(D3DDDI_ALLOCATIONINFO2, pSystemMem));
   static_assert(offsetof(D3DDDI_ALLOCATIONINFO, hAllocation) ==
                 offsetof(D3DDDI_ALLOCATIONINFO2, hAllocation));
   undo_.emplace();
-  const auto root = contents.find(0);
+  const auto of_part = [&](size_t number) {
+    return std::ranges::find(contents, number, &Contents::value_type::first);
+  };
+  const auto root = of_part(0);
   if (root == contents.end() || root->second.size() < sizeof(D3DKMT_CREATEALLOCATION)) return;
   D3DKMT_CREATEALLOCATION args;
   std::memcpy(&args, root->second.data(), sizeof args);
   undo_->device = args.hDevice;
   if (args.Flags.CreateResource != 0) undo_->resource = args.hResource;
   for (const Fixup& fixup : fixups_) {
-    const auto found = contents.find(fixup.part);
+    const auto found = of_part(fixup.part);
     if (fixup.kind != Kind::kPages || found == contents.end()) continue;
     const size_t element = fixup.offset - offsetof(D3DDDI_ALLOCATIONINFO2, pSystemMem);
     uint32_t handle = 0;

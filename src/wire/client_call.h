@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "wire/arguments.h"
@@ -75,8 +75,9 @@ class ClientCall {
   void begin_part(uint32_t state, size_t bytes);
   /// Exchanges the caller's pages for what the notes behind those of addresses say. All or none.
   bool exchange(std::span<const WindowNote> windows, std::vector<UniqueFd>* descriptors);
-  /// `contents`: of the parts that come back, by number.
-  void plan_undo(const std::map<size_t, std::vector<std::byte>>& contents);
+  /// Of the parts that have changed, by number, in order.
+  using Contents = std::vector<std::pair<size_t, std::vector<std::byte>>>;
+  void plan_undo(const Contents& contents);
   /// `root`: the structure as the function left it. False: the call is no lock.
   bool plan_unlock(std::span<const std::byte> root);
   uint64_t restore(const Fixup& fixup, uint64_t sent, std::span<const WindowNote> windows,
@@ -89,6 +90,7 @@ class ClientCall {
   std::vector<int> descriptors_;
   std::vector<Part> parts_;
   std::vector<Fixup> fixups_;
+  std::vector<std::byte> element_;  // that is being looked at
   std::optional<Unwanted> undo_;
   bool has_no_room_ = false;  // for a window that the reply shows
   size_t next_window_ = 0;

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
-#include "wire/channel.h"
 #include "wire/client_call.h"
 
 namespace dxgkit::wire {
@@ -26,13 +26,14 @@ std::expected<ClientConnection, std::string> ClientConnection::greet(UniqueFd so
 }
 
 int64_t ClientConnection::call(KernelMemory& memory, uint32_t function, void* arguments) {
+  constexpr size_t kKept = size_t{64} << 10;
+  if (reply_.bytes.capacity() > kKept) reply_ = {};
   ClientCall call(function, arguments, memory);
   if (call.answer().has_value()) return *call.answer();
-  Frame reply;
   std::optional<int64_t> result;
   if (socket_ && mailbox_.send(socket_.get(), call.message(), call.descriptors()) &&
-      mailbox_.receive(socket_.get(), &reply) == Received::kFrame)
-    result = call.finish(reply.bytes, std::move(reply.descriptors));
+      mailbox_.receive(socket_.get(), &reply_) == Received::kFrame)
+    result = call.finish(reply_.bytes, std::exchange(reply_.descriptors, {}));
   if (result.has_value()) {
     if (call.undo().has_value()) take_back(memory, *call.undo());
     return *result;

@@ -4,6 +4,7 @@
 #include <expected>
 #include <string>
 
+#include "wire/channel.h"
 #include "wire/client_call.h"
 #include "wire/hello.h"
 #include "wire/kernel_memory.h"
@@ -37,6 +38,7 @@ class ClientConnection {
 
   UniqueFd socket_;
   Mailbox mailbox_;
+  Frame reply_;  // of the last call; its room is kept
   Token token_;
   uint32_t kernel_;
 };

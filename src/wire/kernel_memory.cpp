@@ -77,6 +77,7 @@ void* KernelMemory::show(const WindowNote& note, UniqueFd descriptor) {
   const Key key{memory, note.owner};
   const size_t bytes = whole_pages(note.bytes);
   if (bytes == 0) return nullptr;
+  if (memory == Memory::kLock && locked_here_) return locked_here_(note.owner);
   const SpinGuard guard(lock_);
   const auto found = mappings_.find(key);
   const bool known = found != mappings_.end() && note.id != 0 && found->second.id == note.id;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/spin_lock.h"
@@ -29,6 +30,10 @@ class KernelMemory {
   ~KernelMemory();
   KernelMemory(const KernelMemory&) = delete;
   KernelMemory& operator=(const KernelMemory&) = delete;
+
+  /// Locked memory has addresses in this process already: these. Before the first call.
+  using LockedHere = std::function<void*(uint32_t allocation)>;
+  void set_locked_here(LockedHere locked_here) { locked_here_ = std::move(locked_here); }
 
   /// Adds to a request what the client has written where the kernel will look during the call.
   /// False: the message becomes too long.
@@ -59,6 +64,7 @@ class KernelMemory {
   void drop(Key key);
 
   const Pages pages_;
+  LockedHere locked_here_;
   ExchangedPages exchanged_;
   SpinLock lock_;  // held for a system call at most
   std::map<Key, Mapping> mappings_;

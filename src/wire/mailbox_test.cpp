@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "runtime/host_thread.h"
@@ -145,6 +146,20 @@ TEST_F(MailboxTest, AWordThatIsNoLengthBreaksTheConnection) {
     to_client().store(word);
     EXPECT_EQ(client.receive(client_socket.get(), &frame), Received::kBroken) << word;
   }
+}
+
+TEST_F(MailboxTest, BytesBehindAFrameEndTheConnection) {
+  const uint32_t head[] = {4, 0};  // bytes and descriptors
+  const auto bytes_of_frame = std::as_bytes(std::span(head));
+  std::vector<std::byte> sent(bytes_of_frame.begin(), bytes_of_frame.end());
+  sent.resize(sent.size() + 4);
+  ASSERT_EQ(write(client_socket.get(), sent.data(), sent.size()), ssize_t{12});
+  EXPECT_EQ(receive_frame(server_socket.get(), &frame), Received::kFrame);
+  EXPECT_EQ(frame.bytes.size(), 4U);
+  sent.push_back({});
+  ASSERT_EQ(write(client_socket.get(), sent.data(), sent.size()), ssize_t{13});
+  EXPECT_EQ(receive_frame(server_socket.get(), &frame), Received::kBroken);
+  EXPECT_TRUE(frame.bytes.empty());
 }
 
 TEST_F(MailboxTest, AReaderOfNoRepliesIsNotWaitedForHere) {

@@ -11,6 +11,8 @@ namespace {
 /// A handle that is no descriptor of this process.
 constexpr uint64_t kNeverADescriptor = 0x7FFF'FFFF;
 constexpr size_t kMaxNotes = 3;
+/// Room that most calls need no more of.
+constexpr size_t kUsualParts = 16, kUsualBytes = 1024;
 
 uint64_t address_of(const void* pointer) {
   return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer));
@@ -23,6 +25,8 @@ std::expected<ServerCall, std::string> ServerCall::decode(std::span<const std::b
                                                           Arena& arena) {
   ServerCall call;
   call.request_ = request;
+  call.parts_.reserve(kUsualParts);
+  call.notes_.reserve(kMaxNotes);
   Reader reader(request);
   uint32_t magic = 0, count = 0, state = 0, bytes = 0;
   if (!reader.get(&magic) || !reader.get(&call.function_) || !reader.get(&count))
@@ -170,7 +174,9 @@ std::vector<std::byte> ServerCall::reply(int64_t result, const ShowMemory& show,
                                          std::span<const WindowNote> ended,
                                          std::vector<UniqueFd>* descriptors) const {
   std::vector<WindowNote> windows;
+  windows.reserve(kUsualParts);
   std::vector<std::byte> blocks;
+  blocks.reserve(kUsualBytes);
   Writer writer(&blocks);
   for (const Part& part : parts_) {
     if (part.memory == nullptr || !comes_back(part.use)) continue;
@@ -182,6 +188,7 @@ std::vector<std::byte> ServerCall::reply(int64_t result, const ShowMemory& show,
   }
   windows.insert(windows.end(), ended.begin(), ended.end());
   std::vector<std::byte> out;
+  out.reserve(sizeof(uint64_t) * 2 + windows.size() * sizeof(WindowNote) + blocks.size());
   Writer head(&out);
   head.put(kReply);
   head.put(result);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -22,10 +23,13 @@ struct Windows::Window {
   ~Window() {
     if (shared != nullptr) munmap(shared, bytes);
   }
-  UniqueFd descriptor;
+  UniqueFd descriptor;          // none: the client is in this process
   std::byte* shared = nullptr;  // the client writes to it at any time
   uint64_t bytes = 0;
-  std::vector<std::byte> seen;  // what both sides had after the last exchange
+  bool is_new = true;  // nobody has written to it
+  // What both sides had after the last exchange. Pages of zeros are not written to `seen`.
+  std::unique_ptr<std::byte[]> seen;
+  std::vector<bool> zeros;  // by page
   dxgk::MemoryCharge charge;
   uint32_t device = 0;
   uint32_t locks = 0;
@@ -37,54 +41,38 @@ namespace {
 constexpr size_t kMostSpare = 8;
 constexpr uint64_t kMostSpareBytes = 4U << 20;
 
-/// Takes over the bytes that changed, and no other: the other side may have changed those. Returns
-/// where they begin and end.
-std::pair<size_t, size_t> take_changes(std::span<const std::byte> page, std::byte* seen,
-                                       std::byte* to) {
-  size_t first = page.size(), last = 0;
-  const auto take = [&](size_t at, size_t bytes) {
-    for (size_t i = at; i < at + bytes; ++i) {
-      if (page[i] == seen[i]) continue;
-      to[i] = seen[i] = page[i];
-      first = std::min(first, i);
-      last = i + 1;
-    }
-  };
-  // A word in which every byte changed is taken over as a whole.
-  const auto take_word = [&](size_t at) {
-    constexpr uint64_t kLow = 0x0101010101010101, kHigh = kLow << 7;
-    uint64_t now = 0, before = 0;
-    std::memcpy(&now, page.data() + at, sizeof now);
-    std::memcpy(&before, seen + at, sizeof before);
-    const uint64_t changed = now ^ before;
-    if (changed == 0) return;
-    // Not zero if a byte of `changed` is 0.
-    if (((changed - kLow) & ~changed & kHigh) != 0) return take(at, sizeof now);
-    std::memcpy(to + at, &now, sizeof now);
-    std::memcpy(seen + at, &now, sizeof now);
-    first = std::min(first, at);
-    last = at + sizeof now;
-  };
-  // So is a run of them, as in new content.
+constexpr std::array<std::byte, kPageBytes> kZeros = {};
+
+/// Takes over the bytes that differ from `before`, and no other: the other side may have changed
+/// those.
+void take_changes(std::span<const std::byte> page, const std::byte* before, std::byte* to) {
   constexpr size_t kRun = sizeof(__m128i);
   size_t at = 0;
   for (; at + kRun <= page.size(); at += kRun) {
     const __m128i now = _mm_loadu_si128(reinterpret_cast<const __m128i*>(page.data() + at));
-    const __m128i before = _mm_loadu_si128(reinterpret_cast<const __m128i*>(seen + at));
-    const int same = _mm_movemask_epi8(_mm_cmpeq_epi8(now, before));
-    if (same == 0xFFFF) continue;
-    if (same != 0) {
-      take_word(at);
-      take_word(at + kRun / 2);
+    const __m128i was = _mm_loadu_si128(reinterpret_cast<const __m128i*>(before + at));
+    const int same = _mm_movemask_epi8(_mm_cmpeq_epi8(now, was));
+    if (same == 0) {  // as in new content
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + at), now);
       continue;
     }
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + at), now);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(seen + at), now);
-    first = std::min(first, at);
-    last = at + kRun;
+    for (uint32_t changed = ~static_cast<uint32_t>(same) & 0xFFFF; changed != 0;
+         changed &= changed - 1) {
+      const size_t i = at + static_cast<size_t>(std::countr_zero(changed));
+      to[i] = page[i];
+    }
   }
-  take(at, page.size() - at);
-  return {first, last};
+  for (; at < page.size(); ++at) {
+    if (page[at] != before[at]) to[at] = page[at];
+  }
+}
+
+/// What of a page differs, from the first byte that does to the last.
+std::span<const std::byte> differing(std::span<const std::byte> page, const std::byte* before) {
+  size_t first = 0, last = page.size();
+  while (first < last && page[first] == before[first]) ++first;
+  while (last > first && page[last - 1] == before[last - 1]) --last;
+  return page.subspan(first, last - first);
 }
 
 }  // namespace
@@ -107,16 +95,28 @@ bool Windows::move(dxgk::Process& process, uint32_t allocation, Window& window, 
     std::array<std::byte, kPageBytes> page;
     for (size_t at = 0; at < whole; at += page.size()) {
       const size_t some = std::min(page.size(), whole - at);
+      const auto zero = window.zeros.begin() + static_cast<ptrdiff_t>(at / page.size());
       const std::byte* const from = way == Way::kPush ? window.shared + at : view.data() + at;
       std::byte* const to = way == Way::kPush ? view.data() + at : window.shared + at;
-      std::byte* const seen = window.seen.data() + at;
-      std::memcpy(page.data(), from, some);  // read once: its writer may be at work
-      if (std::memcmp(page.data(), seen, some) == 0) continue;
-      const auto [first, last] = take_changes({page.data(), some}, seen, to);
-      if (observer_ != nullptr)
-        observer_(allocation, way == Way::kPush, at + first,
-                  std::span(page).subspan(first, last - first));
+      std::byte* const seen = window.seen.get() + at;
+      if (way == Way::kBegin) {
+        if (!window.is_new) std::memset(to, 0, some);
+        *zero = true;
+      }
+      const std::byte* const before = *zero ? kZeros.data() : seen;
+      if (std::memcmp(from, before, some) == 0) continue;
+      std::memcpy(page.data(), from, some);  // its writer may be at work: this is what counts
+      const std::span<const std::byte> now = std::span(page).first(some);
+      take_changes(now, before, to);
+      const std::span<const std::byte> run = differing(now, before);
+      if (observer_ != nullptr && !run.empty()) {
+        observer_(allocation, way == Way::kPush,
+                  at + static_cast<size_t>(run.data() - now.data()), run);
+      }
+      std::memcpy(seen, page.data(), some);
+      *zero = false;
     }
+    window.is_new = false;
   });
 }
 
@@ -151,9 +151,9 @@ bool Windows::locked(dxgk::Process& process, uint32_t device, uint32_t allocatio
   }
   if (window == nullptr || window->bytes != size) {
     window = make(size);
-    if (window != nullptr)
+    if (window != nullptr && !is_here_)
       *descriptor = UniqueFd(fcntl(window->descriptor.get(), F_DUPFD_CLOEXEC, 0));
-    if (window == nullptr || !*descriptor) {
+    if (window == nullptr || (!is_here_ && !*descriptor)) {
       windows_.erase(allocation);
       return false;
     }
@@ -161,9 +161,9 @@ bool Windows::locked(dxgk::Process& process, uint32_t device, uint32_t allocatio
     // The kernel has locked it: it is too late for a limit.
     window->charge = dxgk::MemoryCharge::add(dxgk::quota_of(process), 2 * size);
   }
-  ++window->locks;
   note->bytes = size;
-  if (window->locks > 1) static_cast<void>(move(process, allocation, *window, Way::kPush));
+  if (++window->locks == 1) return move(process, allocation, *window, Way::kBegin);
+  static_cast<void>(move(process, allocation, *window, Way::kPush));
   return move(process, allocation, *window, Way::kPull);
 }
 
@@ -173,20 +173,28 @@ std::unique_ptr<Windows::Window> Windows::make(uint64_t size) {
     std::unique_ptr<Window> window = std::move(*fits);
     spare_.erase(fits);
     spare_bytes_ -= size;
-    std::memset(window->shared, 0, size);
-    std::memset(window->seen.data(), 0, size);
     return window;
   }
   auto window = std::make_unique<Window>();
-  window->descriptor = UniqueFd(create_sealed_memory("dxgkit-lock", size));
-  void* const shared = window->descriptor ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                                 window->descriptor.get(), 0)
-                                          : MAP_FAILED;
+  if (!is_here_) {
+    window->descriptor = UniqueFd(create_sealed_memory("dxgkit-lock", size));
+    if (!window->descriptor) return nullptr;
+  }
+  void* const shared = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                            is_here_ ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED,
+                            window->descriptor.get(), 0);
   if (shared == MAP_FAILED) return nullptr;
   window->shared = static_cast<std::byte*>(shared);
   window->bytes = size;
-  window->seen.resize(size);
+  window->seen = std::make_unique_for_overwrite<std::byte[]>(size);
+  window->zeros.resize((size + kPageBytes - 1) / kPageBytes);
   return window;
+}
+
+void* Windows::address_of(uint32_t allocation) const {
+  const runtime::MutexLock lock(mutex_);
+  const auto found = windows_.find(allocation);
+  return found == windows_.end() ? nullptr : found->second->shared;
 }
 
 void Windows::keep(std::unique_ptr<Window> window) {

@@ -52,17 +52,22 @@ class Windows {
   void set_observer(Observer observer) { observer_ = observer; }
   /// Nothing is given by descriptor. Before the first window.
   void copy_all() { copies_all_ = true; }
+  /// Nothing is given by descriptor, and the client is in this process: it sees a copy at
+  /// address_of(), without a descriptor. Before the first window.
+  void copy_all_here() { copies_all_ = is_here_ = true; }
+  /// Where a locked allocation's copy is in this process. Null: it is not locked.
+  void* address_of(uint32_t allocation) const;
   /// How many copies there are.
   size_t count() const;
   GivenMemory& given() { return given_; }
 
  private:
   struct Window;
-  enum class Way { kPush, kPull };
+  enum class Way { kBegin, kPush, kPull };  // kBegin: a pull, into a window of anything
   /// False: the allocation is not locked any more.
   bool move(dxgk::Process& process, uint32_t allocation, Window& window, Way way) const;
 
-  /// A window of this size, with zeros; one that was used before if there is one. Null: no memory.
+  /// A window of this size; one that was used before if there is one. Null: no memory.
   std::unique_ptr<Window> make(uint64_t size) DXGKIT_REQUIRES(mutex_);
   /// Its last lock has ended. Pages that are there already cost less than new ones.
   void keep(std::unique_ptr<Window> window) DXGKIT_REQUIRES(mutex_);
@@ -71,6 +76,7 @@ class Windows {
 
   Observer observer_ = nullptr;
   bool copies_all_ = false;
+  bool is_here_ = false;
   GivenMemory given_;
   mutable runtime::Mutex mutex_;
   std::map<uint32_t, std::unique_ptr<Window>> windows_ DXGKIT_GUARDED_BY(mutex_);
