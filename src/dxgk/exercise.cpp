@@ -474,7 +474,8 @@ Status Exercise::reset_device(DisplayFloor& floor, bool losing_content) {
   // it, nor reach the hardware before its content is given up. What a client that ends leaves to be
   // paged waits for the restart (TDR-24).
   Status reset = Status::kDeviceRemoved, restarted = Status::kDeviceRemoved;
-  static_cast<void>(level_two(floor, [&]() DXGKIT_REQUIRES(on_lane) {
+  static_cast<void>(level_two(floor, [&] {
+    floor.core.lane().assert_current();
     reset = floor.core.port().timeouts().reset_from_timeout();
     if (reset != Status::kSuccess || !floor.core.running_or_starting()) return reset;
     if (tables) {

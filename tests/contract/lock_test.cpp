@@ -43,6 +43,32 @@ class LockTest : public ContractTest {
   }
 };
 
+// A device that is lost locks nothing, and looks at nothing else first.
+TEST_F(LockTest, ALostDeviceSaysSoWhateverIsNamed) {
+  DXGKIT_COVERS("THUNK-07");
+  with_client([](Stack& stack, Client& client) {
+    const D3DKMT_HANDLE allocation = client.make_allocation(described(kVisible));
+    D3DKMT_MARKDEVICEASERROR mark{};
+    mark.hDevice = client.device;
+    mark.Reason = D3DKMT_DEVICE_ERROR_REASON_GENERIC;
+    ASSERT_EQ(client.call([&] { return D3DKMTMarkDeviceAsError(&mark); }), 0);
+    for (const D3DKMT_HANDLE named : {allocation, D3DKMT_HANDLE{0}, client.device}) {
+      SCOPED_TRACE(named);
+      D3DKMT_LOCK args = lock_args(named);
+      args.hDevice = client.device;
+      D3DKMT_LOCK2 args2{};
+      args2.hDevice = client.device;
+      args2.hAllocation = named;
+      EXPECT_EQ(client.call([&] { return D3DKMTLock(&args); }), nt_status(Status::kDeviceRemoved));
+      EXPECT_EQ(args.pData, nullptr);
+      EXPECT_EQ(client.call([&] { return D3DKMTLock2(&args2); }),
+                nt_status(Status::kDeviceRemoved));
+      EXPECT_EQ(args2.pData, nullptr);
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 struct BadLock {
   const char* sentence;
   NTSTATUS status;

@@ -18,6 +18,7 @@
 namespace dxgkit::dxgk {
 
 Result<void*> DeviceLocks::lock(Handle allocation_handle) {
+  if (device_.lost()) return Error(Status::kDeviceRemoved);  // THUNK-07: whatever it names
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
                           process_.handles().find<OpenedAllocation>(allocation_handle));
   if (opened->device.get() != &memory_) return Error(Status::kInvalidParameter);
@@ -42,6 +43,7 @@ Result<void*> DeviceLocks::lock(Handle allocation_handle) {
 }
 
 Result<void*> DeviceLocks::lock_legacy(LockRequest& request) {
+  if (device_.lost()) return Error(Status::kDeviceRemoved);
   DXGKIT_ASSIGN_OR_RETURN(const Ref<OpenedAllocation> opened,
                           process_.handles().find<OpenedAllocation>(request.allocation));
   if (opened->device.get() != &memory_) return Error(Status::kInvalidParameter);
