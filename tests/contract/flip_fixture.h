@@ -144,7 +144,9 @@ class FlipDriver {
     call.context = context;
     call.args = *args;
     for (UINT i = 0; i < args->SubRectCnt; ++i) call.sub_rects.push_back(args->pDstSubRects[i]);
-    if (!current->virtual_addressing) {
+    if (args->Flags.FlipWithMultiPlaneOverlay != 0) {
+      // A union: pPresentMultiPlaneOverlayInfo is where the list would be.
+    } else if (!current->virtual_addressing) {
       const auto* list = reinterpret_cast<const port::AllocationListEntry*>(args->pAllocationList);
       call.allocations.assign(list, list + 3);
     } else {
