@@ -12,17 +12,18 @@
 #include <fstream>
 #include <new>
 
+#include "base/cache_line.h"
+
 namespace dxgkit::bench {
 namespace {
 
-constexpr uint32_t kThreads = 16;  // those behind count as the last one
-constexpr uint64_t kLineBytes = 64;
+constexpr uint32_t kThreads = 16;           // those behind count as the last one
 constexpr size_t kLines = size_t{1} << 22;  // more than a run touches
 constexpr size_t kSites = size_t{1} << 16;
 
 /// A cache line: which threads have it. With one bit set, that thread may have written it.
 struct Line {
-  std::atomic<uint64_t> number;  // address / kLineBytes; 0: free
+  std::atomic<uint64_t> number;  // address / kCacheLineBytes; 0: free
   std::atomic<uint32_t> locked;
   uint32_t holders;
 };
@@ -75,9 +76,9 @@ Entry& find(Entry* table, size_t size, uint64_t key) {
   abort();  // the table is too small: no count would be right
 }
 
-void add(const void* from, Kind kind, uint64_t count = 1) {
+void add(const void* from, Kind kind) {
   Site& site = find<Site, &Site::address>(sites(), kSites, reinterpret_cast<uint64_t>(from) - 1);
-  site.counts[thread_index()][kind].fetch_add(count, std::memory_order_relaxed);
+  site.counts[thread_index()][kind].fetch_add(1, std::memory_order_relaxed);
 }
 
 void touch(uint64_t number, bool writes, const void* from) {
@@ -99,7 +100,8 @@ void access(const volatile void* at, uint64_t bytes, Kind kind, const void* from
   if (bytes == 0) return;
   add(from, kind);
   const auto first = reinterpret_cast<uint64_t>(at);
-  for (uint64_t number = first / kLineBytes; number <= (first + bytes - 1) / kLineBytes; ++number)
+  for (uint64_t number = first / kCacheLineBytes; number <= (first + bytes - 1) / kCacheLineBytes;
+       ++number)
     touch(number, kind != kRead, from);
 }
 
@@ -139,9 +141,15 @@ Counts counted() {
     if (site.address.load() == 0) continue;
     for (uint32_t thread = 0; thread < counts.threads.size(); ++thread) {
       const auto count = [&](Kind kind) { return site.counts[thread][kind].load(); };
-      SiteCounts one{site.address.load() - start, thread,          count(kRead),
-                     count(kWrite),               count(kLocked),  count(kFetched),
-                     count(kClaimed),             count(kEntry),   count(kAllocation)};
+      SiteCounts one{site.address.load() - start,
+                     thread,
+                     count(kRead),
+                     count(kWrite),
+                     count(kLocked),
+                     count(kFetched),
+                     count(kClaimed),
+                     count(kEntry),
+                     count(kAllocation)};
       if (one.reads + one.writes + one.locked + one.entries + one.allocations != 0)
         counts.sites.push_back(one);
     }
@@ -158,46 +166,46 @@ using dxgkit::bench::add;
 using dxgkit::bench::Kind;
 
 #define FROM __builtin_return_address(0)
-#define PLAIN(bytes)                                                                           \
-  void __tsan_read##bytes(void* at) { access(at, bytes, Kind::kRead, FROM); }                  \
-  void __tsan_write##bytes(void* at) { access(at, bytes, Kind::kWrite, FROM); }                \
-  void __tsan_unaligned_read##bytes(void* at) { access(at, bytes, Kind::kRead, FROM); }        \
-  void __tsan_unaligned_write##bytes(void* at) { access(at, bytes, Kind::kWrite, FROM); }      \
-  void __tsan_volatile_read##bytes(void* at) { access(at, bytes, Kind::kRead, FROM); }         \
+#define PLAIN(bytes)                                                                      \
+  void __tsan_read##bytes(void* at) { access(at, bytes, Kind::kRead, FROM); }             \
+  void __tsan_write##bytes(void* at) { access(at, bytes, Kind::kWrite, FROM); }           \
+  void __tsan_unaligned_read##bytes(void* at) { access(at, bytes, Kind::kRead, FROM); }   \
+  void __tsan_unaligned_write##bytes(void* at) { access(at, bytes, Kind::kWrite, FROM); } \
+  void __tsan_volatile_read##bytes(void* at) { access(at, bytes, Kind::kRead, FROM); }    \
   void __tsan_volatile_write##bytes(void* at) { access(at, bytes, Kind::kWrite, FROM); }
 
-#define CHANGE(bits, type, name)                                                    \
-  type __tsan_atomic##bits##_##name(volatile type* at, type value, int) {           \
-    access(at, sizeof(type), Kind::kLocked, FROM);                                  \
-    return __atomic_##name(at, value, __ATOMIC_SEQ_CST);                            \
+#define CHANGE(bits, type, name)                                          \
+  type __tsan_atomic##bits##_##name(volatile type* at, type value, int) { \
+    access(at, sizeof(type), Kind::kLocked, FROM);                        \
+    return __atomic_##name(at, value, __ATOMIC_SEQ_CST);                  \
   }
-#define COMPARE(bits, type, name, weak)                                                      \
-  bool __tsan_atomic##bits##_compare_exchange_##name(volatile type* at, type* expected,      \
-                                                     type value, int, int) {                 \
-    access(at, sizeof(type), Kind::kLocked, FROM);                                           \
-    return __atomic_compare_exchange_n(at, expected, value, weak, __ATOMIC_SEQ_CST,          \
-                                       __ATOMIC_SEQ_CST);                                    \
+#define COMPARE(bits, type, name, weak)                                                 \
+  bool __tsan_atomic##bits##_compare_exchange_##name(volatile type* at, type* expected, \
+                                                     type value, int, int) {            \
+    access(at, sizeof(type), Kind::kLocked, FROM);                                      \
+    return __atomic_compare_exchange_n(at, expected, value, weak, __ATOMIC_SEQ_CST,     \
+                                       __ATOMIC_SEQ_CST);                               \
   }
-#define ATOMIC(bits, type)                                                                  \
-  type __tsan_atomic##bits##_load(const volatile type* at, int) {                           \
-    access(at, sizeof(type), Kind::kRead, FROM);                                            \
-    return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                           \
-  }                                                                                         \
-  void __tsan_atomic##bits##_store(volatile type* at, type value, int order) {              \
+#define ATOMIC(bits, type)                                                                    \
+  type __tsan_atomic##bits##_load(const volatile type* at, int) {                             \
+    access(at, sizeof(type), Kind::kRead, FROM);                                              \
+    return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                             \
+  }                                                                                           \
+  void __tsan_atomic##bits##_store(volatile type* at, type value, int order) {                \
     access(at, sizeof(type), order == __ATOMIC_SEQ_CST ? Kind::kLocked : Kind::kWrite, FROM); \
-    __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                          \
-  }                                                                                         \
-  type __tsan_atomic##bits##_exchange(volatile type* at, type value, int) {                 \
-    access(at, sizeof(type), Kind::kLocked, FROM);                                          \
-    return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);                                \
-  }                                                                                         \
-  CHANGE(bits, type, fetch_add)                                                             \
-  CHANGE(bits, type, fetch_sub)                                                             \
-  CHANGE(bits, type, fetch_and)                                                             \
-  CHANGE(bits, type, fetch_or)                                                              \
-  CHANGE(bits, type, fetch_xor)                                                             \
-  CHANGE(bits, type, fetch_nand)                                                            \
-  COMPARE(bits, type, strong, false)                                                        \
+    __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                            \
+  }                                                                                           \
+  type __tsan_atomic##bits##_exchange(volatile type* at, type value, int) {                   \
+    access(at, sizeof(type), Kind::kLocked, FROM);                                            \
+    return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);                                  \
+  }                                                                                           \
+  CHANGE(bits, type, fetch_add)                                                               \
+  CHANGE(bits, type, fetch_sub)                                                               \
+  CHANGE(bits, type, fetch_and)                                                               \
+  CHANGE(bits, type, fetch_or)                                                                \
+  CHANGE(bits, type, fetch_xor)                                                               \
+  CHANGE(bits, type, fetch_nand)                                                              \
+  COMPARE(bits, type, strong, false)                                                          \
   COMPARE(bits, type, weak, true)
 
 extern "C" {

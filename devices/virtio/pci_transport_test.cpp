@@ -236,7 +236,8 @@ TEST(PciTransport, RegistersMayBeInAnotherBar) {
     EXPECT_TRUE(bars[1].wide);
     EXPECT_TRUE(bars[4].wide);
     for (const int type : {VIRTIO_PCI_CAP_COMMON, VIRTIO_PCI_CAP_NOTIFY, VIRTIO_PCI_CAP_ISR})
-      EXPECT_EQ(rig.config_byte(rig.capabilities[static_cast<uint8_t>(type)] + VIRTIO_PCI_CAP_BAR), 4U);
+      EXPECT_EQ(rig.config_byte(rig.capabilities[static_cast<uint8_t>(type)] + VIRTIO_PCI_CAP_BAR),
+                4U);
     rig.start();
     rig.is_served_after_a_reset();
   });

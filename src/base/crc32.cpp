@@ -10,8 +10,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 using Table = std::array<uint32_t, 256>;
-/// Table n has the checksums of a byte with n zero bytes behind it, so that sixteen bytes are looked
-/// up side by side.
+/// Table n has the checksums of a byte with n zero bytes behind it, so that sixteen bytes are
+/// looked up side by side.
 using Tables = std::array<Table, 16>;
 
 consteval Tables make_tables() {
@@ -44,8 +44,8 @@ uint32_t crc32(std::span<const std::byte> bytes, uint32_t before) {
     words[0] ^= value;
     value = 0;
     for (size_t i = 0; i < 8; ++i)
-      value ^= kTables[15 - i][words[0] >> (8 * i) & 0xFF] ^
-               kTables[7 - i][words[1] >> (8 * i) & 0xFF];
+      value ^=
+          kTables[15 - i][words[0] >> (8 * i) & 0xFF] ^ kTables[7 - i][words[1] >> (8 * i) & 0xFF];
   }
   for (; left != 0; --left, ++at)
     value = kTables[0][(value ^ static_cast<uint32_t>(*at)) & 0xFF] ^ (value >> 8);

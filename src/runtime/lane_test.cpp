@@ -139,8 +139,8 @@ TEST_P(LaneTest, InterruptWorkNeedsNoOtherCaller) {
   });
 }
 
-// The same work is posted again as soon as it has begun: each post runs it once, in order with other
-// work.
+// The same work is posted again as soon as it has begun: each post runs it once, in order with
+// other work.
 TEST_P(LaneTest, RecurringWorkRunsOnceForEachPost) {
   run([this](Runtime& runtime) {
     Lane lane(runtime, "adapter");

@@ -110,8 +110,8 @@ bool Windows::move(dxgk::Process& process, uint32_t allocation, Window& window, 
       take_changes(now, before, to);
       const std::span<const std::byte> run = differing(now, before);
       if (observer_ != nullptr && !run.empty()) {
-        observer_(allocation, way == Way::kPush,
-                  at + static_cast<size_t>(run.data() - now.data()), run);
+        observer_(allocation, way == Way::kPush, at + static_cast<size_t>(run.data() - now.data()),
+                  run);
       }
       std::memcpy(seen, page.data(), some);
       *zero = false;
@@ -180,9 +180,9 @@ std::unique_ptr<Windows::Window> Windows::make(uint64_t size) {
     window->descriptor = UniqueFd(create_sealed_memory("dxgkit-lock", size));
     if (!window->descriptor) return nullptr;
   }
-  void* const shared = mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                            is_here_ ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED,
-                            window->descriptor.get(), 0);
+  void* const shared =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE,
+           is_here_ ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, window->descriptor.get(), 0);
   if (shared == MAP_FAILED) return nullptr;
   window->shared = static_cast<std::byte*>(shared);
   window->bytes = size;

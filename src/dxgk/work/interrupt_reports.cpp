@@ -20,7 +20,8 @@ void InterruptReports::add(std::span<const port::InterruptReport> reports) {
       if (report.type == port::InterruptReport::Type::kDmaCompleted && reports_.empty() &&
           completion_count_ < kFew) {
         completions_[completion_count_++] = {
-            report.fence, report.node, report.engine, static_cast<uint16_t>(report.raw_type),
+            report.fence,           report.node,
+            report.engine,          static_cast<uint16_t>(report.raw_type),
             report.in_engine_reset, report.inside_preempt};
       } else {
         reports_.push_back(report);
