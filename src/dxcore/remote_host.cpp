@@ -18,16 +18,17 @@
 namespace dxgkit::dxcore {
 namespace {
 
-uint32_t number_of(std::string_view name) {
-  return static_cast<uint32_t>(
-      std::ranges::find(wire::functions(), name,
-                        [](const auto& one) { return std::string_view(one.name); }) -
-      wire::functions().begin());
-}
-
 /// Calls with which a program looks for adapters, as after the arrival of a new one.
-bool looks_for_adapters(std::string_view name) {
-  return name == "D3DKMTOpenAdapterFromLuid" || name.starts_with("D3DKMTEnumAdapters");
+bool looks_for_adapters(uint32_t function) {
+  static const std::vector<bool> looks = [] {
+    std::vector<bool> all;
+    for (const wire::Function& one : wire::functions()) {
+      const std::string_view name = one.name;
+      all.push_back(name == "D3DKMTOpenAdapterFromLuid" || name.starts_with("D3DKMTEnumAdapters"));
+    }
+    return all;
+  }();
+  return looks[function];
 }
 
 /// Names that belong to no adapter: each kernel is asked, until one knows the name.
@@ -86,7 +87,7 @@ NTSTATUS enumerate(const RemoteAdapters& adapters, uint32_t function, const Argu
 }
 
 void close_all(const RemoteAdapters& adapters, const std::vector<D3DKMT_ADAPTERINFO>& infos) {
-  const uint32_t close = number_of("D3DKMTCloseAdapter");
+  const uint32_t close = wire::number_of("D3DKMTCloseAdapter");
   for (const D3DKMT_ADAPTERINFO& info : infos) {
     D3DKMT_CLOSEADAPTER args = {.hAdapter = info.hAdapter};
     RemoteAdapter* const owner = adapters.adapter_for(close, &args);
@@ -165,12 +166,12 @@ namespace dxgkit::wire {
 
 int64_t remote_call(uint32_t function, void* arguments) {
   using dxcore::RemoteAdapters;
-  const std::string_view name = functions()[function].name;
-  const RemoteAdapters& adapters = dxcore::looks_for_adapters(name)
+  const RemoteAdapters& adapters = dxcore::looks_for_adapters(function)
                                        ? RemoteAdapters::after_a_look()
                                        : RemoteAdapters::of_this_process();
   if (adapters.has_several()) {
-    const auto result = dxcore::call_for_all(adapters, function, name, arguments);
+    const auto result =
+        dxcore::call_for_all(adapters, function, functions()[function].name, arguments);
     if (result.has_value()) return *result;
   }
   dxcore::RemoteAdapter* const adapter = adapters.adapter_for(function, arguments);

@@ -119,7 +119,7 @@ class EntryWriter {
 
  private:
   std::vector<std::byte>& out_;
-  wire::Writer writer_;
+  wire::Writer<std::vector<std::byte>> writer_;
   size_t length_at_ = 0;
 };
 

@@ -18,7 +18,6 @@
 
 #include "dxgkit/stack.h"
 #include "miniports/softgpu/softgpu_umd.h"
-#include "record/function_number_test.h"
 #include "record/recorder.h"
 #include "tests/support/staging_allocation.h"
 
@@ -116,7 +115,7 @@ class Program {
 
  private:
   void call(std::string_view name, void* arguments) {
-    EXPECT_EQ(recorder_.call(number_of(name), arguments, [] { return -1; }), 0) << name;
+    EXPECT_EQ(recorder_.call(wire::number_of(name), arguments, [] { return -1; }), 0) << name;
   }
 
   Recorder& recorder_;

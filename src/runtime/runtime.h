@@ -149,6 +149,7 @@ enum class ThreadSlot : size_t {
   kVidPn = 4,
   kLocks = 5,
   kCallLog = 6,
+  kLateSelection = 7,
 };
 inline constexpr size_t kThreadSlots = 8;
 

@@ -39,6 +39,7 @@ std::byte* Arena::take(size_t bytes) {
 void Arena::clear() {
   if (used_ > kKept) madvise(base_ + kPageBytes, kBytes, MADV_DONTNEED);
   used_ = 0;
+  notes_.release();
 }
 
 }  // namespace dxgkit::wire

@@ -1,8 +1,10 @@
 // Where the kernel's side rebuilds a call.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 
 namespace dxgkit::wire {
 
@@ -21,12 +23,19 @@ class Arena {
   std::byte* take(size_t bytes);
   /// Forgets all blocks, and gives memory of a large call back.
   void clear();
+  /// For what the server keeps about the call: until `clear` like the blocks.
+  std::pmr::memory_resource* notes() { return &notes_; }
   /// An address that can be neither read nor written.
   void* bad() const { return base_; }
 
  private:
+  /// What most calls need no more of.
+  static constexpr size_t kNotesBytes = size_t{6} << 10;
+
   std::byte* base_ = nullptr;
   size_t used_ = 0;
+  alignas(16) std::array<std::byte, kNotesBytes> notes_room_;
+  std::pmr::monotonic_buffer_resource notes_{notes_room_.data(), notes_room_.size()};
 };
 
 }  // namespace dxgkit::wire

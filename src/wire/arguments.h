@@ -110,6 +110,9 @@ struct Function {
 
 /// In the order of the names; a function's number is its index.
 std::span<const Function> functions();
+/// The number of the function of this name. Looks at all of them; of an unknown name the number
+/// behind the last.
+uint32_t number_of(std::string_view name);
 std::span<const Structure> structures();
 /// A list of members by its number in a Field or a Function. -1: an empty one.
 std::span<const Named> named(int16_t list);

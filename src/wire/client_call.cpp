@@ -91,7 +91,7 @@ bool ClientCall::expand(size_t number) {
     // The message grows while its structures are looked at.
     element_.assign(message_.begin() + static_cast<ptrdiff_t>(part.at + done),
                     message_.begin() + static_cast<ptrdiff_t>(part.at + done + structure.bytes));
-    const std::vector<std::byte>& element = element_;
+    const std::pmr::vector<std::byte>& element = element_;
     for_each_field(structure, element.data(), function_, [&](const Field& field, Kind kind) {
       if (answer_.has_value() || kind == Kind::kValue) return;
       const uint64_t original = slot_at(element.data(), field.offset);
@@ -174,14 +174,14 @@ std::optional<int64_t> ClientCall::finish(std::span<const std::byte> reply,
   int64_t result = 0;
   if (!reader.get(&magic) || magic != kReply || !reader.get(&result) || !reader.get(&window_count))
     return std::nullopt;
-  std::vector<WindowNote> windows;
+  std::pmr::vector<WindowNote> windows(&memory_of_call_);
   windows.reserve(std::min<size_t>(window_count, kUsualParts));
   for (uint32_t i = 0; i < window_count; ++i) {
     WindowNote note;
     if (!reader.get(&note)) return std::nullopt;
     windows.push_back(note);
   }
-  Contents contents;
+  Contents contents(&memory_of_call_);
   std::span<const std::byte> root;
   size_t fixup = 0;
   for (size_t number = 0; number < parts_.size(); ++number) {
@@ -196,7 +196,7 @@ std::optional<int64_t> ClientCall::finish(std::span<const std::byte> reply,
     const std::byte* const from = reader.take(part.bytes);
     if (from == nullptr) return std::nullopt;
     if (number == 0) root = {from, part.bytes};
-    std::vector<std::byte> content(from, from + part.bytes);
+    std::pmr::vector<std::byte> content(from, from + part.bytes, &memory_of_call_);
     for (size_t i = first_fixup; i < fixup; ++i) {
       const uint64_t sent = slot_at(content.data() + fixups_[i].offset, 0);
       set_slot(content.data() + fixups_[i].offset, 0,

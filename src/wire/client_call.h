@@ -1,8 +1,10 @@
 // One call of a client, flattened: the structure and what it points to, each byte read once.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <utility>
@@ -76,7 +78,7 @@ class ClientCall {
   /// Exchanges the caller's pages for what the notes behind those of addresses say. All or none.
   bool exchange(std::span<const WindowNote> windows, std::vector<UniqueFd>* descriptors);
   /// Of the parts that have changed, by number, in order.
-  using Contents = std::vector<std::pair<size_t, std::vector<std::byte>>>;
+  using Contents = std::pmr::vector<std::pair<size_t, std::pmr::vector<std::byte>>>;
   void plan_undo(const Contents& contents);
   /// `root`: the structure as the function left it. False: the call is no lock.
   bool plan_unlock(std::span<const std::byte> root);
@@ -86,11 +88,14 @@ class ClientCall {
   const uint32_t function_;
   KernelMemory& memory_;
   std::optional<int64_t> answer_;
-  std::vector<std::byte> message_;
+  /// Most calls need no more.
+  alignas(16) std::array<std::byte, size_t{6} << 10> room_;
+  std::pmr::monotonic_buffer_resource memory_of_call_{room_.data(), room_.size()};
+  std::pmr::vector<std::byte> message_{&memory_of_call_};
   std::vector<int> descriptors_;
-  std::vector<Part> parts_;
-  std::vector<Fixup> fixups_;
-  std::vector<std::byte> element_;  // that is being looked at
+  std::pmr::vector<Part> parts_{&memory_of_call_};
+  std::pmr::vector<Fixup> fixups_{&memory_of_call_};
+  std::pmr::vector<std::byte> element_{&memory_of_call_};  // that is being looked at
   std::optional<Unwanted> undo_;
   bool has_no_room_ = false;  // for a window that the reply shows
   size_t next_window_ = 0;

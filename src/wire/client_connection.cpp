@@ -3,7 +3,6 @@
 #include <d3dkmthk.h>
 #include <ntstatus.h>
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -44,9 +43,7 @@ int64_t ClientConnection::call(KernelMemory& memory, uint32_t function, void* ar
 
 void ClientConnection::take_back(KernelMemory& memory, const Unwanted& done) {
   const auto call_it = [&](std::string_view name, auto args) {
-    const auto found = std::ranges::find(
-        functions(), name, [](const Function& one) { return std::string_view(one.name); });
-    static_cast<void>(call(memory, static_cast<uint32_t>(found - functions().begin()), &args));
+    static_cast<void>(call(memory, number_of(name), &args));
   };
   switch (done.end) {
     case Unwanted::End::kDestroy: {

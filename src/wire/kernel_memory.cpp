@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "base/arithmetic.h"
@@ -15,7 +14,24 @@
 namespace dxgkit::wire {
 namespace {
 
-bool is(uint32_t function, std::string_view name) { return functions()[function].name == name; }
+/// The functions that this file knows.
+struct Known {
+  uint32_t destroy_context = number_of("D3DKMTDestroyContext");
+  uint32_t destroy_fence = number_of("D3DKMTDestroySynchronizationObject");
+  uint32_t destroy_hw_queue = number_of("D3DKMTDestroyHwQueue");
+  uint32_t destroy_paging_queue = number_of("D3DKMTDestroyPagingQueue");
+  uint32_t render = number_of("D3DKMTRender");
+  uint32_t unlock2 = number_of("D3DKMTUnlock2");
+
+  bool ends_memory(uint32_t function) const {
+    return function == destroy_context || function == destroy_fence ||
+           function == destroy_hw_queue || function == destroy_paging_queue || function == unlock2;
+  }
+};
+const Known& known() {
+  static const Known numbers;
+  return numbers;
+}
 
 template <typename Args>
 Args as(const std::byte* arguments) {
@@ -33,9 +49,9 @@ KernelMemory::~KernelMemory() {
 }
 
 bool KernelMemory::add_notes(uint32_t function, const std::byte* arguments,
-                             std::vector<std::byte>* message) {
+                             std::pmr::vector<std::byte>* message) {
   Writer writer(message);
-  if (!is(function, "D3DKMTRender")) {
+  if (function != known().render) {
     writer.put(uint32_t{0});
     return true;
   }
@@ -127,18 +143,19 @@ void KernelMemory::visit_fences(const std::function<void(uint32_t, uint64_t)>& v
 }
 
 void KernelMemory::after(uint32_t function, const std::byte* arguments) {
+  if (!known().ends_memory(function)) return;
   const SpinGuard guard(lock_);
-  if (is(function, "D3DKMTDestroyContext")) {
+  if (function == known().destroy_context) {
     const uint32_t owner = as<D3DKMT_DESTROYCONTEXT>(arguments).hContext;
     for (const Memory memory : {Memory::kCommands, Memory::kAllocations, Memory::kPatches})
       drop({memory, owner});
-  } else if (is(function, "D3DKMTDestroySynchronizationObject")) {
+  } else if (function == known().destroy_fence) {
     drop({Memory::kFence, as<D3DKMT_DESTROYSYNCHRONIZATIONOBJECT>(arguments).hSyncObject});
-  } else if (is(function, "D3DKMTDestroyPagingQueue")) {
+  } else if (function == known().destroy_paging_queue) {
     drop({Memory::kFence, as<D3DDDI_DESTROYPAGINGQUEUE>(arguments).hPagingQueue});
-  } else if (is(function, "D3DKMTDestroyHwQueue")) {
+  } else if (function == known().destroy_hw_queue) {
     drop({Memory::kFence, as<D3DKMT_DESTROYHWQUEUE>(arguments).hHwQueue});
-  } else if (is(function, "D3DKMTUnlock2")) {
+  } else if (function == known().unlock2) {
     drop({Memory::kLock, as<D3DKMT_UNLOCK2>(arguments).hAllocation});
   }
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <span>
 #include <utility>
 #include <vector>
@@ -37,7 +38,8 @@ class KernelMemory {
 
   /// Adds to a request what the client has written where the kernel will look during the call.
   /// False: the message becomes too long.
-  bool add_notes(uint32_t function, const std::byte* arguments, std::vector<std::byte>* message);
+  bool add_notes(uint32_t function, const std::byte* arguments,
+                 std::pmr::vector<std::byte>* message);
   /// The address of what a reply tells of. Null: it cannot be shown here.
   void* show(const WindowNote& note, UniqueFd descriptor);
   bool exchanges_pages() const { return pages_ == Pages::kExchange; }

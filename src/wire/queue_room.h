@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "dxgk/core/client_quota.h"
@@ -17,7 +16,7 @@ class QueueRoom {
  public:
   /// @param arguments  the structure of the function, as it came
   /// @param quota      null: there is no limit
-  QueueRoom(std::shared_ptr<dxgk::ClientQuota> quota, std::string_view function,
+  QueueRoom(std::shared_ptr<dxgk::ClientQuota> quota, uint32_t function,
             const std::byte* arguments);
   ~QueueRoom();
   QueueRoom(const QueueRoom&) = delete;

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kNeverADescriptor = 0x7FFF'FFFF;
 constexpr size_t kMaxNotes = 3;
 /// Room that most calls need no more of.
-constexpr size_t kUsualParts = 16, kUsualBytes = 1024;
+constexpr size_t kUsualParts = 16, kUsualWindows = 4, kUsualBytes = 1024;
 
 uint64_t address_of(const void* pointer) {
   return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer));
@@ -23,7 +23,7 @@ uint64_t address_of(const void* pointer) {
 std::expected<ServerCall, std::string> ServerCall::decode(std::span<const std::byte> request,
                                                           std::span<const UniqueFd> descriptors,
                                                           Arena& arena) {
-  ServerCall call;
+  ServerCall call(arena);
   call.request_ = request;
   call.parts_.reserve(kUsualParts);
   call.notes_.reserve(kMaxNotes);
@@ -173,18 +173,21 @@ std::span<const std::byte> ServerCall::block(size_t number) const {
 std::vector<std::byte> ServerCall::reply(int64_t result, const ShowMemory& show,
                                          std::span<const WindowNote> ended,
                                          std::vector<UniqueFd>* descriptors) const {
-  std::vector<WindowNote> windows;
-  windows.reserve(kUsualParts);
-  std::vector<std::byte> blocks;
+  std::pmr::vector<WindowNote> windows(parts_.get_allocator().resource());
+  windows.reserve(kUsualWindows);
+  std::pmr::vector<std::byte> blocks(parts_.get_allocator().resource());
   blocks.reserve(kUsualBytes);
   Writer writer(&blocks);
   for (const Part& part : parts_) {
     if (part.memory == nullptr || !comes_back(part.use)) continue;
-    const std::vector<std::byte> now = content(part, result >= 0, show, &windows, descriptors);
-    const bool changed =
-        !now.empty() && std::memcmp(now.data(), request_.data() + part.at, now.size()) != 0;
-    writer.put(uint32_t{changed ? 1U : 0U});
-    if (changed) writer.bytes(now.data(), now.size());
+    const size_t before = blocks.size();
+    writer.put(uint32_t{1});
+    writer.bytes(part.memory, part.bytes);
+    std::byte* const now = blocks.data() + before + sizeof(uint32_t);
+    hide_addresses(part, now, result >= 0, show, &windows, descriptors);
+    if (part.bytes != 0 && std::memcmp(now, request_.data() + part.at, part.bytes) != 0) continue;
+    blocks.resize(before);
+    writer.put(uint32_t{0});
   }
   windows.insert(windows.end(), ended.begin(), ended.end());
   std::vector<std::byte> out;
@@ -198,18 +201,17 @@ std::vector<std::byte> ServerCall::reply(int64_t result, const ShowMemory& show,
   return out;
 }
 
-std::vector<std::byte> ServerCall::content(const Part& part, bool succeeded, const ShowMemory& show,
-                                           std::vector<WindowNote>* windows,
-                                           std::vector<UniqueFd>* descriptors) const {
-  std::vector<std::byte> now(part.memory, part.memory + part.bytes);
-  if (part.structure < 0) return now;
+void ServerCall::hide_addresses(const Part& part, std::byte* now, bool succeeded,
+                                const ShowMemory& show, std::pmr::vector<WindowNote>* windows,
+                                std::vector<UniqueFd>* descriptors) const {
+  if (part.structure < 0) return;
   const Structure& structure = structures()[part.structure];
-  if (structure.fields.empty()) return now;
+  if (structure.fields.empty()) return;
   for (size_t done = 0; done + structure.bytes <= part.bytes; done += structure.bytes) {
     const std::byte* const base = request_.data() + part.at + done;
     for_each_field(structure, base, function_, [&](const Field& field, Kind kind) {
       if (kind == Kind::kValue) return;
-      const uint64_t value = slot_at(now.data() + done, field.offset);
+      const uint64_t value = slot_at(now + done, field.offset);
       uint64_t sent = slot_at(base, field.offset);
       switch (kind) {
         case Kind::kAddress: {
@@ -234,10 +236,9 @@ std::vector<std::byte> ServerCall::content(const Part& part, bool succeeded, con
         default:
           break;
       }
-      set_slot(now.data() + done, field.offset, sent);
+      set_slot(now + done, field.offset, sent);
     });
   }
-  return now;
 }
 
 uint64_t ServerCall::place_of(uint64_t pointer) const {

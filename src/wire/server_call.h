@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <memory_resource>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,21 +59,22 @@ class ServerCall {
     Use use = Use::kIn;
   };
 
+  explicit ServerCall(Arena& arena) : parts_(arena.notes()), notes_(arena.notes()) {}
   std::string expand(size_t part, Reader& reader, std::span<const UniqueFd> descriptors,
                      Arena& arena);
   std::string add_part(const Field& field, Kind kind, const std::byte* base, Reader& reader,
                        Arena& arena, uint64_t* pointer);
   std::string read_notes(Reader& reader);
-  /// A block as it goes back: what the kernel made of it, without addresses.
-  std::vector<std::byte> content(const Part& part, bool succeeded, const ShowMemory& show,
-                                 std::vector<WindowNote>* windows,
-                                 std::vector<UniqueFd>* descriptors) const;
+  /// Replaces the addresses in a block that goes back. `now`: what the kernel made of it.
+  void hide_addresses(const Part& part, std::byte* now, bool succeeded, const ShowMemory& show,
+                      std::pmr::vector<WindowNote>* windows,
+                      std::vector<UniqueFd>* descriptors) const;
   uint64_t place_of(uint64_t pointer) const;
 
   uint32_t function_ = 0;
   std::span<const std::byte> request_;
-  std::vector<Part> parts_;
-  std::vector<Note> notes_;
+  std::pmr::vector<Part> parts_;
+  std::pmr::vector<Note> notes_;
   size_t next_descriptor_ = 0;
 };
 

@@ -14,6 +14,7 @@
 #include "base/arithmetic.h"
 #include "base/guarded_copy.h"
 #include "dxgk/core/client_memory.h"
+#include "dxgk/core/late_selection.h"
 #include "dxgk/memory/paging_queue.h"
 #include "dxgk/sync/sync_object.h"
 #include "dxgk/work/context.h"
@@ -22,6 +23,7 @@
 #include "thunks/client.h"
 #include "wire/arena.h"
 #include "wire/call_text.h"
+#include "wire/call_traits.h"
 #include "wire/invoke.h"
 #include "wire/queue_room.h"
 #include "wire/server_call.h"
@@ -64,26 +66,21 @@ constexpr std::array kFences = {
           offsetof(D3DKMT_OPENSYNCOBJECTFROMSYNCFILE, hSyncObject)},
 };
 
-/// Functions before which the client's writes to locked memory arrive, and after which it sees
-/// others' writes.
-constexpr std::array<std::string_view, 14> kSubmissions = {
-    "D3DKMTPresent",
-    "D3DKMTPresentMultiPlaneOverlay",
-    "D3DKMTPresentMultiPlaneOverlay2",
-    "D3DKMTPresentMultiPlaneOverlay3",
-    "D3DKMTRender",
-    "D3DKMTSignalSynchronizationObject",
-    "D3DKMTSignalSynchronizationObject2",
-    "D3DKMTSignalSynchronizationObjectFromCpu",
-    "D3DKMTSignalSynchronizationObjectFromGpu",
-    "D3DKMTSignalSynchronizationObjectFromGpu2",
-    "D3DKMTSubmitCommand",
-    "D3DKMTSubmitCommandToHwQueue",
-    "D3DKMTSubmitSignalSyncObjectsToHwQueue",
-    "D3DKMTEscape",
+/// Functions of which this file knows more than traits_of says.
+struct Known {
+  uint32_t create_allocation = number_of("D3DKMTCreateAllocation");
+  uint32_t create_allocation2 = number_of("D3DKMTCreateAllocation2");
+  uint32_t destroy_allocation = number_of("D3DKMTDestroyAllocation");
+  uint32_t destroy_allocation2 = number_of("D3DKMTDestroyAllocation2");
+  uint32_t destroy_device = number_of("D3DKMTDestroyDevice");
+  uint32_t render = number_of("D3DKMTRender");
+  uint32_t unlock = number_of("D3DKMTUnlock");
+  uint32_t unlock2 = number_of("D3DKMTUnlock2");
 };
-constexpr std::array<std::string_view, 3> kWaits = {"D3DKMTInvalidateCache", "D3DKMTWaitForIdle",
-                                                    "D3DKMTWaitForSynchronizationObjectFromCpu"};
+const Known& known() {
+  static const Known numbers;
+  return numbers;
+}
 
 }  // namespace
 
@@ -97,16 +94,20 @@ struct ServerSession::Impl {
   std::vector<WindowNote> notes{};
   std::vector<UniqueFd> objects{};  // of such pages
 
-  void before(const ServerCall& call, std::string_view name);
-  void after(const ServerCall& call, std::string_view name, int64_t result);
+  dxgk::LateSelection late{};
+  bool answers_early = false;
+
+  void before(const ServerCall& call);
+  int64_t make(const ServerCall& call);
+  void after(const ServerCall& call, int64_t result);
   void take_notes(const ServerCall& call);
   std::vector<WindowNote> take_notes_for_client();
-  void after_creation(const ServerCall& call, std::string_view name);
+  void after_creation(const ServerCall& call);
   template <typename Info>
   void exchange(uint32_t device, const Info* infos, uint32_t count);
-  void after_destruction(const ServerCall& call, std::string_view name);
+  void after_destruction(const ServerCall& call);
   std::vector<uint32_t> handles_of(const ServerCall& call) const;
-  std::vector<uint32_t> unlocked_by(const ServerCall& call, std::string_view name) const;
+  std::vector<uint32_t> unlocked_by(const ServerCall& call) const;
   bool show(const ServerCall& call, Memory memory, WindowNote* note, UniqueFd* descriptor);
   bool show_fence(const ServerCall& call, WindowNote* note, UniqueFd* descriptor);
   bool show_commands(const ServerCall& call, Memory memory, WindowNote* note);
@@ -122,8 +123,13 @@ ServerSession::~ServerSession() = default;
 
 void ServerSession::set_texts(bool wanted) { impl_->texts = wanted; }
 
+void ServerSession::set_answers_early(bool wanted) { impl_->answers_early = wanted; }
+
+void ServerSession::answered() { impl_->late.run(); }
+
 Reply ServerSession::handle(std::span<const std::byte> request, std::vector<UniqueFd> descriptors) {
   Reply reply;
+  impl_->late.run();  // the caller may have had no way to answer
   if (!impl_->arena.there()) {
     reply.refusal = "there is no address space for a call";
     return reply;
@@ -134,14 +140,13 @@ Reply ServerSession::handle(std::span<const std::byte> request, std::vector<Uniq
     reply.refusal = std::move(call.error());
     return reply;
   }
-  const std::string_view name = functions()[call->function()].name;
   const thunks::ClientScope scope(impl_->system, impl_->process);
-  const QueueRoom room(dxgk::quota_of(impl_->process), name, call->captured());
+  const QueueRoom room(dxgk::quota_of(impl_->process), call->function(), call->captured());
   int64_t result = NTSTATUS{STATUS_NO_MEMORY};
   if (!room.is_full()) {
-    impl_->before(*call, name);
-    result = invoke(call->function(), call->arguments());
-    impl_->after(*call, name, result);
+    impl_->before(*call);
+    result = impl_->make(*call);
+    impl_->after(*call, result);
   }
   const auto show = [&](Memory memory, WindowNote* note, UniqueFd* descriptor) {
     return impl_->show(*call, memory, note, descriptor);
@@ -160,10 +165,9 @@ std::vector<uint32_t> ServerSession::Impl::handles_of(const ServerCall& call) co
   return handles;
 }
 
-std::vector<uint32_t> ServerSession::Impl::unlocked_by(const ServerCall& call,
-                                                       std::string_view name) const {
-  if (name == "D3DKMTUnlock2") return {as<D3DKMT_UNLOCK2>(call.captured()).hAllocation};
-  if (name == "D3DKMTUnlock") return handles_of(call);
+std::vector<uint32_t> ServerSession::Impl::unlocked_by(const ServerCall& call) const {
+  if (call.function() == known().unlock2) return {as<D3DKMT_UNLOCK2>(call.captured()).hAllocation};
+  if (call.function() == known().unlock) return handles_of(call);
   return {};
 }
 
@@ -194,51 +198,59 @@ void ServerSession::Impl::exchange(uint32_t device, const Info* infos, uint32_t 
   }
 }
 
-void ServerSession::Impl::after_creation(const ServerCall& call, std::string_view name) {
+void ServerSession::Impl::after_creation(const ServerCall& call) {
   const auto args = as<D3DKMT_CREATEALLOCATION>(call.arguments());
   // As many as there are in the list that came.
   const auto count = as<D3DKMT_CREATEALLOCATION>(call.captured()).NumAllocations;
-  if (name == "D3DKMTCreateAllocation2")
+  if (call.function() == known().create_allocation2)
     exchange(args.hDevice, args.pAllocationInfo2, count);
   else
     exchange(args.hDevice, args.pAllocationInfo, count);
 }
 
-void ServerSession::Impl::after_destruction(const ServerCall& call, std::string_view name) {
+void ServerSession::Impl::after_destruction(const ServerCall& call) {
   GivenMemory& given = windows->given();
-  if (name == "D3DKMTDestroyAllocation") {
+  if (call.function() == known().destroy_allocation) {
     const auto args = as<D3DKMT_DESTROYALLOCATION>(call.captured());
     given.destroyed(handles_of(call), args.hResource, 0, &notes);
-  } else if (name == "D3DKMTDestroyAllocation2") {
+  } else if (call.function() == known().destroy_allocation2) {
     const auto args = as<D3DKMT_DESTROYALLOCATION2>(call.captured());
     given.destroyed(handles_of(call), args.hResource, 0, &notes);
-  } else if (name == "D3DKMTDestroyDevice") {
+  } else if (call.function() == known().destroy_device) {
     given.destroyed({}, 0, as<D3DKMT_DESTROYDEVICE>(call.captured()).hDevice, &notes);
   }
 }
 
-void ServerSession::Impl::before(const ServerCall& call, std::string_view name) {
+void ServerSession::Impl::before(const ServerCall& call) {
   if (!call.notes().empty()) take_notes(call);
-  if (std::ranges::find(kSubmissions, name) != kSubmissions.end()) windows->push_all(process);
-  const std::vector<uint32_t> handles = unlocked_by(call, name);
+  if (traits_of(call.function()).submits) windows->push_all(process);
+  const std::vector<uint32_t> handles = unlocked_by(call);
   if (!handles.empty()) windows->before_unlock(process, handles);
 }
 
-void ServerSession::Impl::after(const ServerCall& call, std::string_view name, int64_t result) {
-  if (std::ranges::find(kWaits, name) != kWaits.end()) {
+int64_t ServerSession::Impl::make(const ServerCall& call) {
+  if (!answers_early || !traits_of(call.function()).answers_early)
+    return invoke(call.function(), call.arguments());
+  const dxgk::LateSelection::Offer offer(late);
+  return invoke(call.function(), call.arguments());
+}
+
+void ServerSession::Impl::after(const ServerCall& call, int64_t result) {
+  if (traits_of(call.function()).waits) {
     windows->push_all(process);
     windows->pull_all(process);
   }
   if (result < 0) return;
-  const std::vector<uint32_t> handles = unlocked_by(call, name);
+  const std::vector<uint32_t> handles = unlocked_by(call);
   if (!handles.empty()) windows->unlocked(handles);
-  if (name.starts_with("D3DKMTDestroy")) after_destruction(call, name);
-  if (name.starts_with("D3DKMTCreateAllocation") && process.client_memory() != nullptr)
-    after_creation(call, name);
+  after_destruction(call);
+  const bool creates =
+      call.function() == known().create_allocation || call.function() == known().create_allocation2;
+  if (creates && process.client_memory() != nullptr) after_creation(call);
 }
 
 void ServerSession::Impl::take_notes(const ServerCall& call) {
-  if (std::string_view(functions()[call.function()].name) != "D3DKMTRender") return;
+  if (call.function() != known().render) return;
   const auto args = as<D3DKMT_RENDER>(call.captured());
   const auto context = process.handles().find<dxgk::Context>(args.hContext);
   if (!context.has_value()) return;
@@ -304,25 +316,26 @@ bool ServerSession::Impl::show_fence(const ServerCall& call, WindowNote* note,
 }
 
 bool ServerSession::Impl::show_commands(const ServerCall& call, Memory memory, WindowNote* note) {
-  const std::string_view name = functions()[call.function()].name;
-  const bool created = name == "D3DKMTCreateContext";
-  D3DKMT_CREATECONTEXT context{};
-  D3DKMT_RENDER render{};
-  if (created)
-    context = as<D3DKMT_CREATECONTEXT>(call.arguments());
-  else
-    render = as<D3DKMT_RENDER>(call.arguments());
-  note->owner = created ? context.hContext : render.hContext;
-  if (memory == Memory::kCommands)
-    note->bytes = created ? context.CommandBufferSize : render.NewCommandBufferSize;
-  else if (memory == Memory::kAllocations)
-    note->bytes = uint64_t{created ? context.AllocationListSize : render.NewAllocationListSize} *
-                  sizeof(D3DDDI_ALLOCATIONLIST);
-  else
-    note->bytes =
-        uint64_t{created ? context.PatchLocationListSize : render.NewPatchLocationListSize} *
-        sizeof(D3DDDI_PATCHLOCATIONLIST);
-  return note->bytes != 0;
+  const auto sized = [&](uint32_t context, uint64_t commands, uint64_t allocations,
+                         uint64_t patches) {
+    note->owner = context;
+    if (memory == Memory::kCommands)
+      note->bytes = commands;
+    else if (memory == Memory::kAllocations)
+      note->bytes = allocations * sizeof(D3DDDI_ALLOCATIONLIST);
+    else
+      note->bytes = patches * sizeof(D3DDDI_PATCHLOCATIONLIST);
+    return note->bytes != 0;
+  };
+  // Read in place, for Render asks three times; the arena's blocks are aligned.
+  if (call.function() == known().render) {
+    const auto& render = *reinterpret_cast<const D3DKMT_RENDER*>(call.arguments());
+    return sized(render.hContext, render.NewCommandBufferSize, render.NewAllocationListSize,
+                 render.NewPatchLocationListSize);
+  }
+  const auto context = as<D3DKMT_CREATECONTEXT>(call.arguments());
+  return sized(context.hContext, context.CommandBufferSize, context.AllocationListSize,
+               context.PatchLocationListSize);
 }
 
 }  // namespace dxgkit::wire

@@ -46,6 +46,11 @@ class ServerSession {
   /// Blocks as long as the function does. Any thread of the kernel's runtime; one call at a time.
   /// `request`: the bytes of one frame, which may be anything. Costs memory in proportion to it.
   Reply handle(std::span<const std::byte> request, std::vector<UniqueFd> descriptors);
+  /// Whether the caller calls `answered` as soon as the client has its reply. The scheduler then
+  /// gets to packets that a call has queued only after the reply: the client goes on meanwhile.
+  void set_answers_early(bool wanted);
+  /// The reply is on its way. Does what the call has left; so does the next call.
+  void answered();
   /// Whether replies have a text.
   void set_texts(bool wanted);
 

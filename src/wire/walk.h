@@ -84,10 +84,11 @@ inline std::optional<size_t> block_bytes(const Field& field, const std::byte* ba
 /// Whether a block of this use comes back.
 inline bool comes_back(Use use) { return use != Use::kIn; }
 
-/// Appends to and reads from messages.
+/// Appends to a message, a vector of bytes.
+template <typename Bytes>
 class Writer {
  public:
-  explicit Writer(std::vector<std::byte>* out) : out_(*out) {}
+  explicit Writer(Bytes* out) : out_(*out) {}
   template <typename T>
   void put(T value) {
     bytes(&value, sizeof value);
@@ -98,7 +99,7 @@ class Writer {
   }
 
  private:
-  std::vector<std::byte>& out_;
+  Bytes& out_;
 };
 
 class Reader {

@@ -29,12 +29,6 @@ inline constexpr uint32_t kVideoMemory = 1U << 0, kAperture = 1U << 2;
 inline constexpr UINT kCreateResource = 1U << 0, kCreateShared = 1U << 1,
                       kNtSecuritySharing = 1U << 6;
 
-inline uint32_t number_of(std::string_view name) {
-  const auto all = wire::functions();
-  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.name == name; });
-  return static_cast<uint32_t>(found - all.begin());
-}
-
 /// A client in another process.
 class Elsewhere {
  public:
@@ -47,7 +41,7 @@ class Elsewhere {
 
   template <typename Args>
   NTSTATUS call(std::string_view name, Args& args) {
-    wire::ClientCall call(number_of(name), &args, memory);
+    wire::ClientCall call(wire::number_of(name), &args, memory);
     if (call.answer().has_value()) return static_cast<NTSTATUS>(*call.answer());
     std::vector<wire::UniqueFd> given;
     for (const int fd : call.descriptors()) given.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -65,6 +59,10 @@ class Elsewhere {
   wire::Reply handle(std::span<const std::byte> message, std::vector<wire::UniqueFd> given = {}) {
     return session_.handle(message, std::move(given));
   }
+
+  /// The client's side of `ServerSession::set_answers_early`.
+  void let_answer_early() { session_.set_answers_early(true); }
+  void answered() { session_.answered(); }
 
   D3DKMT_HANDLE make_allocation(uint32_t segments, UINT flags = 0,
                                 D3DKMT_HANDLE* resource = nullptr,

@@ -25,13 +25,6 @@
 namespace dxgkit::contract {
 namespace {
 
-uint32_t number_of(std::string_view name) {
-  const auto all = wire::functions();
-  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.name == name; });
-  EXPECT_NE(found, all.end()) << name;
-  return static_cast<uint32_t>(found - all.begin());
-}
-
 /// A client process that reaches the kernel by messages.
 class Far {
  public:
@@ -40,7 +33,8 @@ class Far {
   }
   template <typename Args>
   NTSTATUS call(std::string_view name, Args* args) {
-    wire::ClientCall call(number_of(name), const_cast<std::remove_const_t<Args>*>(args), memory);
+    wire::ClientCall call(wire::number_of(name), const_cast<std::remove_const_t<Args>*>(args),
+                          memory);
     if (call.answer().has_value()) return static_cast<NTSTATUS>(*call.answer());
     std::vector<wire::UniqueFd> copies;
     for (const int fd : call.descriptors()) copies.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -95,7 +89,7 @@ TEST_F(WireTest, TheTableWritesBackWhereTheThunksDo) {
   size_t seen = 0;
   for (auto it = std::sregex_iterator(sources.begin(), sources.end(), pattern);
        it != std::sregex_iterator(); ++it, ++seen) {
-    const wire::Function& function = wire::functions()[number_of((*it)[1].str())];
+    const wire::Function& function = wire::functions()[wire::number_of((*it)[1].str())];
     const std::string how = (*it)[2];
     const wire::Writes writes = how == "Never"       ? wire::Writes::kNever
                                 : how == "OnSuccess" ? wire::Writes::kOnSuccess
@@ -253,7 +247,7 @@ TEST_F(WireTest, RequestsThatAreNoneAreRefusedInOneSentenceAndReachNothing) {
     evict.hDevice = client.device;
     evict.NumAllocations = 3;
     evict.AllocationList = handles;
-    const wire::ClientCall call(number_of("D3DKMTEvict"), &evict, far.memory);
+    const wire::ClientCall call(wire::number_of("D3DKMTEvict"), &evict, far.memory);
     const std::vector<std::byte> good(call.message().begin(), call.message().end());
     const Digest before = digest(stack, {&client});
     const auto refused = [&](std::vector<std::byte> bytes) {
@@ -269,12 +263,12 @@ TEST_F(WireTest, RequestsThatAreNoneAreRefusedInOneSentenceAndReachNothing) {
       std::memcpy(bytes.data() + at, &value, sizeof value);
       return bytes;
     };
-    refused(with(0, 0));                                            // another kind of frame
-    refused(with(4, 188));                                          // no such function
-    refused(with(4, number_of("D3DKMTRegisterTrimNotification")));  // a local one
-    refused(with(8, 0));                                            // no blocks
-    refused(with(8, 3));                                            // more blocks than there are
-    refused(with(16, 4));                                           // a structure of other size
+    refused(with(0, 0));                                                  // another kind of frame
+    refused(with(4, 188));                                                // no such function
+    refused(with(4, wire::number_of("D3DKMTRegisterTrimNotification")));  // a local one
+    refused(with(8, 0));                                                  // no blocks
+    refused(with(8, 3));   // more blocks than there are
+    refused(with(16, 4));  // a structure of other size
     // Its count says four elements, and three come.
     refused(with(20 + offsetof(D3DKMT_EVICT, NumAllocations), 4));
     refused(with(20 + offsetof(D3DKMT_EVICT, NumAllocations), 0xFFFF'FFFF));

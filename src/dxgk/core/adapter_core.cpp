@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "dxgk/core/late_selection.h"
+
 namespace dxgkit::dxgk {
 
 AdapterCore::AdapterCore(Owner& owner, Luid luid, const Surroundings& around,
@@ -41,8 +43,13 @@ void AdapterCore::progress() {
   if (blocked_.load() != 0) around_.runtime.wake_all(progress_);
 }
 
+void AdapterCore::pump_late(Object& adapter) {
+  if (!LateSelection::ask(*this, adapter)) pump();
+}
+
 bool AdapterCore::block_until(const std::function<bool()>& ready) {
-  Waiting waiting(*this);  // before the first look, so that progress() made after it wakes us
+  LateSelection::run_left();  // it may be what is waited for
+  Waiting waiting(*this);     // before the first look, so that progress() made after it wakes us
   bool done = false;
   bool hopeless = false;
   for (;;) {

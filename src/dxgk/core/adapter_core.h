@@ -87,8 +87,13 @@ class AdapterCore : public AdapterEnvironment {
   /// False after a fatal failure: the driver may not be called any more, or not for this adapter.
   bool running_or_starting() const { return !fatal(); }
   bool fatal() const { return fatal_.load(std::memory_order_acquire); }
-  /// Fatal from now on. False: it was already.
-  bool become_fatal() { return !fatal_.exchange(true); }
+  /// Fatal from now on: calls that wait for the end of a transition are refused at once. False: it
+  /// was already.
+  bool become_fatal() {
+    if (fatal_.exchange(true)) return false;
+    gate_.end_waiting();
+    return true;
+  }
   /// A driver rule with fatal outcome: stops this adapter (SimulatedBugcheck). Any context.
   void fail(verifier::Finding finding);
   /// The same, after the port has reported the finding.
@@ -125,6 +130,9 @@ class AdapterCore : public AdapterEnvironment {
   }
   /// Selection, at the runtime's time; arms the timeout watch when work is on hardware.
   void pump() DXGKIT_REQUIRES(on_lane) { owner_.pump(); }
+  /// The same at the end of a call that has queued a packet: later, if who makes the call wants to
+  /// answer its client first (LateSelection). `adapter`: the object that has this core.
+  void pump_late(Object& adapter) DXGKIT_REQUIRES(on_lane);
   /// Something retired, completed or failed: what waits looks again, blocked thunks too.
   void progress() DXGKIT_REQUIRES(on_lane);
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "dxgk/core/late_selection.h"
 #include "dxgk/core/test_core.h"
 
 namespace dxgkit::dxgk {
@@ -103,6 +104,86 @@ TEST(AdapterCore, WhoComesAfterTheStopBeganWaitsForItsEnd) {
     });
     core.while_stable([&] { EXPECT_TRUE(stopped); });
     other->join();
+  });
+}
+
+void queue_a_packet(TestCore& test, Object& adapter) {
+  test.core.lane().run([&] { test.core.pump_late(adapter); });
+}
+
+TEST(AdapterCore, ACallSelectsAtOnceIfNobodyAnswersForIt) {
+  on_simulated_runtime([](TestCore& test, AdapterCore&) {
+    const Ref<Object> adapter = make_object<TestAdapter>();
+    LateSelection late;
+    queue_a_packet(test, *adapter);
+    EXPECT_EQ(test.pumps, 1);
+    late.run();
+    EXPECT_EQ(test.pumps, 1);
+  });
+}
+
+TEST(AdapterCore, WhoAnswersForACallSelectsAfterwards) {
+  on_simulated_runtime([](TestCore& test, AdapterCore&) {
+    const Ref<Object> adapter = make_object<TestAdapter>();
+    {
+      LateSelection late;
+      {
+        const LateSelection::Offer offer(late);
+        queue_a_packet(test, *adapter);
+        queue_a_packet(test, *adapter);
+      }
+      EXPECT_EQ(test.pumps, 0);
+      late.run();
+      EXPECT_EQ(test.pumps, 1) << "once for all";
+      late.run();
+      EXPECT_EQ(test.pumps, 1);
+      const LateSelection::Offer offer(late);
+      queue_a_packet(test, *adapter);
+      EXPECT_EQ(test.pumps, 1);
+    }
+    EXPECT_EQ(test.pumps, 2) << "not lost with who forgot it";
+    queue_a_packet(test, *adapter);
+    EXPECT_EQ(test.pumps, 3) << "nobody offers it any more";
+  });
+}
+
+TEST(AdapterCore, WhoWaitsSelectsFirst) {
+  on_simulated_runtime([](TestCore& test, AdapterCore& core) {
+    const Ref<Object> adapter = make_object<TestAdapter>();
+    LateSelection late;
+    const LateSelection::Offer offer(late);
+    queue_a_packet(test, *adapter);
+    EXPECT_TRUE(core.block_until([&] { return test.pumps == 1; }));
+  });
+}
+
+TEST(AdapterCore, TheSelectionOfASecondAdapterIsNotLeft) {
+  on_simulated_runtime([](TestCore& test, AdapterCore&) {
+    const Ref<Object> adapter = make_object<TestAdapter>(), other = make_object<TestAdapter>();
+    TestCore second;
+    LateSelection late;
+    const LateSelection::Offer offer(late);
+    queue_a_packet(test, *adapter);
+    queue_a_packet(second, *other);
+    EXPECT_EQ(test.pumps, 0);
+    EXPECT_EQ(second.pumps, 1);
+    late.run();
+    EXPECT_EQ(test.pumps, 1);
+    EXPECT_EQ(second.pumps, 1);
+  });
+}
+
+TEST(AdapterCore, NothingIsSelectedOnAnAdapterThatStoppedMeanwhile) {
+  on_simulated_runtime([](TestCore& test, AdapterCore& core) {
+    const Ref<Object> adapter = make_object<TestAdapter>();
+    LateSelection late;
+    {
+      const LateSelection::Offer offer(late);
+      queue_a_packet(test, *adapter);
+    }
+    ASSERT_TRUE(core.gate().close());
+    late.run();
+    EXPECT_EQ(test.pumps, 0);
   });
 }
 

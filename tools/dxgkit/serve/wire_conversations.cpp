@@ -151,6 +151,7 @@ class Calls final : public Conversation {
   std::string serve() {
     dxgk::Process& process = *client_->process;
     wire::ServerSession session(clients_.system(), process, client_->windows);
+    session.set_answers_early(true);
     size_t handles = 0;
     wire::Frame frame;
     while (true) {
@@ -173,6 +174,7 @@ class Calls final : public Conversation {
       clients_.bytes_out.fetch_add(reply.bytes.size(), std::memory_order_relaxed);
       if (!mailbox_.send(fd(), reply.bytes, std::span<const wire::UniqueFd>(reply.descriptors)))
         return "the client takes no answer";
+      session.answered();
       // Looking at all clients of the user costs, and is needed only when there is more.
       const size_t now = process.handles().size();
       if (now > std::exchange(handles, now) && clients_.is_over_quota(user_))
