@@ -247,7 +247,7 @@ Status Scheduler::queue(ContextId context_id, PacketDesc desc) {
               static_cast<uint64_t>(desc.kind), context->queue.size(),
               static_cast<uint16_t>(context->desc.node.value));
   impl_->mark_dirty(*context);
-  impl_->run();
+  if (!desc.selected_later) impl_->run();
   return Status::kSuccess;
 }
 

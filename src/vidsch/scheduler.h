@@ -112,6 +112,8 @@ struct PacketDesc {
   bool at_submission = false;
   // kSignal of several contexts; null: of this context only.
   std::shared_ptr<Broadcast> broadcast = {};
+  /// Nothing is selected now: the caller has it done later (pump).
+  bool selected_later = false;
 };
 
 /// A signal that has not taken effect yet, for reports.

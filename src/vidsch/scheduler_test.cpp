@@ -34,6 +34,20 @@ TEST_F(SchedulerTest, HardwareQueueIsBoundedAndContextsAreFifo) {
   EXPECT_EQ(scheduler_->packets_of(kA), 0U);
 }
 
+// Who queues several packets, or answers a client first, selects when all is done.
+TEST_F(SchedulerTest, APacketToBeSelectedLaterWaitsForWhoeverSelectsNext) {
+  DXGKIT_COVERS("SCHED-06");
+  start(4);
+  EXPECT_EQ(scheduler_->queue(kA, {.id = PacketId{1}, .selected_later = true}), Status::kSuccess);
+  EXPECT_THAT(engine_.submitted_packets(), IsEmpty());
+  EXPECT_EQ(scheduler_->packets_of(kA), 1U);
+  scheduler_->pump();
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1));
+  EXPECT_EQ(scheduler_->queue(kA, {.id = PacketId{2}, .selected_later = true}), Status::kSuccess);
+  queue(kB, 3);
+  EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 2, 3));
+}
+
 // A packet whose paging is slow holds its context's later packets, not the neighbour's.
 TEST_F(SchedulerTest, LaterPacketsOfAContextNeverOvertake) {
   DXGKIT_COVERS("SCHED-06");

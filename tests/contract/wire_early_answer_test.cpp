@@ -8,10 +8,13 @@ namespace {
 
 struct WireEarlyAnswerTest : ContractTest {};
 
-D3DKMT_CREATECONTEXT make_context(Elsewhere& far, D3DKMT_HANDLE device) {
+/// Forgets what the driver was asked before.
+D3DKMT_CREATECONTEXT make_context(Elsewhere& far, const Client& client) {
   D3DKMT_CREATECONTEXT args{};
-  args.hDevice = device;
+  args.hDevice = client.device;
   EXPECT_EQ(far.call("D3DKMTCreateContext", args), 0);
+  client.stack.drive();
+  client.stack.miniport.clear_calls();
   return args;
 }
 
@@ -31,7 +34,7 @@ size_t submitted(Stack& stack) { return stack.miniport.calls().submits.size(); }
 TEST_F(WireEarlyAnswerTest, ThePacketIsQueuedAndGoesToTheDriverAfterTheReply) {
   with_client([](Stack& stack, Client& client) {
     Elsewhere far(client);
-    D3DKMT_CREATECONTEXT context = make_context(far, client.device);
+    D3DKMT_CREATECONTEXT context = make_context(far, client);
     EXPECT_EQ(render(far, context), 1U);
     EXPECT_EQ(submitted(stack), 1U) << "who says nothing has it submitted first";
     stack.drive();
@@ -50,7 +53,7 @@ TEST_F(WireEarlyAnswerTest, TheNextCallFindsItSubmitted) {
   with_client([](Stack& stack, Client& client) {
     Elsewhere far(client);
     far.let_answer_early();
-    D3DKMT_CREATECONTEXT context = make_context(far, client.device);
+    D3DKMT_CREATECONTEXT context = make_context(far, client);
     EXPECT_EQ(render(far, context), 1U);
     EXPECT_EQ(submitted(stack), 0U);
     D3DKMT_GETDEVICESTATE state{};
@@ -66,7 +69,7 @@ TEST_F(WireEarlyAnswerTest, AClientThatLeavesAtOnceLosesNothing) {
     {
       Elsewhere far(client);
       far.let_answer_early();
-      D3DKMT_CREATECONTEXT context = make_context(far, client.device);
+      D3DKMT_CREATECONTEXT context = make_context(far, client);
       EXPECT_EQ(render(far, context), 1U);
       EXPECT_EQ(submitted(stack), 0U);
     }
@@ -78,8 +81,8 @@ TEST_F(WireEarlyAnswerTest, OthersSelectThePacketMeanwhile) {
   with_client([](Stack& stack, Client& client) {
     Elsewhere far(client), beside(client);
     far.let_answer_early();
-    D3DKMT_CREATECONTEXT context = make_context(far, client.device);
-    D3DKMT_CREATECONTEXT other = make_context(beside, client.device);
+    D3DKMT_CREATECONTEXT context = make_context(far, client);
+    D3DKMT_CREATECONTEXT other = make_context(beside, client);
     EXPECT_EQ(render(far, context), 1U);
     EXPECT_EQ(render(beside, other), 1U);
     EXPECT_GE(submitted(stack), 1U);

@@ -43,9 +43,7 @@ void AdapterCore::progress() {
   if (blocked_.load() != 0) around_.runtime.wake_all(progress_);
 }
 
-void AdapterCore::pump_late(Object& adapter) {
-  if (!LateSelection::ask(*this, adapter)) pump();
-}
+bool AdapterCore::leaves_selection() { return LateSelection::ask(*this, owner_.object()); }
 
 bool AdapterCore::block_until(const std::function<bool()>& ready) {
   LateSelection::run_left();  // it may be what is waited for

@@ -107,15 +107,14 @@ TEST(AdapterCore, WhoComesAfterTheStopBeganWaitsForItsEnd) {
   });
 }
 
-void queue_a_packet(TestCore& test, Object& adapter) {
-  test.core.lane().run([&] { test.core.pump_late(adapter); });
+void queue_a_packet(TestCore& test) {
+  test.core.lane().run([&] { test.core.pump_late(); });
 }
 
 TEST(AdapterCore, ACallSelectsAtOnceIfNobodyAnswersForIt) {
   on_simulated_runtime([](TestCore& test, AdapterCore&) {
-    const Ref<Object> adapter = make_object<TestAdapter>();
     LateSelection late;
-    queue_a_packet(test, *adapter);
+    queue_a_packet(test);
     EXPECT_EQ(test.pumps, 1);
     late.run();
     EXPECT_EQ(test.pumps, 1);
@@ -124,13 +123,12 @@ TEST(AdapterCore, ACallSelectsAtOnceIfNobodyAnswersForIt) {
 
 TEST(AdapterCore, WhoAnswersForACallSelectsAfterwards) {
   on_simulated_runtime([](TestCore& test, AdapterCore&) {
-    const Ref<Object> adapter = make_object<TestAdapter>();
     {
       LateSelection late;
       {
         const LateSelection::Offer offer(late);
-        queue_a_packet(test, *adapter);
-        queue_a_packet(test, *adapter);
+        queue_a_packet(test);
+        queue_a_packet(test);
       }
       EXPECT_EQ(test.pumps, 0);
       late.run();
@@ -138,33 +136,31 @@ TEST(AdapterCore, WhoAnswersForACallSelectsAfterwards) {
       late.run();
       EXPECT_EQ(test.pumps, 1);
       const LateSelection::Offer offer(late);
-      queue_a_packet(test, *adapter);
+      queue_a_packet(test);
       EXPECT_EQ(test.pumps, 1);
     }
     EXPECT_EQ(test.pumps, 2) << "not lost with who forgot it";
-    queue_a_packet(test, *adapter);
+    queue_a_packet(test);
     EXPECT_EQ(test.pumps, 3) << "nobody offers it any more";
   });
 }
 
 TEST(AdapterCore, WhoWaitsSelectsFirst) {
   on_simulated_runtime([](TestCore& test, AdapterCore& core) {
-    const Ref<Object> adapter = make_object<TestAdapter>();
     LateSelection late;
     const LateSelection::Offer offer(late);
-    queue_a_packet(test, *adapter);
+    queue_a_packet(test);
     EXPECT_TRUE(core.block_until([&] { return test.pumps == 1; }));
   });
 }
 
 TEST(AdapterCore, TheSelectionOfASecondAdapterIsNotLeft) {
   on_simulated_runtime([](TestCore& test, AdapterCore&) {
-    const Ref<Object> adapter = make_object<TestAdapter>(), other = make_object<TestAdapter>();
     TestCore second;
     LateSelection late;
     const LateSelection::Offer offer(late);
-    queue_a_packet(test, *adapter);
-    queue_a_packet(second, *other);
+    queue_a_packet(test);
+    queue_a_packet(second);
     EXPECT_EQ(test.pumps, 0);
     EXPECT_EQ(second.pumps, 1);
     late.run();
@@ -175,11 +171,10 @@ TEST(AdapterCore, TheSelectionOfASecondAdapterIsNotLeft) {
 
 TEST(AdapterCore, NothingIsSelectedOnAnAdapterThatStoppedMeanwhile) {
   on_simulated_runtime([](TestCore& test, AdapterCore& core) {
-    const Ref<Object> adapter = make_object<TestAdapter>();
     LateSelection late;
     {
       const LateSelection::Offer offer(late);
-      queue_a_packet(test, *adapter);
+      queue_a_packet(test);
     }
     ASSERT_TRUE(core.gate().close());
     late.run();

@@ -12,6 +12,12 @@
 
 namespace dxgkit::dxgk {
 
+/// Stands for the adapter in floors of such a core.
+class TestAdapter : public Object {
+ public:
+  TestAdapter() : Object(ObjectType::kAdapter) {}
+};
+
 /// Made inside Runtime::run_main.
 class TestCore : public AdapterCore::Owner {
  public:
@@ -32,6 +38,7 @@ class TestCore : public AdapterCore::Owner {
     core.set_failed();
     core.progress();
   }
+  Object& object() override { return *adapter; }
   void pump() override { ++pumps; }
   void advance_waiting() override { ++looks; }
 
@@ -40,14 +47,9 @@ class TestCore : public AdapterCore::Owner {
   nt::Kernel kernel{runtime::Runtime::current(), machine, findings};
   bus::PciFunction function{bus::PciIdentity{}, {}};
   GlobalShares global_shares;
+  const Ref<Object> adapter = make_object<TestAdapter>();
   int stops = 0, pumps = 0, looks = 0;
   AdapterCore core;
-};
-
-/// Stands for the adapter in floors of such a core.
-class TestAdapter : public Object {
- public:
-  TestAdapter() : Object(ObjectType::kAdapter) {}
 };
 
 }  // namespace dxgkit::dxgk

@@ -209,7 +209,7 @@ Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::Sync
     packet.context = this;
     packet.points.assign(points.begin(), points.end());
     floor.submission->queue(packet);
-    floor.core.pump_late(floor.adapter);
+    floor.core.pump_late();
   });
   return status;
 }
@@ -239,7 +239,7 @@ Status Context::queue_signal(std::span<const Ref<Context>> contexts,
       packet.broadcast = broadcast;
       floor.submission->queue(packet);
     }
-    floor.core.pump_late(floor.adapter);
+    floor.core.pump_late();
   });
   return status;
 }

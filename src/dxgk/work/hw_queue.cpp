@@ -310,7 +310,7 @@ Status HwQueue::submit(const HwSubmission& submission) {
     packet.command.private_data = std::move(private_data);
     floor.residency->packet_queued(device().memory(), packet.residency);
     floor.submission->queue(packet);
-    floor.core.pump_late(floor.adapter);
+    floor.core.pump_late();
   });
   return status;
 }

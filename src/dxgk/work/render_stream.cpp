@@ -296,7 +296,7 @@ Status RenderStream::end_pass(DmaBuffer& buffer, const port::RenderResult& resul
       status = queue_everywhere(buffer, result, request);
     }
     DmaBufferPool::drop_user(buffer);
-    floor.core.pump_late(floor.adapter);
+    floor.core.pump_late();
     *queued = static_cast<uint32_t>(floor.core.scheduler().packets_of(context_.id()));
   });
   return status;

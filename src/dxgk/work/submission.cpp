@@ -39,6 +39,7 @@ void Submission::queue(Packet& packet) {
   desc.points = std::move(packet.points);
   desc.at_submission = packet.at_submission;
   desc.broadcast = std::move(packet.broadcast);
+  desc.selected_later = packet.kind != vidsch::PacketKind::kPaging && core_.leaves_selection();
   const Status status = core_.scheduler().queue(context, std::move(desc));
   if (is_success(status)) return;
   // The context failed meanwhile: the packet leaves as a cancelled one.

@@ -48,7 +48,7 @@ Status VirtualSubmissions::submit(const VirtualSubmission& submission) {
     context_.presents().wait_for_flips(submission.written_primaries);
     floor.residency->packet_queued(context_.device().memory(), packet.residency);
     floor.submission->queue(packet);
-    floor.core.pump_late(floor.adapter);
+    floor.core.pump_late();
   });
   return status;
 }
