@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "arguments/table.h"
 #include "base/guarded_copy.h"
 #include "dxcore/host.h"
 #include "dxcore/remote_adapters.h"
-#include "wire/arguments.h"
 #include "wire/remote_call.h"
 
 namespace dxgkit::dxcore {
@@ -20,9 +20,9 @@ namespace {
 
 uint32_t number_of(std::string_view name) {
   return static_cast<uint32_t>(
-      std::ranges::find(wire::functions(), name,
+      std::ranges::find(arguments::functions(), name,
                         [](const auto& one) { return std::string_view(one.name); }) -
-      wire::functions().begin());
+      arguments::functions().begin());
 }
 
 /// Calls with which a program looks for adapters, as after the arrival of a new one.

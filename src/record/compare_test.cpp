@@ -15,7 +15,7 @@
 namespace dxgkit::record {
 namespace {
 
-using wire::Names;
+using arguments::Names;
 
 /// One call, as one kernel makes it.
 struct Made {

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "arguments/table.h"
 #include "dxgk/core/client_quota.h"
 #include "dxgk/core/process.h"
 #include "tests/contract/fixture.h"
-#include "wire/arguments.h"
 #include "wire/client_call.h"
 #include "wire/server_session.h"
 #include "wire/windows.h"
@@ -30,7 +30,7 @@ inline constexpr UINT kCreateResource = 1U << 0, kCreateShared = 1U << 1,
                       kNtSecuritySharing = 1U << 6;
 
 inline uint32_t number_of(std::string_view name) {
-  const auto all = wire::functions();
+  const auto all = arguments::functions();
   const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.name == name; });
   return static_cast<uint32_t>(found - all.begin());
 }

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-namespace dxgkit::wire {
+namespace dxgkit::arguments {
 
 /// What a member of a structure is, beside plain bytes. arguments.tsv explains each.
 enum class Kind : uint8_t {
@@ -70,7 +70,7 @@ struct Field {
   uint16_t fixed_count = 0;
   uint32_t element_bytes = 0;
   int16_t element = -1;  // the structure of the elements; -1: plain bytes
-  bool bytes = false;    // a block of bytes rather than a list
+  uint32_t most = 0;     // kBlock: elements that the function accepts; kText: units
   Condition when;
   int16_t named = -1;  // kBlock: which members of an element name something (`named`)
 };
@@ -116,4 +116,4 @@ std::span<const Named> named(int16_t list);
 /// Changes with every change of the table. Both sides of a connection must have the same.
 uint64_t table_version();
 
-}  // namespace dxgkit::wire
+}  // namespace dxgkit::arguments
