@@ -35,7 +35,7 @@ void check_call(const Call& call) {
   fuzz::demand(names.renamed() == 0);
   rename(names, *request, renamed);
   // Another one.
-  names.learn(wire::Names::kHandle, 0x40000040, 0x40000080);
+  names.learn(arguments::Names::kHandle, 0x40000040, 0x40000080);
   rename(names, *request, renamed);
   fuzz::demand(read_request(renamed).has_value());
 }

@@ -186,7 +186,7 @@ TEST(SingleRead, ACaptureThatReadsTwiceIsSeen) {
 /// The client's half of src/wire: the message is the same, whatever happens to what was read.
 TEST(SingleRead, AMessageIsMadeOfOneReading) {
   std::map<std::string_view, uint32_t> numbers;
-  for (const wire::Function& one : wire::functions())
+  for (const arguments::Function& one : arguments::functions())
     numbers.emplace(one.name, static_cast<uint32_t>(numbers.size()));
   constexpr int kCalls = 20'000;
   size_t most_bytes = 0;

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "arguments/table.h"
 #include "base/guarded_copy.h"
-#include "wire/arguments.h"
 #include "wire/walk.h"
 
 namespace dxgkit::dxcore {
@@ -54,13 +54,13 @@ struct Target {
   std::optional<wire::AdapterLine> luid;
 };
 
-Target target_in(std::span<const wire::Named> named, const std::byte* structure) {
+Target target_in(std::span<const arguments::Named> named, const std::byte* structure) {
   Target target;
-  for (const wire::Named& one : named) {
+  for (const arguments::Named& one : named) {
     const uint64_t value = wire::number_at(structure, one.place);
-    if (one.names == wire::Names::kHandle && value != 0 && !target.handle.has_value())
+    if (one.names == arguments::Names::kHandle && value != 0 && !target.handle.has_value())
       target.handle = static_cast<uint32_t>(value);
-    if (one.names == wire::Names::kLuid && !target.luid.has_value())
+    if (one.names == arguments::Names::kLuid && !target.luid.has_value())
       target.luid = wire::AdapterLine{.luid_low = static_cast<uint32_t>(value),
                                       .luid_high = static_cast<int32_t>(value >> 32)};
   }
@@ -70,21 +70,22 @@ Target target_in(std::span<const wire::Named> named, const std::byte* structure)
 /// The caller's memory may change, and may be no memory. The kernel looks at what it gets: a wrong
 /// guess here is a handle that it does not know.
 Target target_of(uint32_t number, const void* arguments) {
-  const wire::Function& function = wire::functions()[number];
-  const wire::Structure& structure = wire::structures()[static_cast<size_t>(function.structure)];
+  const arguments::Function& function = arguments::functions()[number];
+  const arguments::Structure& structure =
+      arguments::structures()[static_cast<size_t>(function.structure)];
   const auto copy = std::make_unique<std::byte[]>(structure.bytes);
   if (structure.bytes == 0 || !guarded_copy(copy.get(), arguments, structure.bytes)) return {};
-  const Target target = target_in(wire::named(function.named), copy.get());
+  const Target target = target_in(arguments::named(function.named), copy.get());
   if (target.handle.has_value() || target.luid.has_value()) return target;
-  for (const wire::Field& field : structure.fields) {
-    if (field.kind != wire::Kind::kBlock || field.named < 0) continue;
+  for (const arguments::Field& field : structure.fields) {
+    if (field.kind != arguments::Kind::kBlock || field.named < 0) continue;
     const auto* const block =
         reinterpret_cast<const void*>(wire::slot_at(copy.get(), field.offset));
     const auto bytes = wire::block_bytes(field, copy.get());
     if (block == nullptr || !bytes.has_value() || *bytes < field.element_bytes) continue;
     const auto element = std::make_unique<std::byte[]>(field.element_bytes);
     if (!guarded_copy(element.get(), block, field.element_bytes)) continue;
-    const Target inner = target_in(wire::named(field.named), element.get());
+    const Target inner = target_in(arguments::named(field.named), element.get());
     if (inner.handle.has_value() || inner.luid.has_value()) return inner;
   }
   return {};

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "arguments/table.h"
 #include "base/guarded_copy.h"
 #include "dxcore/host.h"
 #include "dxcore/remote_adapters.h"
-#include "wire/arguments.h"
 #include "wire/remote_call.h"
 
 namespace dxgkit::dxcore {
@@ -22,7 +22,7 @@ namespace {
 bool looks_for_adapters(uint32_t function) {
   static const std::vector<bool> looks = [] {
     std::vector<bool> all;
-    for (const wire::Function& one : wire::functions()) {
+    for (const arguments::Function& one : arguments::functions()) {
       const std::string_view name = one.name;
       all.push_back(name == "D3DKMTOpenAdapterFromLuid" || name.starts_with("D3DKMTEnumAdapters"));
     }
@@ -87,7 +87,7 @@ NTSTATUS enumerate(const RemoteAdapters& adapters, uint32_t function, const Argu
 }
 
 void close_all(const RemoteAdapters& adapters, const std::vector<D3DKMT_ADAPTERINFO>& infos) {
-  const uint32_t close = wire::number_of("D3DKMTCloseAdapter");
+  const uint32_t close = arguments::number_of("D3DKMTCloseAdapter");
   for (const D3DKMT_ADAPTERINFO& info : infos) {
     D3DKMT_CLOSEADAPTER args = {.hAdapter = info.hAdapter};
     RemoteAdapter* const owner = adapters.adapter_for(close, &args);

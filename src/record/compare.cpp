@@ -33,9 +33,9 @@ struct Place {
 
 /// The member that a byte of a block belongs to; without one, the eight bytes around it.
 Place place_of(const Request& request, const Block& block, size_t at) {
-  const wire::Function& function = wire::functions()[request.function];
+  const arguments::Function& function = arguments::functions()[request.function];
   if (block.field == nullptr) {
-    for (const wire::Shown& shown : function.shown) {
+    for (const arguments::Shown& shown : function.shown) {
       if (at >= shown.place.offset && at < size_t{shown.place.offset} + shown.place.width)
         return {shown.name, shown.place.offset, shown.place.width};
     }
@@ -68,7 +68,7 @@ class Comparison {
     std::vector<std::byte> old(was.bytes.begin(), was.bytes.end());
     const std::span<const std::byte> now = replayed_.reply.contents[number].bytes;
     std::string text;
-    for_each_name(block, [&](size_t at, const wire::Named& member) {
+    for_each_name(block, [&](size_t at, const arguments::Named& member) {
       std::string one = name(block, at, member, old, now);
       if (text.empty()) text = std::move(one);
     });
@@ -85,15 +85,15 @@ class Comparison {
  private:
   bool of_the_moment() const {
     return std::ranges::find(kOfTheMoment,
-                             std::string_view(wire::functions()[parsed_.function].name)) !=
+                             std::string_view(arguments::functions()[parsed_.function].name)) !=
            kOfTheMoment.end();
   }
 
   void pass_over_moment(std::vector<std::byte>& old, std::span<const std::byte> now) const {
-    const wire::Function& function = wire::functions()[parsed_.function];
+    const arguments::Function& function = arguments::functions()[parsed_.function];
     for (const MemberOfTheMoment& member : kMembersOfTheMoment) {
       if (member.function != function.name) continue;
-      for (const wire::Shown& shown : function.shown) {
+      for (const arguments::Shown& shown : function.shown) {
         if (member.name == shown.name)
           std::memcpy(old.data() + shown.place.offset, now.data() + shown.place.offset,
                       shown.place.width);
@@ -103,7 +103,7 @@ class Comparison {
 
   /// A member that names something: it may differ, if the two numbers mean the same. It does not
   /// differ in `old` any more then.
-  std::string name(const Block& block, size_t at, const wire::Named& member,
+  std::string name(const Block& block, size_t at, const arguments::Named& member,
                    std::vector<std::byte>& old, std::span<const std::byte> now) {
     const size_t width = member.place.width;
     const auto read = [&](const std::byte* from) {
@@ -133,7 +133,7 @@ class Comparison {
 void rename(const NameMap& names, const Request& parsed, std::vector<std::byte>& request) {
   for (const Block& block : parsed.blocks) {
     if (!block.there) continue;
-    for_each_name(block, [&](size_t at, const wire::Named& member) {
+    for_each_name(block, [&](size_t at, const arguments::Named& member) {
       std::byte* const place = request.data() + block.at + at;
       uint64_t value = 0;
       std::memcpy(&value, place, member.place.width);
@@ -143,13 +143,14 @@ void rename(const NameMap& names, const Request& parsed, std::vector<std::byte>&
   }
   // The list of D3DKMTRender names allocations.
   for (const NoteAt& note : parsed.notes) {
-    if (static_cast<wire::Memory>(note.note.memory) != wire::Memory::kAllocations) continue;
+    if (static_cast<arguments::Memory>(note.note.memory) != arguments::Memory::kAllocations)
+      continue;
     for (size_t at = 0; at + sizeof(D3DDDI_ALLOCATIONLIST) <= note.note.bytes;
          at += sizeof(D3DDDI_ALLOCATIONLIST)) {
       std::byte* const place = request.data() + note.at + at;
       uint32_t handle = 0;
       std::memcpy(&handle, place, sizeof handle);
-      handle = static_cast<uint32_t>(names.there(wire::Names::kHandle, handle));
+      handle = static_cast<uint32_t>(names.there(arguments::Names::kHandle, handle));
       std::memcpy(place, &handle, sizeof handle);
     }
   }

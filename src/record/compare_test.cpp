@@ -14,7 +14,7 @@
 namespace dxgkit::record {
 namespace {
 
-using wire::Names;
+using arguments::Names;
 
 /// One call, as one kernel makes it.
 struct Made {
@@ -50,7 +50,7 @@ struct Made {
   /// The arguments, which the kernel's content replaces.
   std::vector<std::byte> ask(std::string_view name, void* arguments) {
     wire::KernelMemory memory;
-    const wire::ClientCall call(wire::number_of(name), arguments, memory);
+    const wire::ClientCall call(arguments::number_of(name), arguments, memory);
     request.assign(call.message().begin(), call.message().end());
     parsed = read_request(request).value();
     const Block& block = parsed.blocks[0];
@@ -105,7 +105,7 @@ TEST(Compare, AHandleMayHaveAnotherNumberAndIsReplacedFromThenOn) {
   EXPECT_EQ(names.renamed(), 1U);
   D3DKMT_DESTROYDEVICE arguments{.hDevice = 0x40000040};
   wire::KernelMemory memory;
-  const wire::ClientCall call(wire::number_of("D3DKMTDestroyDevice"), &arguments, memory);
+  const wire::ClientCall call(arguments::number_of("D3DKMTDestroyDevice"), &arguments, memory);
   std::vector<std::byte> request(call.message().begin(), call.message().end());
   const Request parsed = read_request(request).value();
   rename(names, parsed, request);

@@ -25,7 +25,7 @@ struct Head {
   std::array<char, 8> magic{};
   uint32_t version = 0;
   uint32_t reserved = 0;
-  uint64_t table = 0;  // wire::table_version()
+  uint64_t table = 0;  // arguments::table_version()
 };
 
 constexpr uint32_t kCalls = 0x4C435844, kEnd = 0x4E455844;  // "DXCL", "DXEN"
@@ -155,7 +155,7 @@ bool read_call(wire::Reader& reader, Call* call) {
 
 /// What is wrong with a call whose fields could be read; empty: nothing.
 std::string check_call(const Call& call, const std::vector<Call>& before) {
-  if (call.function >= wire::functions().size())
+  if (call.function >= arguments::functions().size())
     return fmt::format("there is no function {}", call.function);
   if (call.begin >= call.end || (!before.empty() && before.back().end >= call.end))
     return "it returned before an earlier one";
@@ -301,7 +301,7 @@ FileWriter::FileWriter(wire::UniqueFd file)
 FileWriter::~FileWriter() = default;
 
 std::vector<std::byte> file_head() {
-  Head head{.version = kVersion, .table = wire::table_version()};
+  Head head{.version = kVersion, .table = arguments::table_version()};
   std::memcpy(head.magic.data(), kMagic.data(), kMagic.size());
   const auto bytes = std::as_bytes(std::span(&head, 1));
   return {bytes.begin(), bytes.end()};
@@ -363,7 +363,7 @@ std::expected<Recording, std::string> read_recording(std::span<const std::byte> 
     return Error(
         fmt::format("byte 8: version {}; this is a reader of version {}", head.version, kVersion));
   if (head.reserved != 0) return Error("byte 12: a reserved field is not 0");
-  if (head.table != wire::table_version())
+  if (head.table != arguments::table_version())
     return Error("byte 16: it was recorded by another version of dxgkit");
   ChunkReader chunks(recording);
   uint64_t total = 0;

@@ -24,9 +24,9 @@ using ::testing::StartsWith;
 Call destroy_device(uint64_t begin, int64_t result = 0) {
   D3DKMT_DESTROYDEVICE arguments{.hDevice = 0x40000040};
   wire::KernelMemory memory;
-  const wire::ClientCall made(wire::number_of("D3DKMTDestroyDevice"), &arguments, memory);
+  const wire::ClientCall made(arguments::number_of("D3DKMTDestroyDevice"), &arguments, memory);
   Call call;
-  call.function = wire::number_of("D3DKMTDestroyDevice");
+  call.function = arguments::number_of("D3DKMTDestroyDevice");
   call.thread = 7;
   call.begin = begin;
   call.end = begin + 1;
@@ -90,7 +90,7 @@ TEST_F(File, EverythingThatWasPutIsRead) {
                   .bytes = std::vector<std::byte>(4096, std::byte{0x5A})},
                  {.allocation = 0x400000C0, .offset = 1, .bytes = {std::byte{1}}}};
   Call none;
-  none.function = wire::number_of("D3DKMTRegisterTrimNotification");
+  none.function = arguments::number_of("D3DKMTRegisterTrimNotification");
   none.begin = 3;
   none.end = 4;
   none.unrecorded = "it calls\x1B";
@@ -165,7 +165,7 @@ TEST_F(File, AChangedByteIsAnErrorThatNamesThePlace) {
 
 TEST_F(File, CallsThatAreNoneAreRefused) {
   Call call = destroy_device(1);
-  call.function = wire::number_of("D3DKMTCreateDevice");
+  call.function = arguments::number_of("D3DKMTCreateDevice");
   EXPECT_THAT(read_recording(file_of({call})).error(), HasSubstr("another function"));
   call = destroy_device(1);
   call.reply.push_back({});

@@ -39,7 +39,7 @@ class Parsed {
         request_(*read_request(call.request)),  // the reader of the file has looked
         reply_(*read_reply(request_, call.request, call.reply)) {}
 
-  std::string_view name() const { return wire::functions()[call_.function].name; }
+  std::string_view name() const { return arguments::functions()[call_.function].name; }
   const std::vector<Block>& blocks() const { return request_.blocks; }
   const std::vector<wire::WindowNote>& windows() const { return reply_.windows; }
 
@@ -70,9 +70,9 @@ class Parsed {
     const auto found = block(name);
     return found ? sent(*found) : std::span<const std::byte>{};
   }
-  std::span<const std::byte> note(wire::Memory memory) const {
+  std::span<const std::byte> note(arguments::Memory memory) const {
     for (const NoteAt& one : request_.notes) {
-      if (static_cast<wire::Memory>(one.note.memory) == memory)
+      if (static_cast<arguments::Memory>(one.note.memory) == memory)
         return std::span(call_.request).subspan(one.at, one.note.bytes);
     }
     return {};
@@ -262,7 +262,7 @@ class Reading {
   /// What the program sees after a call.
   void look(const Call& made, const Parsed& call) {
     for (const wire::WindowNote& note : call.windows()) {
-      if (static_cast<wire::Memory>(note.memory) != wire::Memory::kLock) continue;
+      if (static_cast<arguments::Memory>(note.memory) != arguments::Memory::kLock) continue;
       const auto found = handles_.find(note.owner);
       if (found == handles_.end()) continue;
       State& state = states_[found->second];
@@ -290,7 +290,7 @@ class Reading {
       State& state = states_[index];
       const bool locked_now =
           std::ranges::any_of(call.windows(), [&](const wire::WindowNote& note) {
-            return static_cast<wire::Memory>(note.memory) == wire::Memory::kLock &&
+            return static_cast<arguments::Memory>(note.memory) == arguments::Memory::kLock &&
                    note.owner == handle;
           });
       if (!locked_now && !(waits && state.locks != 0)) continue;
@@ -326,11 +326,12 @@ class Reading {
       job.node = context->second.node;
       job.context = context->second.data;
     }
-    job.commands = copy(call.note(wire::Memory::kCommands));
-    job.patches = copy(call.note(wire::Memory::kPatches));
+    job.commands = copy(call.note(arguments::Memory::kCommands));
+    job.patches = copy(call.note(arguments::Memory::kPatches));
     usable = usable && job.commands.size() == args.CommandLength;
     std::map<size_t, uint32_t> numbers;  // of allocations in the job
-    for (const auto& one : list_of<D3DDDI_ALLOCATIONLIST>(call.note(wire::Memory::kAllocations))) {
+    for (const auto& one :
+         list_of<D3DDDI_ALLOCATIONLIST>(call.note(arguments::Memory::kAllocations))) {
       JobUse use{.write = one.WriteOperation != 0};
       if (one.hAllocation != 0) {
         const auto found = handles_.find(one.hAllocation);

@@ -115,7 +115,7 @@ class Program {
 
  private:
   void call(std::string_view name, void* arguments) {
-    EXPECT_EQ(recorder_.call(wire::number_of(name), arguments, [] { return -1; }), 0) << name;
+    EXPECT_EQ(recorder_.call(arguments::number_of(name), arguments, [] { return -1; }), 0) << name;
   }
 
   Recorder& recorder_;

@@ -5,8 +5,8 @@
 namespace dxgkit::record {
 namespace {
 
-using wire::Field;
-using wire::Kind;
+using arguments::Field;
+using arguments::Kind;
 using Error = std::unexpected<std::string>;
 
 constexpr uint32_t kMaxNotes = 3;
@@ -19,7 +19,7 @@ class Walk {
   /// Adds the blocks that the structures of one block point to.
   std::string expand(const Block& block) {
     if (block.structure < 0 || !block.there) return {};
-    const wire::Structure& structure = wire::structures()[block.structure];
+    const arguments::Structure& structure = arguments::structures()[block.structure];
     if (structure.fields.empty()) return {};
     for (size_t done = 0; done + structure.bytes <= block.bytes; done += structure.bytes) {
       const std::byte* const base = bytes_.data() + block.at + done;
@@ -88,22 +88,23 @@ std::expected<Request, std::string> read_request(std::span<const std::byte> byte
   if (!reader.get(&magic) || !reader.get(&request.function) || !reader.get(&count) ||
       !reader.get(&state) || !reader.get(&size) || magic != wire::kRequest)
     return Error("it is no request");
-  if (request.function >= wire::functions().size())
+  if (request.function >= arguments::functions().size())
     return Error(fmt::format("there is no function {}", request.function));
-  const wire::Function& function = wire::functions()[request.function];
-  const wire::Structure& structure = wire::structures()[function.structure];
+  const arguments::Function& function = arguments::functions()[request.function];
+  const arguments::Structure& structure = arguments::structures()[function.structure];
   const size_t at = reader.position();
   if (size != structure.bytes || static_cast<wire::State>(state) != wire::State::kPresent ||
       reader.take(size) == nullptr)
     return Error(fmt::format("the structure of {} is missing", function.name));
-  request.blocks.push_back(
-      {.there = true,
-       .at = at,
-       .bytes = size,
-       .structure = function.structure,
-       .element_bytes = structure.bytes,
-       .named = function.named,
-       .use = function.writes == wire::Writes::kNever ? wire::Use::kBoth : wire::Use::kRoom});
+  request.blocks.push_back({.there = true,
+                            .at = at,
+                            .bytes = size,
+                            .structure = function.structure,
+                            .element_bytes = structure.bytes,
+                            .named = function.named,
+                            .use = function.writes == arguments::Writes::kNever
+                                       ? arguments::Use::kBoth
+                                       : arguments::Use::kRoom});
   Walk walk(bytes, reader, request);
   for (size_t i = 0; i < request.blocks.size(); ++i) {
     const Block block = request.blocks[i];  // the list grows

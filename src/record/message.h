@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "wire/arguments.h"
+#include "arguments/table.h"
 #include "wire/walk.h"
 
 namespace dxgkit::record {
@@ -19,11 +19,11 @@ struct Block {
   bool there = false;  // null and bad pointers lead to none
   size_t at = 0;       // in the request
   size_t bytes = 0;
-  const wire::Field* field = nullptr;  // null: the arguments themselves
+  const arguments::Field* field = nullptr;  // null: the arguments themselves
   int16_t structure = -1;
   uint32_t element_bytes = 0;
-  int16_t named = -1;  // the members of an element that name something (wire::named)
-  wire::Use use = wire::Use::kIn;
+  int16_t named = -1;  // the members of an element that name something (arguments::named)
+  arguments::Use use = arguments::Use::kIn;
 };
 
 struct NoteAt {
@@ -59,10 +59,10 @@ std::expected<Reply, std::string> read_reply(const Request& request,
 /// Calls `visit(offset in the block, named member)` for each member that names something.
 template <typename Visit>
 void for_each_name(const Block& block, Visit&& visit) {
-  const auto members = wire::named(block.named);
+  const auto members = arguments::named(block.named);
   if (members.empty() || block.element_bytes == 0) return;
   for (size_t at = 0; at + block.element_bytes <= block.bytes; at += block.element_bytes) {
-    for (const wire::Named& member : members) visit(at + member.place.offset, member);
+    for (const arguments::Named& member : members) visit(at + member.place.offset, member);
   }
 }
 

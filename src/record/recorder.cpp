@@ -46,8 +46,8 @@ int64_t Recorder::call(uint32_t function, void* arguments, const std::function<i
   call.fences = reached();
   wire::ClientCall made(function, arguments, memory_);
   if (made.answer().has_value()) {
-    call.unrecorded = wire::functions()[function].local != nullptr
-                          ? wire::functions()[function].local
+    call.unrecorded = arguments::functions()[function].local != nullptr
+                          ? arguments::functions()[function].local
                           : "its arguments do not go into a message";
     call.result = direct();
   } else {

@@ -42,7 +42,7 @@ void in_kernel(Mode mode, uint64_t seed, const std::function<void(ClientProcess&
 /// What a program does: memory, then a fence that it signals and waits for.
 void program(Recorder& recorder) {
   const auto call = [&](std::string_view name, void* arguments) {
-    EXPECT_EQ(recorder.call(wire::number_of(name), arguments, [] { return -1; }), 0) << name;
+    EXPECT_EQ(recorder.call(arguments::number_of(name), arguments, [] { return -1; }), 0) << name;
   };
   D3DKMT_ADAPTERINFO adapter{};
   D3DKMT_ENUMADAPTERS2 all{.NumAdapters = 1, .pAdapters = &adapter};

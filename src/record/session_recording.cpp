@@ -77,14 +77,15 @@ bool SessionRecording::follow(std::span<const std::byte> request, const wire::Re
   bool is_whole = true;
   for (const wire::WindowNote& note : answered->windows) {
     if (note.has_descriptor == 0) continue;
-    if (static_cast<wire::Memory>(note.memory) == wire::Memory::kPages) is_whole = false;
+    if (static_cast<arguments::Memory>(note.memory) == arguments::Memory::kPages) is_whole = false;
     const wire::UniqueFd* const given =
         next < reply.descriptors.size() ? &reply.descriptors[next++] : nullptr;
-    if (static_cast<wire::Memory>(note.memory) != wire::Memory::kFence || given == nullptr)
+    if (static_cast<arguments::Memory>(note.memory) != arguments::Memory::kFence ||
+        given == nullptr)
       continue;
     static_cast<void>(memory_.show(note, wire::UniqueFd(fcntl(given->get(), F_DUPFD_CLOEXEC, 0))));
   }
-  if (!std::string_view(wire::functions()[asked->function].name).starts_with("D3DKMTDestroy"))
+  if (!std::string_view(arguments::functions()[asked->function].name).starts_with("D3DKMTDestroy"))
     return is_whole;
   const Block& arguments = asked->blocks.front();
   // The structure may stand anywhere in the message.

@@ -46,10 +46,8 @@ Status enum_adapters(Process& process, D3DKMT_ENUMADAPTERS2& args) {
     info.NumOfSources = adapter->core().facts().start.video_present_sources;
     infos.push_back(info);
   }
-  if (is_success(status) &&
-      !guarded_copy(args.pAdapters, infos.data(), infos.size() * sizeof(D3DKMT_ADAPTERINFO))) {
+  if (is_success(status) && !give<&D3DKMT_ENUMADAPTERS2::pAdapters>(args, infos))
     status = Status::kInvalidParameter;
-  }
   if (!is_success(status)) {
     for (const D3DKMT_ADAPTERINFO& info : infos) process.handles().erase(info.hAdapter);
     return status;
@@ -66,17 +64,19 @@ Status open_from_luid(Process& process, D3DKMT_OPENADAPTERFROMLUID& args) {
   return Status::kSuccess;
 }
 
+Status give_data(const D3DKMT_QUERYADAPTERINFO& args, const std::vector<std::byte>& data) {
+  return give<&D3DKMT_QUERYADAPTERINFO::pPrivateDriverData>(args, data) ? Status::kSuccess
+                                                                        : Status::kInvalidParameter;
+}
+
 /// Type UMDRIVERPRIVATE: between a user-mode driver and the driver.
 Status query_driver(const D3DKMT_QUERYADAPTERINFO& args, Adapter& adapter) {
   std::vector<std::byte> data;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_QUERYADAPTERINFO::pPrivateDriverData>(args, &data));
   if (data.empty()) return Status::kInvalidParameter;
   const std::vector<std::byte> in = data;
   DXGKIT_RETURN_IF_FAILED(adapter.core().port().caps().query_umd_private(in, data));
-  return guarded_copy(args.pPrivateDriverData, data.data(), data.size())
-             ? Status::kSuccess
-             : Status::kInvalidParameter;
+  return give_data(args, data);
 }
 
 Status query_adapter_info(Process& process, const D3DKMT_QUERYADAPTERINFO& args) {
@@ -93,13 +93,10 @@ Status query_adapter_info(Process& process, const D3DKMT_QUERYADAPTERINFO& args)
   const size_t bytes = args.PrivateDriverDataSize;
   if (type->at_least ? bytes < type->bytes : bytes != type->bytes) return Status::kInvalidParameter;
   std::vector<std::byte> data;
-  if (!is_success(capture_bytes(args.pPrivateDriverData, bytes, &data)) ||
-      !writable(args.pPrivateDriverData, bytes))
-    return Status::kInvalidParameter;
+  DXGKIT_RETURN_IF_FAILED(
+      capture_two_way<&D3DKMT_QUERYADAPTERINFO::pPrivateDriverData>(args, &data));
   DXGKIT_RETURN_IF_FAILED(type->answer({process, *adapter}, data));
-  return guarded_copy(args.pPrivateDriverData, data.data(), data.size())
-             ? Status::kSuccess
-             : Status::kInvalidParameter;
+  return give_data(args, data);
 }
 
 /// Private data of a form that the kernel knows, with the driver's handle in place of the client's
@@ -145,8 +142,7 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   if ((args.Flags.Value & ~(kHardwareAccess | kDriverKnownEscape)) != 0)
     return Status::kInvalidParameter;
   std::vector<std::byte> data;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_ESCAPE::pPrivateDriverData>(args, &data));
   if ((args.Flags.Value & kDriverKnownEscape) != 0)
     DXGKIT_RETURN_IF_FAILED(complete_known_escape(process, *adapter, data));
   const auto ask = [&] {
@@ -157,46 +153,39 @@ Status escape(Process& process, const D3DKMT_ESCAPE& args) {
   // THUNK-32
   DXGKIT_RETURN_IF_FAILED(
       (args.Flags.Value & kHardwareAccess) != 0 ? dxgk::level_two(adapter->floor(), ask) : ask());
-  return guarded_copy(args.pPrivateDriverData, data.data(), data.size())
-             ? Status::kSuccess
-             : Status::kInvalidParameter;
+  return give<&D3DKMT_ESCAPE::pPrivateDriverData>(args, data) ? Status::kSuccess
+                                                              : Status::kInvalidParameter;
 }
 
 }  // namespace
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTEnumAdapters2(const D3DKMT_ENUMADAPTERS2* args) {
-  // The header marks it const; NumAdapters is written all the same.
-  return call("D3DKMTEnumAdapters2", const_cast<D3DKMT_ENUMADAPTERS2*>(args), WriteBack::kOnSuccess,
-              dxgkit::thunks::enum_adapters);
+  return call<D3DKMTEnumAdapters2>(args, dxgkit::thunks::enum_adapters);
 }
 
 NTSTATUS APIENTRY D3DKMTOpenAdapterFromLuid(const D3DKMT_OPENADAPTERFROMLUID* args) {
-  // As above: hAdapter is an output.
-  return call("D3DKMTOpenAdapterFromLuid", const_cast<D3DKMT_OPENADAPTERFROMLUID*>(args),
-              WriteBack::kOnSuccess, dxgkit::thunks::open_from_luid);
+  return call<D3DKMTOpenAdapterFromLuid>(args, dxgkit::thunks::open_from_luid);
 }
 
 NTSTATUS APIENTRY D3DKMTCloseAdapter(const D3DKMT_CLOSEADAPTER* args) {
-  return call("D3DKMTCloseAdapter", args, WriteBack::kNever,
-              [](dxgkit::dxgk::Process& process, const D3DKMT_CLOSEADAPTER& in) {
-                const auto adapter = process.handles().take<dxgkit::dxgk::Adapter>(in.hAdapter);
-                return adapter.has_value() ? dxgkit::Status::kSuccess : adapter.error();
-              });
+  return call<D3DKMTCloseAdapter>(
+      args, [](dxgkit::dxgk::Process& process, const D3DKMT_CLOSEADAPTER& in) {
+        const auto adapter = process.handles().take<dxgkit::dxgk::Adapter>(in.hAdapter);
+        return adapter.has_value() ? dxgkit::Status::kSuccess : adapter.error();
+      });
 }
 
 NTSTATUS APIENTRY D3DKMTQueryAdapterInfo(const D3DKMT_QUERYADAPTERINFO* args) {
-  return call("D3DKMTQueryAdapterInfo", args, WriteBack::kNever,
-              dxgkit::thunks::query_adapter_info);
+  return call<D3DKMTQueryAdapterInfo>(args, dxgkit::thunks::query_adapter_info);
 }
 
 NTSTATUS APIENTRY D3DKMTEscape(const D3DKMT_ESCAPE* args) {
-  return call("D3DKMTEscape", args, WriteBack::kNever, dxgkit::thunks::escape);
+  return call<D3DKMTEscape>(args, dxgkit::thunks::escape);
 }
 
 }  // extern "C"

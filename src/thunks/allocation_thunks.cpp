@@ -59,8 +59,8 @@ Status existing_heap(const D3DKMT_CREATEALLOCATION& args, std::span<const Info> 
   if (infos.size() != 1) return Status::kInvalidParameter;
   if (args.pStandardAllocation == nullptr) return Status::kInvalidParameter;
   D3DKMT_CREATESTANDARDALLOCATION standard;
-  if (!guarded_copy(&standard, args.pStandardAllocation, sizeof standard))
-    return Status::kInvalidParameter;
+  DXGKIT_RETURN_IF_FAILED(
+      capture_one<&D3DKMT_CREATEALLOCATION::pStandardAllocation>(args, &standard));
   if (standard.Flags.Value != 0) return Status::kInvalidParameter;
   if (standard.Type == D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE)
     return Status::kNotSupported;
@@ -72,9 +72,11 @@ Status existing_heap(const D3DKMT_CREATEALLOCATION& args, std::span<const Info> 
   return Status::kSuccess;
 }
 
-/// D3DDDI_ALLOCATIONINFO and D3DDDI_ALLOCATIONINFO2 agree in the members used here.
-template <typename Info>
-Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info* client_infos) {
+/// Infos: the list of the call's form. D3DDDI_ALLOCATIONINFO and D3DDDI_ALLOCATIONINFO2 agree in
+/// the members used here.
+template <auto Infos>
+Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args) {
+  using Info = ElementOf<Infos>;
   process.system().impl().reap_nt_handles();
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   const UINT flags = std::bit_cast<UINT>(args.Flags);
@@ -89,17 +91,14 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
   const bool standard = (flags & kStandardAllocation) != 0;
   std::vector<std::byte> private_data;
   DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
+      capture<&D3DKMT_CREATEALLOCATION::pPrivateDriverData>(args, &private_data));
   std::vector<std::byte> runtime_data;
   if ((flags & kCreateShared) != 0) {  // only the processes that open the resource read it
     DXGKIT_RETURN_IF_FAILED(
-        capture_bytes(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize, &runtime_data));
+        capture<&D3DKMT_CREATEALLOCATION::pPrivateRuntimeData>(args, &runtime_data));
   }
   std::vector<Info> infos;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_array(client_infos, args.NumAllocations, kMaxListElements, &infos));
-  if (!guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)))
-    return Status::kInvalidParameter;
+  DXGKIT_RETURN_IF_FAILED(capture_two_way<Infos>(args, &infos));
   ShortVector<std::vector<std::byte>, 1> blocks(infos.size());
   ShortVector<dxgk::AllocationRequest, 1> requests(infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
@@ -112,8 +111,7 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
         return Status::kInvalidParameter;
       requests[i].primary = true;
     }
-    DXGKIT_RETURN_IF_FAILED(
-        capture_bytes(infos[i].pPrivateDriverData, infos[i].PrivateDriverDataSize, &blocks[i]));
+    DXGKIT_RETURN_IF_FAILED(capture<&Info::pPrivateDriverData>(infos[i], &blocks[i]));
     requests[i].private_data = blocks[i];
     requests[i].vidpn_source = infos[i].VidPnSourceId;
     requests[i].user_memory = const_cast<void*>(infos[i].pSystemMem);
@@ -147,34 +145,34 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args, Info*
       infos[i].GpuVirtualAddress = 0;  // THUNK-20
     // The driver may have changed the data at create. A caller whose buffer was unmapped loses only
     // that data.
-    static_cast<void>(
-        guarded_copy(infos[i].pPrivateDriverData, blocks[i].data(), blocks[i].size()));
+    static_cast<void>(give<&Info::pPrivateDriverData>(infos[i], blocks[i]));
   }
   args.hResource = options.resource;
   args.hGlobalShare = options.global;
-  static_cast<void>(guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)));
+  static_cast<void>(give<Infos>(args, infos));
   return Status::kSuccess;
 }
 
-Status destroy_allocations(Process& process, D3DKMT_HANDLE device_handle, D3DKMT_HANDLE resource,
-                           const D3DKMT_HANDLE* list, UINT count, UINT flags) {
+template <typename Args>
+Status destroy_allocations(Process& process, const Args& args, UINT flags) {
   constexpr UINT kAssumeNotInUse = 1U << 0;
   constexpr UINT kSynchronousDestroy = 1U << 1;
   if ((flags & ~(kAssumeNotInUse | kSynchronousDestroy)) != 0) return Status::kInvalidParameter;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Device> device,
-                                 process.handles().find<Device>(device_handle));
+                                 process.handles().find<Device>(args.hDevice));
   process.system().impl().reap_nt_handles();
   std::vector<D3DKMT_HANDLE> handles;
-  if (resource != 0) {
-    if (list != nullptr && count != 0) return Status::kInvalidParameter;  // ALLOC-29
+  if (args.hResource != 0) {
+    if (args.phAllocationList != nullptr && args.AllocationCount != 0)
+      return Status::kInvalidParameter;  // ALLOC-29
   } else {
-    DXGKIT_RETURN_IF_FAILED(capture_array(list, count, kMaxListElements, &handles));
+    DXGKIT_RETURN_IF_FAILED(capture<&Args::phAllocationList>(args, &handles));
     if (handles.empty()) return Status::kSuccess;  // ALLOC-57
   }
   Status status = Status::kSuccess;
   device->adapter().core().while_stable([&] {
-    status =
-        device->memory().destroy_allocations(resource, handles, (flags & kSynchronousDestroy) != 0);
+    status = device->memory().destroy_allocations(args.hResource, handles,
+                                                  (flags & kSynchronousDestroy) != 0);
   });
   return status;
 }
@@ -183,36 +181,31 @@ Status destroy_allocations(Process& process, D3DKMT_HANDLE device_handle, D3DKMT
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreateAllocation(D3DKMT_CREATEALLOCATION* args) {
-  return call("D3DKMTCreateAllocation", args, WriteBack::kOnSuccess,
-              [](auto& process, D3DKMT_CREATEALLOCATION& in) {
-                return dxgkit::thunks::create_allocations(process, in, in.pAllocationInfo);
-              });
+  return call<D3DKMTCreateAllocation>(args, [](auto& process, D3DKMT_CREATEALLOCATION& in) {
+    return dxgkit::thunks::create_allocations<&D3DKMT_CREATEALLOCATION::pAllocationInfo>(process,
+                                                                                         in);
+  });
 }
 NTSTATUS APIENTRY D3DKMTCreateAllocation2(D3DKMT_CREATEALLOCATION* args) {
-  return call("D3DKMTCreateAllocation2", args, WriteBack::kOnSuccess,
-              [](auto& process, D3DKMT_CREATEALLOCATION& in) {
-                return dxgkit::thunks::create_allocations(process, in, in.pAllocationInfo2);
-              });
+  return call<D3DKMTCreateAllocation2>(args, [](auto& process, D3DKMT_CREATEALLOCATION& in) {
+    return dxgkit::thunks::create_allocations<&D3DKMT_CREATEALLOCATION::pAllocationInfo2>(process,
+                                                                                          in);
+  });
 }
 NTSTATUS APIENTRY D3DKMTDestroyAllocation(const D3DKMT_DESTROYALLOCATION* args) {
-  return call("D3DKMTDestroyAllocation", args, WriteBack::kNever,
-              [](auto& process, const D3DKMT_DESTROYALLOCATION& in) {
-                return dxgkit::thunks::destroy_allocations(
-                    process, in.hDevice, in.hResource, in.phAllocationList, in.AllocationCount, 0);
-              });
+  return call<D3DKMTDestroyAllocation>(args, [](auto& process, const D3DKMT_DESTROYALLOCATION& in) {
+    return dxgkit::thunks::destroy_allocations(process, in, 0);
+  });
 }
 NTSTATUS APIENTRY D3DKMTDestroyAllocation2(const D3DKMT_DESTROYALLOCATION2* args) {
-  return call("D3DKMTDestroyAllocation2", args, WriteBack::kNever,
-              [](auto& process, const D3DKMT_DESTROYALLOCATION2& in) {
-                return dxgkit::thunks::destroy_allocations(process, in.hDevice, in.hResource,
-                                                           in.phAllocationList, in.AllocationCount,
-                                                           in.Flags.Value);
-              });
+  return call<D3DKMTDestroyAllocation2>(
+      args, [](auto& process, const D3DKMT_DESTROYALLOCATION2& in) {
+        return dxgkit::thunks::destroy_allocations(process, in, in.Flags.Value);
+      });
 }
 
 }  // extern "C"

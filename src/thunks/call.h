@@ -8,11 +8,12 @@
 #include <string_view>
 #include <type_traits>
 
+#include "arguments/facts.h"
 #include "base/guarded_copy.h"
 #include "base/status.h"
 #include "dxgk/core/process.h"
 #include "dxgk/system_impl.h"
-#include "thunks/capture.h"
+#include "thunks/members.h"
 #include "trace/causes.h"
 #include "trace/trace.h"
 
@@ -21,13 +22,6 @@ namespace dxgkit::thunks {
 /// STATUS_PROCESS_IS_TERMINATING: the answer to threads of a process from the moment it begins to
 /// end.
 inline constexpr Status kProcessIsTerminating{0xC000010A};
-
-/// When the captured structure, with outputs filled in, is copied back to the caller.
-enum class WriteBack {
-  kNever,
-  kOnSuccess,  // a failing thunk changes nothing (THUNK-05)
-  kAlways,     // rules name outputs of failure
-};
 
 /// For the trace: why the call under way is refused.
 inline void note_refusal(trace::RefusalReason reason, uint64_t handle = 0) {
@@ -66,30 +60,33 @@ class CallScope {
   uint64_t name_ = 0;
 };
 
-/// Copies the argument structure once (THUNK-02), runs `body(process, arguments)`, and copies
-/// outputs back. A structure that is null, unreadable, or cannot take the outputs is refused first
-/// (THUNK-01).
-template <typename Args, typename Body>
-NTSTATUS call(std::string_view name, Args* arguments, WriteBack write_back, Body&& body) {
-  using Plain = std::remove_const_t<Args>;
-  CallScope scope(name);
+/// Copies the argument structure of `Function` once (THUNK-02), runs `body(process, arguments)`,
+/// and copies outputs back when the table of arguments says so (arguments/facts.h): a failing thunk
+/// changes nothing (THUNK-05), except where rules name outputs of failure. A structure that is
+/// null, unreadable, or cannot take the outputs is refused first (THUNK-01).
+template <auto Function, typename Args, typename Body>
+NTSTATUS call(Args* client_arguments, Body&& body) {
+  using Facts = arguments::FunctionFacts<Function>;
+  using arguments::Writes;
+  static_assert(std::is_invocable_v<decltype(Function), Args*>);
+  CallScope scope(Facts::name());
   if (!is_success(scope.admission())) return scope.finish_refused();
-  if (arguments == nullptr) return scope.finish_bad_arguments(trace::RefusalReason::kNull);
-  Plain captured;
-  if (!guarded_copy(&captured, arguments, sizeof captured))
+  if (client_arguments == nullptr) return scope.finish_bad_arguments(trace::RefusalReason::kNull);
+  std::remove_const_t<Args> captured;
+  if (!guarded_copy(&captured, client_arguments, sizeof captured))
     return scope.finish_bad_arguments(trace::RefusalReason::kUnreadable);
-  if constexpr (!std::is_const_v<Args>) {
-    if (write_back != WriteBack::kNever && !guarded_copy(arguments, &captured, sizeof captured)) {
+  // Some prototypes say const of a structure that is written.
+  auto* const client = const_cast<std::remove_const_t<Args>*>(client_arguments);
+  if constexpr (Facts::kWrites != Writes::kNever) {
+    if (!guarded_copy(client, &captured, sizeof captured))
       return scope.finish_bad_arguments(trace::RefusalReason::kUnreadable);
-    }
   }
   const Status status = body(*scope.process(), captured);
-  if constexpr (!std::is_const_v<Args>) {
-    if (write_back == WriteBack::kAlways ||
-        (write_back == WriteBack::kOnSuccess && is_success(status))) {
+  if constexpr (Facts::kWrites != Writes::kNever) {
+    if (Facts::kWrites == Writes::kAlways || is_success(status)) {
       // The structure was writable before the call. A caller that unmapped it meanwhile loses only
       // its own outputs.
-      static_cast<void>(guarded_copy(arguments, &captured, sizeof captured));
+      static_cast<void>(guarded_copy(client, &captured, sizeof captured));
     }
   }
   return scope.finish(status);

@@ -1,10 +1,12 @@
-// Lists and blocks of bytes that a client points to. They are copied once, with bounds, before any
-// check of their content.
+// Lists and texts that a client points to. They are copied once, with bounds, before any check of
+// their content. Thunks take counts and bounds from the table: members.h.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
+#include "arguments/limits.h"
 #include "base/guarded_copy.h"
 #include "base/status.h"
 
@@ -21,15 +23,13 @@ Status capture_array(const T* client, size_t count, size_t most, List* out) {
                                                               : Status::kInvalidParameter;
 }
 
+/// A text of the client's up to its terminator, which is left out, read once. kInvalidParameter:
+/// not readable, or more than `most` units with the terminator.
+Result<std::u16string> capture_text(const char16_t* client, size_t most);
+
 /// True if `bytes` bytes can be written there. Nothing is changed.
 bool writable(void* client, size_t bytes);
 
-/// Private driver data: bytes in, and perhaps bytes out.
-Status capture_bytes(const void* client, size_t bytes, std::vector<std::byte>* out);
-
-/// The most bytes of one private data block, and the most elements of one list, that a thunk
-/// accepts.
-inline constexpr size_t kMaxPrivateBytes = size_t{1} << 20;
-inline constexpr size_t kMaxListElements = size_t{1} << 16;
+using arguments::kMaxListElements;
 
 }  // namespace dxgkit::thunks

@@ -62,17 +62,14 @@ Status trim_commitment(Process& caller, D3DKMT_TRIMPROCESSCOMMITMENT& args) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTQueryProcessOfferInfo(D3DKMT_QUERYPROCESSOFFERINFO* args) {
-  return call("D3DKMTQueryProcessOfferInfo", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::offer_info);
+  return call<D3DKMTQueryProcessOfferInfo>(args, dxgkit::thunks::offer_info);
 }
 NTSTATUS APIENTRY D3DKMTTrimProcessCommitment(D3DKMT_TRIMPROCESSCOMMITMENT* args) {
-  return call("D3DKMTTrimProcessCommitment", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::trim_commitment);
+  return call<D3DKMTTrimProcessCommitment>(args, dxgkit::thunks::trim_commitment);
 }
 
 }  // extern "C"

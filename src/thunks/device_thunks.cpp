@@ -114,8 +114,7 @@ Status wait_for_idle(Process& process, const D3DKMT_WAITFORIDLE& args) {
 Status create_context(Process& process, D3DKMT_CREATECONTEXT& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   std::vector<std::byte> private_data;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_CREATECONTEXT::pPrivateDriverData>(args, &private_data));
   dxgk::ContextCreation creation;
   creation.node = NodeOrdinal{args.NodeOrdinal};
   creation.engine_affinity = args.EngineAffinity;
@@ -195,31 +194,29 @@ Status render(Process& process, D3DKMT_RENDER& args) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreateDevice(D3DKMT_CREATEDEVICE* args) {
-  return call("D3DKMTCreateDevice", args, WriteBack::kOnSuccess, dxgkit::thunks::create_device);
+  return call<D3DKMTCreateDevice>(args, dxgkit::thunks::create_device);
 }
 NTSTATUS APIENTRY D3DKMTDestroyDevice(const D3DKMT_DESTROYDEVICE* args) {
-  return call("D3DKMTDestroyDevice", args, WriteBack::kNever, dxgkit::thunks::destroy_device);
+  return call<D3DKMTDestroyDevice>(args, dxgkit::thunks::destroy_device);
 }
 NTSTATUS APIENTRY D3DKMTGetDeviceState(D3DKMT_GETDEVICESTATE* args) {
-  return call("D3DKMTGetDeviceState", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::get_device_state);
+  return call<D3DKMTGetDeviceState>(args, dxgkit::thunks::get_device_state);
 }
 NTSTATUS APIENTRY D3DKMTWaitForIdle(const D3DKMT_WAITFORIDLE* args) {
-  return call("D3DKMTWaitForIdle", args, WriteBack::kNever, dxgkit::thunks::wait_for_idle);
+  return call<D3DKMTWaitForIdle>(args, dxgkit::thunks::wait_for_idle);
 }
 NTSTATUS APIENTRY D3DKMTCreateContext(D3DKMT_CREATECONTEXT* args) {
-  return call("D3DKMTCreateContext", args, WriteBack::kOnSuccess, dxgkit::thunks::create_context);
+  return call<D3DKMTCreateContext>(args, dxgkit::thunks::create_context);
 }
 NTSTATUS APIENTRY D3DKMTDestroyContext(const D3DKMT_DESTROYCONTEXT* args) {
-  return call("D3DKMTDestroyContext", args, WriteBack::kNever, dxgkit::thunks::destroy_context);
+  return call<D3DKMTDestroyContext>(args, dxgkit::thunks::destroy_context);
 }
 NTSTATUS APIENTRY D3DKMTRender(D3DKMT_RENDER* args) {
-  return call("D3DKMTRender", args, WriteBack::kAlways, dxgkit::thunks::render);
+  return call<D3DKMTRender>(args, dxgkit::thunks::render);
 }
 
 }  // extern "C"

@@ -37,8 +37,7 @@ Status get_mode_list(Process& process, D3DKMT_GETDISPLAYMODELIST& args) {
     return Status::kSuccess;
   }
   if (args.ModeCount < count) return Status::kBufferTooSmall;
-  const size_t bytes = modes.size() * sizeof(D3DKMT_DISPLAYMODE);
-  if (!guarded_copy(args.pModeList, modes.data(), bytes)) return Status::kInvalidParameter;
+  if (!give<&D3DKMT_GETDISPLAYMODELIST::pModeList>(args, modes)) return Status::kInvalidParameter;
   args.ModeCount = count;
   return Status::kSuccess;
 }
@@ -103,8 +102,7 @@ Status invalidate_vidpn(Process& process, const D3DKMT_INVALIDATEACTIVEVIDPN& ar
   if (display == nullptr) return vidpn::kInvalidDisplayAdapter;
   if (adapter->core().interface_version() >= kInterfaceWin7) return Status::kNotSupported;
   std::vector<std::byte> wish;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &wish));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_INVALIDATEACTIVEVIDPN::pPrivateDriverData>(args, &wish));
   const Status status = display->take_recommendation(wish);
   const bool named = status == Status::kDeviceRemoved || status == Status::kNoMemory ||
                      status == Status::kNotSupported;
@@ -137,23 +135,20 @@ Status poll_children(Process& process, const D3DKMT_POLLDISPLAYCHILDREN& args) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTGetDisplayModeList(D3DKMT_GETDISPLAYMODELIST* args) {
-  return call("D3DKMTGetDisplayModeList", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::get_mode_list);
+  return call<D3DKMTGetDisplayModeList>(args, dxgkit::thunks::get_mode_list);
 }
 NTSTATUS APIENTRY D3DKMTQueryVidPnExclusiveOwnership(D3DKMT_QUERYVIDPNEXCLUSIVEOWNERSHIP* args) {
-  return call("D3DKMTQueryVidPnExclusiveOwnership", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::query_ownership);
+  return call<D3DKMTQueryVidPnExclusiveOwnership>(args, dxgkit::thunks::query_ownership);
 }
 NTSTATUS APIENTRY D3DKMTSetVidPnSourceOwner1(const D3DKMT_SETVIDPNSOURCEOWNER1* args) {
-  return call("D3DKMTSetVidPnSourceOwner1", args, WriteBack::kNever, dxgkit::thunks::set_owner1);
+  return call<D3DKMTSetVidPnSourceOwner1>(args, dxgkit::thunks::set_owner1);
 }
 NTSTATUS APIENTRY D3DKMTSetVidPnSourceOwner2(const D3DKMT_SETVIDPNSOURCEOWNER2* args) {
-  return call("D3DKMTSetVidPnSourceOwner2", args, WriteBack::kNever, dxgkit::thunks::set_owner2);
+  return call<D3DKMTSetVidPnSourceOwner2>(args, dxgkit::thunks::set_owner2);
 }
 NTSTATUS APIENTRY D3DKMTReleaseProcessVidPnSourceOwners(HANDLE process) {
   dxgkit::thunks::CallScope scope("D3DKMTReleaseProcessVidPnSourceOwners");
@@ -161,11 +156,10 @@ NTSTATUS APIENTRY D3DKMTReleaseProcessVidPnSourceOwners(HANDLE process) {
   return scope.finish(dxgkit::thunks::release_owners(*scope.process(), process));
 }
 NTSTATUS APIENTRY D3DKMTInvalidateActiveVidPn(const D3DKMT_INVALIDATEACTIVEVIDPN* args) {
-  return call("D3DKMTInvalidateActiveVidPn", args, WriteBack::kNever,
-              dxgkit::thunks::invalidate_vidpn);
+  return call<D3DKMTInvalidateActiveVidPn>(args, dxgkit::thunks::invalidate_vidpn);
 }
 NTSTATUS APIENTRY D3DKMTPollDisplayChildren(const D3DKMT_POLLDISPLAYCHILDREN* args) {
-  return call("D3DKMTPollDisplayChildren", args, WriteBack::kNever, dxgkit::thunks::poll_children);
+  return call<D3DKMTPollDisplayChildren>(args, dxgkit::thunks::poll_children);
 }
 
 }  // extern "C"

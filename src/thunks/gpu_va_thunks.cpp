@@ -161,8 +161,7 @@ Status update(Process& process, const D3DKMT_UPDATEGPUVIRTUALADDRESS& args) {
     return Status::kInvalidParameter;  // THUNK-03
   if (args.NumOperations == 0) return Status::kInvalidParameter;
   std::vector<D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION> operations;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_array(args.Operations, args.NumOperations, kMaxListElements, &operations));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_UPDATEGPUVIRTUALADDRESS::Operations>(args, &operations));
   std::vector<dxgk::GpuVaUpdate> updates(operations.size());
   for (size_t i = 0; i < operations.size(); ++i)
     DXGKIT_RETURN_IF_FAILED(capture_operation(process, adapter, operations[i], &updates[i]));
@@ -174,24 +173,22 @@ Status update(Process& process, const D3DKMT_UPDATEGPUVIRTUALADDRESS& args) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTMapGpuVirtualAddress(D3DDDI_MAPGPUVIRTUALADDRESS* args) {
-  return call("D3DKMTMapGpuVirtualAddress", args, WriteBack::kOnSuccess, dxgkit::thunks::map);
+  return call<D3DKMTMapGpuVirtualAddress>(args, dxgkit::thunks::map);
 }
 NTSTATUS APIENTRY D3DKMTReserveGpuVirtualAddress(D3DDDI_RESERVEGPUVIRTUALADDRESS* args) {
-  return call("D3DKMTReserveGpuVirtualAddress", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::reserve);
+  return call<D3DKMTReserveGpuVirtualAddress>(args, dxgkit::thunks::reserve);
 }
 NTSTATUS APIENTRY D3DKMTFreeGpuVirtualAddress(const D3DKMT_FREEGPUVIRTUALADDRESS* args) {
-  return call("D3DKMTFreeGpuVirtualAddress", args, WriteBack::kNever,
-              dxgkit::thunks::without_removal<dxgkit::thunks::free>);
+  return call<D3DKMTFreeGpuVirtualAddress>(args,
+                                           dxgkit::thunks::without_removal<dxgkit::thunks::free>);
 }
 NTSTATUS APIENTRY D3DKMTUpdateGpuVirtualAddress(const D3DKMT_UPDATEGPUVIRTUALADDRESS* args) {
-  return call("D3DKMTUpdateGpuVirtualAddress", args, WriteBack::kNever,
-              dxgkit::thunks::without_removal<dxgkit::thunks::update>);
+  return call<D3DKMTUpdateGpuVirtualAddress>(
+      args, dxgkit::thunks::without_removal<dxgkit::thunks::update>);
 }
 
 }  // extern "C"

@@ -27,31 +27,20 @@ constexpr UINT kNoKmdAccess = 1U << 3;
 constexpr UINT kDefinedQueueFlags = (1U << 7) - 1;
 constexpr UINT kHonouredQueueFlags = kDisableGpuTimeout | kNoBroadcastSignal | kNoBroadcastWait;
 
-/// Private data the driver may write into: captured now, written back when all is well.
-Status capture_two_way(void* client, UINT bytes, std::vector<std::byte>* out) {
-  DXGKIT_RETURN_IF_FAILED(capture_bytes(client, bytes, out));
-  if (!writable(client, bytes)) return Status::kInvalidParameter;
-  return Status::kSuccess;
-}
-
-void write_back(void* client, const std::vector<std::byte>& data) {
-  static_cast<void>(guarded_copy(client, data.data(), data.size()));
-}
-
 Status create_context(Process& process, D3DKMT_CREATEHWCONTEXT& args) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   if (device->floor().hw_queues == nullptr) return Status::kNotSupported;
   if (args.Flags.Value != 0) return Status::kInvalidParameter;  // THUNK-03
-  std::vector<std::byte> data;
+  std::vector<std::byte> data;                                  // the driver may write into it
   DXGKIT_RETURN_IF_FAILED(
-      capture_two_way(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
+      capture_two_way<&D3DKMT_CREATEHWCONTEXT::pPrivateDriverData>(args, &data));
   dxgk::HwContextCreation creation;
   creation.node = NodeOrdinal{args.NodeOrdinal};
   creation.engine_affinity = args.EngineAffinity;
   creation.private_data = data;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwContext> context,
                                  HwContext::create(*device, creation));
-  write_back(args.pPrivateDriverData, data);
+  static_cast<void>(give<&D3DKMT_CREATEHWCONTEXT::pPrivateDriverData>(args, data));
   args.hHwContext = context->handle;
   return Status::kSuccess;
 }
@@ -73,13 +62,12 @@ Status create_queue(Process& process, D3DKMT_CREATEHWQUEUE& args) {
     return Status::kInvalidParameter;  // THUNK-03; the second is the system's
   if ((flags & ~kHonouredQueueFlags) != 0) return Status::kNotSupported;
   std::vector<std::byte> data;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_two_way(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
+  DXGKIT_RETURN_IF_FAILED(capture_two_way<&D3DKMT_CREATEHWQUEUE::pPrivateDriverData>(args, &data));
   dxgk::HwQueueCreation creation;
   creation.flags = flags;
   creation.private_data = data;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwQueue> queue, HwQueue::create(*context, creation));
-  write_back(args.pPrivateDriverData, data);
+  static_cast<void>(give<&D3DKMT_CREATEHWQUEUE::pPrivateDriverData>(args, data));
   args.hHwQueue = queue->handle;
   args.hHwQueueProgressFence = queue->progress_fence().handle;
   args.HwQueueProgressFenceCPUVirtualAddress = queue->progress_fence().client_view->address();
@@ -100,13 +88,11 @@ Status submit(Process& process, const D3DKMT_SUBMITCOMMANDTOHWQUEUE& args) {
   Device& device = queue->device();
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
-  if (args.NumPrimaries > D3DDDI_MAX_WRITTEN_PRIMARIES) return Status::kInvalidParameter;  // SUB-36
   std::vector<std::byte> data;
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_SUBMITCOMMANDTOHWQUEUE::pPrivateDriverData>(args, &data));
+  std::vector<D3DKMT_HANDLE> handles;  // SUB-36
   DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
-  std::vector<D3DKMT_HANDLE> handles;
-  DXGKIT_RETURN_IF_FAILED(capture_array(args.WrittenPrimaries, args.NumPrimaries,
-                                        D3DDDI_MAX_WRITTEN_PRIMARIES, &handles));
+      capture<&D3DKMT_SUBMITCOMMANDTOHWQUEUE::WrittenPrimaries>(args, &handles));
   std::vector<Ref<OpenedAllocation>> primaries(handles.size());
   for (size_t i = 0; i < handles.size(); ++i) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(primaries[i],
@@ -125,13 +111,14 @@ Status submit(Process& process, const D3DKMT_SUBMITCOMMANDTOHWQUEUE& args) {
 enum class Right { kSignal, kWait };
 
 /// Monitored fences of the adapter, with values, whose handles have the right (SYNC-11).
-Status capture_points(Process& process, Device& device, Right right, const D3DKMT_HANDLE* handles,
-                      const UINT64* values, UINT count, std::vector<SyncPoint>* points) {
-  if (count == 0) return Status::kInvalidParameter;
+template <typename Args>
+Status capture_points(Process& process, Device& device, Right right, const Args& args,
+                      std::vector<SyncPoint>* points) {
   std::vector<D3DKMT_HANDLE> captured;
   std::vector<UINT64> captured_values;
-  DXGKIT_RETURN_IF_FAILED(capture_array(handles, count, kMaxListElements, &captured));
-  DXGKIT_RETURN_IF_FAILED(capture_array(values, count, kMaxListElements, &captured_values));
+  DXGKIT_RETURN_IF_FAILED(capture<&Args::ObjectHandleArray>(args, &captured));
+  DXGKIT_RETURN_IF_FAILED(capture<&Args::FenceValueArray>(args, &captured_values));
+  if (captured.empty()) return Status::kInvalidParameter;
   for (size_t i = 0; i < captured.size(); ++i) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SyncObject> object,
                                    process.handles().find<SyncObject>(captured[i]));
@@ -150,18 +137,17 @@ Status wait(Process& process, const D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE& ar
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
   std::vector<SyncPoint> points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kWait, args.ObjectHandleArray,
-                                         args.FenceValueArray, args.ObjectCount, &points));
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kWait, args, &points));
   return queue->queue_sync(vidsch::PacketKind::kWait, points);
 }
 
 /// The queues of one signal, all of one adapter.
-Status capture_queues(Process& process, const D3DKMT_HANDLE* client_list, UINT count,
+Status capture_queues(Process& process, const D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE& args,
                       std::vector<Ref<dxgk::Context>>* queues) {
-  if (count == 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_HANDLE> handles;
   DXGKIT_RETURN_IF_FAILED(
-      capture_array(client_list, count, D3DDDI_MAX_BROADCAST_CONTEXT, &handles));
+      capture<&D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE::BroadcastHwQueueArray>(args, &handles));
+  if (handles.empty()) return Status::kInvalidParameter;
   for (const D3DKMT_HANDLE handle : handles) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<HwQueue> queue,
                                    process.handles().find<HwQueue>(handle));
@@ -175,8 +161,7 @@ Status capture_queues(Process& process, const D3DKMT_HANDLE* client_list, UINT c
 /// SYNC-06: with several queues the signal takes effect when all have come to it.
 Status signal(Process& process, const D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE& args) {
   std::vector<Ref<dxgk::Context>> queues;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_queues(process, args.BroadcastHwQueueArray, args.BroadcastHwQueueCount, &queues));
+  DXGKIT_RETURN_IF_FAILED(capture_queues(process, args, &queues));
   Device& device = queues.front()->device();
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
@@ -185,8 +170,7 @@ Status signal(Process& process, const D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE& a
   constexpr UINT kAtSubmission = 1, kAllowFenceRewind = 4;
   if ((flags & ~(kAtSubmission | kAllowFenceRewind)) != 0) return Status::kInvalidParameter;
   std::vector<SyncPoint> points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kSignal, args.ObjectHandleArray,
-                                         args.FenceValueArray, args.ObjectCount, &points));
+  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kSignal, args, &points));
   for (SyncPoint& point : points) point.allow_rewind = (flags & kAllowFenceRewind) != 0;
   return dxgk::Context::queue_signal(queues, points,
                                      {.at_submission = (flags & kAtSubmission) != 0});
@@ -196,34 +180,33 @@ Status signal(Process& process, const D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE& a
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT* args) {
-  return call("D3DKMTCreateHwContext", args, WriteBack::kOnSuccess, dxgkit::thunks::create_context);
+  return call<D3DKMTCreateHwContext>(args, dxgkit::thunks::create_context);
 }
 NTSTATUS APIENTRY D3DKMTDestroyHwContext(const D3DKMT_DESTROYHWCONTEXT* args) {
-  return call("D3DKMTDestroyHwContext", args, WriteBack::kNever, dxgkit::thunks::destroy_context);
+  return call<D3DKMTDestroyHwContext>(args, dxgkit::thunks::destroy_context);
 }
 NTSTATUS APIENTRY D3DKMTCreateHwQueue(D3DKMT_CREATEHWQUEUE* args) {
-  return call("D3DKMTCreateHwQueue", args, WriteBack::kOnSuccess, dxgkit::thunks::create_queue);
+  return call<D3DKMTCreateHwQueue>(args, dxgkit::thunks::create_queue);
 }
 NTSTATUS APIENTRY D3DKMTDestroyHwQueue(const D3DKMT_DESTROYHWQUEUE* args) {
-  return call("D3DKMTDestroyHwQueue", args, WriteBack::kNever, dxgkit::thunks::destroy_queue);
+  return call<D3DKMTDestroyHwQueue>(args, dxgkit::thunks::destroy_queue);
 }
 NTSTATUS APIENTRY D3DKMTSubmitCommandToHwQueue(const D3DKMT_SUBMITCOMMANDTOHWQUEUE* args) {
-  return call("D3DKMTSubmitCommandToHwQueue", args, WriteBack::kNever, dxgkit::thunks::submit);
+  return call<D3DKMTSubmitCommandToHwQueue>(args, dxgkit::thunks::submit);
 }
 NTSTATUS APIENTRY
 D3DKMTSubmitWaitForSyncObjectsToHwQueue(const D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE* args) {
-  return call("D3DKMTSubmitWaitForSyncObjectsToHwQueue", args, WriteBack::kNever,
-              dxgkit::thunks::without_removal<dxgkit::thunks::wait>);
+  return call<D3DKMTSubmitWaitForSyncObjectsToHwQueue>(
+      args, dxgkit::thunks::without_removal<dxgkit::thunks::wait>);
 }
 NTSTATUS APIENTRY
 D3DKMTSubmitSignalSyncObjectsToHwQueue(const D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE* args) {
-  return call("D3DKMTSubmitSignalSyncObjectsToHwQueue", args, WriteBack::kNever,
-              dxgkit::thunks::without_removal<dxgkit::thunks::signal>);
+  return call<D3DKMTSubmitSignalSyncObjectsToHwQueue>(
+      args, dxgkit::thunks::without_removal<dxgkit::thunks::signal>);
 }
 
 }  // extern "C"

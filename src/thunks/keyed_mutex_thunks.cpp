@@ -17,7 +17,7 @@ using dxgk::SharedKeyedMutex;
 template <typename Args>
 Status capture_data(const Args& args, std::vector<std::byte>* data) {
   if constexpr (requires { args.pPrivateRuntimeData; })
-    return capture_bytes(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize, data);
+    return capture<&Args::pPrivateRuntimeData>(args, data);
   return Status::kSuccess;
 }
 
@@ -26,10 +26,8 @@ template <typename Args>
 Status room_for_data(const Args& args, size_t* room) {
   *room = 0;
   if constexpr (requires { args.pPrivateRuntimeData; }) {
-    if (args.PrivateRuntimeDataSize > kMaxPrivateBytes) return Status::kInvalidParameter;
-    if (!writable(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize))
-      return Status::kInvalidParameter;
-    *room = args.PrivateRuntimeDataSize;
+    DXGKIT_RETURN_IF_FAILED(check_room<&Args::pPrivateRuntimeData>(args));
+    *room = count_of<&Args::pPrivateRuntimeData>(args);
   }
   return Status::kSuccess;
 }
@@ -38,7 +36,7 @@ template <typename Args>
 void give_data(Args& args, const std::vector<std::byte>& data) {
   if constexpr (requires { args.pPrivateRuntimeData; }) {
     // A caller whose buffer was unmapped since loses only that data.
-    static_cast<void>(guarded_copy(args.pPrivateRuntimeData, data.data(), data.size()));
+    static_cast<void>(give<&Args::pPrivateRuntimeData>(args, data));
   }
 }
 
@@ -88,8 +86,8 @@ Status acquire(Process& process, Args& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<KeyedMutex> mutex,
                                  process.handles().find<KeyedMutex>(args.hKeyedMutex));
   int64_t timeout = 0;
-  if (args.pTimeout != nullptr && !guarded_copy(&timeout, args.pTimeout, sizeof timeout))
-    return Status::kInvalidParameter;
+  if (args.pTimeout != nullptr)
+    DXGKIT_RETURN_IF_FAILED(capture_one<&Args::pTimeout>(args, &timeout));
   size_t room = 0;
   DXGKIT_RETURN_IF_FAILED(room_for_data(args, &room));
   KeyedMutex::Taken taken;
@@ -120,47 +118,38 @@ Status destroy(Process& process, const D3DKMT_DESTROYKEYEDMUTEX& args) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreateKeyedMutex(D3DKMT_CREATEKEYEDMUTEX* args) {
-  return call("D3DKMTCreateKeyedMutex", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::create<D3DKMT_CREATEKEYEDMUTEX>);
+  return call<D3DKMTCreateKeyedMutex>(args, dxgkit::thunks::create<D3DKMT_CREATEKEYEDMUTEX>);
 }
 NTSTATUS APIENTRY D3DKMTCreateKeyedMutex2(D3DKMT_CREATEKEYEDMUTEX2* args) {
-  return call("D3DKMTCreateKeyedMutex2", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::create<D3DKMT_CREATEKEYEDMUTEX2>);
+  return call<D3DKMTCreateKeyedMutex2>(args, dxgkit::thunks::create<D3DKMT_CREATEKEYEDMUTEX2>);
 }
 NTSTATUS APIENTRY D3DKMTOpenKeyedMutex(D3DKMT_OPENKEYEDMUTEX* args) {
-  return call("D3DKMTOpenKeyedMutex", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open<D3DKMT_OPENKEYEDMUTEX>);
+  return call<D3DKMTOpenKeyedMutex>(args, dxgkit::thunks::open<D3DKMT_OPENKEYEDMUTEX>);
 }
 NTSTATUS APIENTRY D3DKMTOpenKeyedMutex2(D3DKMT_OPENKEYEDMUTEX2* args) {
-  return call("D3DKMTOpenKeyedMutex2", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open<D3DKMT_OPENKEYEDMUTEX2>);
+  return call<D3DKMTOpenKeyedMutex2>(args, dxgkit::thunks::open<D3DKMT_OPENKEYEDMUTEX2>);
 }
 NTSTATUS APIENTRY D3DKMTOpenKeyedMutexFromNtHandle(D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE* args) {
-  return call("D3DKMTOpenKeyedMutexFromNtHandle", args, WriteBack::kNever, dxgkit::thunks::open_nt);
+  return call<D3DKMTOpenKeyedMutexFromNtHandle>(args, dxgkit::thunks::open_nt);
 }
 NTSTATUS APIENTRY D3DKMTAcquireKeyedMutex(D3DKMT_ACQUIREKEYEDMUTEX* args) {
-  return call("D3DKMTAcquireKeyedMutex", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::acquire<D3DKMT_ACQUIREKEYEDMUTEX>);
+  return call<D3DKMTAcquireKeyedMutex>(args, dxgkit::thunks::acquire<D3DKMT_ACQUIREKEYEDMUTEX>);
 }
 NTSTATUS APIENTRY D3DKMTAcquireKeyedMutex2(D3DKMT_ACQUIREKEYEDMUTEX2* args) {
-  return call("D3DKMTAcquireKeyedMutex2", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::acquire<D3DKMT_ACQUIREKEYEDMUTEX2>);
+  return call<D3DKMTAcquireKeyedMutex2>(args, dxgkit::thunks::acquire<D3DKMT_ACQUIREKEYEDMUTEX2>);
 }
 NTSTATUS APIENTRY D3DKMTReleaseKeyedMutex(D3DKMT_RELEASEKEYEDMUTEX* args) {
-  return call("D3DKMTReleaseKeyedMutex", args, WriteBack::kNever,
-              dxgkit::thunks::release<D3DKMT_RELEASEKEYEDMUTEX>);
+  return call<D3DKMTReleaseKeyedMutex>(args, dxgkit::thunks::release<D3DKMT_RELEASEKEYEDMUTEX>);
 }
 NTSTATUS APIENTRY D3DKMTReleaseKeyedMutex2(D3DKMT_RELEASEKEYEDMUTEX2* args) {
-  return call("D3DKMTReleaseKeyedMutex2", args, WriteBack::kNever,
-              dxgkit::thunks::release<D3DKMT_RELEASEKEYEDMUTEX2>);
+  return call<D3DKMTReleaseKeyedMutex2>(args, dxgkit::thunks::release<D3DKMT_RELEASEKEYEDMUTEX2>);
 }
 NTSTATUS APIENTRY D3DKMTDestroyKeyedMutex(const D3DKMT_DESTROYKEYEDMUTEX* args) {
-  return call("D3DKMTDestroyKeyedMutex", args, WriteBack::kNever, dxgkit::thunks::destroy);
+  return call<D3DKMTDestroyKeyedMutex>(args, dxgkit::thunks::destroy);
 }
 
 }  // extern "C"

@@ -51,7 +51,7 @@ Status lock(Process& process, D3DKMT_LOCK& args) {
   DXGKIT_RETURN_IF_FAILED(check_lock_flags(flags));
   std::vector<UINT> pages;
   if ((flags & kLockEntire) == 0)
-    DXGKIT_RETURN_IF_FAILED(capture_array(args.pPages, args.NumPages, kMaxListElements, &pages));
+    DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_LOCK::pPages>(args, &pages));
   dxgk::LockRequest request{.allocation = args.hAllocation,
                             .private_data = args.PrivateDriverData,
                             .pages = pages,
@@ -73,8 +73,7 @@ Status unlock(Process& process, const D3DKMT_UNLOCK& args) {
                                  process.handles().find<Device>(args.hDevice));
   DXGKIT_ENTER(device->adapter());
   std::vector<D3DKMT_HANDLE> handles;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_array(args.phAllocations, args.NumAllocations, kMaxListElements, &handles));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_UNLOCK::phAllocations>(args, &handles));
   if (handles.empty()) return Status::kInvalidParameter;
   return device->locks().unlock_all(handles);
 }
@@ -98,26 +97,23 @@ Status invalidate_cache(Process& process, const D3DKMT_INVALIDATECACHE& args) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTLock2(D3DKMT_LOCK2* args) {
-  return call("D3DKMTLock2", args, WriteBack::kOnSuccess, dxgkit::thunks::lock2);
+  return call<D3DKMTLock2>(args, dxgkit::thunks::lock2);
 }
 NTSTATUS APIENTRY D3DKMTUnlock2(const D3DKMT_UNLOCK2* args) {
-  return call("D3DKMTUnlock2", args, WriteBack::kNever,
-              dxgkit::thunks::without_removal<dxgkit::thunks::unlock2>);
+  return call<D3DKMTUnlock2>(args, dxgkit::thunks::without_removal<dxgkit::thunks::unlock2>);
 }
 NTSTATUS APIENTRY D3DKMTLock(D3DKMT_LOCK* args) {
-  return call("D3DKMTLock", args, WriteBack::kOnSuccess, dxgkit::thunks::lock);
+  return call<D3DKMTLock>(args, dxgkit::thunks::lock);
 }
 NTSTATUS APIENTRY D3DKMTUnlock(const D3DKMT_UNLOCK* args) {
-  return call("D3DKMTUnlock", args, WriteBack::kNever,
-              dxgkit::thunks::without_removal<dxgkit::thunks::unlock>);
+  return call<D3DKMTUnlock>(args, dxgkit::thunks::without_removal<dxgkit::thunks::unlock>);
 }
 NTSTATUS APIENTRY D3DKMTInvalidateCache(const D3DKMT_INVALIDATECACHE* args) {
-  return call("D3DKMTInvalidateCache", args, WriteBack::kNever, dxgkit::thunks::invalidate_cache);
+  return call<D3DKMTInvalidateCache>(args, dxgkit::thunks::invalidate_cache);
 }
 
 }  // extern "C"

@@ -56,8 +56,9 @@ template <typename Args>
 Status open_name(Process& process, Args& args, Wanted wanted) {
   dxgk::System::Impl& system = process.system().impl();
   system.reap_nt_handles();
-  if (args.pObjAttrib == nullptr) return Status::kInvalidParameter;
-  Result<ObjectName> name = capture_object_name(process, args.pObjAttrib, NtHandles::Access::kRead);
+  OBJECT_ATTRIBUTES attributes;
+  DXGKIT_RETURN_IF_FAILED(capture_one<&Args::pObjAttrib>(args, &attributes));
+  Result<ObjectName> name = capture_object_name(process, attributes, NtHandles::Access::kRead);
   if (!name.has_value() || name->text.empty()) return Status::kInvalidParameter;
   Result<NtHandles::Named> found = system.nt_handles.find(name->text, name->spelling);
   if (!found.has_value()) return Status::kInvalidParameter;
@@ -77,16 +78,13 @@ Status open_name(Process& process, Args& args, Wanted wanted) {
 
 }  // namespace
 
-Result<ObjectName> capture_object_name(Process& process, const OBJECT_ATTRIBUTES* client,
+Result<ObjectName> capture_object_name(Process& process, const OBJECT_ATTRIBUTES& attributes,
                                        NtHandles::Access needed) {
-  constexpr size_t kMostBytes = 1024;  // our choice
   constexpr ULONG kAttributes = OBJ_INHERIT | OBJ_PERMANENT | OBJ_EXCLUSIVE | OBJ_CASE_INSENSITIVE |
                                 OBJ_OPENIF | OBJ_OPENLINK | OBJ_KERNEL_HANDLE |
                                 OBJ_FORCE_ACCESS_CHECK | OBJ_IGNORE_IMPERSONATED_DEVICEMAP |
                                 OBJ_DONT_REPARSE;
-  OBJECT_ATTRIBUTES attributes;
-  if (!guarded_copy(&attributes, client, sizeof attributes) ||
-      attributes.Length != sizeof attributes || (attributes.Attributes & ~kAttributes) != 0)
+  if (attributes.Length != sizeof attributes || (attributes.Attributes & ~kAttributes) != 0)
     return Error(Status::kInvalidParameter);
   ObjectName name;
   if ((attributes.Attributes & OBJ_CASE_INSENSITIVE) != 0)
@@ -103,14 +101,9 @@ Result<ObjectName> capture_object_name(Process& process, const OBJECT_ATTRIBUTES
   }
   if (attributes.ObjectName == nullptr) return name;
   UNICODE_STRING text;
-  if (!guarded_copy(&text, attributes.ObjectName, sizeof text))
-    return Error(Status::kInvalidParameter);
-  if (text.Length % sizeof(WCHAR) != 0 || text.Length > kMostBytes ||
-      text.Length > text.MaximumLength)
-    return Error(Status::kInvalidParameter);
-  name.text.resize(text.Length / sizeof(WCHAR));
-  if (!name.text.empty() &&
-      (text.Buffer == nullptr || !guarded_copy(name.text.data(), text.Buffer, text.Length)))
+  if (!is_success(capture_one<&OBJECT_ATTRIBUTES::ObjectName>(attributes, &text)) ||
+      text.Length % sizeof(WCHAR) != 0 || text.Length > text.MaximumLength ||
+      !is_success(capture<&UNICODE_STRING::Buffer>(text, &name.text)))
     return Error(Status::kInvalidParameter);
   // Below a directory no name is a path from the root.
   if (!path.empty() && name.text.starts_with(u'\\')) return Error(Status::kInvalidParameter);
@@ -135,24 +128,23 @@ int open_object_directory(dxgk::System& system, std::u16string path, ObjectDirec
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTOpenNtHandleFromName(D3DKMT_OPENNTHANDLEFROMNAME* args) {
   using namespace dxgkit::thunks;
-  return call("D3DKMTOpenNtHandleFromName", args, WriteBack::kOnSuccess,
-              [](dxgkit::dxgk::Process& process, D3DKMT_OPENNTHANDLEFROMNAME& in) {
-                return open_name(process, in, Wanted::kResource);
-              });
+  return call<D3DKMTOpenNtHandleFromName>(
+      args, [](dxgkit::dxgk::Process& process, D3DKMT_OPENNTHANDLEFROMNAME& in) {
+        return open_name(process, in, Wanted::kResource);
+      });
 }
 NTSTATUS APIENTRY
 D3DKMTOpenSyncObjectNtHandleFromName(D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME* args) {
   using namespace dxgkit::thunks;
-  return call("D3DKMTOpenSyncObjectNtHandleFromName", args, WriteBack::kOnSuccess,
-              [](dxgkit::dxgk::Process& process, D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME& in) {
-                return open_name(process, in, Wanted::kSync);
-              });
+  return call<D3DKMTOpenSyncObjectNtHandleFromName>(
+      args, [](dxgkit::dxgk::Process& process, D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME& in) {
+        return open_name(process, in, Wanted::kSync);
+      });
 }
 
 }  // extern "C"

@@ -26,21 +26,6 @@ LUID luid_of(const Adapter& adapter) {
   return out;
 }
 
-/// A text of the client's up to its terminator, read once. kInvalidParameter: not readable, or
-/// longer than a path may be.
-Result<std::u16string> capture_text(const WCHAR* client) {
-  constexpr size_t kMost = 260;  // MAX_PATH
-  std::u16string text;
-  if (client == nullptr) return Error(Status::kInvalidParameter);
-  while (text.size() < kMost) {
-    WCHAR unit = 0;  // one at a time: what lies behind the terminator may not be readable
-    if (!guarded_copy(&unit, client + text.size(), sizeof unit)) break;
-    if (unit == 0) return text;
-    text.push_back(unit);
-  }
-  return Error(Status::kInvalidParameter);
-}
-
 bool same_without_case(std::u16string_view a, std::u16string_view b) {
   return std::ranges::equal(a, b, [](char16_t one, char16_t other) {
     const auto lower = [](char16_t c) {
@@ -89,7 +74,9 @@ Status open_dc(Process& process, D3DKMT_OPENADAPTERFROMHDC& args) {
 }
 
 Status open_device_name(Process& process, D3DKMT_OPENADAPTERFROMDEVICENAME& args) {
-  DXGKIT_ASSIGN_OR_RETURN_STATUS(const std::u16string name, capture_text(args.pDeviceName));
+  DXGKIT_ASSIGN_OR_RETURN_STATUS(
+      const std::u16string name,
+      capture_text<&D3DKMT_OPENADAPTERFROMDEVICENAME::pDeviceName>(args));
   for (const Ref<Adapter>& adapter : process.system().impl().running()) {
     const std::u16string path =
         dxgk::device_path(adapter->core().function().identity(), adapter->core().luid());
@@ -151,12 +138,12 @@ Status enum_adapters3(Process& process, D3DKMT_ENUMADAPTERS3& args) {
     return Status::kSuccess;
   }
   if (args.NumAdapters < adapters.size()) return Status::kBufferTooSmall;
-  const size_t bytes = adapters.size() * sizeof(D3DKMT_ADAPTERINFO);
-  if (!writable(args.pAdapters, bytes)) return Status::kInvalidParameter;
+  if (!has_room<&D3DKMT_ENUMADAPTERS3::pAdapters>(args, adapters.size()))
+    return Status::kInvalidParameter;
   std::vector<D3DKMT_ADAPTERINFO> infos;
   DXGKIT_RETURN_IF_FAILED(open_all(process, adapters, &infos));
   // A list that went away meanwhile is the caller's loss.
-  static_cast<void>(guarded_copy(args.pAdapters, infos.data(), bytes));
+  static_cast<void>(give<&D3DKMT_ENUMADAPTERS3::pAdapters>(args, infos));
   args.NumAdapters = static_cast<ULONG>(infos.size());
   return Status::kSuccess;
 }
@@ -187,28 +174,23 @@ bool delete_screen_context(dxgk::System& system, uint64_t context) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTOpenAdapterFromGdiDisplayName(D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME* args) {
-  return call("D3DKMTOpenAdapterFromGdiDisplayName", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open_gdi_name);
+  return call<D3DKMTOpenAdapterFromGdiDisplayName>(args, dxgkit::thunks::open_gdi_name);
 }
 NTSTATUS APIENTRY D3DKMTOpenAdapterFromHdc(D3DKMT_OPENADAPTERFROMHDC* args) {
-  return call("D3DKMTOpenAdapterFromHdc", args, WriteBack::kOnSuccess, dxgkit::thunks::open_dc);
+  return call<D3DKMTOpenAdapterFromHdc>(args, dxgkit::thunks::open_dc);
 }
 NTSTATUS APIENTRY D3DKMTOpenAdapterFromDeviceName(D3DKMT_OPENADAPTERFROMDEVICENAME* args) {
-  return call("D3DKMTOpenAdapterFromDeviceName", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open_device_name);
+  return call<D3DKMTOpenAdapterFromDeviceName>(args, dxgkit::thunks::open_device_name);
 }
 NTSTATUS APIENTRY D3DKMTEnumAdapters(const D3DKMT_ENUMADAPTERS* args) {
-  // The header marks it const; it is an output.
-  return call("D3DKMTEnumAdapters", const_cast<D3DKMT_ENUMADAPTERS*>(args), WriteBack::kOnSuccess,
-              dxgkit::thunks::enum_adapters);
+  return call<D3DKMTEnumAdapters>(args, dxgkit::thunks::enum_adapters);
 }
 NTSTATUS APIENTRY D3DKMTEnumAdapters3(D3DKMT_ENUMADAPTERS3* args) {
-  return call("D3DKMTEnumAdapters3", args, WriteBack::kOnSuccess, dxgkit::thunks::enum_adapters3);
+  return call<D3DKMTEnumAdapters3>(args, dxgkit::thunks::enum_adapters3);
 }
 
 }  // extern "C"

@@ -35,12 +35,12 @@ struct ObjectName {
   bool inherit = false;                                              // OBJ_INHERIT
 };
 
-/// Object attributes, read once. A name below a root directory is one of that directory; without a
-/// root directory it is a path (THUNK-58). `needed`: kWrite to give the name, kRead to look for it.
-/// kInvalidParameter: attributes or a name that cannot be read or are malformed. kInvalidHandle,
-/// kObjectTypeMismatch: RootDirectory is no handle, or none of a directory. kAccessDenied: the
-/// directory was opened without that right.
-Result<ObjectName> capture_object_name(dxgk::Process& process, const OBJECT_ATTRIBUTES* client,
+/// Object attributes, as they were captured; what they point to is read once. A name below a root
+/// directory is one of that directory; without a root directory it is a path (THUNK-58). `needed`:
+/// kWrite to give the name, kRead to look for it. kInvalidParameter: attributes or a name that
+/// cannot be read or are malformed. kInvalidHandle, kObjectTypeMismatch: RootDirectory is no
+/// handle, or none of a directory. kAccessDenied: the directory was opened without that right.
+Result<ObjectName> capture_object_name(dxgk::Process& process, const OBJECT_ATTRIBUTES& attributes,
                                        dxgk::NtHandles::Access needed);
 
 /// The descriptor as a client's HANDLE; with `inherit` programs that the client starts have it.

@@ -16,12 +16,13 @@ using dxgk::Ref;
 using dxgk::Resource;
 
 /// One of the two lists, never both (ALLOC-45).
-Status capture_targets(const D3DKMT_HANDLE* resources, const D3DKMT_HANDLE* allocations, UINT count,
-                       std::vector<D3DKMT_HANDLE>* out) {
-  if ((resources != nullptr) == (allocations != nullptr)) return Status::kInvalidParameter;
-  if (count == 0) return Status::kInvalidParameter;
-  return capture_array(resources != nullptr ? resources : allocations, count, kMaxListElements,
-                       out);
+template <typename Args>
+Status capture_targets(const Args& args, std::vector<D3DKMT_HANDLE>* out) {
+  if ((args.pResources != nullptr) == (args.HandleList != nullptr))
+    return Status::kInvalidParameter;
+  if (args.NumAllocations == 0) return Status::kInvalidParameter;
+  return args.pResources != nullptr ? capture<&Args::pResources>(args, out)
+                                    : capture<&Args::HandleList>(args, out);
 }
 
 Status offer(Process& process, const D3DKMT_OFFERALLOCATIONS& args) {
@@ -49,8 +50,7 @@ Status offer(Process& process, const D3DKMT_OFFERALLOCATIONS& args) {
       return Status::kInvalidParameter;  // ALLOC-44
   }
   std::vector<D3DKMT_HANDLE> handles;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
+  DXGKIT_RETURN_IF_FAILED(capture_targets(args, &handles));
   return device->offers().offer(handles, args.pResources != nullptr,
                                 {.priority = priority,
                                  .allow_decommit = (args.Flags.Value & kAllowDecommit) != 0,
@@ -58,18 +58,21 @@ Status offer(Process& process, const D3DKMT_OFFERALLOCATIONS& args) {
 }
 
 /// The answer is given once: it must arrive. D3DDDI_RECLAIM_RESULT and BOOL agree on 0 and 1.
-bool results_arrive(BOOL* client_results, size_t count) {
-  return client_results == nullptr || writable(client_results, count * sizeof(BOOL));
+template <typename Args>
+bool results_arrive(const Args& args) {
+  return args.pDiscarded == nullptr || is_success(check_room<&Args::pDiscarded>(args));
 }
 
+template <typename Args>
 Status reclaim(dxgk::DeviceOffers& offers, const std::vector<D3DKMT_HANDLE>& handles,
-               bool are_resources, bool all_or_nothing, BOOL* client_results) {
+               const Args& args, bool all_or_nothing) {
   std::vector<dxgk::ReclaimResult> outcome;
-  DXGKIT_RETURN_IF_FAILED(offers.reclaim(handles, are_resources, all_or_nothing, &outcome));
-  if (client_results == nullptr) return Status::kSuccess;
+  DXGKIT_RETURN_IF_FAILED(
+      offers.reclaim(handles, args.pResources != nullptr, all_or_nothing, &outcome));
+  if (args.pDiscarded == nullptr) return Status::kSuccess;
   std::vector<BOOL> results(handles.size());
   for (size_t i = 0; i < results.size(); ++i) results[i] = static_cast<BOOL>(outcome[i]);
-  static_cast<void>(guarded_copy(client_results, results.data(), results.size() * sizeof(BOOL)));
+  static_cast<void>(give<&Args::pDiscarded>(args, results));
   return Status::kSuccess;
 }
 
@@ -78,12 +81,10 @@ Status reclaim1(Process& process, const D3DKMT_RECLAIMALLOCATIONS& args) {
                                  process.handles().find<Device>(args.hDevice));
   DXGKIT_ENTER(device->adapter());
   std::vector<D3DKMT_HANDLE> handles;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
-  if (!results_arrive(args.pDiscarded, handles.size())) return Status::kInvalidParameter;
+  DXGKIT_RETURN_IF_FAILED(capture_targets(args, &handles));
+  if (!results_arrive(args)) return Status::kInvalidParameter;
   // BOOL has no value for what found no pages: the call fails then (ALLOC-59).
-  return reclaim(device->offers(), handles, args.pResources != nullptr, /*all_or_nothing=*/true,
-                 args.pDiscarded);
+  return reclaim(device->offers(), handles, args, /*all_or_nothing=*/true);
 }
 
 /// Lane. Those of the reclaimed that the device lists as resident. What was decommitted has pages
@@ -118,10 +119,9 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
   DXGKIT_ENTER_CORE(floor.core);
   if (device.device().lost()) return Status::kDeviceRemoved;
   std::vector<D3DKMT_HANDLE> handles;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_targets(args.pResources, args.HandleList, args.NumAllocations, &handles));
+  DXGKIT_RETURN_IF_FAILED(capture_targets(args, &handles));
   const bool are_resources = args.pResources != nullptr;
-  if (!results_arrive(args.pDiscarded, handles.size())) return Status::kInvalidParameter;
+  if (!results_arrive(args)) return Status::kInvalidParameter;
   Status status = Status::kInvalidParameter;
   dxgk::MakeResidentOutcome outcome;
   const bool asked = floor.core.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
@@ -139,8 +139,7 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
   if (!asked) return Status::kDeviceRemoved;
   DXGKIT_RETURN_IF_FAILED(status);
   dxgk::DeviceOffers offers(device);
-  DXGKIT_RETURN_IF_FAILED(
-      reclaim(offers, handles, are_resources, /*all_or_nothing=*/false, args.pDiscarded));
+  DXGKIT_RETURN_IF_FAILED(reclaim(offers, handles, args, /*all_or_nothing=*/false));
   args.PagingFenceValue = outcome.fence;
   return status;
 }
@@ -149,18 +148,17 @@ Status reclaim2(Process& process, D3DKMT_RECLAIMALLOCATIONS2& args) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTOfferAllocations(const D3DKMT_OFFERALLOCATIONS* args) {
-  return call("D3DKMTOfferAllocations", args, WriteBack::kNever, dxgkit::thunks::offer);
+  return call<D3DKMTOfferAllocations>(args, dxgkit::thunks::offer);
 }
 NTSTATUS APIENTRY D3DKMTReclaimAllocations(const D3DKMT_RECLAIMALLOCATIONS* args) {
-  return call("D3DKMTReclaimAllocations", args, WriteBack::kNever, dxgkit::thunks::reclaim1);
+  return call<D3DKMTReclaimAllocations>(args, dxgkit::thunks::reclaim1);
 }
 NTSTATUS APIENTRY D3DKMTReclaimAllocations2(D3DKMT_RECLAIMALLOCATIONS2* args) {
-  return call("D3DKMTReclaimAllocations2", args, WriteBack::kOnSuccess, dxgkit::thunks::reclaim2);
+  return call<D3DKMTReclaimAllocations2>(args, dxgkit::thunks::reclaim2);
 }
 
 }  // extern "C"

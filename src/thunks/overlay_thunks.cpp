@@ -31,12 +31,14 @@ struct CapturedOverlay {
   dxgk::OverlayRequest request;
 };
 
+/// Data: the member for the driver's data.
+template <auto Data>
 Status capture_overlay_surface(Process& process, const Device& device, D3DKMT_HANDLE handle,
-                               const void* data, UINT bytes, CapturedOverlay* out) {
+                               const StructureOf<Data>& args, CapturedOverlay* out) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(out->request.surface,
                                  process.handles().find<OpenedAllocation>(handle));
   if (&out->request.surface->device->device() != &device) return Status::kInvalidParameter;
-  DXGKIT_RETURN_IF_FAILED(capture_bytes(data, bytes, &out->private_data));
+  DXGKIT_RETURN_IF_FAILED(capture<Data>(args, &out->private_data));
   out->request.private_data = out->private_data;
   return Status::kSuccess;
 }
@@ -45,8 +47,8 @@ Status capture_overlay_info(Process& process, const Device& device,
                             const D3DDDI_KERNELOVERLAYINFO& info, CapturedOverlay* out) {
   if (!is_overlay_rect(info.DstRect) || !is_overlay_rect(info.SrcRect))
     return Status::kInvalidParameter;
-  DXGKIT_RETURN_IF_FAILED(capture_overlay_surface(
-      process, device, info.hAllocation, info.pPrivateDriverData, info.PrivateDriverDataSize, out));
+  DXGKIT_RETURN_IF_FAILED(capture_overlay_surface<&D3DDDI_KERNELOVERLAYINFO::pPrivateDriverData>(
+      process, device, info.hAllocation, info, out));
   out->request.destination = overlay_rect(info.DstRect);
   out->request.source = overlay_rect(info.SrcRect);
   return Status::kSuccess;
@@ -92,9 +94,8 @@ Status flip_overlay(Process& process, const D3DKMT_FLIPOVERLAY& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<Overlay> overlay,
                                  find_overlay(process, *device, args.hOverlay));
   CapturedOverlay captured;
-  DXGKIT_RETURN_IF_FAILED(capture_overlay_surface(process, *device, args.hSource,
-                                                  args.pPrivateDriverData,
-                                                  args.PrivateDriverDataSize, &captured));
+  DXGKIT_RETURN_IF_FAILED(capture_overlay_surface<&D3DKMT_FLIPOVERLAY::pPrivateDriverData>(
+      process, *device, args.hSource, args, &captured));
   Overlays& overlays = *device->adapter().floor().display->overlays();
   return as_documented(overlays.flip(*overlay, captured.request));
 }
@@ -127,24 +128,23 @@ Status overlay_state(Process& process, D3DKMT_GETOVERLAYSTATE& args) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreateOverlay(D3DKMT_CREATEOVERLAY* args) {
-  return call("D3DKMTCreateOverlay", args, WriteBack::kOnSuccess, dxgkit::thunks::create_overlay);
+  return call<D3DKMTCreateOverlay>(args, dxgkit::thunks::create_overlay);
 }
 NTSTATUS APIENTRY D3DKMTUpdateOverlay(const D3DKMT_UPDATEOVERLAY* args) {
-  return call("D3DKMTUpdateOverlay", args, WriteBack::kNever, dxgkit::thunks::update_overlay);
+  return call<D3DKMTUpdateOverlay>(args, dxgkit::thunks::update_overlay);
 }
 NTSTATUS APIENTRY D3DKMTFlipOverlay(const D3DKMT_FLIPOVERLAY* args) {
-  return call("D3DKMTFlipOverlay", args, WriteBack::kNever, dxgkit::thunks::flip_overlay);
+  return call<D3DKMTFlipOverlay>(args, dxgkit::thunks::flip_overlay);
 }
 NTSTATUS APIENTRY D3DKMTDestroyOverlay(const D3DKMT_DESTROYOVERLAY* args) {
-  return call("D3DKMTDestroyOverlay", args, WriteBack::kNever, dxgkit::thunks::destroy_overlay);
+  return call<D3DKMTDestroyOverlay>(args, dxgkit::thunks::destroy_overlay);
 }
 NTSTATUS APIENTRY D3DKMTGetOverlayState(D3DKMT_GETOVERLAYSTATE* args) {
-  return call("D3DKMTGetOverlayState", args, WriteBack::kOnSuccess, dxgkit::thunks::overlay_state);
+  return call<D3DKMTGetOverlayState>(args, dxgkit::thunks::overlay_state);
 }
 
 }  // extern "C"

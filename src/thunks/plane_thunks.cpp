@@ -24,9 +24,6 @@ using dxgk::Process;
 using dxgk::Ref;
 using dxgk::Resource;
 
-constexpr uint32_t kPlanesMost = D3DKMT_MAX_MULTIPLANE_OVERLAY_PLANES;
-constexpr uint32_t kPostCompositionsMost = 16;  // D3DKMT_MAX_VIDPN_SOURCES
-constexpr uint32_t kDirtyRectsMost = 1U << 12;
 constexpr uint32_t kIntervalMost = 4;  // D3DDDI_FLIPINTERVAL_FOUR
 constexpr UINT kRotationMost = D3DDDI_ROTATION_270;
 
@@ -69,8 +66,7 @@ Status read_attributes(const Attributes& from, port::PlaneAttributes* to) {
   if constexpr (requires { from.ColorSpace; }) to->color_space = static_cast<UINT>(from.ColorSpace);
   if constexpr (requires { from.SDRWhiteLevel; }) to->sdr_white_nits = from.SDRWhiteLevel;
   std::vector<RECT> dirty;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_array(from.pDirtyRects, from.DirtyRectCount, kDirtyRectsMost, &dirty));
+  DXGKIT_RETURN_IF_FAILED(capture<&Attributes::pDirtyRects>(from, &dirty));
   for (const RECT& rect : dirty) {
     to->dirty.push_back(plane_rect(rect));
     if (!is_rect(to->dirty.back())) return Status::kInvalidParameter;
@@ -95,19 +91,6 @@ Status read_post_composition(const D3DKMT_MULTIPLANE_OVERLAY_POST_COMPOSITION& f
     return Status::kInvalidParameter;
   return is_rect(to->source) && is_rect(to->destination) ? Status::kSuccess
                                                          : Status::kInvalidParameter;
-}
-
-/// A list of pointers to structures, each captured once.
-template <typename T>
-Status capture_pointers(T* const* client, size_t count, size_t most,
-                        std::vector<std::remove_const_t<T>>* out) {
-  std::vector<T*> pointers;
-  DXGKIT_RETURN_IF_FAILED(capture_array(client, count, most, &pointers));
-  out->resize(count);
-  for (size_t i = 0; i < count; ++i) {
-    if (!guarded_copy(&(*out)[i], pointers[i], sizeof(T))) return Status::kInvalidParameter;
-  }
-  return Status::kSuccess;
 }
 
 // --- D3DKMTCheckMultiPlaneOverlaySupport
@@ -167,7 +150,8 @@ Status check_support1(Process& process, D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT& ar
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   std::vector<D3DKMT_CHECK_MULTIPLANE_OVERLAY_PLANE> list;
   if (args.PlaneCount == 0) return Status::kInvalidParameter;
-  DXGKIT_RETURN_IF_FAILED(capture_array(args.pOverlayPlanes, args.PlaneCount, kPlanesMost, &list));
+  DXGKIT_RETURN_IF_FAILED(
+      capture<&D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT::pOverlayPlanes>(args, &list));
   PlaneQuestion question;
   for (const D3DKMT_CHECK_MULTIPLANE_OVERLAY_PLANE& one : list) {
     port::PlaneAttributes attributes;
@@ -185,7 +169,8 @@ Status check_support2(Process& process, D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT2& a
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   if (&device->adapter() != adapter.get() || args.PlaneCount == 0) return Status::kInvalidParameter;
   std::vector<D3DKMT_CHECK_MULTIPLANE_OVERLAY_PLANE2> list;
-  DXGKIT_RETURN_IF_FAILED(capture_array(args.pOverlayPlanes, args.PlaneCount, kPlanesMost, &list));
+  DXGKIT_RETURN_IF_FAILED(
+      capture<&D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT2::pOverlayPlanes>(args, &list));
   PlaneQuestion question;
   for (const D3DKMT_CHECK_MULTIPLANE_OVERLAY_PLANE2& one : list) {
     port::PlaneAttributes attributes;
@@ -204,14 +189,14 @@ Status check_support3(Process& process, D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT3& a
   std::vector<D3DKMT_CHECK_MULTIPLANE_OVERLAY_PLANE3> list;
   std::vector<D3DKMT_MULTIPLANE_OVERLAY_POST_COMPOSITION_WITH_SOURCE> after;
   DXGKIT_RETURN_IF_FAILED(
-      capture_pointers(args.ppOverlayPlanes, args.PlaneCount, kPlanesMost, &list));
-  DXGKIT_RETURN_IF_FAILED(capture_pointers(args.ppPostComposition, args.PostCompositionCount,
-                                           kPostCompositionsMost, &after));
+      capture_each<&D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT3::ppOverlayPlanes>(args, &list));
+  DXGKIT_RETURN_IF_FAILED(
+      capture_each<&D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT3::ppPostComposition>(args, &after));
   PlaneQuestion question;
   for (const D3DKMT_CHECK_MULTIPLANE_OVERLAY_PLANE3& one : list) {
     D3DKMT_MULTIPLANE_OVERLAY_ATTRIBUTES3 captured;
-    if (!guarded_copy(&captured, one.pPlaneAttributes, sizeof captured))
-      return Status::kInvalidParameter;
+    DXGKIT_RETURN_IF_FAILED(
+        capture_one<&D3DKMT_CHECK_MULTIPLANE_OVERLAY_PLANE3::pPlaneAttributes>(one, &captured));
     port::PlaneAttributes attributes;
     DXGKIT_RETURN_IF_FAILED(read_attributes(captured, &attributes));
     DXGKIT_RETURN_IF_FAILED(add_plane(process, *device, one.hResource, one.VidPnSourceId,
@@ -337,8 +322,7 @@ Status present_old(Process& process, const Args& args, const std::vector<Plane>&
 
 Status present1(Process& process, const D3DKMT_PRESENT_MULTIPLANE_OVERLAY& args) {
   std::vector<D3DKMT_MULTIPLANE_OVERLAY> list;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_array(args.pPresentPlanes, args.PresentPlaneCount, kPlanesMost, &list));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_PRESENT_MULTIPLANE_OVERLAY::pPresentPlanes>(args, &list));
   return present_old(process, args, list);
 }
 
@@ -350,7 +334,7 @@ Status present2(Process& process, const D3DKMT_PRESENT_MULTIPLANE_OVERLAY2& args
   if (&context->device().adapter() != adapter.get()) return Status::kInvalidParameter;
   std::vector<D3DKMT_MULTIPLANE_OVERLAY2> list;
   DXGKIT_RETURN_IF_FAILED(
-      capture_array(args.pPresentPlanes, args.PresentPlaneCount, kPlanesMost, &list));
+      capture<&D3DKMT_PRESENT_MULTIPLANE_OVERLAY2::pPresentPlanes>(args, &list));
   return present_old(process, args, list);
 }
 
@@ -364,17 +348,18 @@ Status read_plane3(Process& process, Device& device, const D3DKMT_MULTIPLANE_OVE
                             .interval = static_cast<uint32_t>(from.FlipInterval)};
   plane.max_flip_line = from.MaxImmediateFlipLine;
   DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(from.pDriverPrivateData, from.DriverPrivateDataSize, &plane.private_data));
+      capture<&D3DKMT_MULTIPLANE_OVERLAY3::pDriverPrivateData>(from, &plane.private_data));
   if (plane.enabled) {
     if (from.AllocationCount == 0) return Status::kInvalidParameter;
     if (from.AllocationCount > 1) return Status::kNotSupported;  // of linked adapters
     std::vector<D3DKMT_HANDLE> allocations;
-    DXGKIT_RETURN_IF_FAILED(capture_array(from.pAllocationList, 1, 1, &allocations));
+    DXGKIT_RETURN_IF_FAILED(
+        capture<&D3DKMT_MULTIPLANE_OVERLAY3::pAllocationList>(from, &allocations));
     DXGKIT_ASSIGN_OR_RETURN_STATUS(plane.surface,
                                    find_plane_surface(process, device, allocations.front()));
     D3DKMT_MULTIPLANE_OVERLAY_ATTRIBUTES3 attributes;
-    if (!guarded_copy(&attributes, from.pPlaneAttributes, sizeof attributes))
-      return Status::kInvalidParameter;
+    DXGKIT_RETURN_IF_FAILED(
+        capture_one<&D3DKMT_MULTIPLANE_OVERLAY3::pPlaneAttributes>(from, &attributes));
     DXGKIT_RETURN_IF_FAILED(read_attributes(attributes, &plane.attributes));
   }
   request->planes.push_back(std::move(plane));
@@ -386,9 +371,10 @@ Status present3(Process& process, const D3DKMT_PRESENT_MULTIPLANE_OVERLAY3& args
                                  process.handles().find<Adapter>(args.hAdapter));
   PlanePresent request;
   std::vector<D3DKMT_HANDLE> contexts;
-  constexpr size_t kContextsMost = port::SourceAddressArgs::kMaxContexts;
+  static_assert(kMostOf<&D3DKMT_PRESENT_MULTIPLANE_OVERLAY3::pContextList> ==
+                port::SourceAddressArgs::kMaxContexts);
   DXGKIT_RETURN_IF_FAILED(
-      capture_array(args.pContextList, args.ContextCount, kContextsMost, &contexts));
+      capture<&D3DKMT_PRESENT_MULTIPLANE_OVERLAY3::pContextList>(args, &contexts));
   DXGKIT_RETURN_IF_FAILED(find_contexts(process, contexts, &request));
   Device& device = request.contexts.front()->device();
   if (&device.adapter() != adapter.get()) return Status::kInvalidParameter;
@@ -403,12 +389,13 @@ Status present3(Process& process, const D3DKMT_PRESENT_MULTIPLANE_OVERLAY3& args
   request.source = args.VidPnSourceId;
   std::vector<D3DKMT_MULTIPLANE_OVERLAY3> list;
   DXGKIT_RETURN_IF_FAILED(
-      capture_pointers(args.ppPresentPlanes, args.PresentPlaneCount, kPlanesMost, &list));
+      capture_each<&D3DKMT_PRESENT_MULTIPLANE_OVERLAY3::ppPresentPlanes>(args, &list));
   for (const D3DKMT_MULTIPLANE_OVERLAY3& one : list)
     DXGKIT_RETURN_IF_FAILED(read_plane3(process, device, one, &request));
   if (args.pPostComposition != nullptr) {
     D3DKMT_MULTIPLANE_OVERLAY_POST_COMPOSITION post;
-    if (!guarded_copy(&post, args.pPostComposition, sizeof post)) return Status::kInvalidParameter;
+    DXGKIT_RETURN_IF_FAILED(
+        capture_one<&D3DKMT_PRESENT_MULTIPLANE_OVERLAY3::pPostComposition>(args, &post));
     request.post_composition.emplace();
     request.post_composition->source_id = request.source;
     DXGKIT_RETURN_IF_FAILED(read_post_composition(post, &*request.post_composition));
@@ -456,40 +443,34 @@ Status get_post_composition_caps(Process& process, D3DKMT_GET_POST_COMPOSITION_C
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCheckMultiPlaneOverlaySupport(D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT* args) {
-  return call("D3DKMTCheckMultiPlaneOverlaySupport", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::check_support1);
+  return call<D3DKMTCheckMultiPlaneOverlaySupport>(args, dxgkit::thunks::check_support1);
 }
 NTSTATUS APIENTRY
 D3DKMTCheckMultiPlaneOverlaySupport2(D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT2* args) {
-  return call("D3DKMTCheckMultiPlaneOverlaySupport2", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::check_support2);
+  return call<D3DKMTCheckMultiPlaneOverlaySupport2>(args, dxgkit::thunks::check_support2);
 }
 NTSTATUS APIENTRY
 D3DKMTCheckMultiPlaneOverlaySupport3(D3DKMT_CHECKMULTIPLANEOVERLAYSUPPORT3* args) {
-  return call("D3DKMTCheckMultiPlaneOverlaySupport3", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::check_support3);
+  return call<D3DKMTCheckMultiPlaneOverlaySupport3>(args, dxgkit::thunks::check_support3);
 }
 NTSTATUS APIENTRY D3DKMTPresentMultiPlaneOverlay(const D3DKMT_PRESENT_MULTIPLANE_OVERLAY* args) {
-  return call("D3DKMTPresentMultiPlaneOverlay", args, WriteBack::kNever, dxgkit::thunks::present1);
+  return call<D3DKMTPresentMultiPlaneOverlay>(args, dxgkit::thunks::present1);
 }
 NTSTATUS APIENTRY D3DKMTPresentMultiPlaneOverlay2(const D3DKMT_PRESENT_MULTIPLANE_OVERLAY2* args) {
-  return call("D3DKMTPresentMultiPlaneOverlay2", args, WriteBack::kNever, dxgkit::thunks::present2);
+  return call<D3DKMTPresentMultiPlaneOverlay2>(args, dxgkit::thunks::present2);
 }
 NTSTATUS APIENTRY D3DKMTPresentMultiPlaneOverlay3(const D3DKMT_PRESENT_MULTIPLANE_OVERLAY3* args) {
-  return call("D3DKMTPresentMultiPlaneOverlay3", args, WriteBack::kNever, dxgkit::thunks::present3);
+  return call<D3DKMTPresentMultiPlaneOverlay3>(args, dxgkit::thunks::present3);
 }
 NTSTATUS APIENTRY D3DKMTGetMultiPlaneOverlayCaps(D3DKMT_GET_MULTIPLANE_OVERLAY_CAPS* args) {
-  return call("D3DKMTGetMultiPlaneOverlayCaps", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::get_caps);
+  return call<D3DKMTGetMultiPlaneOverlayCaps>(args, dxgkit::thunks::get_caps);
 }
 NTSTATUS APIENTRY D3DKMTGetPostCompositionCaps(D3DKMT_GET_POST_COMPOSITION_CAPS* args) {
-  return call("D3DKMTGetPostCompositionCaps", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::get_post_composition_caps);
+  return call<D3DKMTGetPostCompositionCaps>(args, dxgkit::thunks::get_post_composition_caps);
 }
 
 }  // extern "C"

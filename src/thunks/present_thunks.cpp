@@ -22,9 +22,7 @@ using dxgk::Ref;
 
 /// STATUS_GRAPHICS_PRESENT_OCCLUDED.
 constexpr Status kPresentOccluded{0xC01E0006};
-constexpr uint32_t kMaxSubRects = 1U << 12;
 constexpr uint32_t kMaxInterval = 4;  // D3DDDI_FLIPINTERVAL_FOUR
-constexpr size_t kMaxSources = 16;    // D3DKMT_MAX_VIDPN_SOURCES
 
 port::Rect rect_of(const RECT& rect) { return {rect.left, rect.top, rect.right, rect.bottom}; }
 
@@ -89,7 +87,7 @@ Status fill_rects(const D3DKMT_PRESENT& args, const dxgk::DisplayMode& screen,
   request->source_rect =
       args.Flags.SrcRectValid != 0 ? rect_of(args.SrcRect) : request->destination_rect;
   std::vector<RECT> rects;
-  DXGKIT_RETURN_IF_FAILED(capture_array(args.pSrcSubRects, args.SubRectCnt, kMaxSubRects, &rects));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_PRESENT::pSrcSubRects>(args, &rects));
   const port::Rect& limit = request->destination_rect;
   for (const RECT& rect : rects) {
     if (!is_rect(rect)) return Status::kInvalidParameter;
@@ -134,8 +132,7 @@ Status present(Process& process, const D3DKMT_PRESENT& args) {
     request.broadcast.push_back(std::move(other));
   }
   std::vector<std::byte> private_data;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_PRESENT::pPrivateDriverData>(args, &private_data));
   request.private_data = private_data;
   if (args.hSource != 0) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(request.source, find_surface(process, device, args.hSource));
@@ -272,9 +269,8 @@ Status set_source_owners(Process& process, const D3DKMT_SETVIDPNSOURCEOWNER& arg
   }
   std::vector<D3DKMT_VIDPNSOURCEOWNER_TYPE> types;
   std::vector<D3DDDI_VIDEO_PRESENT_SOURCE_ID> sources;
-  DXGKIT_RETURN_IF_FAILED(capture_array(args.pType, args.VidPnSourceCount, kMaxSources, &types));
-  DXGKIT_RETURN_IF_FAILED(
-      capture_array(args.pVidPnSourceId, args.VidPnSourceCount, kMaxSources, &sources));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_SETVIDPNSOURCEOWNER::pType>(args, &types));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_SETVIDPNSOURCEOWNER::pVidPnSourceId>(args, &sources));
   std::vector<dxgk::SourceOwnership> ownerships;
   for (const D3DKMT_VIDPNSOURCEOWNER_TYPE type : types) {
     if (static_cast<uint32_t>(type) > D3DKMT_VIDPNSOURCEOWNER_EMULATED)
@@ -287,40 +283,35 @@ Status set_source_owners(Process& process, const D3DKMT_SETVIDPNSOURCEOWNER& arg
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTPresent(D3DKMT_PRESENT* args) {
-  return call("D3DKMTPresent", args, WriteBack::kNever, dxgkit::thunks::present);
+  return call<D3DKMTPresent>(args, dxgkit::thunks::present);
 }
 NTSTATUS APIENTRY D3DKMTSetVidPnSourceOwner(const D3DKMT_SETVIDPNSOURCEOWNER* args) {
-  return call("D3DKMTSetVidPnSourceOwner", args, WriteBack::kNever,
-              dxgkit::thunks::set_source_owners);
+  return call<D3DKMTSetVidPnSourceOwner>(args, dxgkit::thunks::set_source_owners);
 }
 NTSTATUS APIENTRY
 D3DKMTCheckVidPnExclusiveOwnership(const D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP* args) {
-  return call("D3DKMTCheckVidPnExclusiveOwnership", args, WriteBack::kNever,
-              dxgkit::thunks::check_exclusive);
+  return call<D3DKMTCheckVidPnExclusiveOwnership>(args, dxgkit::thunks::check_exclusive);
 }
 NTSTATUS APIENTRY D3DKMTSetDisplayMode(const D3DKMT_SETDISPLAYMODE* args) {
   // The prototype says const, and the page [in, out].
-  return call("D3DKMTSetDisplayMode", args, WriteBack::kNever,
-              [args](dxgkit::dxgk::Process& process, const D3DKMT_SETDISPLAYMODE& captured) {
-                return dxgkit::thunks::set_display_mode(
-                    process, captured, const_cast<UINT*>(&args->PrivateDriverFormatAttribute));
-              });
+  return call<D3DKMTSetDisplayMode>(
+      args, [args](dxgkit::dxgk::Process& process, const D3DKMT_SETDISPLAYMODE& captured) {
+        return dxgkit::thunks::set_display_mode(
+            process, captured, const_cast<UINT*>(&args->PrivateDriverFormatAttribute));
+      });
 }
 NTSTATUS APIENTRY D3DKMTSetQueuedLimit(const D3DKMT_SETQUEUEDLIMIT* args) {
-  return call("D3DKMTSetQueuedLimit", const_cast<D3DKMT_SETQUEUEDLIMIT*>(args),
-              WriteBack::kOnSuccess, dxgkit::thunks::set_queued_limit);
+  return call<D3DKMTSetQueuedLimit>(args, dxgkit::thunks::set_queued_limit);
 }
 NTSTATUS APIENTRY D3DKMTWaitForVerticalBlankEvent(const D3DKMT_WAITFORVERTICALBLANKEVENT* args) {
-  return call("D3DKMTWaitForVerticalBlankEvent", args, WriteBack::kNever,
-              dxgkit::thunks::wait_for_vblank);
+  return call<D3DKMTWaitForVerticalBlankEvent>(args, dxgkit::thunks::wait_for_vblank);
 }
 NTSTATUS APIENTRY D3DKMTGetScanLine(D3DKMT_GETSCANLINE* args) {
-  return call("D3DKMTGetScanLine", args, WriteBack::kOnSuccess, dxgkit::thunks::get_scan_line);
+  return call<D3DKMTGetScanLine>(args, dxgkit::thunks::get_scan_line);
 }
 
 }  // extern "C"

@@ -73,12 +73,13 @@ Status set_class(Process& caller, HANDLE handle, D3DKMT_SCHEDULINGPRIORITYCLASS 
                                             static_cast<vidsch::PriorityClass>(value));
 }
 
-Status get_class(Process& caller, HANDLE handle, D3DKMT_SCHEDULINGPRIORITYCLASS* client_class) {
-  const ProcessArgument target(caller, handle, dxgk::process_access::kQueryInformation);
+using GetClassArguments = arguments::D3DKMTGetProcessSchedulingPriorityClassArguments;
+Status get_class(Process& caller, const GetClassArguments& args) {
+  const ProcessArgument target(caller, args.a0, dxgk::process_access::kQueryInformation);
   if (!is_success(target.status())) return Status::kInvalidParameter;
   const auto value = static_cast<D3DKMT_SCHEDULINGPRIORITYCLASS>(target.process().priority_class());
-  return guarded_copy(client_class, &value, sizeof value) ? Status::kSuccess
-                                                          : Status::kInvalidParameter;
+  return give_one<&GetClassArguments::a1>(args, value) ? Status::kSuccess
+                                                       : Status::kInvalidParameter;
 }
 
 }  // namespace
@@ -86,28 +87,27 @@ Status get_class(Process& caller, HANDLE handle, D3DKMT_SCHEDULINGPRIORITYCLASS*
 
 using dxgkit::thunks::call;
 using dxgkit::thunks::CallScope;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY
 D3DKMTSetContextSchedulingPriority(const D3DKMT_SETCONTEXTSCHEDULINGPRIORITY* args) {
-  return call("D3DKMTSetContextSchedulingPriority", args, WriteBack::kNever,
-              dxgkit::thunks::without_removal<dxgkit::thunks::set_priority>);
+  return call<D3DKMTSetContextSchedulingPriority>(
+      args, dxgkit::thunks::without_removal<dxgkit::thunks::set_priority>);
 }
 NTSTATUS APIENTRY D3DKMTGetContextSchedulingPriority(D3DKMT_GETCONTEXTSCHEDULINGPRIORITY* args) {
-  return call("D3DKMTGetContextSchedulingPriority", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::without_removal<dxgkit::thunks::get_priority>);
+  return call<D3DKMTGetContextSchedulingPriority>(
+      args, dxgkit::thunks::without_removal<dxgkit::thunks::get_priority>);
 }
 NTSTATUS APIENTRY D3DKMTSetContextInProcessSchedulingPriority(
     const D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY* args) {
-  return call("D3DKMTSetContextInProcessSchedulingPriority", args, WriteBack::kNever,
-              dxgkit::thunks::without_removal<dxgkit::thunks::set_in_process>);
+  return call<D3DKMTSetContextInProcessSchedulingPriority>(
+      args, dxgkit::thunks::without_removal<dxgkit::thunks::set_in_process>);
 }
 NTSTATUS APIENTRY
 D3DKMTGetContextInProcessSchedulingPriority(D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY* args) {
-  return call("D3DKMTGetContextInProcessSchedulingPriority", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::without_removal<dxgkit::thunks::get_in_process>);
+  return call<D3DKMTGetContextInProcessSchedulingPriority>(
+      args, dxgkit::thunks::without_removal<dxgkit::thunks::get_in_process>);
 }
 NTSTATUS APIENTRY D3DKMTSetProcessSchedulingPriorityClass(
     HANDLE process, D3DKMT_SCHEDULINGPRIORITYCLASS priority_class) {
@@ -119,7 +119,7 @@ NTSTATUS APIENTRY D3DKMTGetProcessSchedulingPriorityClass(
     HANDLE process, D3DKMT_SCHEDULINGPRIORITYCLASS* priority_class) {
   CallScope scope("D3DKMTGetProcessSchedulingPriorityClass");
   if (!is_success(scope.admission())) return scope.finish(scope.admission());
-  return scope.finish(dxgkit::thunks::get_class(*scope.process(), process, priority_class));
+  return scope.finish(dxgkit::thunks::get_class(*scope.process(), {process, priority_class}));
 }
 
 }  // extern "C"

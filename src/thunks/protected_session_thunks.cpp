@@ -29,10 +29,9 @@ Status create_session(Process& process, D3DKMT_CREATEPROTECTEDSESSION& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<dxgk::SyncObject> fence,
                                  process.handles().find<dxgk::SyncObject>(args.hSyncObject));
   std::vector<std::byte> data, runtime_data;
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_CREATEPROTECTEDSESSION::pPrivateDriverData>(args, &data));
   DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &data));
-  DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize, &runtime_data));
+      capture<&D3DKMT_CREATEPROTECTEDSESSION::pPrivateRuntimeData>(args, &runtime_data));
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<ProtectedSession> session,
                                  device->floor().protected_sessions->create(
                                      *device, *fence, std::move(data), std::move(runtime_data)));
@@ -66,29 +65,31 @@ Status session_status(Process& process, D3DKMT_QUERYPROTECTEDSESSIONSTATUS& args
   return Status::kSuccess;
 }
 
-/// THUNK-21: room that is given has to be enough. The prototypes say const of what is written.
-Status check_session_room(const void* client, UINT room, const std::vector<std::byte>& data) {
-  if (client == nullptr) return Status::kSuccess;
-  if (room < data.size()) return Status::kBufferTooSmall;
-  return writable(const_cast<void*>(client), data.size()) ? Status::kSuccess
-                                                          : Status::kInvalidParameter;
+using SessionInfo = D3DKMT_QUERYPROTECTEDSESSIONINFOFROMNTHANDLE;
+
+/// THUNK-21: room that is given has to be enough.
+template <auto Room>
+Status check_session_room(const SessionInfo& args, const std::vector<std::byte>& data) {
+  if (args.*Room == nullptr) return Status::kSuccess;
+  if (count_of<Room>(args) < data.size()) return Status::kBufferTooSmall;
+  return has_room<Room>(args, data.size()) ? Status::kSuccess : Status::kInvalidParameter;
 }
 
-void give_session_data(const void* client, const std::vector<std::byte>& data) {
-  if (client != nullptr && !data.empty())
-    static_cast<void>(guarded_copy(const_cast<void*>(client), data.data(), data.size()));
+template <auto Room>
+void give_session_data(const SessionInfo& args, const std::vector<std::byte>& data) {
+  if (args.*Room != nullptr && !data.empty()) static_cast<void>(give<Room>(args, data));
 }
 
 /// Without a buffer the call tells its size.
-Status session_info(Process& process, D3DKMT_QUERYPROTECTEDSESSIONINFOFROMNTHANDLE& args) {
+Status session_info(Process& process, SessionInfo& args) {
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<SharedSession> shared,
                                  session_named_by(process, args.hNtHandle));
-  DXGKIT_RETURN_IF_FAILED(check_session_room(args.pPrivateDriverData, args.PrivateDriverDataSize,
-                                             shared->private_data));
-  DXGKIT_RETURN_IF_FAILED(check_session_room(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize,
-                                             shared->runtime_data));
-  give_session_data(args.pPrivateDriverData, shared->private_data);
-  give_session_data(args.pPrivateRuntimeData, shared->runtime_data);
+  DXGKIT_RETURN_IF_FAILED(
+      check_session_room<&SessionInfo::pPrivateDriverData>(args, shared->private_data));
+  DXGKIT_RETURN_IF_FAILED(
+      check_session_room<&SessionInfo::pPrivateRuntimeData>(args, shared->runtime_data));
+  give_session_data<&SessionInfo::pPrivateDriverData>(args, shared->private_data);
+  give_session_data<&SessionInfo::pPrivateRuntimeData>(args, shared->runtime_data);
   args.PrivateDriverDataSize = static_cast<UINT>(shared->private_data.size());
   args.PrivateRuntimeDataSize = static_cast<UINT>(shared->runtime_data.size());
   return Status::kSuccess;
@@ -98,31 +99,25 @@ Status session_info(Process& process, D3DKMT_QUERYPROTECTEDSESSIONINFOFROMNTHAND
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreateProtectedSession(D3DKMT_CREATEPROTECTEDSESSION* args) {
-  return call("D3DKMTCreateProtectedSession", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::create_session);
+  return call<D3DKMTCreateProtectedSession>(args, dxgkit::thunks::create_session);
 }
 NTSTATUS APIENTRY D3DKMTDestroyProtectedSession(D3DKMT_DESTROYPROTECTEDSESSION* args) {
-  return call("D3DKMTDestroyProtectedSession", args, WriteBack::kNever,
-              dxgkit::thunks::destroy_session);
+  return call<D3DKMTDestroyProtectedSession>(args, dxgkit::thunks::destroy_session);
 }
 NTSTATUS APIENTRY
 D3DKMTOpenProtectedSessionFromNtHandle(D3DKMT_OPENPROTECTEDSESSIONFROMNTHANDLE* args) {
-  return call("D3DKMTOpenProtectedSessionFromNtHandle", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open_session);
+  return call<D3DKMTOpenProtectedSessionFromNtHandle>(args, dxgkit::thunks::open_session);
 }
 NTSTATUS APIENTRY D3DKMTQueryProtectedSessionStatus(D3DKMT_QUERYPROTECTEDSESSIONSTATUS* args) {
-  return call("D3DKMTQueryProtectedSessionStatus", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::session_status);
+  return call<D3DKMTQueryProtectedSessionStatus>(args, dxgkit::thunks::session_status);
 }
 NTSTATUS APIENTRY
 D3DKMTQueryProtectedSessionInfoFromNtHandle(D3DKMT_QUERYPROTECTEDSESSIONINFOFROMNTHANDLE* args) {
-  return call("D3DKMTQueryProtectedSessionInfoFromNtHandle", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::session_info);
+  return call<D3DKMTQueryProtectedSessionInfoFromNtHandle>(args, dxgkit::thunks::session_info);
 }
 
 }  // extern "C"

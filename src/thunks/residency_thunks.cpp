@@ -40,13 +40,11 @@ Status destroy_queue(Process& process, const D3DDDI_DESTROYPAGINGQUEUE& args) {
   return Status::kSuccess;
 }
 
-/// A client's list of allocations, resolved; all of them on `device` (RES-04).
-Status capture_openings(Process& process, const DeviceMemory& device, const D3DKMT_HANDLE* list,
-                        UINT count, std::vector<Ref<OpenedAllocation>>* openings) {
-  if (count == 0) return Status::kInvalidParameter;
-  std::vector<D3DKMT_HANDLE> handles;
-  DXGKIT_RETURN_IF_FAILED(capture_array(list, count, kMaxListElements, &handles));
-  openings->reserve(count);
+/// Allocations, all of them on `device` (RES-04).
+Status find_openings(Process& process, const DeviceMemory& device,
+                     std::span<const D3DKMT_HANDLE> handles,
+                     std::vector<Ref<OpenedAllocation>>* openings) {
+  openings->reserve(handles.size());
   for (const D3DKMT_HANDLE handle : handles) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(Ref<OpenedAllocation> opened,
                                    process.handles().find<OpenedAllocation>(handle));
@@ -54,6 +52,16 @@ Status capture_openings(Process& process, const DeviceMemory& device, const D3DK
     openings->push_back(std::move(opened));
   }
   return Status::kSuccess;
+}
+
+/// A client's list of allocations, resolved. An empty one is refused.
+template <auto List>
+Status capture_openings(Process& process, const DeviceMemory& device, const StructureOf<List>& args,
+                        std::vector<Ref<OpenedAllocation>>* openings) {
+  std::vector<D3DKMT_HANDLE> handles;
+  DXGKIT_RETURN_IF_FAILED(capture<List>(args, &handles));
+  if (handles.empty()) return Status::kInvalidParameter;
+  return find_openings(process, device, handles, openings);
 }
 
 Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
@@ -70,7 +78,7 @@ Status make_resident(Process& process, D3DDDI_MAKERESIDENT& args) {
   if (flags.must_succeed && !flags.cant_trim_further) return Status::kInvalidParameter;  // RES-11
   std::vector<Ref<OpenedAllocation>> openings;
   DXGKIT_RETURN_IF_FAILED(
-      capture_openings(process, device, args.AllocationList, args.NumAllocations, &openings));
+      capture_openings<&D3DDDI_MAKERESIDENT::AllocationList>(process, device, args, &openings));
   dxgk::MakeResidentOutcome outcome;
   Status status = Status::kSuccess;
   const bool asked = floor.core.block_until_awake([&]() DXGKIT_REQUIRES(on_lane) {
@@ -145,8 +153,8 @@ Status evict(Process& process, D3DKMT_EVICT& args) {
   if (!adapter.core().facts().explicit_residency) return Status::kInvalidParameter;
   if (args.Flags.Reserved != 0) return Status::kInvalidParameter;
   std::vector<Ref<OpenedAllocation>> openings;
-  DXGKIT_RETURN_IF_FAILED(capture_openings(process, device->memory(), args.AllocationList,
-                                           args.NumAllocations, &openings));
+  DXGKIT_RETURN_IF_FAILED(
+      capture_openings<&D3DKMT_EVICT::AllocationList>(process, device->memory(), args, &openings));
   const dxgk::EvictFlags flags{.only_if_necessary = args.Flags.EvictOnlyIfNecessary != 0,
                                .not_written_to = args.Flags.NotWrittenTo != 0};
   Status status = Status::kSuccess;
@@ -258,8 +266,7 @@ template <typename Args>
 Status capture_targets(Process& process, const DeviceMemory& device, const Args& args,
                        Targets* targets) {
   if (args.hResource == 0) {
-    return capture_openings(process, device, args.phAllocationList, args.AllocationCount,
-                            &targets->openings);
+    return capture_openings<&Args::phAllocationList>(process, device, args, &targets->openings);
   }
   if (args.phAllocationList != nullptr || args.AllocationCount > 1)
     return Status::kInvalidParameter;
@@ -294,8 +301,7 @@ Status set_priority(Process& process, const D3DKMT_SETALLOCATIONPRIORITY& args) 
   std::vector<UINT> priorities;
   // RES-23: a resource has one, the first.
   const bool is_resource = static_cast<bool>(targets.resource);
-  DXGKIT_RETURN_IF_FAILED(capture_array(args.pPriorities, is_resource ? 1 : args.AllocationCount,
-                                        kMaxListElements, &priorities));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_SETALLOCATIONPRIORITY::pPriorities>(args, &priorities));
   if (std::ranges::find(priorities, 0U) != priorities.end())
     return Status::kInvalidParameter;  // THUNK-29
   return with_targets(adapter, targets, [&]() DXGKIT_REQUIRES(on_lane) {
@@ -309,29 +315,27 @@ Status set_priority(Process& process, const D3DKMT_SETALLOCATIONPRIORITY& args) 
 
 /// Returns `of` for each allocation, or, for a resource, the value that `of_all` picks. A resource
 /// without allocations has no answer.
-template <typename Args, typename Answer, typename Of, typename OfAll>
-Status answer_each(Process& process, const Args& args, Answer* client_answers, const Of& of,
+template <auto Answers, typename Of, typename OfAll>
+Status answer_each(Process& process, const StructureOf<Answers>& args, const Of& of,
                    const OfAll& of_all) {
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
-  if (client_answers == nullptr) return Status::kInvalidParameter;
+  if (args.*Answers == nullptr) return Status::kInvalidParameter;
   Targets targets;
   DXGKIT_RETURN_IF_FAILED(capture_targets(process, device->memory(), args, &targets));
   Adapter& adapter = device->adapter();
-  std::vector<Answer> answers;
+  std::vector<ElementOf<Answers>> answers;
   DXGKIT_RETURN_IF_FAILED(with_targets(adapter, targets, [&]() DXGKIT_REQUIRES(on_lane) {
     for (const Ref<OpenedAllocation>& opened : targets.openings)
       answers.push_back(of(adapter.core().memory(), *opened));
     return answers.empty() ? Status::kInvalidParameter : Status::kSuccess;
   }));
   if (targets.resource) answers = {of_all(answers)};
-  return guarded_copy(client_answers, answers.data(), answers.size() * sizeof(Answer))
-             ? Status::kSuccess
-             : Status::kInvalidParameter;
+  return give<Answers>(args, answers) ? Status::kSuccess : Status::kInvalidParameter;
 }
 
 Status get_priority(Process& process, const D3DKMT_GETALLOCATIONPRIORITY& args) {
-  return answer_each(
-      process, args, args.pPriorities,
+  return answer_each<&D3DKMT_GETALLOCATIONPRIORITY::pPriorities>(
+      process, args,
       [](vidmm::MemoryManager& memory, const OpenedAllocation& opened) -> UINT {
         return memory.description(opened.allocation->id).priority;
       },
@@ -351,65 +355,59 @@ D3DKMT_ALLOCATIONRESIDENCYSTATUS residency_of(vidmm::MemoryManager& memory,
 }
 
 Status query_residency(Process& process, const D3DKMT_QUERYALLOCATIONRESIDENCY& args) {
-  return answer_each(process, args, args.pResidencyStatus, residency_of, [](const auto& answers) {
-    return *std::ranges::max_element(answers);  // ordered from best to worst
-  });
+  return answer_each<&D3DKMT_QUERYALLOCATIONRESIDENCY::pResidencyStatus>(
+      process, args, residency_of, [](const auto& answers) {
+        return *std::ranges::max_element(answers);  // ordered from best to worst
+      });
 }
 
 }  // namespace
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE* args) {
-  return call("D3DKMTCreatePagingQueue", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::without_removal<dxgkit::thunks::create_queue>);
+  return call<D3DKMTCreatePagingQueue>(
+      args, dxgkit::thunks::without_removal<dxgkit::thunks::create_queue>);
 }
 NTSTATUS APIENTRY D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE* args) {
-  return call("D3DKMTDestroyPagingQueue", args, WriteBack::kNever, dxgkit::thunks::destroy_queue);
+  return call<D3DKMTDestroyPagingQueue>(args, dxgkit::thunks::destroy_queue);
 }
 NTSTATUS APIENTRY D3DKMTMakeResident(D3DDDI_MAKERESIDENT* args) {
   // Always: a refusal for lack of memory says how much to trim. Other refusals leave all outputs
   // unchanged.
-  return call("D3DKMTMakeResident", args, WriteBack::kAlways, dxgkit::thunks::make_resident);
+  return call<D3DKMTMakeResident>(args, dxgkit::thunks::make_resident);
 }
 NTSTATUS APIENTRY D3DKMTUpdateAllocationProperty(D3DDDI_UPDATEALLOCPROPERTY* args) {
-  return call("D3DKMTUpdateAllocationProperty", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::update_property);
+  return call<D3DKMTUpdateAllocationProperty>(args, dxgkit::thunks::update_property);
 }
 NTSTATUS APIENTRY D3DKMTEvict(D3DKMT_EVICT* args) {
-  return call("D3DKMTEvict", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::without_removal<dxgkit::thunks::evict>);
+  return call<D3DKMTEvict>(args, dxgkit::thunks::without_removal<dxgkit::thunks::evict>);
 }
 NTSTATUS APIENTRY D3DKMTQueryVideoMemoryInfo(D3DKMT_QUERYVIDEOMEMORYINFO* args) {
-  return call("D3DKMTQueryVideoMemoryInfo", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::query_memory);
+  return call<D3DKMTQueryVideoMemoryInfo>(args, dxgkit::thunks::query_memory);
 }
 NTSTATUS APIENTRY
 D3DKMTChangeVideoMemoryReservation(const D3DKMT_CHANGEVIDEOMEMORYRESERVATION* args) {
-  return call("D3DKMTChangeVideoMemoryReservation", args, WriteBack::kNever,
-              dxgkit::thunks::change_reservation);
+  return call<D3DKMTChangeVideoMemoryReservation>(args, dxgkit::thunks::change_reservation);
 }
 NTSTATUS APIENTRY D3DKMTRegisterTrimNotification(D3DKMT_REGISTERTRIMNOTIFICATION* args) {
-  return call("D3DKMTRegisterTrimNotification", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::without_removal<dxgkit::thunks::register_trim>);
+  return call<D3DKMTRegisterTrimNotification>(
+      args, dxgkit::thunks::without_removal<dxgkit::thunks::register_trim>);
 }
 NTSTATUS APIENTRY D3DKMTUnregisterTrimNotification(D3DKMT_UNREGISTERTRIMNOTIFICATION* args) {
-  return call("D3DKMTUnregisterTrimNotification", args, WriteBack::kNever,
-              dxgkit::thunks::unregister_trim);
+  return call<D3DKMTUnregisterTrimNotification>(args, dxgkit::thunks::unregister_trim);
 }
 NTSTATUS APIENTRY D3DKMTSetAllocationPriority(const D3DKMT_SETALLOCATIONPRIORITY* args) {
-  return call("D3DKMTSetAllocationPriority", args, WriteBack::kNever, dxgkit::thunks::set_priority);
+  return call<D3DKMTSetAllocationPriority>(args, dxgkit::thunks::set_priority);
 }
 NTSTATUS APIENTRY D3DKMTGetAllocationPriority(const D3DKMT_GETALLOCATIONPRIORITY* args) {
-  return call("D3DKMTGetAllocationPriority", args, WriteBack::kNever, dxgkit::thunks::get_priority);
+  return call<D3DKMTGetAllocationPriority>(args, dxgkit::thunks::get_priority);
 }
 NTSTATUS APIENTRY D3DKMTQueryAllocationResidency(const D3DKMT_QUERYALLOCATIONRESIDENCY* args) {
-  return call("D3DKMTQueryAllocationResidency", args, WriteBack::kNever,
-              dxgkit::thunks::query_residency);
+  return call<D3DKMTQueryAllocationResidency>(args, dxgkit::thunks::query_residency);
 }
 
 }  // extern "C"

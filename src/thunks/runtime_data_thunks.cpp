@@ -23,8 +23,8 @@ Status runtime_data(Process& process, const D3DKMT_GETRUNTIMEDATA& args) {
   const std::vector<std::byte>& data = shared->runtime_data;
   if (args.RuntimeDataSize < data.size()) return Status::kBufferTooSmall;
   if (data.empty()) return Status::kSuccess;
-  return guarded_copy(args.pRuntimeData, data.data(), data.size()) ? Status::kSuccess
-                                                                   : Status::kInvalidParameter;
+  return give<&D3DKMT_GETRUNTIMEDATA::pRuntimeData>(args, data) ? Status::kSuccess
+                                                                : Status::kInvalidParameter;
 }
 
 }  // namespace
@@ -33,8 +33,7 @@ Status runtime_data(Process& process, const D3DKMT_GETRUNTIMEDATA& args) {
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTGetRuntimeData(const D3DKMT_GETRUNTIMEDATA* args) {
-  return dxgkit::thunks::call("D3DKMTGetRuntimeData", args, dxgkit::thunks::WriteBack::kNever,
-                              dxgkit::thunks::runtime_data);
+  return dxgkit::thunks::call<D3DKMTGetRuntimeData>(args, dxgkit::thunks::runtime_data);
 }
 
 }  // extern "C"

@@ -66,42 +66,29 @@ Status query_resource(Args& args, const Ref<Device>& device, const Ref<SharedRes
   return Status::kSuccess;
 }
 
-/// The buffer for the data of an opening.
-struct OpenBuffers {
-  void* runtime = nullptr;
-  UINT* runtime_bytes = nullptr;
-  void* resource = nullptr;
-  UINT* resource_bytes = nullptr;
-  void* total = nullptr;
-  UINT* total_bytes = nullptr;
-  UINT count = 0;
-};
-
-/// A buffer that the kernel fills with `bytes` bytes can be written (THUNK-21).
-Status check_room(void* client, size_t bytes) {
-  return writable(client, bytes) ? Status::kSuccess : Status::kInvalidParameter;
-}
-
-template <typename Info>
+/// Infos: the list of the call's form. The buffers that the kernel fills can be written (THUNK-21).
+template <auto Infos, typename Args>
 Status open_resource(const Ref<Device>& device, const Ref<SharedResource>& shared, bool read_only,
-                     const OpenBuffers& out, Info* client_infos, D3DKMT_HANDLE* resource) {
+                     Args& args) {
+  using Info = ElementOf<Infos>;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const uint32_t total, total_private_bytes(*shared));
-  if (out.count != shared->members.size()) return Status::kInvalidParameter;
-  if (*out.runtime_bytes != shared->runtime_data.size()) return Status::kInvalidParameter;
-  if (*out.resource_bytes != shared->resource_data.size()) return Status::kInvalidParameter;
-  if (*out.total_bytes < total) return Status::kNoMemory;
-  DXGKIT_RETURN_IF_FAILED(check_room(out.runtime, shared->runtime_data.size()));
-  DXGKIT_RETURN_IF_FAILED(check_room(out.resource, shared->resource_data.size()));
-  DXGKIT_RETURN_IF_FAILED(check_room(out.total, total));
-  std::vector<Info> infos;
-  DXGKIT_RETURN_IF_FAILED(capture_array(client_infos, out.count, kMaxListElements, &infos));
-  if (!guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)))
+  if (args.NumAllocations != shared->members.size()) return Status::kInvalidParameter;
+  if (args.PrivateRuntimeDataSize != shared->runtime_data.size()) return Status::kInvalidParameter;
+  if (args.ResourcePrivateDriverDataSize != shared->resource_data.size())
     return Status::kInvalidParameter;
+  if (args.TotalPrivateDriverDataBufferSize < total) return Status::kNoMemory;
+  if (!has_room<&Args::pPrivateRuntimeData>(args, shared->runtime_data.size()) ||
+      !has_room<&Args::pResourcePrivateDriverData>(args, shared->resource_data.size()) ||
+      !has_room<&Args::pTotalPrivateDriverDataBuffer>(args, total))
+    return Status::kInvalidParameter;
+  std::vector<Info> infos;
+  DXGKIT_RETURN_IF_FAILED(capture_two_way<Infos>(args, &infos));
 
   dxgk::OpenedResource opened;
   DXGKIT_RETURN_IF_FAILED(device->memory().open_resource(shared, read_only, &opened));
   // A caller whose buffers went away since loses only that.
-  auto* next = static_cast<std::byte*>(out.total);
+  auto* next = static_cast<std::byte*>(args.pTotalPrivateDriverDataBuffer);
+  std::vector<std::byte> all_data;
   for (size_t i = 0; i < infos.size(); ++i) {
     const std::vector<std::byte>& data = shared->members[i].private_data;
     infos[i].hAllocation = opened.allocations[i];
@@ -109,17 +96,15 @@ Status open_resource(const Ref<Device>& device, const Ref<SharedResource>& share
     infos[i].PrivateDriverDataSize = size_of(data);
     if constexpr (requires { infos[i].GpuVirtualAddress; })
       infos[i].GpuVirtualAddress = 0;  // as at creation (THUNK-20)
-    static_cast<void>(guarded_copy(next, data.data(), data.size()));
+    all_data.insert(all_data.end(), data.begin(), data.end());
     next += data.size();
   }
-  const auto give = [](void* client, const std::vector<std::byte>& data) {
-    static_cast<void>(guarded_copy(client, data.data(), data.size()));
-  };
-  give(out.runtime, shared->runtime_data);
-  give(out.resource, shared->resource_data);
-  *out.total_bytes = total;  // the other sizes are the caller's
-  static_cast<void>(guarded_copy(client_infos, infos.data(), infos.size() * sizeof(Info)));
-  *resource = opened.resource;
+  static_cast<void>(give<&Args::pTotalPrivateDriverDataBuffer>(args, all_data));
+  static_cast<void>(give<&Args::pPrivateRuntimeData>(args, shared->runtime_data));
+  static_cast<void>(give<&Args::pResourcePrivateDriverData>(args, shared->resource_data));
+  static_cast<void>(give<Infos>(args, infos));
+  args.TotalPrivateDriverDataBufferSize = total;  // the other sizes are the caller's
+  args.hResource = opened.resource;
   return Status::kSuccess;
 }
 
@@ -131,46 +116,38 @@ Status query(Process& process, Args& args) {
   return query_resource(args, device, named.resource);
 }
 
-/// `infos`: the list of the call's form.
-template <typename Args, typename Info>
-Status open(Process& process, Args& args, Info* infos) {
+template <auto Infos, typename Args>
+Status open(Process& process, Args& args) {
   process.system().impl().reap_nt_handles();
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, named_by(process, name_in(args)));
-  const OpenBuffers out{.runtime = args.pPrivateRuntimeData,
-                        .runtime_bytes = &args.PrivateRuntimeDataSize,
-                        .resource = args.pResourcePrivateDriverData,
-                        .resource_bytes = &args.ResourcePrivateDriverDataSize,
-                        .total = args.pTotalPrivateDriverDataBuffer,
-                        .total_bytes = &args.TotalPrivateDriverDataBufferSize,
-                        .count = args.NumAllocations};
-  return open_resource(device, named.resource, named.access == NtHandles::Access::kRead, out, infos,
-                       &args.hResource);
+  return open_resource<Infos>(device, named.resource, named.access == NtHandles::Access::kRead,
+                              args);
 }
 
 Status open_global(Process& process, D3DKMT_OPENRESOURCE& args) {
-  return open(process, args, args.pOpenAllocationInfo);
+  return open<&D3DKMT_OPENRESOURCE::pOpenAllocationInfo>(process, args);
 }
 
 Status open_global2(Process& process, D3DKMT_OPENRESOURCE& args) {
-  return open(process, args, args.pOpenAllocationInfo2);
+  return open<&D3DKMT_OPENRESOURCE::pOpenAllocationInfo2>(process, args);
 }
 
 /// THUNK-23: objects shared with the resource are opened with it. The room for the mutex's data is
 /// either none or enough.
 Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
+  using Args = D3DKMT_OPENRESOURCEFROMNTHANDLE;
   process.system().impl().reap_nt_handles();
   DXGKIT_ENTER_DEVICE(device, process, args.hDevice);
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const NtHandles::Named named, named_by(process, args.hNtHandle));
   if (!named.mutex) {
-    DXGKIT_RETURN_IF_FAILED(open(process, args, args.pOpenAllocationInfo2));
+    DXGKIT_RETURN_IF_FAILED(open<&Args::pOpenAllocationInfo2>(process, args));
     args.hKeyedMutex = 0;
     args.hSyncObject = 0;
     return Status::kSuccess;
   }
+  DXGKIT_RETURN_IF_FAILED(check_room<&Args::pKeyedMutexPrivateRuntimeData>(args));
   const size_t room = args.KeyedMutexPrivateRuntimeDataSize;
-  if (room > kMaxPrivateBytes) return Status::kInvalidParameter;
-  if (!writable(args.pKeyedMutexPrivateRuntimeData, room)) return Status::kInvalidParameter;
   DXGKIT_ASSIGN_OR_RETURN_STATUS(const Ref<dxgk::KeyedMutex> mutex,
                                  dxgk::KeyedMutex::open(process, named.mutex, {}));
   const std::vector<std::byte> data = room == 0 ? std::vector<std::byte>{} : mutex->data();
@@ -178,7 +155,7 @@ Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
   const auto open_rest = [&]() -> Status {
     if (data.size() > room) return Status::kInvalidParameter;
     DXGKIT_ASSIGN_OR_RETURN_STATUS(sync, dxgk::SyncObject::open(process, nullptr, named.sync, {}));
-    return open(process, args, args.pOpenAllocationInfo2);  // last: it writes the caller's arrays
+    return open<&Args::pOpenAllocationInfo2>(process, args);  // last: it writes the caller's arrays
   };
   if (const Status status = open_rest(); !is_success(status)) {
     process.handles().erase(mutex->handle);
@@ -192,7 +169,7 @@ Status open_nt(Process& process, D3DKMT_OPENRESOURCEFROMNTHANDLE& args) {
   process.handles().publish(sync->handle);
   args.hKeyedMutex = mutex->handle;
   args.hSyncObject = sync->handle;
-  static_cast<void>(guarded_copy(args.pKeyedMutexPrivateRuntimeData, data.data(), data.size()));
+  static_cast<void>(give<&Args::pKeyedMutexPrivateRuntimeData>(args, data));
   return Status::kSuccess;
 }
 
@@ -255,7 +232,9 @@ Status hold(const Ref<dxgk::ProtectedSession>& session, NtHandles::Named* named)
   return Status::kSuccess;
 }
 
-constexpr UINT kMaxObjects = 3;  // a resource, a keyed mutex, a sync object
+using ShareArguments = arguments::D3DKMTShareObjectsArguments;
+constexpr size_t kMaxObjects = kMostOf<&ShareArguments::hObjects>;
+static_assert(kMaxObjects == 3);  // a resource, a keyed mutex, a sync object
 
 /// Holds what `handle` names, if it is a T.
 template <typename T>
@@ -287,22 +266,20 @@ Status hold_together(Process& process, std::span<const D3DKMT_HANDLE> handles,
   return status;
 }
 
-Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_handles,
-                     const OBJECT_ATTRIBUTES* client_attributes, DWORD desired_access,
-                     HANDLE* client_result) {
+Status share_objects(Process& process, const ShareArguments& args) {
   process.system().impl().reap_nt_handles();
   std::vector<D3DKMT_HANDLE> handles;
-  // The pointers are the arguments themselves, so bad ones are invalid parameters (THUNK-01).
-  if (!is_success(capture_array(client_handles, count, kMaxObjects, &handles)))
-    return Status::kInvalidParameter;
-  if (!writable(client_result, sizeof *client_result)) return Status::kInvalidParameter;
+  DXGKIT_RETURN_IF_FAILED(capture<&ShareArguments::hObjects>(args, &handles));
+  if (!has_room<&ShareArguments::phSharedNtHandle>(args, 1)) return Status::kInvalidParameter;
   ObjectName name;
-  if (client_attributes != nullptr) {
+  if (args.pObjectAttributes != nullptr) {
+    OBJECT_ATTRIBUTES attributes;
+    DXGKIT_RETURN_IF_FAILED(capture_one<&ShareArguments::pObjectAttributes>(args, &attributes));
     DXGKIT_ASSIGN_OR_RETURN_STATUS(
-        name, capture_object_name(process, client_attributes, NtHandles::Access::kWrite));
+        name, capture_object_name(process, attributes, NtHandles::Access::kWrite));
   }
   NtHandles::Named named;
-  named.access = access_of(desired_access);
+  named.access = access_of(args.dwDesiredAccess);
   DXGKIT_RETURN_IF_FAILED(hold_together(process, handles, &named));
   const Result<int> fd =
       process.system().impl().nt_handles.create(named, std::move(name.text), name.spelling);
@@ -311,7 +288,7 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
     return fd.error();
   }
   const HANDLE handle = give_handle(*fd, name.inherit);
-  if (guarded_copy(client_result, &handle, sizeof handle)) return Status::kSuccess;
+  if (give_one<&ShareArguments::phSharedNtHandle>(args, handle)) return Status::kSuccess;
   close(*fd);
   process.system().impl().reap_nt_handles();
   return Status::kInvalidParameter;
@@ -321,39 +298,35 @@ Status share_objects(Process& process, UINT count, const D3DKMT_HANDLE* client_h
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTQueryResourceInfo(D3DKMT_QUERYRESOURCEINFO* args) {
-  return call("D3DKMTQueryResourceInfo", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::query<D3DKMT_QUERYRESOURCEINFO>);
+  return call<D3DKMTQueryResourceInfo>(args, dxgkit::thunks::query<D3DKMT_QUERYRESOURCEINFO>);
 }
 NTSTATUS APIENTRY D3DKMTQueryResourceInfoFromNtHandle(D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE* args) {
-  return call("D3DKMTQueryResourceInfoFromNtHandle", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::query<D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE>);
+  return call<D3DKMTQueryResourceInfoFromNtHandle>(
+      args, dxgkit::thunks::query<D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE>);
 }
 NTSTATUS APIENTRY D3DKMTOpenResource(D3DKMT_OPENRESOURCE* args) {
-  return call("D3DKMTOpenResource", args, WriteBack::kOnSuccess, dxgkit::thunks::open_global);
+  return call<D3DKMTOpenResource>(args, dxgkit::thunks::open_global);
 }
 NTSTATUS APIENTRY D3DKMTOpenResource2(D3DKMT_OPENRESOURCE* args) {
-  return call("D3DKMTOpenResource2", args, WriteBack::kOnSuccess, dxgkit::thunks::open_global2);
+  return call<D3DKMTOpenResource2>(args, dxgkit::thunks::open_global2);
 }
 NTSTATUS APIENTRY D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE* args) {
-  return call("D3DKMTOpenResourceFromNtHandle", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open_nt);
+  return call<D3DKMTOpenResourceFromNtHandle>(args, dxgkit::thunks::open_nt);
 }
 NTSTATUS APIENTRY D3DKMTGetSharedPrimaryHandle(D3DKMT_GETSHAREDPRIMARYHANDLE* args) {
-  return call("D3DKMTGetSharedPrimaryHandle", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::shared_primary);
+  return call<D3DKMTGetSharedPrimaryHandle>(args, dxgkit::thunks::shared_primary);
 }
 NTSTATUS APIENTRY D3DKMTShareObjects(UINT count, const D3DKMT_HANDLE* handles,
                                      OBJECT_ATTRIBUTES* attributes, DWORD desired_access,
                                      HANDLE* shared_handle) {
   dxgkit::thunks::CallScope scope("D3DKMTShareObjects");
   if (!is_success(scope.admission())) return scope.finish(scope.admission());
-  return scope.finish(dxgkit::thunks::share_objects(*scope.process(), count, handles, attributes,
-                                                    desired_access, shared_handle));
+  return scope.finish(dxgkit::thunks::share_objects(
+      *scope.process(), {count, handles, attributes, desired_access, shared_handle}));
 }
 
 }  // extern "C"

@@ -44,7 +44,7 @@ Status multisample_methods(Process& process, D3DKMT_GETMULTISAMPLEMETHODLIST& ar
   const auto count = static_cast<UINT>(methods.size());
   if (args.pMethodList != nullptr) {
     if (args.MethodCount < count) return Status::kInvalidParameter;
-    if (!guarded_copy(args.pMethodList, methods.data(), count * sizeof methods[0]))
+    if (!give<&D3DKMT_GETMULTISAMPLEMETHODLIST::pMethodList>(args, methods))
       return Status::kInvalidParameter;
   }
   args.MethodCount = count;
@@ -69,18 +69,15 @@ bool anybody_is_exclusive(Process& process) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY
 D3DKMTSetDisplayPrivateDriverFormat(const D3DKMT_SETDISPLAYPRIVATEDRIVERFORMAT* args) {
-  return call("D3DKMTSetDisplayPrivateDriverFormat", args, WriteBack::kNever,
-              dxgkit::thunks::set_private_format);
+  return call<D3DKMTSetDisplayPrivateDriverFormat>(args, dxgkit::thunks::set_private_format);
 }
 NTSTATUS APIENTRY D3DKMTGetMultisampleMethodList(D3DKMT_GETMULTISAMPLEMETHODLIST* args) {
-  return call("D3DKMTGetMultisampleMethodList", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::multisample_methods);
+  return call<D3DKMTGetMultisampleMethodList>(args, dxgkit::thunks::multisample_methods);
 }
 BOOLEAN APIENTRY D3DKMTCheckExclusiveOwnership(void) {
   dxgkit::thunks::CallScope scope("D3DKMTCheckExclusiveOwnership");

@@ -20,8 +20,7 @@ Status set_stable_power(Process& process, const D3DKMT_SETSTABLEPOWERSTATE& args
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTSetStablePowerState(const D3DKMT_SETSTABLEPOWERSTATE* args) {
-  return dxgkit::thunks::call("D3DKMTSetStablePowerState", args, dxgkit::thunks::WriteBack::kNever,
-                              dxgkit::thunks::set_stable_power);
+  return dxgkit::thunks::call<D3DKMTSetStablePowerState>(args, dxgkit::thunks::set_stable_power);
 }
 
 }  // extern "C"

@@ -411,33 +411,26 @@ Status is_feature_enabled(Process& process, D3DKMT_ISFEATUREENABLED& args) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTQueryStatistics(const D3DKMT_QUERYSTATISTICS* args) {
-  // The header marks it const; QueryResult is an output.
-  return call("D3DKMTQueryStatistics", const_cast<D3DKMT_QUERYSTATISTICS*>(args),
-              WriteBack::kOnSuccess, dxgkit::thunks::query_statistics);
+  return call<D3DKMTQueryStatistics>(args, dxgkit::thunks::query_statistics);
 }
 NTSTATUS APIENTRY D3DKMTQueryClockCalibration(D3DKMT_QUERYCLOCKCALIBRATION* args) {
-  return call("D3DKMTQueryClockCalibration", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::query_clock);
+  return call<D3DKMTQueryClockCalibration>(args, dxgkit::thunks::query_clock);
 }
 NTSTATUS APIENTRY D3DKMTMarkDeviceAsError(D3DKMT_MARKDEVICEASERROR* args) {
-  return call("D3DKMTMarkDeviceAsError", args, WriteBack::kNever, dxgkit::thunks::mark_device);
+  return call<D3DKMTMarkDeviceAsError>(args, dxgkit::thunks::mark_device);
 }
 NTSTATUS APIENTRY D3DKMTGetSharedResourceAdapterLuid(D3DKMT_GETSHAREDRESOURCEADAPTERLUID* args) {
-  return call("D3DKMTGetSharedResourceAdapterLuid", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::shared_luid);
+  return call<D3DKMTGetSharedResourceAdapterLuid>(args, dxgkit::thunks::shared_luid);
 }
 NTSTATUS APIENTRY D3DKMTFlushHeapTransitions(D3DKMT_FLUSHHEAPTRANSITIONS* args) {
-  return call("D3DKMTFlushHeapTransitions", args, WriteBack::kNever,
-              dxgkit::thunks::flush_transitions);
+  return call<D3DKMTFlushHeapTransitions>(args, dxgkit::thunks::flush_transitions);
 }
 NTSTATUS APIENTRY D3DKMTIsFeatureEnabled(D3DKMT_ISFEATUREENABLED* args) {
-  return call("D3DKMTIsFeatureEnabled", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::is_feature_enabled);
+  return call<D3DKMTIsFeatureEnabled>(args, dxgkit::thunks::is_feature_enabled);
 }
 
 }  // extern "C"

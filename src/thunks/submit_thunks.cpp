@@ -21,7 +21,7 @@ Status create_context(Process& process, D3DKMT_CREATECONTEXTVIRTUAL& args) {
   if (device->floor().gpu_va == nullptr) return Status::kInvalidParameter;  // VA-01
   std::vector<std::byte> private_data;
   DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
+      capture<&D3DKMT_CREATECONTEXTVIRTUAL::pPrivateDriverData>(args, &private_data));
   dxgk::ContextCreation creation;
   creation.node = NodeOrdinal{args.NodeOrdinal};
   creation.engine_affinity = args.EngineAffinity;
@@ -66,8 +66,7 @@ Status submit(Process& process, const D3DKMT_SUBMITCOMMAND& args) {
   if (args.NumHistoryBuffers != 0) return Status::kNotSupported;
   if (args.Flags.PresentRedirected != 0) return Status::kNotSupported;
   std::vector<std::byte> private_data;
-  DXGKIT_RETURN_IF_FAILED(
-      capture_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize, &private_data));
+  DXGKIT_RETURN_IF_FAILED(capture<&D3DKMT_SUBMITCOMMAND::pPrivateDriverData>(args, &private_data));
   std::vector<Ref<OpenedAllocation>> primaries(args.NumPrimaries);
   for (UINT i = 0; i < args.NumPrimaries; ++i) {
     DXGKIT_ASSIGN_OR_RETURN_STATUS(
@@ -94,16 +93,14 @@ Status submit(Process& process, const D3DKMT_SUBMITCOMMAND& args) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreateContextVirtual(D3DKMT_CREATECONTEXTVIRTUAL* args) {
-  return call("D3DKMTCreateContextVirtual", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::create_context);
+  return call<D3DKMTCreateContextVirtual>(args, dxgkit::thunks::create_context);
 }
 NTSTATUS APIENTRY D3DKMTSubmitCommand(const D3DKMT_SUBMITCOMMAND* args) {
-  return call("D3DKMTSubmitCommand", args, WriteBack::kNever, dxgkit::thunks::submit);
+  return call<D3DKMTSubmitCommand>(args, dxgkit::thunks::submit);
 }
 
 }  // extern "C"

@@ -101,19 +101,17 @@ Status open_file(Process& process, D3DKMT_OPENSYNCOBJECTFROMSYNCFILE& args) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreateSyncFile(D3DKMT_CREATESYNCFILE* args) {
-  return call("D3DKMTCreateSyncFile", args, WriteBack::kOnSuccess, dxgkit::thunks::create_file);
+  return call<D3DKMTCreateSyncFile>(args, dxgkit::thunks::create_file);
 }
 NTSTATUS APIENTRY D3DKMTWaitSyncFile(const D3DKMT_WAITSYNCFILE* args) {
-  return call("D3DKMTWaitSyncFile", args, WriteBack::kNever, dxgkit::thunks::wait_file);
+  return call<D3DKMTWaitSyncFile>(args, dxgkit::thunks::wait_file);
 }
 NTSTATUS APIENTRY D3DKMTOpenSyncObjectFromSyncFile(D3DKMT_OPENSYNCOBJECTFROMSYNCFILE* args) {
-  return call("D3DKMTOpenSyncObjectFromSyncFile", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open_file);
+  return call<D3DKMTOpenSyncObjectFromSyncFile>(args, dxgkit::thunks::open_file);
 }
 
 }  // extern "C"

@@ -98,25 +98,20 @@ Status check_native_flags(UINT flags, UINT engine_affinity) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTOpenSynchronizationObject(D3DKMT_OPENSYNCHRONIZATIONOBJECT* args) {
-  return call("D3DKMTOpenSynchronizationObject", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open_global);
+  return call<D3DKMTOpenSynchronizationObject>(args, dxgkit::thunks::open_global);
 }
 NTSTATUS APIENTRY D3DKMTOpenSyncObjectFromNtHandle(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE* args) {
-  return call("D3DKMTOpenSyncObjectFromNtHandle", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open_nt);
+  return call<D3DKMTOpenSyncObjectFromNtHandle>(args, dxgkit::thunks::open_nt);
 }
 NTSTATUS APIENTRY D3DKMTOpenSyncObjectFromNtHandle2(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2* args) {
-  return call("D3DKMTOpenSyncObjectFromNtHandle2", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open_nt2);
+  return call<D3DKMTOpenSyncObjectFromNtHandle2>(args, dxgkit::thunks::open_nt2);
 }
 NTSTATUS APIENTRY D3DKMTOpenNativeFenceFromNtHandle(D3DKMT_OPENNATIVEFENCEFROMNTHANDLE* args) {
-  return call("D3DKMTOpenNativeFenceFromNtHandle", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::open_native);
+  return call<D3DKMTOpenNativeFenceFromNtHandle>(args, dxgkit::thunks::open_native);
 }
 
 }  // extern "C"

@@ -227,16 +227,16 @@ Status resolve_points(Process& process, Device& device, Right right, From from,
   return Status::kSuccess;
 }
 
-Status capture_points(Process& process, Device& device, Right right, From from,
-                      const D3DKMT_HANDLE* handles, const UINT64* values, UINT count,
+/// Values: the member for the values.
+template <auto Values, typename Args>
+Status capture_points(Process& process, Device& device, Right right, From from, const Args& args,
                       bool allow_rewind, Points* out) {
-  if (count == 0) return Status::kInvalidParameter;
-  ShortVector<D3DKMT_HANDLE, 4> captured_handles;
-  ShortVector<UINT64, 4> captured_values;
-  DXGKIT_RETURN_IF_FAILED(capture_array(handles, count, kMaxListElements, &captured_handles));
-  DXGKIT_RETURN_IF_FAILED(capture_array(values, count, kMaxListElements, &captured_values));
-  return resolve_points(process, device, right, from, captured_handles, captured_values,
-                        allow_rewind, out);
+  if (count_of<Values>(args) == 0) return Status::kInvalidParameter;
+  ShortVector<D3DKMT_HANDLE, 4> handles;
+  ShortVector<UINT64, 4> values;
+  DXGKIT_RETURN_IF_FAILED(capture<&Args::ObjectHandleArray>(args, &handles));
+  DXGKIT_RETURN_IF_FAILED(capture<Values>(args, &values));
+  return resolve_points(process, device, right, from, handles, values, allow_rewind, out);
 }
 
 /// The first context and the contexts of a broadcast, all of its adapter. `contexts` is then not
@@ -282,9 +282,10 @@ Status signal_from_cpu(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJEC
   const UINT flags = std::bit_cast<UINT>(args.Flags);
   if ((flags & ~kAllowFenceRewind) != 0) return Status::kInvalidParameter;
   Points points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(
-      process, *device, Right::kSignal, From::kCpu, args.ObjectHandleArray, args.FenceValueArray,
-      args.ObjectCount, (flags & kAllowFenceRewind) != 0, &points));
+  DXGKIT_RETURN_IF_FAILED(
+      capture_points<&D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU::FenceValueArray>(
+          process, *device, Right::kSignal, From::kCpu, args, (flags & kAllowFenceRewind) != 0,
+          &points));
   for (const SyncPoint& point : std::span<const SyncPoint>(points.early))
     points.points.push_back(point);
   return device->sync().signal_from_cpu(points.points);
@@ -297,9 +298,9 @@ Status wait_from_cpu(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT
   const UINT flags = std::bit_cast<UINT>(args.Flags);
   if ((flags & ~1U) != 0) return Status::kInvalidParameter;
   Points points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, *device, Right::kWait, From::kCpu,
-                                         args.ObjectHandleArray, args.FenceValueArray,
-                                         args.ObjectCount, false, &points));
+  DXGKIT_RETURN_IF_FAILED(
+      capture_points<&D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::FenceValueArray>(
+          process, *device, Right::kWait, From::kCpu, args, false, &points));
   const auto mode = (flags & 1U) != 0 ? vidsch::WaitMode::kAny : vidsch::WaitMode::kAll;
   const int event = args.hAsyncEvent == nullptr ? -1 : event_descriptor(args.hAsyncEvent);
   if (args.hAsyncEvent != nullptr && event < 0) return Status::kInvalidHandle;
@@ -313,9 +314,9 @@ Status signal_from_gpu(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJEC
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
   Points points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kSignal, From::kGpu,
-                                         args.ObjectHandleArray, args.MonitoredFenceValueArray,
-                                         args.ObjectCount, false, &points));
+  DXGKIT_RETURN_IF_FAILED(
+      capture_points<&D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU::MonitoredFenceValueArray>(
+          process, device, Right::kSignal, From::kGpu, args, false, &points));
   return queue_signals(std::span(&context, 1), points, /*at_submission=*/false);
 }
 
@@ -324,8 +325,8 @@ Status signal_from_gpu2(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJE
   if ((flags & ~kDefinedSignalFlags) != 0) return Status::kInvalidParameter;
   // SYNC-06; the contexts are all in the list here.
   std::vector<D3DKMT_HANDLE> handles;
-  DXGKIT_RETURN_IF_FAILED(capture_array(args.BroadcastContextArray, args.BroadcastContextCount,
-                                        D3DDDI_MAX_BROADCAST_CONTEXT, &handles));
+  DXGKIT_RETURN_IF_FAILED(
+      capture<&D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2::BroadcastContextArray>(args, &handles));
   std::vector<Ref<Context>> contexts;
   DXGKIT_RETURN_IF_FAILED(find_contexts(process, handles, &contexts));
   Device& device = contexts.front()->device();
@@ -337,9 +338,10 @@ Status signal_from_gpu2(Process& process, const D3DKMT_SIGNALSYNCHRONIZATIONOBJE
     return queue_event(contexts, args.CpuEventHandle, at_submission);
   }
   Points points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(
-      process, device, Right::kSignal, From::kGpu, args.ObjectHandleArray,
-      args.MonitoredFenceValueArray, args.ObjectCount, (flags & kAllowFenceRewind) != 0, &points));
+  DXGKIT_RETURN_IF_FAILED(
+      capture_points<&D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2::MonitoredFenceValueArray>(
+          process, device, Right::kSignal, From::kGpu, args, (flags & kAllowFenceRewind) != 0,
+          &points));
   return queue_signals(contexts, points, at_submission);
 }
 
@@ -350,9 +352,9 @@ Status wait_from_gpu(Process& process, const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT
   DXGKIT_ENTER(device.adapter());
   if (device.lost()) return Status::kDeviceRemoved;
   Points points;
-  DXGKIT_RETURN_IF_FAILED(capture_points(process, device, Right::kWait, From::kGpu,
-                                         args.ObjectHandleArray, args.MonitoredFenceValueArray,
-                                         args.ObjectCount, false, &points));
+  DXGKIT_RETURN_IF_FAILED(
+      capture_points<&D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU::MonitoredFenceValueArray>(
+          process, device, Right::kWait, From::kGpu, args, false, &points));
   return context->queue_sync(vidsch::PacketKind::kWait, points.points);
 }
 
@@ -422,71 +424,59 @@ Status wait_legacy(Process& process, const Args& args) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCreateSynchronizationObject(D3DKMT_CREATESYNCHRONIZATIONOBJECT* args) {
-  return call("D3DKMTCreateSynchronizationObject", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::create_sync1);
+  return call<D3DKMTCreateSynchronizationObject>(args, dxgkit::thunks::create_sync1);
 }
 NTSTATUS APIENTRY D3DKMTCreateNativeFence(D3DKMT_CREATENATIVEFENCE* args) {
-  return call("D3DKMTCreateNativeFence", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::create_native);
+  return call<D3DKMTCreateNativeFence>(args, dxgkit::thunks::create_native);
 }
 NTSTATUS APIENTRY D3DKMTCreateSynchronizationObject2(D3DKMT_CREATESYNCHRONIZATIONOBJECT2* args) {
-  return call("D3DKMTCreateSynchronizationObject2", args, WriteBack::kOnSuccess,
-              dxgkit::thunks::create_sync2);
+  return call<D3DKMTCreateSynchronizationObject2>(args, dxgkit::thunks::create_sync2);
 }
 NTSTATUS APIENTRY
 D3DKMTDestroySynchronizationObject(const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT* args) {
-  return call("D3DKMTDestroySynchronizationObject", args, WriteBack::kNever,
-              dxgkit::thunks::destroy_sync);
+  return call<D3DKMTDestroySynchronizationObject>(args, dxgkit::thunks::destroy_sync);
 }
 NTSTATUS APIENTRY
 D3DKMTSignalSynchronizationObjectFromCpu(const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU* args) {
-  return call("D3DKMTSignalSynchronizationObjectFromCpu", args, WriteBack::kNever,
-              dxgkit::thunks::signal_from_cpu);
+  return call<D3DKMTSignalSynchronizationObjectFromCpu>(args, dxgkit::thunks::signal_from_cpu);
 }
 NTSTATUS APIENTRY
 D3DKMTWaitForSynchronizationObjectFromCpu(const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU* args) {
-  return call("D3DKMTWaitForSynchronizationObjectFromCpu", args, WriteBack::kNever,
-              dxgkit::thunks::wait_from_cpu);
+  return call<D3DKMTWaitForSynchronizationObjectFromCpu>(args, dxgkit::thunks::wait_from_cpu);
 }
 NTSTATUS APIENTRY
 D3DKMTSignalSynchronizationObjectFromGpu(const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU* args) {
-  return call("D3DKMTSignalSynchronizationObjectFromGpu", args, WriteBack::kNever,
-              dxgkit::thunks::signal_from_gpu);
+  return call<D3DKMTSignalSynchronizationObjectFromGpu>(args, dxgkit::thunks::signal_from_gpu);
 }
 NTSTATUS APIENTRY
 D3DKMTSignalSynchronizationObjectFromGpu2(const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2* args) {
-  return call("D3DKMTSignalSynchronizationObjectFromGpu2", args, WriteBack::kNever,
-              dxgkit::thunks::signal_from_gpu2);
+  return call<D3DKMTSignalSynchronizationObjectFromGpu2>(args, dxgkit::thunks::signal_from_gpu2);
 }
 NTSTATUS APIENTRY
 D3DKMTWaitForSynchronizationObjectFromGpu(const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU* args) {
-  return call("D3DKMTWaitForSynchronizationObjectFromGpu", args, WriteBack::kNever,
-              dxgkit::thunks::wait_from_gpu);
+  return call<D3DKMTWaitForSynchronizationObjectFromGpu>(args, dxgkit::thunks::wait_from_gpu);
 }
 NTSTATUS APIENTRY
 D3DKMTSignalSynchronizationObject(const D3DKMT_SIGNALSYNCHRONIZATIONOBJECT* args) {
-  return call("D3DKMTSignalSynchronizationObject", args, WriteBack::kNever,
-              dxgkit::thunks::signal1);
+  return call<D3DKMTSignalSynchronizationObject>(args, dxgkit::thunks::signal1);
 }
 NTSTATUS APIENTRY
 D3DKMTSignalSynchronizationObject2(const D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2* args) {
-  return call("D3DKMTSignalSynchronizationObject2", args, WriteBack::kNever,
-              dxgkit::thunks::signal2);
+  return call<D3DKMTSignalSynchronizationObject2>(args, dxgkit::thunks::signal2);
 }
 NTSTATUS APIENTRY
 D3DKMTWaitForSynchronizationObject(const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT* args) {
-  return call("D3DKMTWaitForSynchronizationObject", args, WriteBack::kNever,
-              dxgkit::thunks::wait_legacy<D3DKMT_WAITFORSYNCHRONIZATIONOBJECT>);
+  return call<D3DKMTWaitForSynchronizationObject>(
+      args, dxgkit::thunks::wait_legacy<D3DKMT_WAITFORSYNCHRONIZATIONOBJECT>);
 }
 NTSTATUS APIENTRY
 D3DKMTWaitForSynchronizationObject2(const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2* args) {
-  return call("D3DKMTWaitForSynchronizationObject2", args, WriteBack::kNever,
-              dxgkit::thunks::wait_legacy<D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2>);
+  return call<D3DKMTWaitForSynchronizationObject2>(
+      args, dxgkit::thunks::wait_legacy<D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2>);
 }
 
 }  // extern "C"

@@ -36,8 +36,9 @@ Status read_ramp(const D3DKMT_SETGAMMARAMP& args, Gamma* gamma) {
       return Status::kSuccess;  // as it is made
     case D3DDDI_GAMMARAMP_RGB256x3x16: {
       D3DDDI_GAMMA_RAMP_RGB256x3x16 ramp;
-      if (args.Size != sizeof ramp || !guarded_copy(&ramp, args.pGammaRampRgb256x3x16, sizeof ramp))
-        return Status::kInvalidParameter;
+      if (args.Size != sizeof ramp) return Status::kInvalidParameter;
+      DXGKIT_RETURN_IF_FAILED(
+          capture_one<&D3DKMT_SETGAMMARAMP::pGammaRampRgb256x3x16>(args, &ramp));
       static_assert(sizeof ramp == sizeof gamma->ramp.colours);
       std::memcpy(&gamma->ramp.colours, &ramp, sizeof ramp);
       gamma->is_default = false;
@@ -45,8 +46,8 @@ Status read_ramp(const D3DKMT_SETGAMMARAMP& args, Gamma* gamma) {
     }
     case D3DDDI_GAMMARAMP_DXGI_1: {
       D3DDDI_GAMMA_RAMP_DXGI_1 ramp;
-      if (args.Size != sizeof ramp || !guarded_copy(&ramp, args.pGammaRampDXGI1, sizeof ramp))
-        return Status::kInvalidParameter;
+      if (args.Size != sizeof ramp) return Status::kInvalidParameter;
+      DXGKIT_RETURN_IF_FAILED(capture_one<&D3DKMT_SETGAMMARAMP::pGammaRampDXGI1>(args, &ramp));
       std::vector<Colour> curve;
       for (const D3DDDI_DXGI_RGB& point : ramp.GammaCurve) curve.push_back(colour_of(point));
       gamma->ramp = dxgk::table_of_curve(colour_of(ramp.Scale), colour_of(ramp.Offset),
@@ -141,23 +142,22 @@ Status wait_for_vblank2(Process& process, const D3DKMT_WAITFORVERTICALBLANKEVENT
 
 using dxgkit::thunks::call;
 using dxgkit::thunks::without_removal;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTSetGammaRamp(const D3DKMT_SETGAMMARAMP* args) {
-  return call("D3DKMTSetGammaRamp", args, WriteBack::kNever, dxgkit::thunks::set_gamma_ramp);
+  return call<D3DKMTSetGammaRamp>(args, dxgkit::thunks::set_gamma_ramp);
 }
 NTSTATUS APIENTRY D3DKMTAdjustFullscreenGamma(D3DKMT_ADJUSTFULLSCREENGAMMA* args) {
-  return call("D3DKMTAdjustFullscreenGamma", args, WriteBack::kNever, dxgkit::thunks::adjust_gamma);
+  return call<D3DKMTAdjustFullscreenGamma>(args, dxgkit::thunks::adjust_gamma);
 }
 NTSTATUS APIENTRY D3DKMTCheckMonitorPowerState(const D3DKMT_CHECKMONITORPOWERSTATE* args) {
-  return call("D3DKMTCheckMonitorPowerState", args, WriteBack::kNever,
-              without_removal<dxgkit::thunks::check_monitor_power>);
+  return call<D3DKMTCheckMonitorPowerState>(args,
+                                            without_removal<dxgkit::thunks::check_monitor_power>);
 }
 NTSTATUS APIENTRY D3DKMTWaitForVerticalBlankEvent2(const D3DKMT_WAITFORVERTICALBLANKEVENT2* args) {
-  return call("D3DKMTWaitForVerticalBlankEvent2", args, WriteBack::kNever,
-              without_removal<dxgkit::thunks::wait_for_vblank2>);
+  return call<D3DKMTWaitForVerticalBlankEvent2>(args,
+                                                without_removal<dxgkit::thunks::wait_for_vblank2>);
 }
 
 }  // extern "C"

@@ -56,12 +56,11 @@ bool delete_window(dxgk::System& system, uint64_t window) {
 }  // namespace dxgkit::thunks
 
 using dxgkit::thunks::call;
-using dxgkit::thunks::WriteBack;
 
 extern "C" {
 
 NTSTATUS APIENTRY D3DKMTCheckOcclusion(const D3DKMT_CHECKOCCLUSION* args) {
-  return call("D3DKMTCheckOcclusion", args, WriteBack::kNever, dxgkit::thunks::check_occlusion);
+  return call<D3DKMTCheckOcclusion>(args, dxgkit::thunks::check_occlusion);
 }
 
 }  // extern "C"

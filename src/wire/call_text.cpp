@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "wire/walk.h"
 
 namespace dxgkit::wire {
@@ -23,13 +21,6 @@ std::string pointed(const Structure& structure, const std::byte* base, uint32_t 
 }
 
 }  // namespace
-
-uint32_t number_of(std::string_view name) {
-  const auto all = functions();
-  return static_cast<uint32_t>(
-      std::ranges::find(all, name, [](const Function& one) { return std::string_view(one.name); }) -
-      all.begin());
-}
 
 std::string call_text(uint32_t function, const std::byte* arguments, int64_t result) {
   const Function& called = functions()[function];

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "wire/arguments.h"
+#include "arguments/table.h"
 
 namespace dxgkit::wire {
 namespace {
@@ -70,8 +70,8 @@ constexpr std::array kRows = {
 };
 
 std::vector<CallTraits> by_number() {
-  std::vector<CallTraits> all(functions().size());
-  for (const Row& row : kRows) all.at(number_of(row.function)) = row.traits;
+  std::vector<CallTraits> all(arguments::functions().size());
+  for (const Row& row : kRows) all.at(arguments::number_of(row.function)) = row.traits;
   return all;
 }
 

@@ -102,7 +102,7 @@ bool ClientCall::expand(size_t number) {
           add_block(field, client, block_bytes(field, element.data()));
           break;
         case Kind::kText:
-          add_text(client);
+          add_text(field, client);
           break;
         case Kind::kDescriptor:
           if (original != 0) sent = is_descriptor(original) ? kSentDescriptor : kBadDescriptor;
@@ -151,11 +151,11 @@ void ClientCall::add_block(const Field& field, std::byte* client, std::optional<
   begin_part(static_cast<uint32_t>(state), 0);
 }
 
-void ClientCall::add_text(const std::byte* client) {
+void ClientCall::add_text(const Field& field, const std::byte* client) {
   parts_.emplace_back();
   std::vector<uint16_t> text;
   State state = client == nullptr ? State::kNull : State::kBad;
-  while (state == State::kBad && text.size() < kMaxTextUnits) {
+  while (state == State::kBad && text.size() < field.most) {
     // One at a time: what lies behind the terminator may not be readable.
     uint16_t unit = 0;
     if (!guarded_copy(&unit, client + text.size() * sizeof unit, sizeof unit)) break;

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "wire/arguments.h"
 #include "wire/kernel_memory.h"
 #include "wire/unique_fd.h"
 
@@ -73,7 +72,7 @@ class ClientCall {
   bool expand(size_t part);
   /// The part behind a pointer.
   void add_block(const Field& field, std::byte* client, std::optional<size_t> bytes);
-  void add_text(const std::byte* client);
+  void add_text(const Field& field, const std::byte* client);
   void begin_part(uint32_t state, size_t bytes);
   /// Exchanges the caller's pages for what the notes behind those of addresses say. All or none.
   bool exchange(std::span<const WindowNote> windows, std::vector<UniqueFd>* descriptors);

@@ -43,7 +43,7 @@ int64_t ClientConnection::call(KernelMemory& memory, uint32_t function, void* ar
 
 void ClientConnection::take_back(KernelMemory& memory, const Unwanted& done) {
   const auto call_it = [&](std::string_view name, auto args) {
-    static_cast<void>(call(memory, number_of(name), &args));
+    static_cast<void>(call(memory, arguments::number_of(name), &args));
   };
   switch (done.end) {
     case Unwanted::End::kDestroy: {

@@ -16,12 +16,12 @@ namespace {
 
 /// The functions that this file knows.
 struct Known {
-  uint32_t destroy_context = number_of("D3DKMTDestroyContext");
-  uint32_t destroy_fence = number_of("D3DKMTDestroySynchronizationObject");
-  uint32_t destroy_hw_queue = number_of("D3DKMTDestroyHwQueue");
-  uint32_t destroy_paging_queue = number_of("D3DKMTDestroyPagingQueue");
-  uint32_t render = number_of("D3DKMTRender");
-  uint32_t unlock2 = number_of("D3DKMTUnlock2");
+  uint32_t destroy_context = arguments::number_of("D3DKMTDestroyContext");
+  uint32_t destroy_fence = arguments::number_of("D3DKMTDestroySynchronizationObject");
+  uint32_t destroy_hw_queue = arguments::number_of("D3DKMTDestroyHwQueue");
+  uint32_t destroy_paging_queue = arguments::number_of("D3DKMTDestroyPagingQueue");
+  uint32_t render = arguments::number_of("D3DKMTRender");
+  uint32_t unlock2 = arguments::number_of("D3DKMTUnlock2");
 
   bool ends_memory(uint32_t function) const {
     return function == destroy_context || function == destroy_fence ||

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/spin_lock.h"
-#include "wire/arguments.h"
 #include "wire/exchanged_pages.h"
 #include "wire/unique_fd.h"
 #include "wire/walk.h"

@@ -137,8 +137,8 @@ std::string ServerCall::add_part(const Field& field, Kind kind, const std::byte*
   const std::byte* const from = reader.take(bytes);
   if (from == nullptr) return fmt::format("{} is cut off", field.name);
   if (kind == Kind::kText) {
-    if (bytes < 2 || bytes % 2 != 0 || bytes > 2 * kMaxTextUnits ||
-        from[bytes - 1] != std::byte{} || from[bytes - 2] != std::byte{})
+    if (bytes < 2 || bytes % 2 != 0 || bytes > 2 * field.most || from[bytes - 1] != std::byte{} ||
+        from[bytes - 2] != std::byte{})
       return fmt::format("{} is no text", field.name);
   } else if (block_bytes(field, base) != bytes) {
     return fmt::format("{} has {} bytes, and its count says something else", field.name, bytes);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "wire/arena.h"
-#include "wire/arguments.h"
 #include "wire/unique_fd.h"
 #include "wire/walk.h"
 

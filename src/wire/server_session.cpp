@@ -68,14 +68,14 @@ constexpr std::array kFences = {
 
 /// Functions of which this file knows more than traits_of says.
 struct Known {
-  uint32_t create_allocation = number_of("D3DKMTCreateAllocation");
-  uint32_t create_allocation2 = number_of("D3DKMTCreateAllocation2");
-  uint32_t destroy_allocation = number_of("D3DKMTDestroyAllocation");
-  uint32_t destroy_allocation2 = number_of("D3DKMTDestroyAllocation2");
-  uint32_t destroy_device = number_of("D3DKMTDestroyDevice");
-  uint32_t render = number_of("D3DKMTRender");
-  uint32_t unlock = number_of("D3DKMTUnlock");
-  uint32_t unlock2 = number_of("D3DKMTUnlock2");
+  uint32_t create_allocation = arguments::number_of("D3DKMTCreateAllocation");
+  uint32_t create_allocation2 = arguments::number_of("D3DKMTCreateAllocation2");
+  uint32_t destroy_allocation = arguments::number_of("D3DKMTDestroyAllocation");
+  uint32_t destroy_allocation2 = arguments::number_of("D3DKMTDestroyAllocation2");
+  uint32_t destroy_device = arguments::number_of("D3DKMTDestroyDevice");
+  uint32_t render = arguments::number_of("D3DKMTRender");
+  uint32_t unlock = arguments::number_of("D3DKMTUnlock");
+  uint32_t unlock2 = arguments::number_of("D3DKMTUnlock2");
 };
 const Known& known() {
   static const Known numbers;

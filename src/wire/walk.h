@@ -6,15 +6,12 @@
 #include <optional>
 #include <vector>
 
-#include "wire/arguments.h"
+#include "arguments/table.h"
 
 namespace dxgkit::wire {
 
-/// As the thunks bound lists and private data (thunks/capture.h). A test compares them.
-inline constexpr uint64_t kMaxListElements = uint64_t{1} << 16;
-inline constexpr uint64_t kMaxPrivateBytes = uint64_t{1} << 20;
-/// MAX_PATH.
-inline constexpr size_t kMaxTextUnits = 260;
+using namespace arguments;  // the words of the table
+
 /// The most blocks of one call.
 inline constexpr size_t kMaxParts = size_t{1} << 18;
 
@@ -77,7 +74,7 @@ void for_each_field(const Structure& structure, const std::byte* base, uint32_t 
 /// How many bytes a block has. nullopt: more than the function would take.
 inline std::optional<size_t> block_bytes(const Field& field, const std::byte* base) {
   const uint64_t count = field.count.width == 0 ? field.fixed_count : number_at(base, field.count);
-  if (count > (field.bytes ? kMaxPrivateBytes : kMaxListElements)) return std::nullopt;
+  if (count > field.most) return std::nullopt;
   return static_cast<size_t>(count) * field.element_bytes;
 }
 

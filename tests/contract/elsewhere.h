@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "arguments/table.h"
 #include "dxgk/core/client_quota.h"
 #include "dxgk/core/process.h"
 #include "tests/contract/fixture.h"
-#include "wire/arguments.h"
 #include "wire/client_call.h"
 #include "wire/server_session.h"
 #include "wire/windows.h"
@@ -41,7 +41,7 @@ class Elsewhere {
 
   template <typename Args>
   NTSTATUS call(std::string_view name, Args& args) {
-    wire::ClientCall call(wire::number_of(name), &args, memory);
+    wire::ClientCall call(arguments::number_of(name), &args, memory);
     if (call.answer().has_value()) return static_cast<NTSTATUS>(*call.answer());
     std::vector<wire::UniqueFd> given;
     for (const int fd : call.descriptors()) given.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));

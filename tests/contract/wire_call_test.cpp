@@ -6,17 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <regex>
-#include <sstream>
 #include <string>
 
+#include "arguments/limits.h"
+#include "arguments/table.h"
 #include "dxgk/core/process.h"
 #include "tests/contract/fixture.h"
-#include "thunks/capture.h"
 #include "thunks/support.h"
-#include "wire/arguments.h"
 #include "wire/call_text.h"
 #include "wire/client_call.h"
 #include "wire/kernel_memory.h"
@@ -33,7 +29,7 @@ class Far {
   }
   template <typename Args>
   NTSTATUS call(std::string_view name, Args* args) {
-    wire::ClientCall call(wire::number_of(name), const_cast<std::remove_const_t<Args>*>(args),
+    wire::ClientCall call(arguments::number_of(name), const_cast<std::remove_const_t<Args>*>(args),
                           memory);
     if (call.answer().has_value()) return static_cast<NTSTATUS>(*call.answer());
     std::vector<wire::UniqueFd> copies;
@@ -57,12 +53,12 @@ class Far {
 struct WireTest : ContractTest {};
 
 TEST_F(WireTest, EveryFunctionIsInTheTableWithTheKernelsSupport) {
-  const auto all = wire::functions();
+  const auto all = arguments::functions();
   EXPECT_EQ(all.size(), 188U);
   EXPECT_TRUE(
       std::ranges::is_sorted(all, {}, [](const auto& one) { return std::string(one.name); }));
   size_t local = 0;
-  for (const wire::Function& one : all) {
+  for (const arguments::Function& one : all) {
     const auto rows = thunks::support();
     const auto row =
         std::ranges::find(rows, std::string_view(one.name), &thunks::ThunkSupport::name);
@@ -75,35 +71,37 @@ TEST_F(WireTest, EveryFunctionIsInTheTableWithTheKernelsSupport) {
   EXPECT_EQ(local, 39U + 2U);
 }
 
-/// The table says when a function writes its structure back: it must say what the function does.
-TEST_F(WireTest, TheTableWritesBackWhereTheThunksDo) {
-  std::string sources;
-  for (const auto& entry : std::filesystem::directory_iterator(DXGKIT_THUNKS_FOLDER)) {
-    if (entry.path().extension() != ".cpp") continue;
-    std::ifstream file(entry.path());
-    std::stringstream text;
-    text << file.rdbuf();
-    sources += text.str();
-  }
-  const std::regex pattern("call\\(\"(D3DKMT\\w+)\",[^;]*?WriteBack::k(\\w+)");
-  size_t seen = 0;
-  for (auto it = std::sregex_iterator(sources.begin(), sources.end(), pattern);
-       it != std::sregex_iterator(); ++it, ++seen) {
-    const wire::Function& function = wire::functions()[wire::number_of((*it)[1].str())];
-    const std::string how = (*it)[2];
-    const wire::Writes writes = how == "Never"       ? wire::Writes::kNever
-                                : how == "OnSuccess" ? wire::Writes::kOnSuccess
-                                                     : wire::Writes::kAlways;
-    if (function.local == nullptr) {
-      EXPECT_EQ(function.writes, writes) << function.name;
-    }
-  }
-  EXPECT_GE(seen, 140U);
-}
-
-TEST_F(WireTest, ListsAndDataAreBoundedAsInTheThunks) {
-  EXPECT_EQ(wire::kMaxListElements, thunks::kMaxListElements);
-  EXPECT_EQ(wire::kMaxPrivateBytes, thunks::kMaxPrivateBytes);
+/// A list over the bound of its function does not travel, and is refused as in one process.
+TEST_F(WireTest, ListsAreBoundedAsInTheThunks) {
+  with_client([](Stack& stack, Client& client) {
+    Far far(client);
+    const Digest before = digest(stack, {&client});
+    std::vector<D3DKMT_HANDLE> handles(arguments::kMaxListElements + 1, client.device);
+    const auto far_and_near = [&](std::string_view name, auto& args, auto* function) {
+      EXPECT_EQ(far.call(name, &args), nt_status(Status::kInvalidParameter)) << name;
+      EXPECT_EQ(client.call([&] { return function(&args); }), nt_status(Status::kInvalidParameter))
+          << name;
+      const wire::ClientCall call(arguments::number_of(name), &args, far.memory);
+      return call.message().size();
+    };
+    D3DKMT_EVICT evict{};
+    evict.hDevice = client.device;
+    evict.NumAllocations = static_cast<UINT>(handles.size());
+    evict.AllocationList = handles.data();
+    EXPECT_LT(far_and_near("D3DKMTEvict", evict, &D3DKMTEvict), 256U);
+    // Bounds of its own: one more than it takes.
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 signal{};
+    signal.BroadcastContextArray = handles.data();
+    signal.BroadcastContextCount = D3DDDI_MAX_BROADCAST_CONTEXT + 1;
+    EXPECT_LT(far_and_near("D3DKMTSignalSynchronizationObjectFromGpu2", signal,
+                           &D3DKMTSignalSynchronizationObjectFromGpu2),
+              256U);
+    signal.BroadcastContextCount = D3DDDI_MAX_BROADCAST_CONTEXT;
+    const wire::ClientCall call(arguments::number_of("D3DKMTSignalSynchronizationObjectFromGpu2"),
+                                &signal, far.memory);
+    EXPECT_GT(call.message().size(), 256U);
+    EXPECT_EQ(digest(stack, {&client}), before);
+  });
 }
 
 TEST_F(WireTest, AListComesBackWithTheCallersOwnPointers) {
@@ -247,7 +245,7 @@ TEST_F(WireTest, RequestsThatAreNoneAreRefusedInOneSentenceAndReachNothing) {
     evict.hDevice = client.device;
     evict.NumAllocations = 3;
     evict.AllocationList = handles;
-    const wire::ClientCall call(wire::number_of("D3DKMTEvict"), &evict, far.memory);
+    const wire::ClientCall call(arguments::number_of("D3DKMTEvict"), &evict, far.memory);
     const std::vector<std::byte> good(call.message().begin(), call.message().end());
     const Digest before = digest(stack, {&client});
     const auto refused = [&](std::vector<std::byte> bytes) {
@@ -263,10 +261,10 @@ TEST_F(WireTest, RequestsThatAreNoneAreRefusedInOneSentenceAndReachNothing) {
       std::memcpy(bytes.data() + at, &value, sizeof value);
       return bytes;
     };
-    refused(with(0, 0));                                                  // another kind of frame
-    refused(with(4, 188));                                                // no such function
-    refused(with(4, wire::number_of("D3DKMTRegisterTrimNotification")));  // a local one
-    refused(with(8, 0));                                                  // no blocks
+    refused(with(0, 0));    // another kind of frame
+    refused(with(4, 188));  // no such function
+    refused(with(4, arguments::number_of("D3DKMTRegisterTrimNotification")));  // a local one
+    refused(with(8, 0));                                                       // no blocks
     refused(with(8, 3));   // more blocks than there are
     refused(with(16, 4));  // a structure of other size
     // Its count says four elements, and three come.

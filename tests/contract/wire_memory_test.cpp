@@ -408,7 +408,7 @@ TEST_F(WireMemoryTest, AnAllocationThatThePagesCannotBeExchangedForIsDestroyed) 
       auto connection = wire::ClientConnection::greet(wire::UniqueFd(ends[0]), {.name = "program"});
       ASSERT_TRUE(connection.has_value());
       status = static_cast<NTSTATUS>(
-          connection->call(memory, wire::number_of("D3DKMTCreateAllocation2"), &heap.args));
+          connection->call(memory, arguments::number_of("D3DKMTCreateAllocation2"), &heap.args));
     });
     const wire::UniqueFd socket(ends[1]);
     wire::Frame frame;
@@ -460,7 +460,7 @@ TEST_F(WireMemoryTest, AClientWithoutRoomForALockGetsNone) {
       args.hDevice = client.device;
       args.hAllocation = allocation;
       args.pData = before;
-      wire::ClientCall call(wire::number_of(function), &args, far.memory);
+      wire::ClientCall call(arguments::number_of(function), &args, far.memory);
       EXPECT_EQ(call_without_room(far, call), int64_t{nt_status(Status::kNoMemory)});
       EXPECT_EQ(args.pData, before);
       ASSERT_TRUE(call.undo().has_value());
@@ -476,7 +476,7 @@ TEST_F(WireMemoryTest, AClientWithoutRoomForALockGetsNone) {
     D3DKMT_CREATESYNCHRONIZATIONOBJECT2 fence{};
     fence.hDevice = client.device;
     fence.Info.Type = D3DDDI_MONITORED_FENCE;
-    wire::ClientCall call(wire::number_of("D3DKMTCreateSynchronizationObject2"), &fence,
+    wire::ClientCall call(arguments::number_of("D3DKMTCreateSynchronizationObject2"), &fence,
                           far.memory);
     EXPECT_EQ(call_without_room(far, call), std::nullopt);
     EXPECT_FALSE(call.undo().has_value());
@@ -501,8 +501,8 @@ TEST_F(WireMemoryTest, TheLibraryTakesALockBackThatItCannotShow) {
       wire::KernelMemory memory;
       auto connection = wire::ClientConnection::greet(wire::UniqueFd(ends[0]), {.name = "program"});
       ASSERT_TRUE(connection.has_value());
-      status =
-          static_cast<NTSTATUS>(connection->call(memory, wire::number_of("D3DKMTLock2"), &args));
+      status = static_cast<NTSTATUS>(
+          connection->call(memory, arguments::number_of("D3DKMTLock2"), &args));
     });
     const wire::UniqueFd socket(ends[1]);
     wire::Frame frame;
@@ -566,7 +566,7 @@ TEST_F(WireMemoryTest, OwnPagesThatCannotBeExchangedAreRefused) {
     EXPECT_FALSE(good.is_shared());
     // As a recorder does, which is in the kernel's process.
     wire::KernelMemory here;
-    const wire::ClientCall call(wire::number_of("D3DKMTCreateAllocation2"), &heap.args, here);
+    const wire::ClientCall call(arguments::number_of("D3DKMTCreateAllocation2"), &heap.args, here);
     EXPECT_EQ(call.answer(), int64_t{nt_status(Status::kNotSupported)});
   });
 }

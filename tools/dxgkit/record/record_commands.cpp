@@ -44,7 +44,8 @@ int record_command(const RecordOptions& options) {
 /// The arguments of a call with its outputs.
 std::string text_of(const record::Call& call) {
   if (!call.unrecorded.empty())
-    return fmt::format("{}(...) = {:#x}, not recorded: {}", wire::functions()[call.function].name,
+    return fmt::format("{}(...) = {:#x}, not recorded: {}",
+                       arguments::functions()[call.function].name,
                        static_cast<uint32_t>(call.result), call.unrecorded);
   const auto request = record::read_request(call.request);
   const auto reply = record::read_reply(*request, call.request, call.reply);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "arguments/table.h"
 #include "base/spelling.h"
 #include "dxgk/core/process.h"
 #include "dxgkit/stack.h"
@@ -17,7 +18,6 @@
 #include "tools/dxgkit/driver_path.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/record/record_commands.h"
-#include "wire/arguments.h"
 
 namespace dxgkit::tool {
 namespace {
@@ -57,7 +57,7 @@ std::optional<record::ReplayResult> replay_on(Stack& stack, const std::string& d
   record::ReplayOptions options;
   options.on_stuck = [&client] { client->end(); };
   options.on_difference = [&](size_t call, const std::string& text) {
-    const char* const name = wire::functions()[recording.calls[call - 1].function].name;
+    const char* const name = arguments::functions()[recording.calls[call - 1].function].name;
     differs(fmt::format("call {}, {}: {}", call, name, text));
   };
   return record::replay(*dxgk::Process::current(), recording, options);

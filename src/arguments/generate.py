@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the table of arguments (arguments.h), the calls of the kernel's own functions, and those of a client.
+"""Writes what arguments.tsv and the ABI say of the arguments of D3DKMT functions: the table (table.h), and the same as constants (facts.h).
 
-usage: generate_table.py LAYOUT.json arguments.tsv thunks.tsv TABLE.cpp INVOKE.cpp STUBS.cpp
+usage: generate.py LAYOUT.json arguments.tsv thunks.tsv TABLE.cpp FACTS.h LIMITS.h
 """
 import hashlib
 import json
@@ -25,7 +25,7 @@ class Facts:
             self.values.update(enum["values"])
         with open(thunks_path, encoding="utf-8") as file:
             self.implemented = {line.split("\t")[0] for line in file if line.strip() and not line.startswith("#")}
-        self.writes, self.local, self.hand, self.used = {}, {}, {}, set()
+        self.writes, self.local, self.hand, self.used, self.limits = {}, {}, {}, set(), {}
         with open(hand_path, encoding="utf-8") as file:
             for line in file:
                 self.read_line(line.rstrip("\n"))
@@ -39,6 +39,10 @@ class Facts:
             self.records[name] = {"size": int(size), "members": [
                 {"name": p[0], "type": "HANDLE" if len(p) == 2 else "USHORT", "offset": int(p[1]), "size": int(p[2]) if len(p) > 2 else 8} for p in parts]}
             return
+        if line.startswith("limit "):
+            _, name, value = line.split(" ")
+            self.limits[name] = int(value)
+            return
         name, kind, *rest = line.split("\t")
         if kind == "writes":
             self.writes[name] = rest[0]
@@ -47,6 +51,20 @@ class Facts:
         else:
             record, member = name.split(".", 1)
             self.hand.setdefault(record, []).append((member, kind, rest))
+
+    def number(self, text):
+        """A number, or a name of the ABI."""
+        return int(text, 0) if text[0].isdigit() else self.values[text]
+
+    def parts(self, kind, rest):
+        """Of a line of a member: OF, the limit, CONDITION; each may be missing."""
+        rest = [*rest]
+        most = next((one for one in rest if one.startswith("most ")), None)
+        if most is not None:
+            rest.remove(most)
+        when = rest.pop() if rest and (rest[-1][0] == "@" or "=" in rest[-1] or (rest[-1] != rest[0] and rest[-1].startswith("Flags."))) else None
+        of = rest[0] if rest else None
+        return of, self.number(most.removeprefix("most ")) if most else None, when
 
     def resolve(self, kind):
         kind = kind.replace("const ", "").strip()
@@ -97,7 +115,7 @@ class Table:
             mask = ((1 << member["width"]) - 1) << member["bit"]
             return (member["offset"], member["size"], mask, 0, "kIsNot", -1)
         member = self.member_of(record, found[1])
-        value = int(found[3], 0) if found[3][0].isdigit() else self.facts.values[found[3]]
+        value = self.facts.number(found[3])
         return (member["offset"], member["size"], (1 << (8 * member["size"])) - 1, value, "kIs" if found[2] == "=" else "kIsNot", -1)
 
     def elements(self, record, member, of):
@@ -127,15 +145,16 @@ class Table:
         for name, kind, rest in self.facts.hand.get(record, []):
             self.facts.used.add((record, name, kind, tuple(rest)))
             member = self.member_of(record, name)
-            rest = [*rest]
-            when = rest.pop() if rest and (rest[-1][0] == "@" or "=" in rest[-1] or (rest[-1] != rest[0] and rest[-1].startswith("Flags."))) else None
-            of = rest[0] if rest else None
+            of, most, when = self.facts.parts(kind, rest)
             row = {"name": name, "kind": kind, "use": "kIn", "memory": "kNone", "count": (0, 0), "fixed": 0, "bytes": 0, "structure": -1,
-                   "is_bytes": False, "named": -1, "when": self.condition(record, when)}
+                   "is_bytes": False, "most": 0, "named": -1, "when": self.condition(record, when)}
             if kind in ("in", "both", "room"):
                 row["kind"] = "block"
-                row["use"] = {"in": "kIn", "both": "kBoth", "room": "kRoom"}[kind]
+                row["use"] = USES[kind]
                 row["count"], row["fixed"], row["bytes"], row["structure"], row["is_bytes"], row["named"] = self.elements(record, member, of)
+                row["most"] = most or self.facts.limits["bytes" if row["is_bytes"] else "list"]
+            elif kind == "text":
+                row["most"] = most or self.facts.limits["text"]
             elif kind == "address":
                 row["memory"] = "k" + of.capitalize()
             elif kind == "event":
@@ -223,7 +242,7 @@ class Table:
         name = target + "*"
         if name not in self.numbers:
             row = {"name": "", "kind": "block", "use": "kIn", "memory": "kNone", "count": (0, 0), "fixed": 1, "bytes": self.facts.size_of(target),
-                   "structure": self.structure(target), "is_bytes": False, "named": self.names_of(target), "when": (0, 0, 0, 0, "kIs", -1)}
+                   "structure": self.structure(target), "is_bytes": False, "most": 1, "named": self.names_of(target), "when": (0, 0, 0, 0, "kIs", -1)}
             self.numbers[name] = self.emit(name, 8, [(0, row)])
         return self.numbers[name]
 
@@ -276,6 +295,7 @@ class Table:
         return out
 
 
+USES = {"in": "kIn", "both": "kBoth", "room": "kRoom", "text": "kIn"}
 KINDS = {"block": "kBlock", "text": "kText", "descriptor": "kDescriptor", "descriptor_out": "kDescriptorOut", "address": "kAddress", "into": "kInto",
          "presence": "kPresence", "pages": "kPages", "value": "kValue"}
 
@@ -284,10 +304,11 @@ def field_line(offset, row):
     place, width, mask, value, test, function = row["when"]
     when = f"{{{{{place}, {width}}}, {mask:#x}ULL, {value:#x}ULL, Test::{test}, {function}}}" if width or function >= 0 else "{}"
     return (f'    {{"{row["name"]}", {offset}, Kind::{KINDS[row["kind"]]}, Use::{row["use"]}, Memory::{row["memory"]}, '
-            f'{{{row["count"][0]}, {row["count"][1]}}}, {row["fixed"]}, {row["bytes"]}, {row["structure"]}, {str(row["is_bytes"]).lower()}, {when}, {row["named"]}}},')
+            f'{{{row["count"][0]}, {row["count"][1]}}}, {row["fixed"]}, {row["bytes"]}, {row["structure"]}, {row["most"]}, {when}, {row["named"]}}},')
 
 
-def write_table(facts, table, path):
+def functions_of(facts, table):
+    """(name, structure, whether it takes one, when it is written back, why it stays local, shown members, names) of each function, by number."""
     functions = []
     for name in table.functions:
         structure, one, shown = table.arguments(name)
@@ -299,7 +320,12 @@ def write_table(facts, table, path):
         record = table.structures[structure][0]
         named = table.names_of(record) if one else -1
         functions.append((name, structure, one, writes, local, shown, named))
-    out = ["// Generated by src/wire/generate_table.py. Do not edit.", '#include "wire/arguments.h"', "", "#include <array>", "", "namespace dxgkit::wire {", "namespace {", ""]
+    return functions
+
+
+def write_table(facts, table, path):
+    functions = functions_of(facts, table)
+    out = ["// Generated by src/arguments/generate.py. Do not edit.", '#include "arguments/table.h"', "", "#include <array>", "", "namespace dxgkit::arguments {", "namespace {", ""]
     for number, (name, size, fields) in enumerate(table.structures):
         if fields:
             out += [f"constexpr std::array<Field, {len(fields)}> kFields{number} = {{{{  // {name}", *(field_line(*f) for f in fields), "}};"]
@@ -321,7 +347,7 @@ def write_table(facts, table, path):
     version = hashlib.sha256("\n".join(out).encode()).hexdigest()[:16]
     out += ["}  // namespace", "", "std::span<const Function> functions() { return kFunctions; }", "std::span<const Structure> structures() { return kStructures; }",
             "std::span<const Named> named(int16_t list) { return list < 0 ? std::span<const Named>{} : kNamed[static_cast<size_t>(list)]; }",
-            f"uint64_t table_version() {{ return 0x{version}ULL; }}", "", "}  // namespace dxgkit::wire", ""]
+            f"uint64_t table_version() {{ return 0x{version}ULL; }}", "", "}  // namespace dxgkit::arguments", ""]
     for record, lines in facts.hand.items():
         for name, kind, rest in lines:
             if (record, name, kind, tuple(rest)) not in facts.used:
@@ -331,58 +357,88 @@ def write_table(facts, table, path):
     return functions
 
 
-def write_invoke(facts, functions, path):
-    out = ["// Generated by src/wire/generate_table.py. Do not edit.", '#include "wire/invoke.h"', "", "#include <d3dkmthk.h>", "#include <ntstatus.h>", "",
-           "#include <array>", "#include <cstring>", "", "namespace dxgkit::wire {", "namespace {", "",
-           "template <typename T>", "T take(const std::byte* arguments, size_t offset) {", "  T value;", "  std::memcpy(&value, arguments + offset, sizeof value);",
-           "  return value;", "}", "", "using Invoke = int64_t (*)(std::byte* arguments);", f"constexpr std::array<Invoke, {len(functions)}> kInvokes = {{{{"]
-    for name, _, one, _, local, _, _ in functions:
-        params = [kind for kind, _ in facts.points[name]["params"] if kind != "void"]
-        if local:
-            out.append("    nullptr,")
-        elif one:
-            out.append(f"    [](std::byte* arguments) -> int64_t {{ return {name}(reinterpret_cast<{params[0]}>(arguments)); }},")
+def expression(facts, record, text):
+    """A condition as C++ over `of`, a structure of the type `record`."""
+    found = re.fullmatch(r"([\w.]+?)(!?=)(\w+)", text)
+    return f"of.{found[1]} {'==' if found[2] == '=' else '!='} {found[3]}" if found else f"of.{text} != 0"
+
+
+def member_facts(facts, table, record, name, lines):
+    """What the lines of one member that is a block or a text say. A function in a condition does not count: who names the member has chosen."""
+    kind_of = record + "Arguments" if record in facts.points else record
+    member = table.member_of(record, name)
+    uses, mosts, counts, elements, body = set(), set(), [], set(), []
+    for kind, rest in lines:
+        if kind not in USES:
+            continue
+        of, most, when = facts.parts(kind, rest)
+        if kind == "text":
+            count, size, is_bytes, fixed = "0", 2, False, None
         else:
-            parts = ", ".join(f"take<{kind}>(arguments, {8 * i})" for i, kind in enumerate(params))
-            out.append(f"    []([[maybe_unused]] std::byte* arguments) -> int64_t {{ return {name}({parts}); }},")
-    out += ["}};", "", "}  // namespace", "", "int64_t invoke(uint32_t function, std::byte* arguments) {",
-            "  return kInvokes[function] == nullptr ? STATUS_NOT_SUPPORTED : kInvokes[function](arguments);", "}", "", "}  // namespace dxgkit::wire", ""]
+            _, fixed, size, _, is_bytes, _ = table.elements(record, member, of)
+            name_of_count = (of or "1").partition("*")[0]
+            count = str(fixed) if name_of_count.isdigit() else f"of.{name_of_count}"
+            fixed = fixed if name_of_count.isdigit() else None
+        uses.add(USES[kind])
+        mosts.add(most or facts.limits["text" if kind == "text" else "bytes" if is_bytes else "list"])
+        elements.add(size)
+        counts.append(fixed)
+        condition = expression(facts, record, when) if when and when[0] != "@" else None
+        body.append(f"    if ({condition}) return {count};" if condition else f"    return {count};")
+    if not body:
+        return []
+    if not body[-1].startswith("    return"):
+        body.append("    return 0;")
+    if len(uses) != 1 or len(mosts) != 1 or len(elements) != 1:
+        sys.exit(f"arguments.tsv: the lines of {record}.{name} differ in what they are")
+    if "." in name:
+        sys.exit(f"arguments.tsv: {record}.{name} is in a structure without a name, which facts cannot have")
+    of = " of" if any("of." in line for line in body) else ""
+    return ["template <>", f"struct MemberFacts<&{kind_of}::{name}> {{", f"  static constexpr Use kUse = Use::{uses.pop()};",
+            f"  static constexpr size_t kMost = {mosts.pop()}, kElementBytes = {elements.pop()};", f"  static constexpr bool kIsOne = {str(set(counts) == {1}).lower()};",
+            f"  static constexpr size_t count(const {kind_of}&{of}) {{", *body, "  }", "};", ""]
+
+
+def write_facts(facts, table, functions, path):
+    out = ["// Generated by src/arguments/generate.py. Do not edit. Part of arguments/facts.h.", "#pragma once", "",
+           "namespace dxgkit::arguments {", ""]
+    for name, _, one, writes, _, _, _ in functions:
+        if name not in facts.implemented:
+            continue
+        if one:
+            out += ["template <>", f"struct FunctionFacts<&{name}> {{", f'  static constexpr std::string_view name() {{ return "{name}"; }}',
+                    f"  static constexpr Writes kWrites = Writes::{writes};", "};", ""]
+        elif any(kind in USES for _, kind, _ in facts.hand.get(name, [])):
+            members = [f"  {kind} {parameter or f'a{i}'};" for i, (kind, parameter) in enumerate(facts.points[name]["params"])]
+            out += [f"/// The parameters of {name}.", f"struct {name}Arguments {{", *members, "};", ""]
+    for record, lines in facts.hand.items():
+        grouped = {}
+        for name, kind, rest in lines:
+            grouped.setdefault(name, []).append((kind, rest))
+        for name, of_member in grouped.items():
+            out += member_facts(facts, table, record, name, of_member)
+    out += ["}  // namespace dxgkit::arguments", ""]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(out))
 
 
-def write_stubs(facts, functions, path):
-    out = ["// Generated by src/wire/generate_table.py. Do not edit.", "#include <d3dkmthk.h>", "#include <ntstatus.h>", "", "#include <cstdint>", "#include <cstring>", "",
-           '#include "wire/remote_call.h"', "", 'extern "C" {', ""]
-    for number, (name, _, one, _, local, _, _) in enumerate(functions):
-        params = [kind for kind, _ in facts.points[name]["params"] if kind != "void"]
-        ret = facts.points[name]["ret"]
-        parameters = ", ".join(f"{kind} a{i}" for i, kind in enumerate(params)) or "void"
-        out.append(f"{ret} APIENTRY kernel_{name}({parameters}) {{")
-        if local:
-            out += [f"  static_cast<void>(a{i});" for i in range(len(params))]
-            out.append({"NTSTATUS": "  return STATUS_NOT_SUPPORTED;", "void": ""}.get(ret, "  return 0;"))
-        elif one:
-            plain = params[0].replace("const ", "")
-            out.append(f"  return static_cast<{ret}>(dxgkit::wire::remote_call({number}, const_cast<{plain}>(a0)));")
-        else:
-            out.append(f"  uint64_t slots[{max(len(params), 1)}] = {{}};")
-            out += [f"  std::memcpy(&slots[{i}], &a{i}, sizeof a{i});" for i in range(len(params))]
-            out.append(f"  return static_cast<{ret}>(dxgkit::wire::remote_call({number}, slots));")
-        out.append("}")
-    out += ["", "}", ""]
+def write_limits(facts, path):
+    names = {"list": "/// The most elements of one list.\ninline constexpr size_t kMaxListElements", "bytes": "/// The most bytes of one block of private data.\ninline constexpr size_t kMaxPrivateBytes",
+             "text": "/// The most units of a text, with its terminator: MAX_PATH.\ninline constexpr size_t kMaxTextUnits"}
+    out = ["// Generated by src/arguments/generate.py. Do not edit.", "#pragma once", "", "#include <cstddef>", "", "namespace dxgkit::arguments {", "",
+           "// What a member has no limit of its own for.", *(f"{text} = {facts.limits[name]};" for name, text in names.items()), "", "}  // namespace dxgkit::arguments", ""]
     with open(path, "w", encoding="utf-8") as file:
-        file.write("\n".join(line for line in out if line != ""))
-        file.write("\n")
+        file.write("\n".join(out))
 
 
 def main():
-    layout, hand, thunks, table_path, invoke_path, stubs_path = sys.argv[1:]
+    layout, hand, thunks, table_path, facts_path, limits_path = sys.argv[1:]
     facts = Facts(layout, hand, thunks)
     table = Table(facts)
     functions = write_table(facts, table, table_path)
-    write_invoke(facts, functions, invoke_path)
-    write_stubs(facts, functions, stubs_path)
+    write_facts(facts, table, functions, facts_path)
+    write_limits(facts, limits_path)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -2,12 +2,13 @@
 // back. Generated from the ABI's facts and arguments.tsv.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-namespace dxgkit::wire {
+namespace dxgkit::arguments {
 
 /// What a member of a structure is, beside plain bytes. arguments.tsv explains each.
 enum class Kind : uint8_t {
@@ -70,7 +71,7 @@ struct Field {
   uint16_t fixed_count = 0;
   uint32_t element_bytes = 0;
   int16_t element = -1;  // the structure of the elements; -1: plain bytes
-  bool bytes = false;    // a block of bytes rather than a list
+  uint32_t most = 0;     // kBlock: elements that the function accepts; kText: units
   Condition when;
   int16_t named = -1;  // kBlock: which members of an element name something (`named`)
 };
@@ -112,11 +113,16 @@ struct Function {
 std::span<const Function> functions();
 /// The number of the function of this name. Looks at all of them; of an unknown name the number
 /// behind the last.
-uint32_t number_of(std::string_view name);
+inline uint32_t number_of(std::string_view name) {
+  const auto all = functions();
+  return static_cast<uint32_t>(
+      std::ranges::find(all, name, [](const Function& one) { return std::string_view(one.name); }) -
+      all.begin());
+}
 std::span<const Structure> structures();
 /// A list of members by its number in a Field or a Function. -1: an empty one.
 std::span<const Named> named(int16_t list);
 /// Changes with every change of the table. Both sides of a connection must have the same.
 uint64_t table_version();
 
-}  // namespace dxgkit::wire
+}  // namespace dxgkit::arguments
