@@ -113,7 +113,6 @@ class Adapter : public Object,
 
   // AdapterCore::Owner
   void stop_after_failure() override DXGKIT_REQUIRES(on_lane);
-  Object& object() override { return *this; }
   void pump() override DXGKIT_REQUIRES(on_lane) { selection_.pump(); }
   void advance_waiting() override DXGKIT_REQUIRES(on_lane);
   // GpuVa::Owner

@@ -43,8 +43,6 @@ void AdapterCore::progress() {
   if (blocked_.load() != 0) around_.runtime.wake_all(progress_);
 }
 
-bool AdapterCore::leaves_selection() { return LateSelection::ask(*this, owner_.object()); }
-
 bool AdapterCore::block_until(const std::function<bool()>& ready) {
   LateSelection::run_left();  // it may be what is waited for
   Waiting waiting(*this);     // before the first look, so that progress() made after it wakes us

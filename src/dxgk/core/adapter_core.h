@@ -12,7 +12,6 @@
 #include "base/ids.h"
 #include "dxgk/core/adapter_environment.h"
 #include "dxgk/core/gate.h"
-#include "dxgk/core/object.h"
 #include "dxgk/core/power_phase.h"
 #include "port/adapter_port.h"
 #include "runtime/lane.h"
@@ -56,8 +55,6 @@ class AdapterCore : public AdapterEnvironment {
     virtual ~Owner() = default;
     /// The adapter has failed for good: everything that runs or waits ends.
     virtual void stop_after_failure() DXGKIT_REQUIRES(on_lane) = 0;
-    /// What has the core. A reference to it keeps both.
-    virtual Object& object() = 0;
     /// The scheduler selects work.
     virtual void pump() DXGKIT_REQUIRES(on_lane) = 0;
     /// What waits for memory, for idle allocations or for room looks again.
@@ -133,13 +130,6 @@ class AdapterCore : public AdapterEnvironment {
   }
   /// Selection, at the runtime's time; arms the timeout watch when work is on hardware.
   void pump() DXGKIT_REQUIRES(on_lane) { owner_.pump(); }
-  /// The same at the end of a call that has queued a packet: later, if who makes the call wants to
-  /// answer its client first (LateSelection).
-  void pump_late() DXGKIT_REQUIRES(on_lane) {
-    if (!leaves_selection()) pump();
-  }
-  /// Whether the call under way leaves the selection to who answers its client. It is made then.
-  bool leaves_selection() DXGKIT_REQUIRES(on_lane);
   /// Something retired, completed or failed: what waits looks again, blocked thunks too.
   void progress() DXGKIT_REQUIRES(on_lane);
 

@@ -30,6 +30,11 @@ bool LateSelection::ask(AdapterCore& core, Object& adapter) {
   return true;
 }
 
+void LateSelection::pump(AdapterCore& core, Object& adapter) {
+  core.lane().assert_current();
+  if (!ask(core, adapter)) core.pump();
+}
+
 void LateSelection::run_left() {
   if (LateSelection* const late = offered(); late != nullptr) late->run();
 }

@@ -32,9 +32,12 @@ class LateSelection {
     void* previous_;
   };
 
-  /// On the lane of `core`. False: nobody offers it, or another adapter's selection is left; select
-  /// at once. `adapter`: the object that has `core`.
+  /// Whether the call under way may leave the selection; it is made then. On the lane of `core`.
+  /// False: nobody offers it, or another adapter's selection is left. `adapter`: the object that
+  /// has `core`.
   static bool ask(AdapterCore& core, Object& adapter);
+  /// Selects at the end of a call that has queued packets: at once, or later if it may.
+  static void pump(AdapterCore& core, Object& adapter);
   /// What the calling thread has left, before it waits for anything.
   static void run_left();
   /// Selects what is left. Nothing, if the adapter has stopped meanwhile.

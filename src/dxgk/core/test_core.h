@@ -38,7 +38,6 @@ class TestCore : public AdapterCore::Owner {
     core.set_failed();
     core.progress();
   }
-  Object& object() override { return *adapter; }
   void pump() override { ++pumps; }
   void advance_waiting() override { ++looks; }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "dxgk/core/adapter_core.h"
+#include "dxgk/core/late_selection.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/sync/sync_object.h"
@@ -209,7 +210,7 @@ Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::Sync
     packet.context = this;
     packet.points.assign(points.begin(), points.end());
     floor.submission->queue(packet);
-    floor.core.pump_late();
+    LateSelection::pump(floor.core, floor.adapter);
   });
   return status;
 }
@@ -239,7 +240,7 @@ Status Context::queue_signal(std::span<const Ref<Context>> contexts,
       packet.broadcast = broadcast;
       floor.submission->queue(packet);
     }
-    floor.core.pump_late();
+    LateSelection::pump(floor.core, floor.adapter);
   });
   return status;
 }

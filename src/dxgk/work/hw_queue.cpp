@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "dxgk/core/adapter_core.h"
+#include "dxgk/core/late_selection.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/va/space_user.h"
@@ -310,7 +311,7 @@ Status HwQueue::submit(const HwSubmission& submission) {
     packet.command.private_data = std::move(private_data);
     floor.residency->packet_queued(device().memory(), packet.residency);
     floor.submission->queue(packet);
-    floor.core.pump_late();
+    LateSelection::pump(floor.core, floor.adapter);
   });
   return status;
 }

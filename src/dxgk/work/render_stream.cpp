@@ -8,6 +8,7 @@
 #include "base/guarded_copy.h"
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/client_memory.h"
+#include "dxgk/core/late_selection.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
@@ -296,7 +297,7 @@ Status RenderStream::end_pass(DmaBuffer& buffer, const port::RenderResult& resul
       status = queue_everywhere(buffer, result, request);
     }
     DmaBufferPool::drop_user(buffer);
-    floor.core.pump_late();
+    LateSelection::pump(floor.core, floor.adapter);
     *queued = static_cast<uint32_t>(floor.core.scheduler().packets_of(context_.id()));
   });
   return status;

@@ -8,6 +8,7 @@
 
 #include "base/interface_versions.h"
 #include "dxgk/core/client_memory.h"
+#include "dxgk/core/late_selection.h"
 #include "dxgk/core/process.h"
 #include "dxgk/memory/paging_executor.h"
 #include "dxgk/memory/residency.h"
@@ -39,7 +40,8 @@ void Submission::queue(Packet& packet) {
   desc.points = std::move(packet.points);
   desc.at_submission = packet.at_submission;
   desc.broadcast = std::move(packet.broadcast);
-  desc.selected_later = packet.kind != vidsch::PacketKind::kPaging && core_.leaves_selection();
+  desc.selected_later = packet.context != nullptr &&
+                        LateSelection::ask(core_, packet.context->device().floor().adapter);
   const Status status = core_.scheduler().queue(context, std::move(desc));
   if (is_success(status)) return;
   // The context failed meanwhile: the packet leaves as a cancelled one.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dxgk/core/adapter_core.h"
+#include "dxgk/core/late_selection.h"
 #include "dxgk/memory/residency.h"
 #include "dxgk/work/context.h"
 #include "dxgk/work/device.h"
@@ -48,7 +49,7 @@ Status VirtualSubmissions::submit(const VirtualSubmission& submission) {
     context_.presents().wait_for_flips(submission.written_primaries);
     floor.residency->packet_queued(context_.device().memory(), packet.residency);
     floor.submission->queue(packet);
-    floor.core.pump_late();
+    LateSelection::pump(floor.core, floor.adapter);
   });
   return status;
 }
