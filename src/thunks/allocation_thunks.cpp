@@ -98,7 +98,8 @@ Status create_allocations(Process& process, D3DKMT_CREATEALLOCATION& args) {
         capture<&D3DKMT_CREATEALLOCATION::pPrivateRuntimeData>(args, &runtime_data));
   }
   std::vector<Info> infos;
-  DXGKIT_RETURN_IF_FAILED(capture_two_way<Infos>(args, &infos));
+  DXGKIT_RETURN_IF_FAILED(capture<Infos>(args, &infos));
+  if (!give<Infos>(args, infos)) return Status::kInvalidParameter;
   ShortVector<std::vector<std::byte>, 1> blocks(infos.size());
   ShortVector<dxgk::AllocationRequest, 1> requests(infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {

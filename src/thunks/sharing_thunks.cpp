@@ -82,7 +82,8 @@ Status open_resource(const Ref<Device>& device, const Ref<SharedResource>& share
       !has_room<&Args::pTotalPrivateDriverDataBuffer>(args, total))
     return Status::kInvalidParameter;
   std::vector<Info> infos;
-  DXGKIT_RETURN_IF_FAILED(capture_two_way<Infos>(args, &infos));
+  DXGKIT_RETURN_IF_FAILED(capture<Infos>(args, &infos));
+  if (!give<Infos>(args, infos)) return Status::kInvalidParameter;
 
   dxgk::OpenedResource opened;
   DXGKIT_RETURN_IF_FAILED(device->memory().open_resource(shared, read_only, &opened));

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "arguments/table.h"
 #include "base/spelling.h"
 #include "record/file.h"
 #include "record/message.h"
