@@ -127,7 +127,6 @@ struct AddressSpace::State {
       : owned(options.end / kPageBytes), mapped(options.end / kPageBytes) {
     const uint64_t first = options.first / kPageBytes;
     if (first > 0) owned.take({0, first}, RangeKind::kDriver, 0);
-    first_page = first;
   }
 
   uint64_t end() const { return owned.end_page() * kPageBytes; }
@@ -136,7 +135,7 @@ struct AddressSpace::State {
   std::optional<uint64_t> find(uint64_t pages, uint64_t alignment_pages, uint64_t low,
                                uint64_t high) const {
     const uint64_t last = high == 0 ? owned.end_page() : high / kPageBytes;
-    return owned.find(pages, alignment_pages, std::max(low / kPageBytes, first_page), last);
+    return owned.find(pages, alignment_pages, low / kPageBytes, last);
   }
 
   Status check_map(const MapRequest& request) const;
@@ -168,7 +167,6 @@ struct AddressSpace::State {
 
   OwnedLayer owned;
   MappedLayer mapped;
-  uint64_t first_page = 0;
   uint64_t last_freed = 0;  // number of the latest call that freed anything
   // Claims whose operations were not applied yet, by number. VA-24 needs them.
   std::map<uint64_t, Mapping> pending;

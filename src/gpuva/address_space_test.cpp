@@ -292,6 +292,9 @@ TEST_F(AddressSpaceTest, DriversReserveWholeTablesWhenTheProcessIsMade) {
   ASSERT_TRUE(shared.has_value());
   EXPECT_EQ(space_.reserve_for_driver({.base = 16 * kLeaf, .size = kLeaf}, kLeaf).error(),
             Status::kInvalidParameter);
+  EXPECT_EQ(space_.reserve_for_driver({.base = 15 * kLeaf, .size = 2 * kLeaf}, kLeaf).error(),
+            Status::kInvalidParameter)
+      << "its end is taken";
   EXPECT_EQ(space_.reserve_for_driver({.size = kEnd}, kLeaf).error(), Status::kNoMemory);
   EXPECT_EQ(*space_.reserve_for_driver({.base = kEnd - kLeaf, .size = kLeaf}, kLeaf), kEnd - kLeaf);
 
@@ -633,6 +636,22 @@ TEST_F(AddressSpaceTest, ARepeatedMappingIsOfThePagesThatItRepeats) {
     EXPECT_EQ(claim(unique), may ? Status::kSuccess : Status::kInvalidParameter) << page;
     if (may) withdraw();
   }
+}
+
+// What was freed before its operation ran will never be there: it keeps nobody out.
+TEST_F(AddressSpaceTest, WhatWasQueuedAndIsFreedLeavesTheProtectionToOthers) {
+  DXGKIT_COVERS("VA-24", "VA-42");
+  MapRequest unique = valid();
+  unique.driver_protection = kUniqueDriverProtection | 1;
+  ASSERT_EQ(claim(unique), Status::kSuccess);
+  MapRequest other = valid();
+  other.base = 0x5000'0000;
+  other.driver_protection = kUniqueDriverProtection | 2;
+  expect_refused(other, Status::kInvalidParameter, "it is on its way");
+  ASSERT_EQ(space_.free(last_.mapping.span.address(), last_.mapping.span.size_bytes(), ++sequence_,
+                        nullptr),
+            Status::kSuccess);
+  EXPECT_EQ(claim(other), Status::kSuccess);
 }
 
 TEST_F(AddressSpaceTest, WhatWasQueuedAndIsDoneLeavesOthersThatAreQueuedUnique) {

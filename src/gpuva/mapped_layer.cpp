@@ -23,8 +23,7 @@ Value MappedLayer::Client::after(Value value, uint64_t k) const {
     return value;
   }
   const uint64_t offset = offset_of_value(value);
-  const uint64_t phase =
-      (offset - attribute.repeat_first + k % attribute.repeat_pages) % attribute.repeat_pages;
+  const uint64_t phase = (offset - attribute.repeat_first + k) % attribute.repeat_pages;
   value.where += attribute.repeat_first + phase - offset;
   return value;
 }

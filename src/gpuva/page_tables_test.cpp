@@ -386,6 +386,30 @@ TEST_F(PageTablesTest, APieceOverABorderWithoutA64KibPageIsWrittenAtOnce) {
   }
 }
 
+// What becomes invalid in either table has no protection of the driver's.
+TEST_F(PageTablesTest, EntriesOfNothingHaveNoDriverProtection) {
+  DXGKIT_COVERS("VA-44");
+  Geometry geometry = four_levels();
+  geometry.leaf_table_bytes_64k = 4096;
+  geometry.dual_ptes = true;
+  use(geometry);
+  const Piece stays{.span = {640, 1}, .source = run(9000)};
+  const Piece goes{
+      .span = {512, 40}, .source = run(4096), .driver_protection = 5, .pages_64k = true};
+  pieces_.all = {goes, stays};
+  update({{512, 129}});
+  pieces_.all = {stays};
+  update({{512, 40}});
+  size_t written = 0;
+  for (const Step& step : plan_.steps) {
+    if (step.kind != Step::Kind::kWriteEntries) continue;
+    ++written;
+    EXPECT_FALSE(step.source.valid());
+    EXPECT_EQ(step.driver_protection, 0U);
+  }
+  EXPECT_GE(written, 2U);
+}
+
 TEST_F(PageTablesTest, LargePagesAreDirectoryEntries) {
   DXGKIT_COVERS("VA-46", "PAGE-35");
   Geometry geometry = four_levels();
@@ -444,6 +468,12 @@ TEST_F(PageTablesTest, LargePagesAreDirectoryEntries) {
     pieces_.all = {other};
     EXPECT_EQ(update({other.span}).find("large"), std::string::npos);
   }
+  // A device without them.
+  geometry.large_pages = false;
+  use(geometry);
+  pieces_.all = {large};
+  EXPECT_EQ(update({large.span}).find("large"), std::string::npos);
+  geometry.large_pages = true;
   // A device that takes large pages from anywhere in a segment.
   geometry.unaligned_large_pages = true;
   use(geometry);

@@ -569,6 +569,42 @@ TEST(AdapterWork, SeesWhoWritesBehindLessRoom) {
   });
 }
 
+/// An injector that leaves all commands readable leaves them where the client put them.
+TEST(AdapterWork, CommandsThatCanBeReadLieWhereTheClientPutThem) {
+  DXGKIT_COVERS("REND-03");
+  struct Idle : FaultInjector {
+    std::optional<Status> before_ddi(std::string_view) override { return std::nullopt; }
+    std::optional<Status> before_paging(const PagingOperation&, uint32_t) override {
+      return std::nullopt;
+    }
+    uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
+    void shape(SegmentsInfo*) override {}
+  };
+  runtime::make_sim_runtime(1)->run_main([] {
+    PortWorld world;
+    world.start();
+    Idle injector;
+    world.adapter->set_fault_injector(&injector);
+    const auto device = world.adapter->objects().create_device(1, false);
+    const auto context =
+        world.adapter->objects().create_context(device->handle, 2, NodeOrdinal{0}, 1, false, {});
+    RenderSetup setup;
+    setup.args.context = context->handle;
+    world.miniport.hooks.render = [&](void*, DXGKARG_RENDER* args) {
+      EXPECT_EQ(args->pCommand, setup.command.data());
+      EXPECT_EQ(args->CommandLength, setup.command.size());
+      EXPECT_EQ(args->DmaSize, setup.args.buffer.size_bytes);
+      return kOk;
+    };
+    EXPECT_EQ(world.adapter->rendering().render(setup.args).status, Status::kSuccess);
+    EXPECT_EQ(world.miniport.count("DxgkDdiRender"), 1U);
+    world.adapter->set_fault_injector(nullptr);
+    EXPECT_EQ(world.adapter->objects().destroy_context(context->handle), Status::kSuccess);
+    EXPECT_EQ(world.adapter->objects().destroy_device(device->handle), Status::kSuccess);
+    world.stop();
+  });
+}
+
 /// An injector that says it has written too much is believed where the driver succeeded, and no
 /// driver's failure is made one of bounds.
 TEST(AdapterWork, AnOverrunIsOfASuccess) {

@@ -463,7 +463,6 @@ DdiCall::DdiCall(Manager& manager, Ddi ddi, Network network, Pivot pivot)
   open_call(state, impl_.get(), ddi);
   impl_->pivot = pivot;
   impl_->before = network;
-  impl_->after = network;
   runtime::MutexLock guard(state.lock);
   impl_->vidpn = state.new_serial();
   VidPnObject& object = state.vidpns[impl_->vidpn];

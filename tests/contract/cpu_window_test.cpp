@@ -1,5 +1,6 @@
 // What the CPU sees of a primary in an aperture segment: the one exception for
 // CpuTranslatedAddress.
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ using ::testing::HasSubstr;
 constexpr uint64_t kSegmentOffset = 16 * kMebibyte;  // of the aperture's CPU address in the BAR
 constexpr uint64_t kSize = 16 * kKibibyte;
 constexpr uint32_t kUseAlternateVaFlag = 1U << 10, kAccessedPhysically = 1U << 15;
+constexpr uint32_t kForOverlay = 1U << 8;
 
 class CpuWindowTest : public ContractTest {
  protected:
@@ -25,6 +27,7 @@ class CpuWindowTest : public ContractTest {
     UINT ranges = 3;
     bool entries = true;
     std::function<void(ScriptedMiniport&)> more;
+    dxgk::VerifierSwitches verifier{};
   };
   /// A driver with a screen, whose aperture segment has a CPU address, and a client.
   static void windowed(const Setup& setup,
@@ -44,6 +47,7 @@ class CpuWindowTest : public ContractTest {
       aperture.flags.CpuVisible = setup.aperture_visible ? 1 : 0;
       aperture.cpu_translated_address = driver.bar() + kSegmentOffset;
       if (setup.more) setup.more(stack.miniport);
+      stack.options.verifier = setup.verifier;
       ASSERT_EQ(stack.start(), Status::kSuccess);
       {
         Client client(stack);
@@ -417,6 +421,93 @@ TEST_F(CpuWindowTest, InTheSecondModelTheHostApertureShowsAPrimaryInAnAperture) 
     });
   }
 }
+
+/// What the adapter verifier may and may not move out for a lock, although the CPU could see it.
+struct ForcedLock {
+  const char* sentence;
+  uint32_t segments;
+  uint32_t info_flags;
+  UINT flags;
+  bool primary = false, locked_elsewhere = false;
+  bool leaves = false;
+};
+class ForcedLocks : public CpuWindowTest, public ::testing::WithParamInterface<ForcedLock> {};
+TEST_P(ForcedLocks, MoveOnlyWhatMayLeave) {
+  DXGKIT_COVERS("REND-28", "ALLOC-41");
+  const ForcedLock& row = GetParam();
+  Setup setup;
+  setup.verifier.set(dxgk::VerifierSwitch::kForceComplexLock);
+  windowed(setup, [&](Stack& stack, Swizzler&, Client& client) {
+    ScriptedAllocation data = described(row.segments, row.info_flags);
+    D3DDDI_ALLOCATIONINFO info{};
+    info.pPrivateDriverData = &data;
+    info.PrivateDriverDataSize = sizeof data;
+    info.Flags.Primary = row.primary ? 1 : 0;
+    D3DKMT_CREATEALLOCATION create{};
+    create.hDevice = client.device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo = &info;
+    create.Flags.CreateResource = create.Flags.CreateShared = row.locked_elsewhere ? 1 : 0;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation(&create); }), 0);
+    ContextBuffers context = client.make_context();
+    ASSERT_EQ(client.render(context, work_on({info.hAllocation})), 0);
+    stack.drive();
+    ASSERT_EQ(stack.miniport.calls().patches.back().allocations.at(0).segment(), 1U);
+    D3DKMT_HANDLE handle = info.hAllocation;
+    if (row.locked_elsewhere) {
+      D3DKMT_LOCK first = lock_args(handle, kDonotEvict);
+      ASSERT_EQ(lock(client, first), 0);
+      D3DDDI_OPENALLOCATIONINFO opened{};
+      std::array<std::byte, sizeof data> total{};
+      D3DKMT_OPENRESOURCE open{};
+      open.hDevice = client.device;
+      open.hGlobalShare = create.hGlobalShare;
+      open.NumAllocations = 1;
+      open.pOpenAllocationInfo = &opened;
+      open.pTotalPrivateDriverDataBuffer = total.data();
+      open.TotalPrivateDriverDataBufferSize = sizeof total;
+      ASSERT_EQ(client.call([&] { return D3DKMTOpenResource(&open); }), 0);
+      handle = opened.hAllocation;
+    }
+    const uint64_t before = stack.statistics().page_outs;
+    D3DKMT_LOCK args = lock_args(handle, row.flags);
+    EXPECT_EQ(lock(client, args), 0);
+    EXPECT_EQ(stack.statistics().page_outs - before, row.leaves ? 1U : 0U);
+    EXPECT_EQ(unlock(client, {handle}), 0);
+    if (row.locked_elsewhere) {
+      EXPECT_EQ(unlock(client, {info.hAllocation}), 0);
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+constexpr ForcedLock kForcedLocks[] = {
+    {.sentence = "MayLeave",
+     .segments = kVisible | kAperture,
+     .info_flags = kCpuVisible,
+     .flags = 0,
+     .leaves = true},
+    {.sentence = "ToldToStay",
+     .segments = kVisible | kAperture,
+     .info_flags = kCpuVisible,
+     .flags = kDonotEvict},
+    {.sentence = "NowhereElseToShow", .segments = kVisible, .info_flags = kCpuVisible, .flags = 0},
+    {.sentence = "APrimary",
+     .segments = kVisible | kAperture,
+     .info_flags = kCpuVisible,
+     .flags = 0,
+     .primary = true},
+    {.sentence = "ForAnOverlay",
+     .segments = kVisible | kAperture,
+     .info_flags = kCpuVisible | kForOverlay,
+     .flags = 0},
+    {.sentence = "LockedElsewhere",
+     .segments = kVisible | kAperture,
+     .info_flags = kCpuVisible,
+     .flags = 0,
+     .locked_elsewhere = true},
+};
+INSTANTIATE_TEST_SUITE_P(Rows, ForcedLocks, ::testing::ValuesIn(kForcedLocks),
+                         [](const auto& row) { return std::string(row.param.sentence); });
 
 TEST_F(CpuWindowTest, ASharedAllocationHasNoAlternateAddress) {
   DXGKIT_COVERS("ALLOC-54");

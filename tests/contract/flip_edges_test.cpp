@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "dxgk/exercise.h"
 #include "tests/contract/flip_fixture.h"
 #include "tests/contract/two_adapters.h"
 
@@ -93,6 +94,43 @@ TEST_F(FlipTest, PartsOfAPresentCountOnce) {
     third.finish();
     stack.drive();
     driver.on_present = nullptr;
+  });
+}
+
+// A screen reads: what was shown and never written is not written back when it leaves.
+TEST_F(FlipTest, WhatAScreenShowsIsReadNotWritten) {
+  DXGKIT_COVERS("ALLOC-08");
+  flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {
+    const D3DKMT_HANDLE clean = client.make_primary(), dirty = client.primaries[1];
+    const auto transfers = [&] {
+      return std::ranges::count_if(stack.miniport.calls().paging, [](const auto& call) {
+        return call.args.Operation == DXGK_OPERATION_TRANSFER;
+      });
+    };
+    const auto page_out = [&](D3DKMT_HANDLE handle) {
+      stack.blocking([&] {
+        EXPECT_EQ(dxgk::Exercise::on(*stack.system, stack.luid)
+                      ->memory()
+                      .page_out(*client.process, handle),
+                  Status::kSuccess);
+      });
+    };
+    Work reads = work_on({clean});
+    reads.allocations[0].write = false;
+    ASSERT_EQ(client.render(client.context, reads), 0);
+    stack.drive();
+    for (const D3DKMT_HANDLE shown : {clean, dirty, client.primaries[0]}) {
+      ASSERT_EQ(client.flip(shown), 0) << ::testing::PrintToString(stack.rules());
+      stack.settle();
+      driver.vsync();
+    }
+    stack.drive();
+    const auto before = transfers();
+    page_out(clean);
+    EXPECT_EQ(transfers(), before);
+    page_out(dirty);
+    EXPECT_EQ(transfers(), before + 1);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }
 

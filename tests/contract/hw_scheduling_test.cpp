@@ -696,6 +696,41 @@ TEST_F(HwSchedulingTest, WhatPowerTookIsNotWaitedFor) {
   }
 }
 
+// Power fails after the contexts have left, while memory is written back: what the engine knew is
+// gone with it, and the driver is told of roots again.
+TEST_F(HwSchedulingTest, PowerThatFailsDuringThePurgeTakesTheRoots) {
+  DXGKIT_COVERS("SCHED-19", "PWR-10");
+  running([](HwStack& stack) {
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    ASSERT_EQ(client.submit(queue), kOk);
+    stack.drive();
+    stack.hw.on_suspend = [](const DXGKARG_SUSPENDCONTEXT*) { return kOk; };
+    {
+      Stack::Background down(stack, [&] {
+        static_cast<void>(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD3));
+      });
+      EXPECT_FALSE(down.finished());
+      EXPECT_TRUE(off(stack, 0));
+      stack.miniport.forget_outstanding();
+      EXPECT_EQ(stack.system->power_failed(stack.luid, dxgk::PowerTarget::kD3), Status::kSuccess);
+      EXPECT_TRUE(off(stack, 0)) << "it is not on its engine, and is not to come back yet";
+      down.finish();
+    }
+    stack.gpu.clear_calls();
+    stack.blocking([&] {
+      EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+    });
+    stack.drive();
+    EXPECT_FALSE(off(stack, 0));
+    EXPECT_TRUE(std::ranges::any_of(stack.gpu.calls().roots, [&](const auto& root) {
+      return root.hContext == stack.hw.contexts[0].get();
+    }));
+    EXPECT_TRUE(stack.rules().empty());
+    stack.hw.on_suspend = nullptr;
+  });
+}
+
 TEST_F(HwSchedulingTest, BandsFollowTheClassOfTheProcess) {
   DXGKIT_COVERS("SCHED-18", "SCHED-12");
   running([](HwStack& stack) {

@@ -1,6 +1,7 @@
 // Overlays of WDDM 1.x: what the driver is told, where what they show is, and what ends them.
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/display/display.h"
+#include "dxgk/exercise.h"
 #include "tests/contract/flip_fixture.h"
 #include "tests/contract/umd_fixture.h"
 
@@ -211,6 +212,34 @@ TEST_F(OverlayTest, TheDriverIsToldWhatIsShownAndWhereItIs) {
     EXPECT_EQ(client.pins(client.surfaces[1]), 0U);
     EXPECT_EQ(client.destroy_overlay(overlay), kInvalid);
     for (const nt::Irql irql : driver.irqls) EXPECT_EQ(irql, nt::kPassiveLevel);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
+// An overlay reads: what it shows lies where reads may go, and is not written back for it.
+TEST_F(OverlayTest, WhatIsShownIsReadNotWritten) {
+  DXGKIT_COVERS("OPT-01", "ALLOC-08");
+  with_overlays([](Stack& stack, OverlayDriver& driver, OverlayClient& client) {
+    const D3DKMT_HANDLE surface = client.make_allocation(
+        {.size = 64 * kKibibyte, .supported_read = 1U << 0, .supported_write = 1U << 1});
+    D3DKMT_CREATEOVERLAY args = client.creation();
+    args.OverlayInfo = client.info_of(surface);
+    ASSERT_EQ(client.create(args), 0);
+    EXPECT_EQ(driver.creates.back().OverlayInfo.SegmentId, 1U);
+    EXPECT_EQ(client.destroy_overlay(args.hOverlay), 0);
+    const auto transfers = [&] {
+      return std::ranges::count_if(stack.miniport.calls().paging, [](const auto& call) {
+        return call.args.Operation == DXGK_OPERATION_TRANSFER;
+      });
+    };
+    const auto before = transfers();
+    stack.blocking([&] {
+      EXPECT_EQ(dxgk::Exercise::on(*stack.system, stack.luid)
+                    ->memory()
+                    .page_out(*client.process, surface),
+                Status::kSuccess);
+    });
+    EXPECT_EQ(transfers(), before) << "nobody has written it";
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
 }

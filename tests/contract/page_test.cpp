@@ -414,6 +414,31 @@ TEST_F(PageTest, AnOperationTakesNoMorePassesThanItHasPages) {
   }
 }
 
+// Each operation has its passes for itself: many that take some each are no operation without end.
+TEST_F(PageTest, PassesAreCountedForEachOperationAnew) {
+  DXGKIT_COVERS("PAGE-11");
+  with_client([](Stack& stack, Client& client) {
+    constexpr int kPasses = 7;  // of at most nine for an operation of a page
+    int passes = 0;
+    stack.miniport.hooks.build_paging = [&](DXGKARG_BUILDPAGINGBUFFER* args) {
+      std::memset(args->pDmaBuffer, 0x33, 64);
+      args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + 64;
+      return ++passes % kPasses == 0 ? NTSTATUS{0}
+                                     : nt_status(Status::kGraphicsInsufficientDmaBuffer);
+    };
+    ContextBuffers context = client.make_context();
+    Work work;
+    for (int i = 0; i < 4; ++i)
+      work.allocations.push_back({client.make_allocation(4 * kKibibyte, kHidden)});
+    for (uint32_t i = 0; i < 4; ++i) work.patches.push_back(patch_at(i, 16 * i));
+    ASSERT_EQ(client.render(context, work), 0);
+    stack.drive();
+    EXPECT_EQ(passes, 4 * kPasses);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+  });
+}
+
 TEST_F(PageTest, ADriverWithoutPrivateDataForPagingGetsNone) {
   DXGKIT_COVERS("SEG-48", "PAGE-06");
   for (const uint32_t bytes : {0U, 96U}) {

@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "dxgk/adapter/adapter.h"
+#include "dxgk/core/process.h"
 #include "dxgk/core/verifier_switches.h"
 #include "tests/contract/memory_fixture.h"
+#include "trace/causes.h"
+#include "trace/trace.h"
 
 namespace dxgkit::contract {
 namespace {
@@ -183,6 +186,54 @@ TEST_F(PartsTest, WorkWaitsForMemoryThatComesInForAnother) {
     EXPECT_EQ(rendering(stack), 2U);
     stack.drive();
   });
+}
+
+// A recording says which allocation of which packet has no room yet, and for whom another one left.
+TEST_F(PartsTest, ARecordingSaysWhoWaitsForRoomAndWhoMadeIt) {
+  DXGKIT_COVERS("SCHED-14");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers first = client.make_context(), second = client.make_context();
+        const D3DKMT_HANDLE holds = client.make_allocation(kBig, kHidden);
+        const D3DKMT_HANDLE fits = client.make_allocation(64 * kKibibyte, kHidden);
+        const D3DKMT_HANDLE waits = client.make_allocation(kBig, kHidden);
+        const auto id = [&](D3DKMT_HANDLE handle) {
+          return (*client.process->handles().find<dxgk::OpenedAllocation>(handle))
+              ->allocation->id.value;
+        };
+        ASSERT_EQ(client.render(first, work_on({holds})), 0);
+        stack.settle();
+        while (stack.miniport.complete_next(1)) stack.settle();  // paging
+        ASSERT_EQ(rendering(stack), 1U);
+        trace::Recorder* const of_the_test = trace::current();
+        trace::Recorder recorder({.now_ns = [] { return 0; }, .thread = [] { return 0U; }});
+        trace::set_current(&recorder);
+        ASSERT_EQ(client.render(second, work_on({fits, waits})), 0);
+        stack.settle();
+        EXPECT_EQ(rendering(stack), 1U);
+        stack.drive();
+        trace::set_current(of_the_test);
+        uint64_t waiting = 0;
+        bool made_room = false;
+        for (const trace::Event& event : recorder.events()) {
+          if (event.kind == static_cast<uint16_t>(trace::EventKind::kWhyBusy)) {
+            EXPECT_EQ(event.c, static_cast<uint64_t>(trace::BusyReason::kNoRoom));
+            EXPECT_EQ(event.d, id(waits));
+            waiting = event.a;
+          } else if (event.kind == static_cast<uint16_t>(trace::EventKind::kWhyEvicted)) {
+            made_room = true;
+            EXPECT_EQ(event.a, id(holds));
+            EXPECT_EQ(event.b, static_cast<uint64_t>(trace::EvictionReason::kRoom));
+            EXPECT_EQ(event.c, id(waits));
+            EXPECT_EQ(event.d, waiting);
+          }
+        }
+        EXPECT_NE(waiting, 0U);
+        EXPECT_TRUE(made_room);
+        EXPECT_EQ(rendering(stack), 2U);
+        EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      },
+      little_memory);
 }
 
 /// A buffer of two steps with room for both, for `contexts` contexts.

@@ -538,18 +538,65 @@ TEST_F(VaSecondSpaceTest, WithoutAContextForItEntriesAreWritten) {
   everywhere([](GpuVaStack& stack) {
     Batches batches(stack);
     const auto create = stack.miniport.hooks.create_context;
+    int asked = 0;
     stack.miniport.hooks.create_context = [&](void* device, DXGKARG_CREATECONTEXT* args) {
-      if (args->Flags.SystemContext != 0) return STATUS_NO_MEMORY;
-      return create(device, args);
+      if (args->Flags.SystemContext == 0) return create(device, args);
+      ++asked;
+      return STATUS_NO_MEMORY;
     };
     const uint64_t base = batches.client.make_reservation(k64);
     batches.update({map_op(batches.pool, base, 4 * kPage)});
     EXPECT_TRUE(batches.client.walk(base + 3 * kPage).valid);
+    batches.update({map_op(batches.pool, base + 8 * kPage, 2 * kPage)});
+    EXPECT_TRUE(batches.client.walk(base + 9 * kPage).valid);
+    EXPECT_EQ(asked, 1) << "it is not asked for each batch";
     EXPECT_TRUE(stack.gpu.calls().copies.empty());
     stack.miniport.hooks.create_context = create;
     EXPECT_EQ(batches.client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
+}
+
+// The client's context goes while the driver makes the companion: nobody is left to have it, and
+// the driver gets it back. Where it could not make one there is nothing to give back.
+TEST_F(VaSecondSpaceTest, ACompanionOfAContextThatIsGoneIsGivenBack) {
+  DXGKIT_COVERS("VA-34", "LIFE-18");
+  for (const bool made : {true, false}) {
+    SCOPED_TRACE(made);
+    running(GpuVaConfig::gpu_physical_four_level(), [&](GpuVaStack& stack) {
+      Batches batches(stack);
+      VaClient& client = batches.client;
+      const uint64_t base = client.make_reservation(k64);
+      const D3DKMT_HANDLE second = client.make_context_virtual();
+      const size_t contexts = stack.gpu.contexts().size();
+      const auto create = stack.miniport.hooks.create_context;
+      std::optional<Stack::Background> goes;
+      size_t asked = 0;
+      stack.miniport.hooks.create_context = [&](void* device, DXGKARG_CREATECONTEXT* args) {
+        ++asked;
+        goes.emplace(stack, [&] {
+          const D3DKMT_DESTROYCONTEXT gone{second};
+          EXPECT_EQ(client.call([&] { return D3DKMTDestroyContext(&gone); }), 0);
+        });
+        static_cast<void>(goes->finished());
+        return made ? create(device, args) : STATUS_NO_MEMORY;
+      };
+      NTSTATUS status = 0;
+      stack.blocking([&] {
+        status = client.update(second, batches.fence, ++batches.value,
+                               {map_op(batches.pool, base, 4 * kPage)}, true);
+      });
+      stack.miniport.hooks.create_context = create;
+      goes->finish();
+      stack.drive();
+      EXPECT_EQ(asked, 1U);
+      EXPECT_EQ(status, nt_status(Status::kInvalidParameter));
+      EXPECT_EQ(stack.gpu.contexts().size(), contexts - 1);
+      EXPECT_FALSE(client.walk(base).valid);
+      EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+  }
 }
 
 // Its tables could not be made again after sleep: the process goes on, and entries are written.

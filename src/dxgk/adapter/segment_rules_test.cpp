@@ -391,6 +391,8 @@ TEST_P(BankTables, AreTakenOrSwitchedOff) {
 }
 
 const Banks kBanks[] = {
+    {"FirstBankOfOneByte", nullptr, 2, {1, 16 * kMebibyte}, {1, 16 * kMebibyte}},
+    {"FirstBankOfNoByte", "SEG-25", 2, {0, 16 * kMebibyte}, {}},
     {"LastEntryMissing",
      nullptr,
      3,
@@ -683,6 +685,23 @@ TEST(SegmentRules, WhatCannotBeSoIsSaidAndTheAdapterGoesOn) {
     if (row.rule == nullptr) continue;
     EXPECT_EQ(outcome.findings[0].rule, row.rule);
     EXPECT_EQ(outcome.findings[0].severity, verifier::Severity::kViolation);
+  }
+}
+
+TEST(SegmentRules, PagingBuffersLiveInTheSegmentThatIsNamed) {
+  DXGKIT_COVERS("SEG-47");
+  port::SegmentsInfo info = valid_description();
+  info.segments.push_back(info.segments[0]);
+  info.segments[2].base_address = 0x4'0000'0000;
+  for (const uint32_t segment : {0U, 1U, 2U, 3U, 4U}) {
+    SCOPED_TRACE(segment);
+    info.paging_buffer_segment = segment;
+    const Outcome outcome = check(info);
+    const bool fine = segment == 0 || segment == 2;  // the aperture lies between two others
+    EXPECT_EQ(outcome.refusal.has_value(), !fine);
+    if (outcome.refusal.has_value()) {
+      EXPECT_STREQ(outcome.refusal->rule, "SEG-47");
+    }
   }
 }
 
