@@ -10,6 +10,7 @@
 #include "tools/dxgkit/verify/canvas.h"
 #include "tools/dxgkit/verify/crew.h"
 #include "tools/dxgkit/verify/facts.h"
+#include "tools/dxgkit/verify/late_report.h"
 #include "tools/dxgkit/verify/page_fault.h"
 #include "tools/dxgkit/verify/pointer_look.h"
 
@@ -162,9 +163,8 @@ Answer<std::string> judge_hang(Bench& bench, const Hang& hang, Crew& crew,
                     told[1].node));
   }
   if (report.node != hang.node && !hang.whole_device) {
-    const std::string what =
-        fmt::format("node {} hung, and node {} timed out", hang.node, report.node);
-    return blame_dead_engine(bench, report, what);
+    return blame_dead_engine(
+        bench, report, fmt::format("node {} hung, and node {} timed out", hang.node, report.node));
   }
   if (report.granted) {
     blame(bench, "TDR-10", "DxgkDdiQueryEngineStatus",
@@ -316,7 +316,7 @@ Answer<std::string> be_slow(Bench& bench, uint32_t node, Tally& tally) {
   const Answer<void> done = crew.work();
   end_hang(bench);
   if (!bench.running()) return std::string("the adapter failed");
-  if (!done) return std::unexpected(done.error());
+  DXGKIT_VERIFY_TRY(done);
   tally.jobs += crew.jobs();
   if (std::ranges::any_of(crew.members(), &Crew::Member::lost)) await_report(bench, before);
   const std::vector<dxgk::TimeoutReport> all = reports(bench);
@@ -326,8 +326,7 @@ Answer<std::string> be_slow(Bench& bench, uint32_t node, Tally& tally) {
           fmt::format("Responsive was 0 for node {}, which had completed a packet since it was "
                       "asked for a preemption. {}",
                       report.node, story(report)),
-          "Responsive is 1 if the engine got on since the driver was asked for a preemption, or "
-          "for the status.",
+          "Responsive is 1 if the engine got on since the driver was asked for a preemption.",
           "Compare what the engine has done, or where it is, with what it was then.");
     return fmt::format("node {} was reset though it got on", report.node);
   }
@@ -358,6 +357,9 @@ Outcome run_hangs(Bench& bench, std::span<const Hang> hangs, const char* if_none
   if (!bench.running()) return Outcome::failed("the adapter failed");
   const Answer<void> again = *pointed ? show_pointers_again(bench, "a recovery") : Answer<void>();
   if (!again) return Outcome::failed(again.error());
+  static_cast<void>(bench.take_stall());  // of calls that have met the hang
+  show_sources(bench);
+  if (const auto stall = bench.take_stall()) report_stall(bench.findings(), *stall);
   if (tally.engine_resets + tally.adapter_resets == 0) return Outcome::failed(if_none_hung);
   outcome.text = fmt::format(
       "{} under {} of 2 clients: {} and {} the adapter were reset, what was not hit came out right",
@@ -446,7 +448,6 @@ Outcome device_stops(Bench& bench) {
 }
 
 // --- memory errors ---
-
 /// Packets of a crew's work that are paging, although everything was resident.
 Answer<uint64_t> paging_of_work(Bench& bench) {
   Crew crew(bench, 0);
@@ -486,7 +487,7 @@ Answer<std::string> fault_once(Bench& bench, uint32_t node, const MemoryError& e
   bench.device_faults()->set_faults({});
   if (!bench.running()) return std::string("the adapter failed");
   bench.exercise().ask_silent_nodes_after(0);
-  if (!done) return std::unexpected(done.error());
+  DXGKIT_VERIFY_TRY(done);
   ++tally.rounds;
   tally.jobs += crew.jobs();
   const std::vector<dxgk::TimeoutReport> all = reports(bench);
