@@ -45,6 +45,7 @@ class SoftGpuDevice final : public bus::Device,
       to.memory_error_after_ns =
           static_cast<runtime::DurationNs>(faults[node].memory_error_after_ns);
       to.reset_ns = static_cast<runtime::DurationNs>(faults[node].reset_ns);
+      to.preempts_when_idle = faults[node].preempts_when_idle;
       if (faults[node].memory_error_at_entry != 0)
         to.memory_error_at_entry = faults[node].memory_error_at_entry;
     }

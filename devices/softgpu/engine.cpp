@@ -197,7 +197,7 @@ void Engine::run() {
       continue;
     }
     if (!faulted_.load(std::memory_order_relaxed)) {
-      if (preemption_requested()) {
+      if (must_give_way()) {
         answer_preemption(0, 0);
         continue;
       }
@@ -207,6 +207,10 @@ void Engine::run() {
         continue;
       }
       if (faulted_.load(std::memory_order_relaxed)) continue;
+      if (preemption_requested() && context_.faults.preempts_when_idle(node_)) {
+        answer_preemption(0, 0);
+        continue;
+      }
     }
     runtime_.wait(bell_, seen);
   }
@@ -340,7 +344,7 @@ Engine::Outcome Engine::run_buffer(const SgpuRingEntry& entry) {
   for (uint64_t offset = entry.start_offset; offset < entry.length;) {
     stopped_offset_ = static_cast<uint32_t>(offset);
     if (must_stop()) return Outcome::kReset;
-    if (preemption_requested()) return Outcome::kPreempted;
+    if (must_give_way()) return Outcome::kPreempted;
     SgpuCommandHeader header;
     if (virtual_) {
       if (fetch_virtual(entry, offset, &header) != Outcome::kDone) return Outcome::kFaulted;
@@ -482,7 +486,7 @@ Engine::Outcome Engine::wait_until(runtime::TimeNs due, bool preemptible) {
   while (true) {
     const uint32_t seen = bell_.load(std::memory_order_acquire);
     if (must_stop()) return Outcome::kReset;
-    if (preemptible && preemption_requested()) return Outcome::kPreempted;
+    if (preemptible && must_give_way()) return Outcome::kPreempted;
     if (runtime_.now() >= due) return Outcome::kDone;
     runtime_.wait(bell_, seen, due);
   }

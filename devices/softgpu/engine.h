@@ -85,6 +85,10 @@ class Engine {
   bool preemption_requested() const {
     return preempt_request_.load(std::memory_order_acquire) != 0;
   }
+  /// A request that ends work.
+  bool must_give_way() const {
+    return preemption_requested() && !context_.faults.preempts_when_idle(node_);
+  }
   bool must_stop() const { return reset_requested() || stop_.load(std::memory_order_acquire); }
   uint32_t status() const;
 

@@ -10,6 +10,7 @@ void FaultInjector::set(const FaultPlan& plan) {
     const NodeFaults& faults = plan.nodes[node];
     silent_[node].store(faults.lose_interrupt_per_million >= 1'000'000, std::memory_order_relaxed);
     reset_ns_[node].store(faults.reset_ns, std::memory_order_relaxed);
+    preempts_when_idle_[node].store(faults.preempts_when_idle, std::memory_order_relaxed);
   }
   active_.store(true, std::memory_order_release);
 }

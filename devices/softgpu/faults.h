@@ -32,6 +32,8 @@ struct NodeFaults {
   runtime::DurationNs memory_error_after_ns = 0;  // so long after the entry has begun
   /// Lets a reset take so long, in any mode.
   runtime::DurationNs reset_ns = 0;
+  /// The engine answers a preemption when its ring is empty, and not before.
+  bool preempts_when_idle = false;
 
   /// The completion of this fence sets its cause but never drives the line. Below: the same by
   /// chance; if all are lost, those of preemptions and faults are, too.
@@ -78,6 +80,9 @@ class FaultInjector {
   runtime::DurationNs reset_time(uint32_t node) const {
     return reset_ns_[node].load(std::memory_order_relaxed);
   }
+  bool preempts_when_idle(uint32_t node) const {
+    return preempts_when_idle_[node].load(std::memory_order_relaxed);
+  }
   /// True while every completion interrupt of the node is lost: then its other interrupts are, too.
   bool is_silent(uint32_t node) const { return silent_[node].load(std::memory_order_relaxed); }
   /// The number of completions with this fate so far. kNormal is not counted.
@@ -99,7 +104,8 @@ class FaultInjector {
   // read.
   std::atomic<bool> active_{false};
   // Of the plan, read without the lock as well.
-  std::array<std::atomic<bool>, std::tuple_size_v<decltype(FaultPlan::nodes)>> silent_{};
+  std::array<std::atomic<bool>, std::tuple_size_v<decltype(FaultPlan::nodes)>> silent_{},
+      preempts_when_idle_{};
   std::array<std::atomic<runtime::DurationNs>, std::tuple_size_v<decltype(FaultPlan::nodes)>>
       reset_ns_{};
   std::array<std::atomic<uint64_t>, 4> fates_{};

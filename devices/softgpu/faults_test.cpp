@@ -128,6 +128,23 @@ TEST_P(SoftGpuFaults, AResetTakesItsTime) {
   });
 }
 
+/// Both entries run to their end, and the request is answered behind them.
+TEST_P(SoftGpuFaults, APreemptionWaitsForAnEmptyRing) {
+  in_runtime([](runtime::Runtime& runtime) {
+    FaultPlan plan;
+    plan.nodes[0].preempts_when_idle = true;
+    Rig rig(runtime, {.vram_bytes = 8 << 20, .timing = {}, .faults = plan});
+    rig.execute(0, Commands().fence_write(kVram, 7).delay(1'000'000), 1);
+    rig.watch([&] { return rig.word(kVram) == 7; });
+    rig.set32(SGPU_NODE_REG(0, SGPU_NODE_PREEMPT_REQUEST), 5);
+    rig.execute(0, Commands(), 2);
+    rig.watch([&] { return rig.node32(0, SGPU_NODE_PREEMPT_DONE) == 5; });
+    EXPECT_EQ(rig.node32(0, SGPU_NODE_PREEMPT_COMPLETED), 2u);
+    EXPECT_EQ(rig.node32(0, SGPU_NODE_PREEMPT_FENCE), 0u);
+    EXPECT_EQ(rig.node64(0, SGPU_NODE_EXECUTED), 2u);
+  });
+}
+
 TEST_P(SoftGpuFaults, HangAlwaysTakesEveryEntryOfItsNode) {
   in_runtime([](runtime::Runtime& runtime) {
     FaultPlan plan;

@@ -77,6 +77,9 @@ class Model {
   virtual runtime::DurationNs time_of(uint16_t queue, Request& request) = 0;
   /// Carries a request out. On a thread of the transport, never after a reset that came meanwhile.
   virtual void execute(uint16_t queue, Request& request) = 0;
+  /// Does nothing of it, and answers with an error, as hardware does whose memory has lost a part
+  /// of the request. By default there are no such errors.
+  virtual void refuse(uint16_t queue, Request& request) { execute(queue, request); }
   /// Lets a running `execute` end soon, and each one that comes before the next `reset`. Any
   /// thread; may come at any time before a reset, and when the device leaves.
   virtual void interrupt() {}

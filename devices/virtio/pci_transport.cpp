@@ -450,8 +450,10 @@ struct PciTransport::Impl final : bus::MmioHandler,
 
   /// Takes one chain. nullopt: there is none, or the queue stands still. `gives_up`: the device
   /// wants a reset behind the work of this one.
+  /// `lost_after`: a part of the request is lost, which shows after this time.
   std::optional<Chain> begin(uint16_t queue, uint64_t* of_generation, bool* gives_up,
-                             std::string* error) DXGKIT_REQUIRES(mutex) {
+                             std::optional<runtime::DurationNs>* lost_after, std::string* error)
+      DXGKIT_REQUIRES(mutex) {
     *of_generation = generation;
     if (!registers.is_running() || hung) return std::nullopt;
     const QueueRegisters& setup = registers.queues()[queue];
@@ -470,6 +472,8 @@ struct PciTransport::Impl final : bus::MmioHandler,
       hung = true;  // until the reset
       if (!*gives_up) return std::nullopt;
     }
+    if (faults.memory_error_at_entry == entries)
+      *lost_after = static_cast<runtime::DurationNs>(faults.memory_error_after_ns);
     return std::move(*taken);
   }
 
@@ -480,20 +484,25 @@ struct PciTransport::Impl final : bus::MmioHandler,
     };
     uint64_t of_generation = 0;
     bool gives_up = false;
+    std::optional<runtime::DurationNs> lost_after;
     std::string error;
     std::optional<Chain> chain;
     {
       const runtime::MutexLock lock(mutex);
-      chain = begin(queue, &of_generation, &gives_up, &error);
+      chain = begin(queue, &of_generation, &gives_up, &lost_after, &error);
     }
     if (!error.empty()) fail(of_generation, in_queue(error));
     if (!chain.has_value()) return false;
     Request request(*this, *chain);
-    if (!spend(queue, request, of_generation)) return false;
+    if (!spend(queue, request, of_generation, lost_after.value_or(0))) return false;
     {
       const runtime::MutexLock work(work_mutex);
       if (!is_current(of_generation)) return false;
-      model.execute(queue, request);
+      if (lost_after.has_value()) {
+        model.refuse(queue, request);
+      } else {
+        model.execute(queue, request);
+      }
     }
     if (!request.failure().empty()) {
       fail(of_generation, in_queue(request.failure()));
@@ -536,14 +545,14 @@ struct PciTransport::Impl final : bus::MmioHandler,
   }
 
   /// Lets the modelled time of a request pass. False: a reset came.
-  bool spend(uint16_t queue, Request& request, uint64_t of_generation) {
+  bool spend(uint16_t queue, Request& request, uint64_t of_generation, runtime::DurationNs more) {
     if (!runtime.is_simulated()) return true;
     runtime::DurationNs time = 0;
     {
       const runtime::MutexLock work(work_mutex);
       time = model.time_of(queue, request);
     }
-    const runtime::TimeNs due = runtime.now() + time;
+    const runtime::TimeNs due = runtime.now() + time + more;
     while (runtime.now() < due) {
       const uint32_t seen = bell.load(std::memory_order_acquire);
       if (stop.load(std::memory_order_acquire) || !is_current(of_generation)) return false;

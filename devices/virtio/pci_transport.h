@@ -50,7 +50,7 @@ class PciTransport {
   /// Surprise removal: no DMA and no interrupt from now on.
   void pull_out();
   /// Faults of the one engine, which serves all queues. With hangs_late the device carries the
-  /// request out, does not return it, and wants a reset. Memory errors are not offered.
+  /// request out, does not return it, and wants a reset. A memory error is Model::refuse.
   void set_faults(const bus::EngineFaults& faults);
   /// Why the device wants a reset; empty: it does not. For tests and findings.
   std::string error() const;

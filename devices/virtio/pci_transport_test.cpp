@@ -42,9 +42,15 @@ class Echo final : public Model {
     for (std::byte& byte : bytes) byte = std::byte(std::to_integer<uint8_t>(byte) + 1);
     request.answer(bytes);
   }
+  void refuse(uint16_t, Request& request) override {
+    refused_at = runtime::Runtime::current().now();
+    const std::byte error{0xEE};
+    request.answer(std::span(&error, 1));
+  }
   void interrupt() override { interrupted.set(); }
   void reset() override { ++resets; }
   int executed = 0, resets = 0;
+  runtime::TimeNs refused_at = 0;
   bool waits = false;  // a request ends when it is interrupted
   runtime::Event begun, interrupted;
   std::string gives_up;  // why each request fails
@@ -465,6 +471,29 @@ TEST(PciTransport, AHungEngineWorksAfterAReset) {
     runtime::Runtime::current().sleep_for(runtime::kSecond);  // of simulated time
     EXPECT_EQ(rig.ring->used_index(), 1U);
     rig.is_served_after_a_reset();
+  });
+}
+
+/// The second request loses a part, which shows a while after it has begun. The others are served.
+TEST(PciTransport, AMemoryErrorRefusesOneRequest) {
+  in_simulation([] {
+    Rig rig;
+    rig.transport.set_faults(
+        {.memory_error_at_entry = 2, .memory_error_after_ns = runtime::kMillisecond});
+    rig.start();
+    rig.ask(0, 1);
+    rig.notify(0);
+    while (rig.ring->used_index() != 1) rig.wait_for_interrupt();
+    const runtime::TimeNs began = runtime::Runtime::current().now();
+    rig.ask(2, 1);
+    rig.ask(4, 5);
+    rig.notify(0);
+    while (rig.ring->used_index() != 3) rig.wait_for_interrupt();
+    EXPECT_EQ(rig.answer(0), 2U);
+    EXPECT_EQ(rig.answer(2), 0xEEU);
+    EXPECT_EQ(rig.answer(4), 6U);
+    EXPECT_EQ(rig.model.executed, 2);
+    EXPECT_GE(rig.model.refused_at - began, runtime::kMillisecond);
   });
 }
 

@@ -18,6 +18,7 @@ constexpr uint64_t kMemoryLeast = uint64_t{1} << 20, kMemoryMost = uint64_t{64} 
 constexpr uint64_t kResourcesMost = 1 << 20;
 constexpr uint64_t kMessagesMost = 64;
 constexpr uint64_t kResetReadsMost = 1000;
+constexpr uint64_t kEntriesLeast = 4;
 constexpr uint64_t kTimeoutMsDefault = 10'000, kTimeoutMsMost = 600'000;
 // A kernel resets a device that is silent for 2 s. A context's own renderer is given up before.
 constexpr uint64_t kTimeoutMsEach = 1500;
@@ -28,6 +29,7 @@ struct Config {
   uint16_t messages = 3;
   bool access_platform = false;
   uint32_t reset_reads = 0;
+  bool indirect = true;
   bool registers_behind = false;
   bool has_3d = false;
   Renderers renderers = Renderers::kOne;
@@ -73,6 +75,7 @@ class VirtioGpuDevice final : public bus::Device,
                                  .sub_class = 0x80},
                     .type = VGPU_VIRTIO_TYPE,
                     .messages = config.messages,
+                    .indirect = config.indirect,
                     .access_platform = config.access_platform,
                     .reset_reads = config.reset_reads,
                     .registers_behind = config.registers_behind}) {
@@ -161,6 +164,11 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   const auto edid = options.on_off("edid", true);
   if (!edid.has_value()) return std::unexpected(edid.error());
   config.gpu.edid = *edid;
+  const std::string_view damage = options.find("edid-damage").value_or("none");
+  if (damage == "head") config.gpu.damage = EdidDamage::kHead;
+  if (damage == "sum") config.gpu.damage = EdidDamage::kSum;
+  if (damage != "none" && config.gpu.damage == EdidDamage::kNone)
+    return std::unexpected("edid-damage: '" + std::string(damage) + "' is not none, head or sum");
   const auto messages = options.number("messages", config.messages, 0, kMessagesMost);
   if (!messages.has_value()) return std::unexpected(messages.error());
   config.messages = static_cast<uint16_t>(*messages);
@@ -170,6 +178,14 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   const auto reset_reads = options.number("reset-reads", 0, 0, kResetReadsMost);
   if (!reset_reads.has_value()) return std::unexpected(reset_reads.error());
   config.reset_reads = static_cast<uint32_t>(*reset_reads);
+  const auto entries = options.number("entries", config.gpu.control_entries, kEntriesLeast,
+                                      config.gpu.control_entries);
+  if (!entries.has_value()) return std::unexpected(entries.error());
+  if (!is_power_of_two(*entries)) return std::unexpected("entries: it is no power of two");
+  config.gpu.control_entries = static_cast<uint16_t>(*entries);
+  const auto indirect = options.on_off("indirect", true);
+  if (!indirect.has_value()) return std::unexpected(indirect.error());
+  config.indirect = *indirect;
   const auto behind = options.on_off("registers-behind", false);
   if (!behind.has_value()) return std::unexpected(behind.error());
   config.registers_behind = *behind;
@@ -201,11 +217,15 @@ bus::DeviceType device_type() {
       {"memory", "SIZE", "limit for resources and their page lists (256M)"},
       {"resources", "COUNT", "limit for the number of resources (4096)"},
       {"edid", "on|off", "it tells the EDID of its screens (on)"},
+      {"edid-damage", "none|head|sum",
+       "what is wrong with the first block of the EDID; its first timing is, too (none)"},
       {"messages", "COUNT", "MSI-X messages, up to 64; 0: it has INTx only (3)"},
       {"access-platform", "on|off",
        "it offers ACCESS_PLATFORM, as behind an IOMMU, and refuses drivers without it (off)"},
       {"reset-reads", "COUNT",
        "how often its status is read until a reset is over, up to 1000 (0)"},
+      {"entries", "COUNT", "descriptors of the control queue, a power of two from 4 to 256 (256)"},
+      {"indirect", "on|off", "it takes indirect descriptors (on)"},
       {"registers-behind", "on|off", "its registers are in BAR 4, and the messages in BAR 1 (off)"},
       {"3d", "on|off", "it draws 3D, in a process of its own with libvirglrenderer (off)"},
       {"renderer", "PATH", "the program of that process (the one that comes with dxgkit)"},
@@ -216,7 +236,13 @@ bus::DeviceType device_type() {
   type.ids = {{VIRTIO_PCI_VENDOR_ID, VIRTIO_PCI_DEVICE_ID(VGPU_VIRTIO_TYPE)}};
   type.others = {{{"modes", "640x480+64x64+1920x1080+1344x736"}, {"registers-behind", "on"}},
                  {{"scanouts", "2"}, {"messages", "0"}, {"access-platform", "on"}},
-                 {{"edid", "off"}, {"memory", "64M"}, {"reset-reads", "20"}}};
+                 {{"edid", "off"},
+                  {"memory", "64M"},
+                  {"reset-reads", "20"},
+                  {"entries", "8"},
+                  {"indirect", "off"}},
+                 {{"edid-damage", "head"}},
+                 {{"edid-damage", "sum"}, {"modes", "800x600+640x480+1024x768"}}};
   type.configure =
       [](const bus::DeviceOptions& options) -> std::expected<bus::DeviceMaker, std::string> {
     const auto config = read_config(options);

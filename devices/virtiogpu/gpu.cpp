@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kPixelBytes = 4;
 constexpr uint32_t kSideMost = 16384;  // pixels of a resource
-constexpr uint16_t kControlEntries = 256, kCursorEntries = 16;
+constexpr uint16_t kCursorEntries = 16;
 
 // Modelled time of hardware.
 constexpr runtime::DurationNs kCommandTime = 2 * runtime::kMicrosecond;
@@ -77,7 +77,7 @@ uint64_t Gpu::features() const {
   return features;
 }
 
-std::vector<uint16_t> Gpu::queue_sizes() const { return {kControlEntries, kCursorEntries}; }
+std::vector<uint16_t> Gpu::queue_sizes() const { return {config_.control_entries, kCursorEntries}; }
 
 void Gpu::config_read(uint64_t offset, std::span<std::byte> to) {
   // No events: what a screen can show does not change. Capability sets are for 3D.
@@ -144,6 +144,20 @@ void Gpu::execute(uint16_t queue, virtio::Request& request) {
   std::memcpy(answer.data(), &result, sizeof result);
   // An answer is whole or not there. A cursor command needs none.
   if (request.writable_bytes() >= answer.size()) request.answer(answer);
+}
+
+void Gpu::refuse(uint16_t, virtio::Request& request) {
+  VgpuHeader header = {};
+  if (!request.read(0, &header)) return;
+  VgpuHeader result = {};
+  result.type = VGPU_ERR_UNSPEC;
+  if ((header.flags & VGPU_FLAG_FENCE) != 0) {
+    result.flags = VGPU_FLAG_FENCE;
+    result.fence_id = header.fence_id;
+    result.context_id = header.context_id;
+  }
+  if (request.writable_bytes() >= sizeof result)
+    request.answer(std::as_bytes(std::span(&result, 1)));
 }
 
 uint32_t Gpu::carry_out(const VgpuHeader& header, virtio::Request& request,
@@ -504,7 +518,7 @@ uint32_t Gpu::edid(virtio::Request& request, std::vector<std::byte>* answer) con
   VgpuGetEdid command = {};
   if (!config_.edid || !request.read(0, &command)) return VGPU_ERR_UNSPEC;
   if (command.scanout >= config_.scanouts) return VGPU_ERR_INVALID_PARAMETER;
-  const std::vector<uint8_t> bytes = make_edid(config_.modes, command.scanout);
+  const std::vector<uint8_t> bytes = make_edid(config_.modes, command.scanout, config_.damage);
   VgpuEdid edid = {};
   edid.size = static_cast<uint32_t>(bytes.size());
   std::ranges::copy(bytes, edid.bytes);
@@ -631,7 +645,7 @@ std::vector<bus::DeviceMonitor> Gpu::monitors() const {
     const auto add = [&](const Mode& mode) {
       monitors[i].sizes.push_back({mode.width, mode.height});
     };
-    if (!config_.edid) {
+    if (!config_.edid || config_.damage != EdidDamage::kNone) {
       add(config_.modes.front());
       continue;
     }

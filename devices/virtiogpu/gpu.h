@@ -25,7 +25,9 @@ struct GpuConfig {
   /// of a 3D resource counts as four bytes.
   uint64_t memory_bytes = uint64_t{256} << 20;
   uint32_t resources = 4096;
-  bool edid = true;  // the feature is offered
+  uint16_t control_entries = 256;  // of the control queue, at most: a power of two
+  bool edid = true;                // the feature is offered
+  EdidDamage damage = EdidDamage::kNone;
 };
 
 /// Everything in a command is hostile: a wrong one gets the error that the specification has for
@@ -41,6 +43,7 @@ class Gpu final : public virtio::Model {
   void config_write(uint64_t offset, std::span<const std::byte> from) override;
   runtime::DurationNs time_of(uint16_t queue, virtio::Request& request) override;
   void execute(uint16_t queue, virtio::Request& request) override;
+  void refuse(uint16_t queue, virtio::Request& request) override;
   void interrupt() override;
   void reset() override;
   /// The device left the machine: the renderer touches no memory any more. No command runs.
@@ -53,7 +56,7 @@ class Gpu final : public virtio::Model {
   /// command of the cursor queue.
   void on_flip(std::function<void(const bus::ScreenImage&)> flipped);
 
-  /// What GET_EDID, or without it GET_DISPLAY_INFO, tells of each scanout. Any thread.
+  /// What GET_EDID, or without a good EDID GET_DISPLAY_INFO, tells of each scanout. Any thread.
   std::vector<bus::DeviceMonitor> monitors() const;
 
   /// Commands that were refused for what they say, since the last call; with 3D those of 2D and of

@@ -26,7 +26,11 @@ struct Rig {
     chain.readable_bytes = bytes.size();
     chain.writable_bytes = room;
     virtio::Request request(memory, chain);
-    gpu.execute(queue, request);
+    if (is_refused) {
+      gpu.refuse(queue, request);
+    } else {
+      gpu.execute(queue, request);
+    }
     written = request.written();
     uint32_t type = 0;
     memory.load(kAnswer, &type);
@@ -85,6 +89,7 @@ struct Rig {
   virtio::FlatMemory memory{kBase, 0x40000};
   Gpu gpu;
   uint32_t written = 0;
+  bool is_refused = false;  // what is sent from now on
 };
 
 TEST(Gpu, SaysWhatScreensThereAre) {
@@ -334,6 +339,34 @@ TEST(Gpu, AMonitorWithoutDescriptor) {
   ASSERT_EQ(monitors.size(), 1U);
   EXPECT_TRUE(monitors[0].descriptor.empty());
   EXPECT_THAT(monitors[0].sizes, ::testing::ElementsAre(bus::DeviceMonitor::Size{640, 480}));
+}
+
+/// The same with one that is damaged, though it is told.
+TEST(Gpu, AMonitorWhoseDescriptorIsDamaged) {
+  Rig rig({.modes = {{640, 480}, {800, 600}}, .damage = EdidDamage::kSum});
+  const std::vector<bus::DeviceMonitor> monitors = rig.gpu.monitors();
+  ASSERT_EQ(monitors.size(), 1U);
+  EXPECT_TRUE(monitors[0].descriptor.empty());
+  EXPECT_THAT(monitors[0].sizes, ::testing::ElementsAre(bus::DeviceMonitor::Size{640, 480}));
+  EXPECT_EQ(rig.send(VGPU_GET_EDID, VgpuGetEdid{}), uint32_t{VGPU_OK_EDID});
+  const auto edid = rig.answer<VgpuEdid>();
+  EXPECT_FALSE(
+      vidpn::parse_edid(std::as_bytes(std::span(edid.bytes)).first(edid.size)).has_value());
+}
+
+/// What is lost is answered with an error, and nothing happens. That is no misuse.
+TEST(Gpu, RefusesWhatIsLost) {
+  Rig rig;
+  rig.is_refused = true;
+  VgpuCreate2D create{{}, 1, VGPU_B8G8R8X8, 8, 8};
+  create.header.flags = VGPU_FLAG_FENCE;
+  create.header.fence_id = 7;
+  EXPECT_EQ(rig.send(VGPU_RESOURCE_CREATE_2D, create), uint32_t{VGPU_ERR_UNSPEC});
+  EXPECT_EQ(rig.answer<VgpuHeader>().fence_id, 7U);
+  EXPECT_EQ(rig.answer<VgpuHeader>().flags, uint32_t{VGPU_FLAG_FENCE});
+  EXPECT_THAT(rig.gpu.take_misuses(), ::testing::IsEmpty());
+  rig.is_refused = false;
+  EXPECT_EQ(rig.create(1, 8, 8), uint32_t{VGPU_OK_NODATA}) << "it is not there yet";
 }
 
 /// What the specification forbids is told once, and a limit of the device is no misuse.

@@ -94,7 +94,7 @@ void close_block(uint8_t* block) {
 
 }  // namespace
 
-std::vector<uint8_t> make_edid(std::span<const Mode> modes, uint32_t scanout) {
+std::vector<uint8_t> make_edid(std::span<const Mode> modes, uint32_t scanout, EdidDamage damage) {
   DXGKIT_CHECK(!modes.empty());
   DXGKIT_CHECK(modes.size() <= kModesMost);
   const size_t in_base = std::min(modes.size(), kInBase);
@@ -129,6 +129,11 @@ std::vector<uint8_t> make_edid(std::span<const Mode> modes, uint32_t scanout) {
   put_limits(modes, base + 54 + 3 * kTimingBytes);
   base[126] = extended ? 1 : 0;
   close_block(base);
+  if (damage != EdidDamage::kNone) base[54 + 2] ^= 0x40;  // the first timing's width
+  if (damage == EdidDamage::kHead) {
+    ++base[7];
+    close_block(base);
+  }
   if (!extended) return edid;
   uint8_t* const more = base + kBlockBytes;
   more[0] = 2;  // CTA-861
@@ -136,6 +141,8 @@ std::vector<uint8_t> make_edid(std::span<const Mode> modes, uint32_t scanout) {
   more[2] = 4;  // timings begin here: no data blocks
   for (size_t i = in_base; i < modes.size(); ++i)
     put_timing(modes[i], more + 4 + (i - in_base) * kTimingBytes);
+  if (modes.size() < kModesMost)
+    put_timing(modes[0], more + 4 + (modes.size() - in_base) * kTimingBytes);
   close_block(more);
   return edid;
 }

@@ -15,8 +15,14 @@ struct Mode {
 inline constexpr uint32_t kModeLeast = 64, kModeMost = 4094;  // 12 bits of a detailed timing
 inline constexpr size_t kModesMost = 8;
 
+/// What a bad cable has done to an EDID: it is none by its first bytes, or the sum of its first
+/// block is wrong. Its first timing is of another size then.
+enum class EdidDamage : uint8_t { kNone, kHead, kSum };
+
 /// EDID 1.4 of a monitor with these modes at 60 Hz, one to kModesMost, the preferred one first.
-/// More than two take an extension block (CTA-861).
-std::vector<uint8_t> make_edid(std::span<const Mode> modes, uint32_t scanout);
+/// More than two take an extension block (CTA-861). If that has room it names the preferred one
+/// once more, as many monitors do.
+std::vector<uint8_t> make_edid(std::span<const Mode> modes, uint32_t scanout,
+                               EdidDamage damage = EdidDamage::kNone);
 
 }  // namespace dxgkit::virtiogpu

@@ -38,6 +38,27 @@ TEST(Edid, NamesTheModes) {
       EXPECT_EQ(timing[2] | (timing[4] >> 4) << 8, static_cast<int>(modes[i].width));
       EXPECT_EQ(timing[5] | (timing[7] >> 4) << 8, static_cast<int>(modes[i].height));
     }
+    if (count > 2 && count < all.size()) {  // the preferred one again
+      const uint8_t* const again = bytes.data() + 128 + 4 + 18 * (count - 2);
+      EXPECT_TRUE(std::equal(again, again + 18, bytes.data() + 54));
+    }
+  }
+}
+
+/// Who does not look at head and sum would take another size for the first one.
+TEST(Edid, IsNoneWhereItIsDamaged) {
+  const std::vector<Mode> modes = {{640, 480}, {800, 600}, {1024, 768}};
+  const std::vector<uint8_t> good = make_edid(modes, 0);
+  for (const EdidDamage damage : {EdidDamage::kHead, EdidDamage::kSum}) {
+    const std::vector<uint8_t> bytes = make_edid(modes, 0, damage);
+    ASSERT_EQ(bytes.size(), good.size());
+    EXPECT_FALSE(vidpn::parse_edid(std::as_bytes(std::span(bytes))).has_value());
+    EXPECT_EQ(bytes[56], good[56] ^ 0x40);
+    uint8_t sum = 0;
+    for (size_t i = 0; i < 128; ++i) sum = static_cast<uint8_t>(sum + bytes[i]);
+    EXPECT_EQ(sum == 0, damage == EdidDamage::kHead);
+    EXPECT_EQ(bytes[7] == 0, damage == EdidDamage::kSum);
+    EXPECT_TRUE(std::equal(bytes.begin() + 128, bytes.end(), good.begin() + 128));
   }
 }
 

@@ -48,6 +48,9 @@ struct EngineFaults {
   uint64_t memory_error_after_ns = 0;
   /// So long a reset of the engine takes.
   uint64_t reset_ns = 0;
+  /// The engine takes notice of a preemption when it has nothing left to do, and not before.
+  /// Devices that cannot be made to do so take no notice.
+  bool preempts_when_idle = false;
 };
 
 /// Optional interface of a device that can be made to fail. Any thread.

@@ -248,17 +248,44 @@ void report_wait(CallFrame& frame, const char* function, std::string object) {
 void check_sleep(CallFrame& frame, const char* function) {
   const runtime::TimeNs now = frame.kernel().runtime().now();
   const runtime::DurationNs limit = frame.kernel().hang_limit();
-  if (limit == 0) return;
   if (frame.slept_since == 0) {
     frame.slept_since = now + 1;
     return;
   }
+  if (limit == 0) return;
   if (now + 1 - frame.slept_since < limit || !is_watched(frame)) return;
   frame.kernel().bug_check("NT-20", function, 0x133, 1,
                            fmt::format("{} has polled and slept for more than {} ms.", frame.name(),
                                        limit / runtime::kMillisecond),
                            "DriverEntry and every DDI return.",
                            "Bound the loop, and report the device that does not answer.");
+}
+
+void count_stall(CallFrame& frame, runtime::DurationNs length) {
+  frame.kernel().impl().stalls.add(frame, frame.slept_since, length);
+}
+
+void StallCounter::add(const CallFrame& frame, runtime::TimeNs since, runtime::DurationNs length) {
+  while (busy_.test_and_set(std::memory_order_acquire)) {
+  }
+  Call& call = calls_[&frame];
+  if (call.since != since) call = {since, 0};
+  call.length += length;
+  if (call.length > longest_.length_ns) longest_ = {frame.name(), call.length};
+  busy_.clear(std::memory_order_release);
+}
+
+std::optional<Stall> StallCounter::take_longest() {
+  while (busy_.test_and_set(std::memory_order_acquire)) {
+  }
+  const Stall longest = std::exchange(longest_, {});
+  calls_.clear();
+  busy_.clear(std::memory_order_release);
+  return longest.length_ns != 0 ? std::optional(longest) : std::nullopt;
+}
+
+std::optional<Stall> take_longest_stall(Kernel& kernel) {
+  return kernel.impl().stalls.take_longest();
 }
 
 }  // namespace dxgkit::nt

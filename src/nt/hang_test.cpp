@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "nt/image_world_test.h"
+#include "nt/stalls.h"
 #include "runtime/cpu_watch.h"
 #include "tests/support/covers.h"
 
@@ -47,6 +48,36 @@ TEST(Hang, EndsCallsThatDoNotReturn) {
       }
     });
   }
+}
+
+/// The longest call is told once, and what two calls stall is not added.
+TEST(Hang, TellsOfTheLongestStall) {
+  in_both_modes([] {
+    ImageWorld world(NT_DOOR_DRIVER, {}, {});
+    EXPECT_FALSE(take_longest_stall(world.kernel).has_value());
+    const auto stall = [&](const char* name, uint64_t times) {
+      CallFrame frame(world.kernel, name, kPassiveLevel);
+      uint64_t result = 0;
+      EXPECT_TRUE(frame.call(world.find<Routine>("Stall"), &result, times));
+      EXPECT_EQ(result, times);
+    };
+    stall("DxgkDdiShort", 2);
+    stall("DxgkDdiLong", 3);
+    stall("DxgkDdiShort", 2);
+    const std::optional<Stall> longest = take_longest_stall(world.kernel);
+    ASSERT_TRUE(longest.has_value());
+    EXPECT_STREQ(longest->call, "DxgkDdiLong");
+    EXPECT_EQ(longest->length_ns, 150 * runtime::kMicrosecond);
+    EXPECT_FALSE(take_longest_stall(world.kernel).has_value());
+    {  // two calls through one frame
+      CallFrame frame(world.kernel, "DxgkDdiTwice", kPassiveLevel);
+      uint64_t result = 0;
+      EXPECT_TRUE(frame.call(world.find<Routine>("Stall"), &result, uint64_t{2}));
+      EXPECT_TRUE(frame.call(world.find<Routine>("Stall"), &result, uint64_t{1}));
+    }
+    EXPECT_EQ(take_longest_stall(world.kernel)->length_ns, 100 * runtime::kMicrosecond);
+    EXPECT_TRUE(world.findings.all().empty());
+  });
 }
 
 /// Many short calls are not one long one, however much they compute together.

@@ -14,6 +14,7 @@
 #include "nt/heap.h"
 #include "nt/kernel.h"
 #include "nt/pool.h"
+#include "nt/stalls.h"
 #include "nt/system_time.h"
 #include "runtime/deadlock_note.h"
 #include "runtime/sync.h"
@@ -180,6 +181,24 @@ struct UnresolvedImport {
 struct Executive;  // executive.h
 std::shared_ptr<Executive> make_executive(PoolHeap& heap, const KernelConfig& config);
 
+/// What calls of the driver have stalled (stalls.h). A lock would be a scheduling point, and change
+/// each run whose driver polls.
+class StallCounter {
+ public:
+  /// @param since  of the running call of this frame, which tells it from those before it.
+  void add(const CallFrame& frame, runtime::TimeNs since, runtime::DurationNs length);
+  std::optional<Stall> take_longest();
+
+ private:
+  struct Call {
+    runtime::TimeNs since = 0;
+    runtime::DurationNs length = 0;
+  };
+  std::atomic_flag busy_;
+  std::map<const CallFrame*, Call> calls_;  // looked up only
+  Stall longest_;
+};
+
 struct Kernel::Impl {
   explicit Impl(bus::Machine& machine) : pool_pages(machine), heap(pool_pages) {}
 
@@ -196,6 +215,7 @@ struct Kernel::Impl {
   WaitingCalls waiting_calls;
   std::optional<runtime::DeadlockNote> deadlock_note;  // tells of these
   std::atomic<runtime::DurationNs> thread_delay{0};    // see set_thread_delay
+  StallCounter stalls;
   std::function<void(const verifier::Finding&)> fatal_handler;
   std::function<bool(std::string_view routine)> allocation_fault;  // see pool.h
   bool allocation_fails(const char* routine) const {
@@ -277,6 +297,8 @@ std::string owner_name(Kernel& kernel, uint64_t owner);
 /// Called before a sleep of the driver. Reports NT-20 if the running call has slept for too long in
 /// all.
 void check_sleep(CallFrame& frame, const char* function);
+/// Called after a stall of the driver (stalls.h), behind check_sleep.
+void count_stall(CallFrame& frame, runtime::DurationNs length);
 /// Call it before the calling OS thread runs driver code that may loop for ever.
 void watch_driver_thread();
 /// Works once per process; later calls do nothing.

@@ -94,7 +94,9 @@ DXGKIT_NT_ABI void ke_stall_execution_processor(uint32_t microseconds) {
   CallFrame& frame = CallFrame::current();
   check_sleep(frame, "KeStallExecutionProcessor");
   runtime::Runtime& runtime = frame.kernel().runtime();
-  runtime.sleep_until(runtime.now() + int64_t{microseconds} * runtime::kMicrosecond);
+  const runtime::DurationNs length = int64_t{microseconds} * runtime::kMicrosecond;
+  runtime.sleep_until(runtime.now() + length);
+  count_stall(frame, length);
 }
 
 DXGKIT_NT_ABI Kevent* io_create_event(bool notification, void** handle) {

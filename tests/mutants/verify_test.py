@@ -282,6 +282,7 @@ class Pointer(Verify):
         ("pointer_keeps_first_shape", "After a new shape of the pointer that is shown pixel "),
         ("pointer_stays_inside", "After a move to (-31, -31) pixel "),
         ("pointer_never_hides", "After the pointer was hidden at (0, 0) pixel "),
+        ("pointer_stays_while_shown", "After a move to (-31, -31) pixel "),
         ("pointer_without_alpha", "After a move to (0, 0) pixel "),
     )
 
@@ -294,7 +295,7 @@ class Pointer(Verify):
                 self.assertIn(text, steps["pointer"]["findings"][0]["actual"])
                 self.proves("DISP-40")
         code, steps, rules = self.verify(*arguments)
-        self.assertEqual((code, rules, steps["pointer"]["text"]), (0, {}, "2 pointers moved, also half outside, and seen on the screen"))
+        self.assertEqual((code, rules, steps["pointer"]["text"]), (0, {}, "3 pointers moved, also half outside, and seen on the screen"))
 
 
 class Descriptor(Verify):
@@ -329,6 +330,13 @@ class Descriptor(Verify):
         self.assertEqual(self.violation(steps["vsyncs"]), "It returned 0x00000000 when interrupt type 1 was to be enabled.")
         self.proves("INT-23")
         self.assertEqual(self.verify(*arguments)[0::2], (0, {}))
+
+    def test_a_beam_without_blank(self):
+        arguments = ("pointer_mutants.so", "--device", "virtio-gpu", "--mode", "sim", "--step", "vsyncs")
+        code, steps, rules = self.verify(*arguments, registry={"Mutant": "beam_without_blank"})
+        self.assertEqual((code, rules), (1, {"vsyncs": ["DISP-24"]}))
+        self.assertEqual(self.violation(steps["vsyncs"]), "In 400 looks at one period it never was in the vertical blank.")
+        self.proves("DISP-24")
 
     def test_faults_of_a_descriptor(self):
         arguments = ("pointer_mutants.so", "--device", "virtio-gpu", "--mode", "sim", "--step", "odd-queries")
@@ -372,6 +380,13 @@ class Updates(Verify):
         self.assertEqual(self.violation(steps["visibility"]), "The device says of what it was asked: command 0x102 is refused with INVALID_RESOURCE_ID.")
         self.proves("LIFE-35")
         self.assertEqual(self.verify(*self.SCREEN, "--step", "visibility")[0::2], (0, {}))
+
+    def test_a_wait_in_vain(self):
+        code, steps, rules = self.verify(*self.SCREEN, "--step", "visibility", registry={"Mutant": "screen_in_vain"})
+        self.assertEqual(code, 1)
+        self.assertEqual(rules, {"start": ["NT-41"]})  # told once, where the first source is shown
+        self.assertEqual(self.violation(steps["start"]), "It stalled the processor for 60 ms altogether, and the device works.")
+        self.proves("NT-41")
 
 
 class Results(unittest.TextTestResult):

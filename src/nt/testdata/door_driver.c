@@ -139,6 +139,12 @@ EXPORTED ULONG64 Hang(ULONG64 how) {
   }
 }
 
+/// So many stalls of 50 microseconds.
+EXPORTED ULONG64 Stall(ULONG64 times) {
+  for (ULONG64 i = 0; i < times; ++i) KeStallExecutionProcessor(50);
+  return times;
+}
+
 /// Each level takes more than 256 bytes.
 EXPORTED __declspec(noinline) ULONG64 Recurse(ULONG64 depth) {
   volatile UCHAR buffer[256];

@@ -51,6 +51,17 @@ void pointer_never_hides(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiSetPointerPosition = position_shown;
 }
 
+/// A pointer that is shown stays where it is.
+NTSTATUS NTAPI position_once(IN_CONST_HANDLE context, IN_CONST_PDXGKARG_SETPOINTERPOSITION args) {
+  static BOOLEAN is_shown;
+  if (is_shown && args->Flags.Visible != 0) return STATUS_SUCCESS;
+  is_shown = args->Flags.Visible != 0;
+  return original.DxgkDdiSetPointerPosition(context, args);
+}
+void pointer_stays_while_shown(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetPointerPosition = position_once;
+}
+
 /// What is not clear is opaque.
 NTSTATUS NTAPI shape_without_alpha(IN_CONST_HANDLE context,
                                    IN_CONST_PDXGKARG_SETPOINTERSHAPE args) {
@@ -175,6 +186,26 @@ void any_interrupt_is_vsync(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiControlInterrupt = control_any;
 }
 
+NTSTATUS NTAPI line_only(IN_CONST_HANDLE context, INOUT_PDXGKARG_GETSCANLINE args) {
+  const NTSTATUS status = original.DxgkDdiGetScanLine(context, args);
+  args->InVerticalBlank = FALSE;
+  return status;
+}
+void beam_without_blank(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiGetScanLine = line_only;
+}
+
+/// Waits for what never comes.
+NTSTATUS NTAPI visible_and_stall(IN_CONST_HANDLE context,
+                                 IN_CONST_PDXGKARG_SETVIDPNSOURCEVISIBILITY args) {
+  const NTSTATUS status = original.DxgkDdiSetVidPnSourceVisibility(context, args);
+  for (UINT i = 0; i < 6000; ++i) KeStallExecutionProcessor(10);
+  return status;
+}
+void screen_in_vain(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetVidPnSourceVisibility = visible_and_stall;
+}
+
 struct Mutant {
   const char* name;
   void (*install)(DRIVER_INITIALIZATION_DATA* table);
@@ -184,6 +215,7 @@ const Mutant kMutants[] = {
     {"pointer_keeps_first_shape", pointer_keeps_first_shape},
     {"pointer_stays_inside", pointer_stays_inside},
     {"pointer_never_hides", pointer_never_hides},
+    {"pointer_stays_while_shown", pointer_stays_while_shown},
     {"pointer_without_alpha", pointer_without_alpha},
     {"descriptor_has_blocks", descriptor_has_blocks},
     {"descriptor_starts_at_block", descriptor_starts_at_block},
@@ -191,9 +223,11 @@ const Mutant kMutants[] = {
     {"descriptor_is_missing", descriptor_is_missing},
     {"descriptor_of_another", descriptor_of_another},
     {"any_interrupt_is_vsync", any_interrupt_is_vsync},
+    {"beam_without_blank", beam_without_blank},
     {"update_forgets_x", update_forgets_x},
     {"update_flushes_left", update_flushes_left},
     {"resource_is_never_made", resource_is_never_made},
+    {"screen_in_vain", screen_in_vain},
 };
 
 }  // namespace

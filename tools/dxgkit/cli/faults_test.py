@@ -64,6 +64,7 @@ class Faults(Verifying):
                 ("sleeper_claims", 1, "removal", "INT-08"),
                 ("reset_blames_newest", 1, "hangs", "TDR-14"),
                 ("responsive_for_ever", 1, "hangs", "TDR-10"),
+                ("never_responsive", 1, "hangs", "TDR-10"),
                 ("restart_deaf", 3, "adapter-hangs", "TDR-33"),
                 ("reset_fails", 3, "hangs", "TDR-23"),
                 ("power_fails", 1, "power", "PWR-02"),

@@ -654,6 +654,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
     data->DxgkDdiResetEngine = blame_newest;
   }
   if (chosen("responsive_for_ever")) data->DxgkDdiQueryEngineStatus = always_responsive;
+  if (chosen("never_responsive")) data->DxgkDdiQueryEngineStatus = never_responsive;
   if (chosen("restart_deaf")) {
     data->DxgkDdiRestartFromTimeout = restart_deaf;
     data->DxgkDdiSubmitCommand = drop_submission;

@@ -23,6 +23,11 @@ NTSTATUS NTAPI always_responsive(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYENGINESTAT
   args->EngineStatus.Responsive = 1;
   return STATUS_SUCCESS;
 }
+/// As if nothing had been done since the last question, or the last request.
+NTSTATUS NTAPI never_responsive(IN_CONST_HANDLE, INOUT_PDXGKARG_QUERYENGINESTATUS args) {
+  args->EngineStatus.Value = 0;
+  return STATUS_SUCCESS;
+}
 NTSTATUS NTAPI leave_status(IN_CONST_HANDLE adapter, INOUT_PDXGKARG_QUERYENGINESTATUS args) {
   const DXGK_ENGINESTATUS before = args->EngineStatus;
   const NTSTATUS status = whole.DxgkDdiQueryEngineStatus(adapter, args);

@@ -65,6 +65,12 @@ std::vector<std::string> Bench::take_misuses() {
   return std::exchange(misuses_, {});
 }
 
+std::optional<nt::Stall> Bench::take_stall() {
+  if (world_ == nullptr) return std::nullopt;
+  const std::optional<nt::Stall> stall = nt::take_longest_stall(world_->kernel());
+  return !simulated() || mutated() || negligence_ != nullptr ? std::nullopt : stall;
+}
+
 void Bench::power_off() {
   collect_misuses();
   client_code_.reset();

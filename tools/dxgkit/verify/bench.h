@@ -22,6 +22,7 @@
 #include "dxgk/exercise.h"
 #include "dxgk/system.h"
 #include "nt/kernel.h"
+#include "nt/stalls.h"
 #include "port/driver.h"
 #include "runtime/runtime.h"
 #include "tools/dxgkit/child.h"
@@ -113,6 +114,9 @@ class Bench {
   /// What the driver has asked of devices that their manuals forbid, on all machines since the last
   /// call. Nothing where something is wrong with the device, or the driver, on purpose.
   std::vector<std::string> take_misuses();
+  /// The longest stall of a call on this machine since the last call. Nothing where time is not the
+  /// device's, or something is wrong on purpose.
+  std::optional<nt::Stall> take_stall();
   /// Register accesses that no device has answered.
   uint64_t lost_accesses() const { return world_->machine().lost_register_accesses(); }
 

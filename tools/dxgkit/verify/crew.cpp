@@ -59,6 +59,7 @@ Answer<void> Crew::prepare(const Wishes& wishes) {
   // Once for nothing: what is made when something is used first, page tables above all, is there
   // then, and is not what fails.
   DXGKIT_VERIFY_TRY(work());
+  if (wishes.later_ns != 0) busy_ns_ = beside_ns_ = wishes.later_ns;
   if (wishes.beside_ns != 0) beside_ns_ = wishes.beside_ns;
   for (Member& member : members_) {
     if (member.lost) return std::unexpected(member.worker.name + " lost its device to work alone");

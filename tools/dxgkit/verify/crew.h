@@ -24,6 +24,7 @@ class Crew {
     bool evicted = false;    // all memory segments are empty, so that the work begins with paging
     uint64_t busy_ns = 0;    // how long each job is at work, beside its commands
     uint64_t beside_ns = 0;  // the same for jobs of other nodes than most; 0: as the others
+    uint64_t later_ns = 0;   // and for all of them once they have run; 0: as before
   };
   /// Makes clients, contexts and jobs, and lets the jobs run once; everything is idle afterwards.
   Answer<void> prepare(const Wishes& wishes);

@@ -9,6 +9,8 @@
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/facts.h"
 #include "tools/dxgkit/verify/monitors.h"
+#include "tools/dxgkit/verify/pointer_look.h"
+#include "tools/dxgkit/verify/screen_look.h"
 #include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
@@ -86,6 +88,15 @@ constexpr Nap kNaps[] = {{dxgk::PowerTarget::kD3, "D3"},
 /// Jobs right before and after each sleep, whose allocations stay as far as the driver says so.
 Answer<void> use(Bench& bench, size_t* naps) {
   DXGKIT_VERIFY_TRY(check_monitors(bench));
+  const Answer<bool> pointed = show_pointers(bench);
+  if (!pointed) return std::unexpected(pointed.error());
+  if (*pointed) DXGKIT_VERIFY_TRY(show_pointers_again(bench, "a start"));
+  if (bench.exercise().video_present_sources() != 0) {
+    for (const auto& look : {visibility, flips}) {
+      const Outcome seen = look(bench);
+      if (seen.kind == Outcome::Kind::kFailed) return std::unexpected(seen.text);
+    }
+  }
   if (bench.display_only()) return {};
   if (bench.has_work()) {
     const Answer<NodeJobs> jobs = run_on_each_node(bench, "other device");

@@ -10,6 +10,8 @@
 #include "dxgk/display_exercise.h"
 #include "tools/dxgkit/verify/canvas.h"
 #include "tools/dxgkit/verify/monitors.h"
+#include "tools/dxgkit/verify/pointer_look.h"
+#include "tools/dxgkit/verify/screen_look.h"
 #include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
@@ -256,6 +258,8 @@ Answer<void> hide_and_show(Bench& bench, dxgk::DisplayExercise& exercise,
   return std::unexpected("the picture is not back when the source is visible again");
 }
 
+}  // namespace
+
 Outcome visibility(Bench& bench) {
   if (bench.screen() == nullptr)
     return Outcome::skipped("nobody but the driver knows what the device's screen shows");
@@ -275,6 +279,8 @@ Outcome visibility(Bench& bench) {
       fmt::format("{} hidden and shown, {}", counted(sources->size(), "source"),
                   is_dark(bench.screen()->image()) ? "all of them black" : "with a picture"));
 }
+
+namespace {
 
 void report_line(Bench& bench, std::string actual) {
   bench.findings().report(
@@ -325,6 +331,20 @@ Answer<size_t> follow_beam(Bench& bench, dxgk::DisplayExercise& exercise, uint32
                                    : blank ? "always in the vertical blank"
                                            : "nowhere"));
     return std::unexpected("the beam does not move");
+  }
+  // A blank that is shorter than the time between looks.
+  constexpr int kFineLooks = 400;
+  for (int i = 0; !blank && bench.simulated() && i < kFineLooks; ++i) {
+    uint32_t line = 0;
+    bench.runtime().sleep_for(period / kFineLooks);
+    const Status status = exercise.scan_line(source, &blank, &line);
+    if (!is_success(status))
+      return std::unexpected("asking for the scan line: " + status_text(status));
+  }
+  if (!blank && bench.simulated()) {
+    report_line(bench, fmt::format("In {} at one period it never was in the vertical blank.",
+                                   counted(kFineLooks, "look")));
+    return std::unexpected("the beam is never in the vertical blank");
   }
   // Any screen draws for most of its time, and in equal times equally many lines.
   const uint32_t height = signal.active.height;
@@ -473,14 +493,21 @@ Outcome sleep_and_show(Bench& bench) {
   size_t naps = 0;
   for (const dxgk::PowerTarget target :
        {dxgk::PowerTarget::kD3, dxgk::PowerTarget::kStandby, dxgk::PowerTarget::kHibernate}) {
+    const Answer<bool> pointed = show_pointers(bench);
+    if (!pointed) return Outcome::failed(pointed.error());
     for (const dxgk::PowerTarget next : {target, dxgk::PowerTarget::kD0}) {
       const auto done = bench.system().set_power(bench.luid(), next);
       if (done.has_value()) continue;
-      if (done.error() == Status::kGraphicsAllocationBusy)
-        return Outcome::skipped("a primary is on the screen and cannot be evicted");
-      return Outcome::failed(status_text(done.error()));
+      if (done.error() != Status::kGraphicsAllocationBusy)
+        return Outcome::failed(status_text(done.error()));
+      const Answer<void> again =
+          *pointed ? show_pointers_again(bench, "a sleep that cannot be") : Answer<void>();
+      if (!again) return Outcome::failed(again.error());
+      return Outcome::skipped("a primary is on the screen and cannot be evicted");
     }
     ++naps;
+    const Answer<void> again = *pointed ? show_pointers_again(bench, "a sleep") : Answer<void>();
+    if (!again) return Outcome::failed(again.error());
     for (const auto& look : {visibility, vsyncs}) {
       const Outcome after = look(bench);
       if (after.kind == Outcome::Kind::kFailed) return after;

@@ -8,6 +8,7 @@
 
 #include "base/spelling.h"
 #include "tools/dxgkit/verify/canvas.h"
+#include "tools/dxgkit/verify/screen_look.h"
 #include "tools/dxgkit/verify/screen_owner.h"
 
 namespace dxgkit::tool::verify {
@@ -203,6 +204,8 @@ Answer<std::string> run_owner(Bench& bench, const dxgk::DisplaySource& source, S
   return std::string();
 }
 
+}  // namespace
+
 Outcome flips(Bench& bench) {
   if (bench.display_only())
     return Outcome::skipped("display-only drivers are presented to; primaries are of full ones");
@@ -223,6 +226,8 @@ Outcome flips(Bench& bench) {
                                  counted(shows.flips, "flip"), counted(shows.draws, "fill"),
                                  shows.refused));
 }
+
+namespace {
 
 constexpr Step kSteps[] = {
     {"flips", "a client flips and draws on its screen", Step::Needs::kDisplay, flips},

@@ -1,5 +1,7 @@
 #include "tools/dxgkit/verify/late_report.h"
 
+#include <fmt/format.h>
+
 namespace dxgkit::tool::verify {
 
 void report_late(verifier::Findings& findings) {
@@ -25,6 +27,24 @@ void report_misuse(verifier::Findings& findings, const std::string& what) {
        .expected = "The driver asks the device for nothing that its manual forbids.",
        .fix = "Find the access or the command in the driver, and compare it with the manual.",
        .windows = "Real hardware may do anything then.",
+       .confidence = verifier::Confidence::kInferred});
+}
+
+void report_stall(verifier::Findings& findings, const nt::Stall& stall) {
+  constexpr runtime::DurationNs kMost = 50 * runtime::kMillisecond;
+  if (stall.length_ns <= kMost) return;
+  findings.report(
+      {.rule = "NT-41",
+       .severity = verifier::Severity::kViolation,
+       .ddi = stall.call,
+       .actual = fmt::format("It stalled the processor for {} ms altogether, and the device works.",
+                             stall.length_ns / runtime::kMillisecond),
+       .expected = fmt::format("A call polls a device that works for {} ms at most.",
+                               kMost / runtime::kMillisecond),
+       .fix = "Look at the condition of the loop around KeStallExecutionProcessor: what it waits "
+              "for does not come, or is not noticed. What takes long by nature waits with "
+              "KeDelayExecutionThread, or for an event.",
+       .windows = "The processor does nothing else meanwhile: the desktop stands still.",
        .confidence = verifier::Confidence::kInferred});
 }
 

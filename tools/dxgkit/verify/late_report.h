@@ -1,9 +1,10 @@
 // What only shows when a step has ended: completions that a driver reports only when it is asked,
-// and what it has asked of its device.
+// what it has asked of its device, and waits in vain.
 #pragma once
 
 #include <string>
 
+#include "nt/stalls.h"
 #include "verifier/findings.h"
 
 namespace dxgkit::tool::verify {
@@ -12,5 +13,7 @@ namespace dxgkit::tool::verify {
 void report_late(verifier::Findings& findings);
 /// LIFE-35. `what` is of Bench::take_misuses.
 void report_misuse(verifier::Findings& findings, const std::string& what);
+/// NT-41, if the call has stalled for longer than a device takes that works.
+void report_stall(verifier::Findings& findings, const nt::Stall& stall);
 
 }  // namespace dxgkit::tool::verify

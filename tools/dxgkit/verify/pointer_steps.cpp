@@ -10,7 +10,9 @@
 
 #include "base/spelling.h"
 #include "bus/device.h"
+#include "port/ddi/display_caps.h"
 #include "tools/dxgkit/verify/canvas.h"
+#include "tools/dxgkit/verify/pointer_look.h"
 #include "tools/dxgkit/verify/screen_owner.h"
 
 namespace dxgkit::tool::verify {
@@ -27,6 +29,8 @@ struct Size {
 };
 /// The second one is smaller, so that nothing may be left of the first one.
 constexpr std::array<Size, 2> kSizes{{{32, 32, 32}, {17, 9, 24}}};
+/// Of a pointer that is as large as the caps allow; no driver is asked for more.
+constexpr uint32_t kSideMost = 256;
 
 /// Clear, half transparent, and opaque.
 uint32_t alpha_of(uint32_t x, uint32_t y) {
@@ -85,8 +89,9 @@ std::string compare(const bus::ScreenImage& image, const Scene& scene) {
         }
       }
       const uint8_t* const seen = &image.pixels[at];
-      const bool differs = std::ranges::any_of(std::views::iota(size_t{0}, wanted.size()),
-                                               [&](size_t i) { return std::abs(wanted[i] - seen[i]) > most; });
+      const bool differs =
+          std::ranges::any_of(std::views::iota(size_t{0}, wanted.size()),
+                              [&](size_t i) { return std::abs(wanted[i] - seen[i]) > most; });
       if (differs) {
         return fmt::format("pixel ({}, {}) is {:02x}{:02x}{:02x}, not {:02x}{:02x}{:02x}", x, y,
                            seen[0], seen[1], seen[2], wanted[0], wanted[1], wanted[2]);
@@ -104,9 +109,20 @@ class Pointer {
 
   /// All shapes at all places. *count: of shapes that the driver takes.
   Answer<void> move_all(size_t* count);
+  /// Shows a shape on whatever picture there is, and leaves it there. False: the driver takes none.
+  Answer<bool> show();
+  /// A pointer that something has happened to, which a kernel gives its shape and place again. It
+  /// is hidden in the end.
+  Answer<void> show_again(const char* behind);
 
  private:
   Answer<void> move(int32_t x, int32_t y, bool visible);
+  Status set(const Size& size, uint32_t base);
+  Answer<void> move_one(const Size& size, size_t* count);
+  std::pair<int32_t, int32_t> middle() const {
+    return {static_cast<int32_t>(source_.mode->width / 2),
+            static_cast<int32_t>(source_.mode->height / 2)};
+  }
   Answer<void> look(const char* ddi, const std::string& after);
   /// A screen of several sources may show them anywhere.
   bool can_look() const {
@@ -118,6 +134,7 @@ class Pointer {
   dxgk::Displays displays_;
   const dxgk::DisplaySource& source_;
   Scene scene_;
+  std::string behind_;  // what came before all this; empty: nothing
 };
 
 Answer<void> Pointer::look(const char* ddi, const std::string& after) {
@@ -133,7 +150,8 @@ Answer<void> Pointer::look(const char* ddi, const std::string& after) {
       {.rule = "DISP-40",
        .severity = verifier::Severity::kViolation,
        .ddi = ddi,
-       .actual = fmt::format("After {} {}.", after, wrong),
+       .actual =
+           fmt::format("After {}{} {}.", behind_.empty() ? "" : behind_ + " and ", after, wrong),
        .expected = "The screen shows the whole shape with its upper left corner at X, Y, which may "
                    "be negative, and nothing of it where its alpha is 0 or while it is hidden.",
        .fix =
@@ -155,45 +173,78 @@ Answer<void> Pointer::move(int32_t x, int32_t y, bool visible) {
               visible ? "a move to " + place : "the pointer was hidden at " + place);
 }
 
-Answer<void> Pointer::move_all(size_t* count) {
-  if (bench_.screen() != nullptr) scene_.bare = bench_.screen()->image();
+Status Pointer::set(const Size& size, uint32_t base) {
+  const std::vector<std::byte> pixels = draw(size, base);
+  port::PointerShape shape;
+  shape.source = source_.id;
+  shape.format = port::PointerShape::Format::kColor;
+  shape.width = size.width;
+  shape.height = size.height;
+  shape.pitch_bytes = size.pitch_pixels * kPixelBytes;
+  shape.pixels = pixels;
+  const Status status = displays_.set_pointer_shape(bench_.luid(), shape);
+  if (is_success(status)) {
+    scene_.size = size;
+    scene_.pixels = pixels;
+  }
+  return status;
+}
+
+Answer<void> Pointer::move_one(const Size& size, size_t* count) {
   const auto right = static_cast<int32_t>(source_.mode->width);
   const auto bottom = static_cast<int32_t>(source_.mode->height);
   const std::pair<int32_t, int32_t> places[] = {
-      {0, 0}, {-31, -31}, {-5, 7}, {right - 1, bottom - 1}, {right / 2, bottom / 2}};
-  for (const Size& size : kSizes) {
-    port::PointerShape shape;
-    shape.source = source_.id;
-    shape.format = port::PointerShape::Format::kColor;
-    shape.width = size.width;
-    shape.height = size.height;
-    shape.pitch_bytes = size.pitch_pixels * kPixelBytes;
-    const auto set = [&](uint32_t base) {
-      const std::vector<std::byte> pixels = draw(size, base);
-      shape.pixels = pixels;
-      const Status status = displays_.set_pointer_shape(bench_.luid(), shape);
-      if (is_success(status)) {
-        scene_.size = size;
-        scene_.pixels = pixels;
-      }
-      return status;
-    };
-    Status status = set(0x204060);
-    if (status == Status::kNotSupported) continue;
-    if (!is_success(status)) return std::unexpected("the shape: " + status_text(status));
-    ++*count;
-    DXGKIT_VERIFY_TRY(look("DxgkDdiSetPointerShape", "a shape for a hidden pointer"));
-    for (const auto& [x, y] : places) {
-      for (const bool visible : {true, true, false}) DXGKIT_VERIFY_TRY(move(x, y, visible));
-    }
-    // The shape changes where the pointer is.
-    DXGKIT_VERIFY_TRY(move(right / 2, bottom / 2, true));
-    status = set(0xC09030);
-    if (is_success(status))
-      DXGKIT_VERIFY_TRY(look("DxgkDdiSetPointerShape", "a new shape of the pointer that is shown"));
-    DXGKIT_VERIFY_TRY(move(right / 2, bottom / 2, false));
+      {0, 0}, {-31, -31}, {-5, 7}, {right - 1, bottom - 1}, middle()};
+  Status status = set(size, 0x204060);
+  if (status == Status::kNotSupported) return {};
+  if (!is_success(status)) return std::unexpected("the shape: " + status_text(status));
+  ++*count;
+  DXGKIT_VERIFY_TRY(look("DxgkDdiSetPointerShape", "a shape for a hidden pointer"));
+  for (const auto& [x, y] : places) {
+    for (const bool visible : {true, true, false}) DXGKIT_VERIFY_TRY(move(x, y, visible));
   }
-  return {};
+  // It moves while it is shown.
+  for (const auto& [x, y] : places) DXGKIT_VERIFY_TRY(move(x, y, true));
+  // The shape changes where the pointer is.
+  status = set(size, 0xC09030);
+  if (is_success(status))
+    DXGKIT_VERIFY_TRY(look("DxgkDdiSetPointerShape", "a new shape of the pointer that is shown"));
+  return move(middle().first, middle().second, false);
+}
+
+Answer<void> Pointer::move_all(size_t* count) {
+  if (bench_.screen() != nullptr) scene_.bare = bench_.screen()->image();
+  for (const Size& size : kSizes) DXGKIT_VERIFY_TRY(move_one(size, count));
+  const port::DisplayCaps caps =
+      port::display_caps_of(bench_.exercise().caps(), bench_.interface_version());
+  const Size largest{.width = std::min(caps.max_pointer_width, kSideMost),
+                     .height = std::min(caps.max_pointer_height, kSideMost),
+                     .pitch_pixels = std::min(caps.max_pointer_width, kSideMost)};
+  const bool is_larger = largest.width > kSizes[0].width || largest.height > kSizes[0].height;
+  return *count != 0 && is_larger ? move_one(largest, count) : Answer<void>();
+}
+
+Answer<bool> Pointer::show() {
+  const Status status = set(kSizes[0], 0x204060);
+  if (!is_success(status)) return false;
+  DXGKIT_VERIFY_TRY(move(middle().first, middle().second, true));
+  return true;
+}
+
+Answer<void> Pointer::show_again(const char* behind) {
+  behind_ = behind;
+  const auto [x, y] = middle();
+  const Status hidden = displays_.set_pointer_position(bench_.luid(), source_.id, x, y, false);
+  if (hidden == Status::kNotSupported) return {};
+  bench_.runtime().sleep_for(kBetweenLooks);
+  if (bench_.screen() != nullptr) scene_.bare = bench_.screen()->image();
+  const Status status = set(kSizes[0], 0xC09030);
+  if (!is_success(status)) return std::unexpected("the shape: " + status_text(status));
+  for (const int32_t step : {0, 40}) {
+    if (const Answer<void> moved = move(x + step, y - step, true); !moved)
+      return std::unexpected(fmt::format("after {} {}", behind, moved.error()));
+  }
+  return move(x, y, false);
 }
 
 /// Has the owner show one color, if its user mode makes primaries and the screen can be seen.
@@ -209,6 +260,31 @@ Answer<void> show_behind(Bench& bench, ScreenOwner& owner) {
     bench.runtime().sleep_for(kBetweenLooks);
   return {};
 }
+
+}  // namespace
+
+Answer<bool> show_pointers(Bench& bench) {
+  if (bench.exercise().video_present_sources() == 0) return false;
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!sources) return std::unexpected(sources.error());
+  bool shown = false;
+  for (const dxgk::DisplaySource& source : *sources) {
+    const Answer<bool> one = Pointer(bench, source).show();
+    if (!one) return one;
+    shown = shown || *one;
+  }
+  return shown;
+}
+
+Answer<void> show_pointers_again(Bench& bench, const char* behind) {
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!sources) return std::unexpected(sources.error());
+  for (const dxgk::DisplaySource& source : *sources)
+    DXGKIT_VERIFY_TRY(Pointer(bench, source).show_again(behind));
+  return {};
+}
+
+namespace {
 
 Outcome pointer(Bench& bench) {
   const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);

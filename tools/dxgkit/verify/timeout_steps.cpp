@@ -6,9 +6,13 @@
 #include <vector>
 
 #include "base/spelling.h"
+#include "dxgk/display_exercise.h"
+#include "tools/dxgkit/verify/canvas.h"
 #include "tools/dxgkit/verify/crew.h"
 #include "tools/dxgkit/verify/facts.h"
+#include "tools/dxgkit/verify/late_report.h"
 #include "tools/dxgkit/verify/page_fault.h"
+#include "tools/dxgkit/verify/pointer_look.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -139,6 +143,7 @@ struct Hang {
   uint64_t reset_ns = 0;
   std::byte fill{0};          // of outputs before calls
   bool reset_behind = false;  // the adapter is reset before the engines have new work
+  bool shows = false;         // before the work, sources are shown on a device that hangs
 };
 
 /// Compares what became of a hang with what the device was told. Empty: it went well.
@@ -158,9 +163,8 @@ Answer<std::string> judge_hang(Bench& bench, const Hang& hang, Crew& crew,
                     told[1].node));
   }
   if (report.node != hang.node && !hang.whole_device) {
-    const std::string what =
-        fmt::format("node {} hung, and node {} timed out", hang.node, report.node);
-    return blame_dead_engine(bench, report, what);
+    return blame_dead_engine(
+        bench, report, fmt::format("node {} hung, and node {} timed out", hang.node, report.node));
   }
   if (report.granted) {
     blame(bench, "TDR-10", "DxgkDdiQueryEngineStatus",
@@ -210,6 +214,15 @@ void end_hang(Bench& bench) {
   bench.end_device_faults();
 }
 
+/// What a driver has under way for the screen does not come back from a device that hangs.
+void show_sources(Bench& bench) {
+  Result<dxgk::DisplayExercise> exercise = dxgk::DisplayExercise::on(bench.system(), bench.luid());
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!exercise.has_value() || !sources) return;  // it drives no screen
+  for (const dxgk::DisplaySource& source : *sources)
+    static_cast<void>(exercise->set_visible(source.id, source.visible));
+}
+
 Answer<std::string> hang_once(Bench& bench, const Hang& hang, Tally& tally) {
   using Provoked = dxgk::ProvokedTimeouts;
   Crew crew(bench, hang.node);
@@ -219,6 +232,7 @@ Answer<std::string> hang_once(Bench& bench, const Hang& hang, Tally& tally) {
   bench.exercise().provoke_timeouts(hang.whole_adapter ? Provoked::kAdapterReset
                                                        : Provoked::kAnyReset);
   begin_hang(bench, hang);
+  if (hang.shows) show_sources(bench);
   bench.exercise().fill_outputs(hang.fill);
   const Answer<void> done = crew.work();
   end_hang(bench);
@@ -288,17 +302,64 @@ Outcome finish(Bench& bench, const Answer<std::string>& wrong) {
   return wrong->empty() ? Outcome::ok() : Outcome::failed(*wrong);
 }
 
-Outcome run_hangs(Bench& bench, std::span<const Hang> hangs, const char* if_none_hung) {
+/// An engine that takes its time before it answers a preemption, and gets on meanwhile: a packet
+/// that has begun and the next one both come to their end. Nothing may be reset.
+Answer<std::string> be_slow(Bench& bench, uint32_t node, Tally& tally) {
+  Crew crew(bench, node);
+  const int64_t delay_ns = bench.exercise().timeout_policy().delay_ns;
+  DXGKIT_VERIFY_TRY(crew.prepare(
+      {.urgent = true, .busy_ns = kBusyNs, .later_ns = static_cast<uint64_t>(delay_ns) / 10 * 9}));
+  const size_t before = reports(bench).size();
+  std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count());
+  faults[node].preempts_when_idle = true;
+  bench.device_faults()->set_faults(faults);
+  const Answer<void> done = crew.work();
+  end_hang(bench);
+  if (!bench.running()) return std::string("the adapter failed");
+  DXGKIT_VERIFY_TRY(done);
+  tally.jobs += crew.jobs();
+  if (std::ranges::any_of(crew.members(), &Crew::Member::lost)) await_report(bench, before);
+  const std::vector<dxgk::TimeoutReport> all = reports(bench);
+  if (all.size() != before) {
+    const dxgk::TimeoutReport& report = all[before];
+    blame(bench, "TDR-10", "DxgkDdiQueryEngineStatus",
+          fmt::format("Responsive was 0 for node {}, which had completed a packet since it was "
+                      "asked for a preemption. {}",
+                      report.node, story(report)),
+          "Responsive is 1 if the engine got on since the driver was asked for a preemption.",
+          "Compare what the engine has done, or where it is, with what it was then.");
+    return fmt::format("node {} was reset though it got on", report.node);
+  }
+  if (std::string what = blame_lost_devices(bench, crew, nullptr, {}); !what.empty()) return what;
+  return judge_results(bench, crew, "On a slow engine");
+}
+
+Outcome run_hangs(Bench& bench, std::span<const Hang> hangs, const char* if_none_hung,
+                  bool slow = false) {
   bench.expect_warnings("TDR-01");
+  const Answer<bool> pointed = show_pointers(bench);
+  if (!pointed) return Outcome::failed(pointed.error());
   Tally tally;
   Answer<std::string> wrong{std::string()};
   for (const Hang& hang : hangs) {
     wrong = hang_once(bench, hang, tally);
     if (!wrong || !wrong->empty() || !bench.running()) break;
   }
+  const bool asks = bench.exercise().caps().support_per_engine_tdr &&
+                    bench.has_entry("DxgkDdiQueryEngineStatus") && bench.device_faults() != nullptr;
+  for (uint32_t node = 0; asks && slow && node < bench.node_count(); ++node) {
+    if (!wrong || !wrong->empty() || !bench.running()) break;
+    bench.exercise().provoke_timeouts(dxgk::ProvokedTimeouts::kNone);
+    wrong = be_slow(bench, node, tally);
+  }
   Outcome outcome = finish(bench, wrong);
   if (outcome.kind != Outcome::Kind::kOk) return outcome;
   if (!bench.running()) return Outcome::failed("the adapter failed");
+  const Answer<void> again = *pointed ? show_pointers_again(bench, "a recovery") : Answer<void>();
+  if (!again) return Outcome::failed(again.error());
+  static_cast<void>(bench.take_stall());  // of calls that have met the hang
+  show_sources(bench);
+  if (const auto stall = bench.take_stall()) report_stall(bench.findings(), *stall);
   if (tally.engine_resets + tally.adapter_resets == 0) return Outcome::failed(if_none_hung);
   outcome.text = fmt::format(
       "{} under {} of 2 clients: {} and {} the adapter were reset, what was not hit came out right",
@@ -336,7 +397,7 @@ Outcome hangs(Bench& bench) {
            .wishes = {.busy_ns = kBusyNs, .beside_ns = static_cast<uint64_t>(delay_ns) / 10 * 9}});
     }
   }
-  return run_hangs(bench, all, kNoneHung);
+  return run_hangs(bench, all, kNoneHung, /*slow=*/true);
 }
 
 /// The same with a reset of the adapter for it: whatever the driver can do else, and because paging
@@ -349,6 +410,13 @@ Outcome adapter_hangs(Bench& bench) {
     for (const uint32_t entry : {1U, 3U}) {
       all.push_back(
           {.node = node, .entry = entry, .wishes = {.busy_ns = kBusyNs}, .whole_adapter = true});
+    }
+    if (bench.exercise().video_present_sources() != 0) {
+      all.push_back({.node = node,
+                     .entry = 1,
+                     .wishes = {.busy_ns = kBusyNs},
+                     .whole_adapter = true,
+                     .shows = true});
     }
     all.push_back({.node = node,
                    .entry = 1,
@@ -380,7 +448,6 @@ Outcome device_stops(Bench& bench) {
 }
 
 // --- memory errors ---
-
 /// Packets of a crew's work that are paging, although everything was resident.
 Answer<uint64_t> paging_of_work(Bench& bench) {
   Crew crew(bench, 0);
@@ -420,7 +487,7 @@ Answer<std::string> fault_once(Bench& bench, uint32_t node, const MemoryError& e
   bench.device_faults()->set_faults({});
   if (!bench.running()) return std::string("the adapter failed");
   bench.exercise().ask_silent_nodes_after(0);
-  if (!done) return std::unexpected(done.error());
+  DXGKIT_VERIFY_TRY(done);
   ++tally.rounds;
   tally.jobs += crew.jobs();
   const std::vector<dxgk::TimeoutReport> all = reports(bench);

@@ -100,6 +100,10 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
     if (bench.late_reports() > late && !step.makes_devices_fail) report_late(findings_);
     const std::vector<std::string> misuses = bench.take_misuses();
     if (!misuses.empty() && !step.makes_devices_fail) report_misuse(findings_, misuses.front());
+    // Devices of a step's own may be broken, or not there.
+    const std::optional<nt::Stall> stall = bench.take_stall();
+    if (stall.has_value() && !step.makes_devices_fail && step.needs != Step::Needs::kMachine)
+      report_stall(findings_, *stall);
   }
   for (size_t i = 0; i < counts_before.size(); ++i) {
     const auto situation = static_cast<verifier::Situation>(i);
