@@ -44,8 +44,8 @@ void AdapterCore::progress() {
 }
 
 bool AdapterCore::block_until(const std::function<bool()>& ready) {
-  LateSelection::run_left();  // it may be what is waited for
-  Waiting waiting(*this);     // before the first look, so that progress() made after it wakes us
+  select_what_is_left();   // it may be what is waited for
+  Waiting waiting(*this);  // before the first look, so that progress() made after it wakes us
   bool done = false;
   bool hopeless = false;
   for (;;) {

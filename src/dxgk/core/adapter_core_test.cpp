@@ -108,7 +108,7 @@ TEST(AdapterCore, WhoComesAfterTheStopBeganWaitsForItsEnd) {
 }
 
 void queue_a_packet(TestCore& test) {
-  test.core.lane().run([&] { LateSelection::pump(test.core, *test.adapter); });
+  test.core.lane().run([&] { select_after_call(test.core, *test.adapter); });
 }
 
 TEST(AdapterCore, ACallSelectsAtOnceIfNobodyAnswersForIt) {

@@ -22,7 +22,7 @@ LateSelection::Offer::Offer(LateSelection& late)
 
 LateSelection::Offer::~Offer() { runtime::Runtime::current().thread_slot(kSlot) = previous_; }
 
-bool LateSelection::ask(AdapterCore& core, Object& adapter) {
+bool leaves_selection(AdapterCore& core, Object& adapter) {
   LateSelection* const late = offered();
   if (late == nullptr || (late->core_ != nullptr && late->core_ != &core)) return false;
   if (late->core_ == nullptr) late->adapter_ = Ref<Object>(&adapter);
@@ -30,12 +30,12 @@ bool LateSelection::ask(AdapterCore& core, Object& adapter) {
   return true;
 }
 
-void LateSelection::pump(AdapterCore& core, Object& adapter) {
+void select_after_call(AdapterCore& core, Object& adapter) {
   core.lane().assert_current();
-  if (!ask(core, adapter)) core.pump();
+  if (!leaves_selection(core, adapter)) core.pump();
 }
 
-void LateSelection::run_left() {
+void select_what_is_left() {
   if (LateSelection* const late = offered(); late != nullptr) late->run();
 }
 

@@ -12,7 +12,7 @@ class AdapterCore;
 /// on this thread that have queued a packet leave the selection to `run`. Others may select the
 /// packet before, as ever.
 ///
-/// One thread. Not on a lane, but for `ask`.
+/// One thread. Not on a lane.
 class LateSelection {
  public:
   LateSelection() = default;
@@ -32,20 +32,23 @@ class LateSelection {
     void* previous_;
   };
 
-  /// Whether the call under way may leave the selection; it is made then. On the lane of `core`.
-  /// False: nobody offers it, or another adapter's selection is left. `adapter`: the object that
-  /// has `core`.
-  static bool ask(AdapterCore& core, Object& adapter);
-  /// Selects at the end of a call that has queued packets: at once, or later if it may.
-  static void pump(AdapterCore& core, Object& adapter);
-  /// What the calling thread has left, before it waits for anything.
-  static void run_left();
   /// Selects what is left. Nothing, if the adapter has stopped meanwhile.
   void run();
 
  private:
+  friend bool leaves_selection(AdapterCore& core, Object& adapter);
+
   AdapterCore* core_ = nullptr;  // null: nothing is left
   Ref<Object> adapter_;          // keeps it
 };
+
+/// Whether the call under way may leave the selection; it is made later then. On the lane of
+/// `core`. False: nobody offers it, or another adapter's selection is left. `adapter`: the object
+/// that has `core`.
+bool leaves_selection(AdapterCore& core, Object& adapter);
+/// Selects at the end of a call that has queued packets: at once, or later if it may.
+void select_after_call(AdapterCore& core, Object& adapter);
+/// Selects what the calling thread has left: before it waits for anything.
+void select_what_is_left();
 
 }  // namespace dxgkit::dxgk

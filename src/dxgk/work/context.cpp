@@ -210,7 +210,7 @@ Status Context::queue_sync(vidsch::PacketKind kind, std::span<const vidsch::Sync
     packet.context = this;
     packet.points.assign(points.begin(), points.end());
     floor.submission->queue(packet);
-    LateSelection::pump(floor.core, floor.adapter);
+    select_after_call(floor.core, floor.adapter);
   });
   return status;
 }
@@ -240,7 +240,7 @@ Status Context::queue_signal(std::span<const Ref<Context>> contexts,
       packet.broadcast = broadcast;
       floor.submission->queue(packet);
     }
-    LateSelection::pump(floor.core, floor.adapter);
+    select_after_call(floor.core, floor.adapter);
   });
   return status;
 }

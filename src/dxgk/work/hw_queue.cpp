@@ -311,7 +311,7 @@ Status HwQueue::submit(const HwSubmission& submission) {
     packet.command.private_data = std::move(private_data);
     floor.residency->packet_queued(device().memory(), packet.residency);
     floor.submission->queue(packet);
-    LateSelection::pump(floor.core, floor.adapter);
+    select_after_call(floor.core, floor.adapter);
   });
   return status;
 }

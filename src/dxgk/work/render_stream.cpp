@@ -297,7 +297,7 @@ Status RenderStream::end_pass(DmaBuffer& buffer, const port::RenderResult& resul
       status = queue_everywhere(buffer, result, request);
     }
     DmaBufferPool::drop_user(buffer);
-    LateSelection::pump(floor.core, floor.adapter);
+    select_after_call(floor.core, floor.adapter);
     *queued = static_cast<uint32_t>(floor.core.scheduler().packets_of(context_.id()));
   });
   return status;

@@ -41,7 +41,7 @@ void Submission::queue(Packet& packet) {
   desc.at_submission = packet.at_submission;
   desc.broadcast = std::move(packet.broadcast);
   desc.selected_later = packet.context != nullptr &&
-                        LateSelection::ask(core_, packet.context->device().floor().adapter);
+                        leaves_selection(core_, packet.context->device().floor().adapter);
   const Status status = core_.scheduler().queue(context, std::move(desc));
   if (is_success(status)) return;
   // The context failed meanwhile: the packet leaves as a cancelled one.

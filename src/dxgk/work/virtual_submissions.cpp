@@ -49,7 +49,7 @@ Status VirtualSubmissions::submit(const VirtualSubmission& submission) {
     context_.presents().wait_for_flips(submission.written_primaries);
     floor.residency->packet_queued(context_.device().memory(), packet.residency);
     floor.submission->queue(packet);
-    LateSelection::pump(floor.core, floor.adapter);
+    select_after_call(floor.core, floor.adapter);
   });
   return status;
 }
