@@ -689,37 +689,6 @@ TEST_F(PowerTest, ListsComeBackBeforeTheirWorkRuns) {
 }
 
 // An adapter that sleeps is woken before it is stopped; whoever waited at the gate is told.
-// Nobody wakes an adapter that has failed: a call that waited for it would wait for ever.
-TEST_F(PowerTest, WhoWaitsForTheWakeIsRefusedWhenTheAdapterFails) {
-  DXGKIT_COVERS("THUNK-07");
-  with_client([](Stack& stack, Client& client) {
-    const size_t handles = client.handles();
-    go(stack, PowerTarget::kD3);
-    stack.miniport.clear_calls();
-    D3DKMT_CREATECONTEXT args{};
-    args.hDevice = client.device;
-    NTSTATUS status = 0;
-    Stack::Background call(
-        stack, [&] { status = client.call([&] { return D3DKMTCreateContext(&args); }); });
-    EXPECT_FALSE(call.finished()) << "it waits for the adapter to wake";
-    stack.adapter().core().fail({.rule = "INT-11",
-                                 .severity = verifier::Severity::kBugCheck,
-                                 .ddi = "DxgkCbNotifyInterrupt",
-                                 .actual = "Made by this test.",
-                                 .expected = "",
-                                 .fix = "",
-                                 .bugcheck_code = 0x119,
-                                 .bugcheck_parameter = 1});
-    EXPECT_TRUE(call.finished());
-    EXPECT_EQ(status, STATUS_DEVICE_REMOVED);
-    EXPECT_EQ(args.hContext, 0U);
-    EXPECT_EQ(client.handles(), handles);
-    EXPECT_EQ(stack.miniport.calls().order, std::vector<std::string>{})
-        << "the driver hears nothing";
-    stack.blocking([&] { EXPECT_EQ(stack.system->stop_adapter(stack.luid), Status::kSuccess); });
-  });
-}
-
 TEST_F(PowerTest, StoppingWakesFirst) {
   DXGKIT_COVERS("LIFE-18");
   running([](Stack& stack) {

@@ -87,13 +87,8 @@ class AdapterCore : public AdapterEnvironment {
   /// False after a fatal failure: the driver may not be called any more, or not for this adapter.
   bool running_or_starting() const { return !fatal(); }
   bool fatal() const { return fatal_.load(std::memory_order_acquire); }
-  /// Fatal from now on: calls that wait for the end of a transition are refused at once. False: it
-  /// was already.
-  bool become_fatal() {
-    if (fatal_.exchange(true)) return false;
-    gate_.end_waiting();
-    return true;
-  }
+  /// Fatal from now on. False: it was already.
+  bool become_fatal() { return !fatal_.exchange(true); }
   /// A driver rule with fatal outcome: stops this adapter (SimulatedBugcheck). Any context.
   void fail(verifier::Finding finding);
   /// The same, after the port has reported the finding.

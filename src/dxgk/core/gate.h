@@ -9,18 +9,16 @@
 namespace dxgkit::dxgk {
 
 /// Thread-safe. The word holds the number inside; the top bit says closed, the three below it count
-/// who holds the gate, and the next says that nobody waits for them any more.
+/// who holds the gate.
 class Gate {
  public:
-  /// False once closed, and while held after `end_waiting`. Waits while held, which the lane must
-  /// not.
+  /// False once closed. Waits while held, which the lane must not.
   bool enter() {
     // Acquire pairs with reopen-free close: who enters sees everything done before the gate was
     // made.
     uint32_t seen = word_.load(std::memory_order_acquire);
     while ((seen & kClosed) == 0) {
       if ((seen & kHeld) != 0) {
-        if ((seen & kNoWaiting) != 0) return false;
         runtime::Runtime::current().wait(word_, seen);
         seen = word_.load(std::memory_order_acquire);
         continue;
@@ -43,13 +41,8 @@ class Gate {
     if ((word_.fetch_sub(kHolder, std::memory_order_acq_rel) & kHeld) == kHolder)
       runtime::Runtime::current().wake_all(word_);
   }
-  /// From now on nobody waits for who holds the gate: there is no use in waiting.
-  void end_waiting() {
-    if ((word_.fetch_or(kNoWaiting, std::memory_order_acq_rel) & kHeld) != 0)
-      runtime::Runtime::current().wake_all(word_);
-  }
   void leave() {
-    if ((word_.fetch_sub(1, std::memory_order_release) & ~kApart) == (kClosed | 1U)) {
+    if ((word_.fetch_sub(1, std::memory_order_release) & ~kHeld) == (kClosed | 1U)) {
       runtime::Runtime::current().wake_all(word_);
     }
   }
@@ -62,17 +55,14 @@ class Gate {
   bool closed() const { return (word_.load(std::memory_order_acquire) & kClosed) != 0; }
   /// After close: returns when nobody is inside.
   void wait_empty() {
-    for (uint32_t seen = word_.load(std::memory_order_acquire); (seen & ~kApart) != kClosed;
+    for (uint32_t seen = word_.load(std::memory_order_acquire); (seen & ~kHeld) != kClosed;
          seen = word_.load(std::memory_order_acquire)) {
       runtime::Runtime::current().wait(word_, seen);
     }
   }
 
  private:
-  static constexpr uint32_t kClosed = 1U << 31, kHolder = 1U << 28, kHeld = 7 * kHolder,
-                            kNoWaiting = 1U << 27;
-  /// What says nothing of whether it is closed, or who is inside.
-  static constexpr uint32_t kApart = kHeld | kNoWaiting;
+  static constexpr uint32_t kClosed = 1U << 31, kHolder = 1U << 28, kHeld = 7 * kHolder;
   std::atomic<uint32_t> word_{0};
 };
 

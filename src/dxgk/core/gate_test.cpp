@@ -72,38 +72,6 @@ TEST(Gate, AHolderKeepsNobodyFromClosing) {
   });
 }
 
-TEST(Gate, NobodyWaitsForAHolderWhenThereIsNoUse) {
-  const auto runtime = runtime::make_sim_runtime(1);
-  runtime->run_main([&] {
-    Gate gate;
-    gate.hold();
-    bool refused = false;
-    const auto waiter = runtime->spawn("waiter", [&] { refused = !gate.enter(); });
-    runtime->yield();
-    EXPECT_FALSE(refused);
-    gate.end_waiting();
-    waiter->join();
-    EXPECT_TRUE(refused);
-    EXPECT_FALSE(gate.enter());
-    EXPECT_FALSE(gate.closed());
-    EXPECT_TRUE(gate.enter_beside());
-    gate.release();
-    EXPECT_TRUE(gate.enter()) << "nobody holds it any more";
-    EXPECT_TRUE(gate.close());
-    bool empty = false;
-    const auto closer = runtime->spawn("closer", [&] {
-      gate.wait_empty();
-      empty = true;
-    });
-    runtime->yield();
-    EXPECT_FALSE(empty);
-    gate.leave();
-    gate.leave();
-    closer->join();
-    EXPECT_TRUE(empty);
-  });
-}
-
 // Two holders: the gate opens with the second one's release, and not before.
 TEST(Gate, OpensWhenTheLastHolderLetsGo) {
   const auto runtime = runtime::make_sim_runtime(1);
