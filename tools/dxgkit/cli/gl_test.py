@@ -90,11 +90,11 @@ sys.exit(done + 7)
             (self.folder / "beside.ppm").unlink()
 
     def test_a_device_that_stops_dead_is_reset_and_works_again(self):
-        # 256 textures are about 1,420 requests until all objects are made, and 1,580 with the command streams that change and draw them: this is
-        # between. What the program hears of it depends on its call.
+        # 256 textures are 1,400 requests and more until the picture is read: fewer where the kernel has more of them in one packet of paging. This
+        # is well before, among the last objects or the command streams that draw them. What the program hears of it depends on its call.
         # Programs that come before the kernel has found the hang may fail as the first one does; one that comes behind the reset may not.
         script = " ".join(self.frame_command("first.ppm", 256)) + "; until " + " ".join(self.frame_command("second.ppm", 4)) + "; do :; done"
-        done, report = self.gl("--hang", "1500", "--report", "report.html", "--", "sh", "-c", script)
+        done, report = self.gl("--hang", "1200", "--report", "report.html", "--", "sh", "-c", script)
         self.assertFalse((self.folder / "first.ppm").exists())
         self.assertEqual(report["statistics"]["adapter_resets"] + report["statistics"]["engine_resets"], 1)
         first, *before, last = report["programs"]
