@@ -44,6 +44,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86
   set(by_vectors "vector_loop:1024:noalign,libcall:-1:noalign")
   target_compile_options(dxgkit_options INTERFACE -mmemset-strategy=${by_vectors} -mmemcpy-strategy=${by_vectors})
 endif()
+# g++ looks for what it may free each time its memory has grown by a third, which takes a sixth of the time of a test's file. No file of ours
+# needs a gigabyte.
+target_compile_options(dxgkit_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1048576>)
 # In position-independent code g++ otherwise inlines no global function, because the dynamic linker might replace it.
 target_compile_options(dxgkit_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
 target_include_directories(dxgkit_options INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
@@ -95,8 +98,27 @@ endfunction()
 set(DXGKIT_TEST_RESULTS ${CMAKE_BINARY_DIR}/test-results)
 file(MAKE_DIRECTORY ${DXGKIT_TEST_RESULTS})
 
+# With -fpch-preprocess, ccache can keep what is compiled with a precompiled header: CCACHE_SLOPPINESS=pch_defines,time_macros.
+set(DXGKIT_CACHEABLE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+# Two fifths of the time of a unit test's file are the test library's headers. Presets without DXGKIT_UNITY read them each time, and show that each
+# file includes what it needs.
+set(DXGKIT_TEST_HEADERS <gmock/gmock.h> <gtest/gtest.h> <algorithm> <array> <atomic> <functional> <map> <memory> <optional> <set> <string> <utility> <vector>)
+function(dxgkit_precompile_test_headers)
+  if(NOT DXGKIT_UNITY)
+    return()
+  endif()
+  file(WRITE ${PROJECT_BINARY_DIR}/test_headers.cpp "// Only what it is compiled with counts.\n")
+  add_library(dxgkit_test_headers OBJECT ${PROJECT_BINARY_DIR}/test_headers.cpp)
+  target_link_libraries(dxgkit_test_headers PRIVATE dxgkit_options GTest::gmock GTest::gtest)
+  # Code for programs, as tests are: a precompiled header serves only what is compiled alike.
+  set_target_properties(dxgkit_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(dxgkit_test_headers PRIVATE -fPIE ${DXGKIT_CACHEABLE})
+  target_precompile_headers(dxgkit_test_headers PRIVATE ${DXGKIT_TEST_HEADERS})
+endfunction()
+
+# HEADERS: a target whose precompiled header the test takes instead of the test library's.
 function(dxgkit_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;HEADERS" "SOURCES;DEPS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
   endif()
@@ -106,6 +128,13 @@ function(dxgkit_test name)
     set_property(GLOBAL APPEND PROPERTY DXGKIT_TEST_SOURCES ${source})
   endforeach()
   target_link_libraries(dxgkit_${name}_test PRIVATE dxgkit_options ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
+  if(NOT ARG_HEADERS AND TARGET dxgkit_test_headers)
+    set(ARG_HEADERS dxgkit_test_headers)
+  endif()
+  if(ARG_HEADERS)
+    target_compile_options(dxgkit_${name}_test PRIVATE ${DXGKIT_CACHEABLE})
+    target_precompile_headers(dxgkit_${name}_test REUSE_FROM ${ARG_HEADERS})
+  endif()
   # Tests look into a kernel that stands still, without its lane.
   target_compile_options(dxgkit_${name}_test PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-thread-safety-analysis>)
   if(DXGKIT_OVERLAY)
