@@ -20,6 +20,7 @@
 #include "dxgk/work/faults.h"
 #include "dxgk/work/hw_queue.h"
 #include "dxgk/work/timeout.h"
+#include "dxgk/work/work_floor.h"
 #include "port/fault_injector.h"
 #include "trace/trace.h"
 
