@@ -37,7 +37,7 @@ def configure(folder):
 
 def make_headers():
     """Generated headers, which sources are read with."""
-    subprocess.run(["cmake", "--build", BUILD, "--target", "dxgkit_rules"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", BUILD, "--target", "dxgkit_rules", "dxgkit_arguments"], check=True, stdout=subprocess.DEVNULL)
 
 
 def write_overlay(chosen):

@@ -134,6 +134,36 @@ TEST_F(FlipTest, WhatAScreenShowsIsReadNotWritten) {
   });
 }
 
+// The place of a primary that no packet has used is made on the way to its flip, which waits for
+// it. Was it destroyed by then, nothing is flipped.
+TEST_F(FlipTest, AFlipWaitsForThePlaceOfAPrimaryThatNoPacketUsed) {
+  DXGKIT_COVERS("DISP-07");
+  for (const bool destroyed : {false, true}) {
+    SCOPED_TRACE(destroyed);
+    flipping([destroyed](Stack& stack, FlipDriver& driver, FlipClient& client) {
+      const D3DKMT_HANDLE unused = client.make_primary();
+      const size_t told = driver.addresses().size();
+      NTSTATUS status = 1;
+      {
+        Stack::Background flipping(stack, [&] { status = client.flip(unused); });
+        EXPECT_FALSE(flipping.finished());
+        EXPECT_EQ(driver.addresses().size(), told);
+        EXPECT_TRUE(driver.presents.empty());
+        if (destroyed) {
+          EXPECT_EQ(client.destroy_allocation(unused), 0);
+        }
+        flipping.finish();
+      }
+      EXPECT_EQ(status, destroyed ? kInvalid : 0);
+      stack.settle();
+      EXPECT_EQ(driver.presents.size(), destroyed ? 0U : 1U);
+      EXPECT_EQ(driver.addresses().size(), told + driver.presents.size());
+      if (!destroyed) driver.vsync();
+      EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    });
+  }
+}
+
 // Who only reads what is on the screen waits for nobody.
 TEST_F(FlipTest, WhoReadsAPrimaryDoesNotWait) {
   DXGKIT_COVERS("SUB-37");

@@ -115,6 +115,42 @@ TEST_F(PowerComponentTest, AnEngineStaysUpBetweenThePartsOfAPacket) {
   });
 }
 
+// What waits in a queue for a fence is no work of the engine.
+TEST_F(PowerComponentTest, AnEngineRestsWhileItsQueueWaitsForAFence) {
+  DXGKIT_COVERS("PWR-12", "PWR-14");
+  bare([](Stack& stack) {
+    std::vector<bool> up(4, true);
+    describe_components(stack.miniport, false);
+    stack.miniport.hooks.set_power_component_f_state = [&](UINT component, UINT f_state) {
+      up[component] = f_state == 0;
+      return nt_status(Status::kSuccess);
+    };
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      Client client(stack);
+      ContextBuffers context = client.make_context(0), other = client.make_context(0);
+      const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_FENCE);
+      stack.drive();
+      ASSERT_EQ(client.wait_gpu(context, fence, 1), 0);
+      stack.settle();
+      EXPECT_FALSE(up[0]);
+      ASSERT_EQ(client.signal_gpu(other, fence, 1), 0);
+      stack.settle();
+      EXPECT_FALSE(up[0]) << "nor is a signal";
+      const D3DKMT_HANDLE used = client.make_allocation(64 * kKibibyte, kHidden);
+      ASSERT_EQ(client.render(context, work_on({used})), 0);
+      stack.settle();
+      while (stack.miniport.complete_next(1)) stack.settle();  // paging
+      EXPECT_TRUE(up[0]) << "the packet behind the wait is";
+      stack.drive();
+      EXPECT_FALSE(up[0]);
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    stack.blocking([&] { static_cast<void>(stack.system->stop_adapter(stack.luid)); });
+    stack.miniport.hooks = {};
+  });
+}
+
 // Without the capability nobody asks for components or moves one.
 TEST_F(PowerComponentTest, WithoutTheCapabilityThereAreNoComponents) {
   DXGKIT_COVERS("PWR-12");

@@ -284,6 +284,39 @@ TEST_F(SwizzlingTest, TheDriverChoosesTheSizeOfARangeOnlyWhenAsked) {
       Swizzler::prepare);
 }
 
+NTSTATUS NTAPI acquire_nothing(const HANDLE device, DXGKARG_ACQUIRESWIZZLINGRANGE* args) {
+  const NTSTATUS status = Swizzler::acquire(device, args);
+  args->RangeSize = 0;
+  return status;
+}
+
+// A range of no bytes shows nothing, also where the driver may choose the size: the one that was
+// asked for is mapped.
+TEST_F(SwizzlingTest, NoRangeHasNoSize) {
+  DXGKIT_COVERS("ALLOC-50");
+  for (const UINT flags : {kAcquireAperture, kAcquireAperture | kUseAlternateVa}) {
+    SCOPED_TRACE(flags);
+    with_client(
+        [flags](Stack& stack, Client& client) {
+          Swizzler driver(stack);
+          const D3DKMT_HANDLE handle = placed(stack, client, 1)[0];
+          void* data = nullptr;
+          ASSERT_EQ(lock_with(client, handle, 0, flags, &data), 0);
+          EXPECT_EQ(stack.only_finding().rule, "ALLOC-50");
+          std::memcpy(static_cast<char*>(data) + kSize - 4, "end", 4);
+          EXPECT_EQ(driver.text_at(driver.window() + kSize - 4), "end");
+          EXPECT_EQ(unlock(client, {handle}), 0);
+        },
+        [](ScriptedMiniport& miniport) {
+          Swizzler::prepare(miniport);
+          miniport.config.table = [](DRIVER_INITIALIZATION_DATA& table) {
+            Swizzler::lend_entries(table);
+            table.DxgkDdiAcquireSwizzlingRange = acquire_nothing;
+          };
+        });
+  }
+}
+
 // The CPU sees whole pages of a range; one whose size wraps is nowhere, and goes back at once.
 TEST_F(SwizzlingTest, ARangeIsWholePagesOfABar) {
   DXGKIT_COVERS("ALLOC-50", "SEG-19");

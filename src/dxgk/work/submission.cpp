@@ -20,6 +20,7 @@
 #include "dxgk/work/faults.h"
 #include "dxgk/work/hw_queue.h"
 #include "dxgk/work/timeout.h"
+#include "dxgk/work/work_floor.h"
 #include "port/fault_injector.h"
 #include "trace/trace.h"
 
@@ -184,8 +185,8 @@ bool Submission::split_before(Packet& packet, uint32_t cut) {
   // What is said of the whole holds when its last part is done; the last part flips.
   rest.counts_as_present = std::exchange(packet.counts_as_present, false);
   rest.flip = std::exchange(packet.flip, 0);
-  rest.vidpn_source = packet.vidpn_source;  // told with a flip only
-  rest.flip_interval = std::exchange(packet.flip_interval, 0);
+  rest.vidpn_source = packet.vidpn_source;  // this and the interval are told with a flip only
+  rest.flip_interval = packet.flip_interval;
   packet.flags.flip = false;
   packet.flags.flip_with_no_wait = false;
   if (packet.residency.counts_in_epoch)
