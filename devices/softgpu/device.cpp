@@ -32,6 +32,7 @@ class SoftGpuDevice final : public bus::Device,
 
  private:
   size_t engine_count() const override { return SGPU_NODE_COUNT; }
+  std::optional<uint64_t> memory_errors() const override { return gpu_.memory_errors(); }
   void set_faults(std::span<const bus::EngineFaults> faults) override {
     FaultPlan plan;
     for (size_t node = 0; node < std::min(faults.size(), plan.nodes.size()); ++node) {

@@ -499,6 +499,7 @@ struct PciTransport::Impl final : bus::MmioHandler,
       const runtime::MutexLock work(work_mutex);
       if (!is_current(of_generation)) return false;
       if (lost_after.has_value()) {
+        memory_errors.fetch_add(1, std::memory_order_relaxed);
         model.refuse(queue, request);
       } else {
         model.execute(queue, request);
@@ -574,6 +575,7 @@ struct PciTransport::Impl final : bus::MmioHandler,
   uint32_t reset_reads_left DXGKIT_GUARDED_BY(mutex) = 0;  // of the status, until it is 0
   bus::EngineFaults faults DXGKIT_GUARDED_BY(mutex);
   uint32_t entries DXGKIT_GUARDED_BY(mutex) = 0;
+  std::atomic<uint64_t> memory_errors{0};
   struct Late {
     runtime::TimeNs due;
     uint16_t vector;
@@ -611,6 +613,10 @@ void PciTransport::set_faults(const bus::EngineFaults& faults) {
   const runtime::MutexLock lock(impl_->mutex);
   impl_->faults = faults;
   impl_->entries = 0;
+}
+
+uint64_t PciTransport::memory_errors() const {
+  return impl_->memory_errors.load(std::memory_order_relaxed);
 }
 
 std::string PciTransport::error() const {

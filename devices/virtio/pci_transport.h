@@ -52,6 +52,8 @@ class PciTransport {
   /// Faults of the one engine, which serves all queues. With hangs_late the device carries the
   /// request out, does not return it, and wants a reset. A memory error is Model::refuse.
   void set_faults(const bus::EngineFaults& faults);
+  /// The number of requests so far that met a memory error.
+  uint64_t memory_errors() const;
   /// Why the device wants a reset; empty: it does not. For tests and findings.
   std::string error() const;
   /// See Registers::take_misuses.

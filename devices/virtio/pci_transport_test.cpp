@@ -493,6 +493,7 @@ TEST(PciTransport, AMemoryErrorRefusesOneRequest) {
     EXPECT_EQ(rig.answer(2), 0xEEU);
     EXPECT_EQ(rig.answer(4), 6U);
     EXPECT_EQ(rig.model.executed, 2);
+    EXPECT_EQ(rig.transport.memory_errors(), 1U);
     EXPECT_GE(rig.model.refused_at - began, runtime::kMillisecond);
   });
 }

@@ -102,6 +102,7 @@ class VirtioGpuDevice final : public bus::Device,
 
  private:
   size_t engine_count() const override { return 1; }
+  std::optional<uint64_t> memory_errors() const override { return transport_.memory_errors(); }
   void set_faults(std::span<const bus::EngineFaults> faults) override {
     transport_.set_faults(faults.empty() ? bus::EngineFaults{} : faults[0]);
   }

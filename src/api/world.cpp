@@ -33,6 +33,11 @@ World::~World() {
 
 void World::pull_out(size_t device) { bus::pull_out(machine_, *devices_[device]); }
 
+void World::silence(size_t device) {
+  for (bus::PciFunction* const function : devices_[device]->functions())
+    machine_.silence(*function);
+}
+
 void World::on_loss(const std::function<void(size_t device, const std::string& why)>& lost) {
   for (size_t i = 0; i < devices_.size(); ++i) {
     if (lost) {

@@ -56,6 +56,8 @@ class World {
   bus::PciFunction& function() { return *slots_.front().function; }
   /// Surprise removal.
   void pull_out(size_t device = 0);
+  /// The registers of the device answer no more: Machine::silence.
+  void silence(size_t device = 0);
   /// Device::on_loss of all devices: `lost` gets the device's position in the configuration.
   void on_loss(const std::function<void(size_t device, const std::string& why)>& lost);
 

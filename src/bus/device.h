@@ -62,6 +62,9 @@ class FaultInjection {
   /// Replaces all faults set before. An engine without an entry works normally; an empty `faults`
   /// makes all engines work normally. Entries beyond the last engine are ignored.
   virtual void set_faults(std::span<const EngineFaults> faults) = 0;
+  /// The number of memory errors (EngineFaults::memory_error_at_entry) that engines have met so
+  /// far. nullopt: the device does not count them.
+  virtual std::optional<uint64_t> memory_errors() const { return std::nullopt; }
 };
 
 /// Optional interface of a device that does its work in steps of its own time, which its

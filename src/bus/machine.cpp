@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/fixed_memory.h"
 #include "base/spin_lock.h"
+#include "bus/cpu_access.h"
 #include "bus/hardware_pages.h"
 #include "bus/memory_object.h"
 #include "bus/page_allocator.h"
@@ -43,6 +44,7 @@ struct RegisterBar {
   uint64_t size = 0;
   std::atomic<MmioHandler*> handler{nullptr};  // null: unplugged
   std::atomic<uint32_t> mappings{0};           // map_io calls without their unmap_io
+  const std::atomic<bool>* asleep = nullptr;   // of its function, which lives while there is one
 };
 
 struct BarSlot {
@@ -63,36 +65,6 @@ struct IoMapping {
 
 using Runs = std::vector<std::pair<uint64_t, uint64_t>>;  // first page, count
 using BarMap = std::map<uint64_t, BarSlot>;               // by base address
-
-uint64_t all_ones(uint32_t size_bytes) {
-  return size_bytes >= 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * size_bytes)) - 1;
-}
-
-bool is_access_size(uint32_t size_bytes) {
-  return size_bytes == 1 || size_bytes == 2 || size_bytes == 4 || size_bytes == 8;
-}
-
-/// Plain memory, as a CPU would: whole when aligned, so that a device on another thread sees no
-/// torn value.
-template <typename T>
-uint64_t load(const volatile void* pointer) {
-  if (std::bit_cast<uintptr_t>(pointer) % sizeof(T) == 0) {
-    return __atomic_load_n(static_cast<const volatile T*>(pointer), __ATOMIC_ACQUIRE);
-  }
-  T value;
-  std::memcpy(&value, const_cast<const void*>(pointer), sizeof value);
-  return value;
-}
-
-template <typename T>
-void store(volatile void* pointer, uint64_t value) {
-  const T narrow = static_cast<T>(value);
-  if (std::bit_cast<uintptr_t>(pointer) % sizeof(T) == 0) {
-    __atomic_store_n(static_cast<volatile T*>(pointer), narrow, __ATOMIC_RELEASE);
-    return;
-  }
-  std::memcpy(const_cast<void*>(pointer), &narrow, sizeof narrow);
-}
 
 bool bars_are_sound(std::span<const Bar> bars) {
   for (size_t i = 0; i < bars.size(); ++i) {
@@ -181,7 +153,7 @@ struct Machine::Impl {
   std::vector<PciFunction*> functions DXGKIT_GUARDED_BY(mutex);
   std::vector<std::unique_ptr<RegisterBar>> register_bars DXGKIT_GUARDED_BY(mutex);
   std::multimap<uintptr_t, IoMapping> mappings DXGKIT_GUARDED_BY(mutex);
-  std::atomic<uint64_t> lost_accesses{0};  // a count, nothing hangs on it
+  std::atomic<uint64_t> lost_accesses{0}, sleeping_accesses{0};  // counts, nothing hangs on them
   PageOwners owners DXGKIT_GUARDED_BY(mutex);
   // Whether there ever was one: without, the memory object of a page is found without a lock.
   std::atomic<bool> has_owned{false};
@@ -321,8 +293,23 @@ struct Machine::Impl {
   MmioHandler* decode(const volatile void* pointer, uint32_t size_bytes, uint64_t* offset) {
     const RegisterBar* bar = window(pointer, size_bytes, offset);
     MmioHandler* handler = bar == nullptr ? nullptr : bar->handler.load(std::memory_order_acquire);
-    if (handler == nullptr) lost_accesses.fetch_add(1, std::memory_order_relaxed);
+    note_access(handler, bar);
     return handler;
+  }
+  /// Counts what a driver should not have done.
+  void note_access(const MmioHandler* handler, const RegisterBar* bar) {
+    if (handler == nullptr) {
+      lost_accesses.fetch_add(1, std::memory_order_relaxed);
+    } else if (bar->asleep->load(std::memory_order_relaxed)) {
+      sleeping_accesses.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+
+  void silence(const PciFunction& function) DXGKIT_REQUIRES(mutex) {
+    for (const auto& [address, slot] : bars) {
+      if (slot.function == &function && slot.registers != nullptr)
+        slot.registers->handler.store(nullptr, std::memory_order_release);
+    }
   }
 
   /// The handler and offset behind a port, null where nothing answers the whole access.
@@ -331,11 +318,13 @@ struct Machine::Impl {
     const runtime::MutexLock lock(mutex);
     const auto bar = find_bar(port, size_bytes);
     MmioHandler* handler = nullptr;
+    const RegisterBar* registers = nullptr;
     if (bar != bars.end()) {
       *offset = port - bar->first;
-      handler = bar->second.registers->handler.load(std::memory_order_acquire);
+      registers = bar->second.registers;
+      handler = registers->handler.load(std::memory_order_acquire);
     }
-    if (handler == nullptr) lost_accesses.fetch_add(1, std::memory_order_relaxed);
+    note_access(handler, registers);
     return handler;
   }
 
@@ -409,6 +398,7 @@ Status Machine::add_function(PciFunction& function) {
     decoder->base = bases[i].value;
     decoder->size = bar.size;
     decoder->handler.store(bar.registers, std::memory_order_release);
+    decoder->asleep = &plugged.asleep;
     wanted.at(decoder->base).registers = decoder.get();
     if (bar.kind == BarKind::kRegisters) impl_->set_decoder(*decoder, decoder.get());
     impl_->register_bars.push_back(std::move(decoder));
@@ -420,13 +410,15 @@ Status Machine::add_function(PciFunction& function) {
   return Status::kSuccess;
 }
 
+void Machine::silence(PciFunction& function) {
+  const runtime::MutexLock lock(impl_->mutex);
+  if (function.impl_->machine == this) impl_->silence(function);
+}
+
 void Machine::pull_out(PciFunction& function) {
   const runtime::MutexLock lock(impl_->mutex);
   if (function.impl_->machine != this) return;
-  for (const auto& [address, slot] : impl_->bars) {
-    if (slot.function == &function && slot.registers != nullptr)
-      slot.registers->handler.store(nullptr, std::memory_order_release);
-  }
+  impl_->silence(function);
   function.impl_->gone.store(true, std::memory_order_release);
   for (const auto& [pointer, mapping] : impl_->mappings) {
     if (mapping.function == &function) show_ones(mapping.mapped, mapping.mapped_size);
@@ -690,6 +682,10 @@ void Machine::write_port(uint64_t port, uint32_t size_bytes, uint64_t value) {
 
 uint64_t Machine::lost_register_accesses() const {
   return impl_->lost_accesses.load(std::memory_order_relaxed);
+}
+
+uint64_t Machine::sleeping_register_accesses() const {
+  return impl_->sleeping_accesses.load(std::memory_order_relaxed);
 }
 
 bool Machine::is_register(const volatile void* pointer) const {

@@ -102,6 +102,10 @@ class Machine {
   /// assigned and mappings valid until remove_function. The device must raise no interrupt from now
   /// on. Any thread. A function that is not plugged in is ignored.
   void pull_out(PciFunction& function);
+  /// The registers of the function answer no more, as with a device that has crashed: they read all
+  /// ones, and writes are dropped. Configuration space and memory stay. Any thread. A function that
+  /// is not plugged in is ignored.
+  void silence(PciFunction& function);
   /// Unplugs a function. No thread may be touching its BARs. Mappings of memory BARs stay valid
   /// memory. A function that is not plugged in is ignored.
   void remove_function(PciFunction& function);
@@ -204,6 +208,9 @@ class Machine {
 
   /// The number of register accesses so far that reached no device. Any thread.
   uint64_t lost_register_accesses() const;
+  /// The number of register accesses so far to functions that were not at full power. The device
+  /// models answer them; real ones need not. Any thread.
+  uint64_t sleeping_register_accesses() const;
 
   /// True if read_register would decode `pointer` as a register: it lies in a mapped window of a
   /// BAR that is plugged in or was pulled out. Lock-free, signal-safe.

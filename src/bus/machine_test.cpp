@@ -605,6 +605,59 @@ TEST(Ports, ReachTheirDevice) {
   }
 }
 
+TEST(Machine, RegistersOfASilentFunctionReadAsOnes) {
+  Machine machine(kMemory);
+  RecordingRegisters registers;
+  std::vector<Bar> bars(1);
+  bars[0].kind = BarKind::kRegisters;
+  bars[0].size = 0x1000;
+  bars[0].registers = &registers;
+  PciFunction function({.vendor_id = 0x1AF4}, std::move(bars));
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  auto* const mapped = static_cast<std::byte*>(machine.map_io(function.bars()[0].base, 0x1000));
+  ASSERT_NE(mapped, nullptr);
+  registers.answer = 7;
+  EXPECT_EQ(machine.read_register(mapped, 4), 7U);
+  EXPECT_EQ(machine.lost_register_accesses(), 0U);
+  machine.silence(function);
+  EXPECT_EQ(machine.read_register(mapped, 4), 0xFFFF'FFFFU);
+  machine.write_register(mapped, 4, 1);
+  EXPECT_TRUE(registers.writes.empty());
+  EXPECT_EQ(machine.lost_register_accesses(), 2U);
+  EXPECT_TRUE(function.present());
+  std::array<std::byte, 2> vendor{};
+  function.config_read(0, vendor);
+  EXPECT_EQ(vendor, (std::array{std::byte{0xF4}, std::byte{0x1A}}));
+  EXPECT_TRUE(machine.unmap_io(mapped, 0x1000));
+}
+
+/// The model answers: whether anybody listens in a sleep is the device's business.
+TEST(Machine, CountsAccessesToSleepingFunctions) {
+  Machine machine(kMemory);
+  RecordingRegisters registers;
+  std::vector<Bar> bars(1);
+  bars[0].kind = BarKind::kPorts;
+  bars[0].size = 16;
+  bars[0].registers = &registers;
+  PciFunction function({}, std::move(bars));
+  ASSERT_EQ(machine.add_function(function), Status::kSuccess);
+  const uint64_t base = function.bars()[0].base.value;
+  registers.answer = 7;
+  EXPECT_EQ(machine.read_port(base, 4), 7U);
+  EXPECT_EQ(machine.sleeping_register_accesses(), 0U);
+  for (const FunctionPower power : {FunctionPower::kStandby, FunctionPower::kHibernate}) {
+    function.set_power(power);
+    EXPECT_EQ(machine.read_port(base, 4), 7U);
+  }
+  EXPECT_EQ(machine.sleeping_register_accesses(), 2U);
+  function.set_power(FunctionPower::kOn);
+  EXPECT_EQ(machine.read_port(base, 4), 7U);
+  machine.pull_out(function);
+  function.set_power(FunctionPower::kStandby);
+  EXPECT_EQ(machine.read_port(base, 4), 0xFFFF'FFFFU);
+  EXPECT_EQ(machine.sleeping_register_accesses(), 2U) << "one that has left does not sleep";
+}
+
 /// Pages of hardware fault once it has left the bus. A driver that has them mapped, or maps them
 /// then, reads ones instead.
 TEST(Machine, MemoryOfHardwareThatHasLeftReadsAsOnes) {

@@ -218,6 +218,7 @@ std::optional<PostDisplay> PciFunction::post_display() const {
 bool PciFunction::present() const { return !impl_->gone.load(std::memory_order_acquire); }
 
 void PciFunction::set_power(FunctionPower power) {
+  impl_->asleep.store(power != FunctionPower::kOn, std::memory_order_relaxed);
   if (impl_->on_power) impl_->on_power(power);
 }
 

@@ -38,6 +38,7 @@ struct PciFunction::Impl {
   // The machine it is plugged into; under the machine's lock.
   Machine* machine = nullptr;
   std::atomic<bool> gone{false};                // pulled out
+  std::atomic<bool> asleep{false};              // not FunctionPower::kOn
   std::function<void(FunctionPower)> on_power;  // written before the function is plugged in
   std::function<void()> on_reset;               // the same
   ConfigHandler* config_handler = nullptr;      // the same; null: configuration space is `config`

@@ -114,6 +114,7 @@ class ScriptedRendererDevice final : public bus::Device, private bus::FaultInjec
 
  private:
   size_t engine_count() const override { return 1; }
+  std::optional<uint64_t> memory_errors() const override { return transport_.memory_errors(); }
   void set_faults(std::span<const bus::EngineFaults> faults) override {
     transport_.set_faults(faults.empty() ? bus::EngineFaults{} : faults[0]);
   }

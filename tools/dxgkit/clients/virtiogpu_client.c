@@ -546,12 +546,15 @@ static const char* judge(void* client, const DxgkitClientAnswer* answer) {
     VgpuUmdAdapterInfo info;
     if (answer->bytes < sizeof(info)) return "an answer fits where there is no room for it";
     memcpy(&info, answer->returned, sizeof(info));
+    if (info.magic != VGPU_UMD_ADAPTER_MAGIC || info.version != VGPU_UMD_VERSION)
+      return "magic or version";
     if (info.side_max != VGPU_UMD_SIDE_MAX || info.reserved != 0) return "side_max or reserved";
+    if (info.resource_bytes_max % 4096 != 0) return "a resource does not end with a page";
     if (info.preferred_width == 0 || info.preferred_height == 0) return "the size of the screen";
     if (((info.flags & VGPU_UMD_EXPLICIT_RESIDENCY) != 0) != version2) return "the residency flag";
     const int is_3d = (info.flags & VGPU_UMD_3D) != 0;
     if (is_3d != (info.submit_bytes_max != 0) || is_3d != (info.resource_bytes_max != 0) ||
-        (!is_3d && info.capset_count != 0) || info.capset_count > VGPU_UMD_CAPSETS_MAX)
+        is_3d != (info.capset_count != 0) || info.capset_count > VGPU_UMD_CAPSETS_MAX)
       return "limits of 3D";
   }
   return NULL;

@@ -554,6 +554,7 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
   if (chosen("start_fails_again")) data->DxgkDdiStartDevice = fail_again;
   if (chosen("first_is_memory")) data->DxgkDdiStartDevice = believe_first_resource;
   if (chosen("no_device_needed")) data->DxgkDdiStartDevice = start_without_device;
+  if (chosen("no_registers_needed")) data->DxgkDdiStartDevice = start_without_registers;
   if (chosen("unmaps_nothing")) data->DxgkDdiStartDevice = unmap_nothing;
   if (chosen("frees_otherwise")) data->DxgkDdiStopDevice = free_more;
   if (chosen("keeps_nothing")) data->DxgkDdiQueryAdapterInfo = keep_in_standby;
@@ -663,6 +664,14 @@ void break_one(const WCHAR* name, ULONG characters, PDRIVER_INITIALIZATION_DATA 
     notify_instead = note_report;
     data->DxgkDdiStartDevice = start_between;
     data->DxgkDdiQueryCurrentFence = answer_from_memory;
+  }
+  if (chosen("fault_hushed")) {
+    notify_instead = hush_fault;
+    data->DxgkDdiStartDevice = start_between;
+  }
+  if (chosen("query_wakes_nobody")) {
+    data->DxgkDdiSetPowerState = note_sleep;
+    data->DxgkDdiQueryAdapterInfo = query_registers;
   }
   if (chosen("fault_of_next")) {
     notify_instead = blame_the_next;

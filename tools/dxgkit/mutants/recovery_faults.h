@@ -108,6 +108,17 @@ VOID NTAPI blame_the_next(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INT
   if (data->InterruptType == DXGK_INTERRUPT_DMA_FAULTED) ++changed.DmaFaulted.FaultedFenceId;
   notify_interrupt(device, &changed);
 }
+/// The packet has come to an end, whatever kind of end.
+VOID NTAPI hush_fault(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
+  DXGKARGCB_NOTIFY_INTERRUPT_DATA changed = *data;
+  if (data->InterruptType == DXGK_INTERRUPT_DMA_FAULTED) {
+    RtlZeroMemory(&changed, sizeof(changed));
+    changed.InterruptType = DXGK_INTERRUPT_DMA_COMPLETED;
+    changed.DmaCompleted.SubmissionFenceId = data->DmaFaulted.FaultedFenceId;
+    changed.DmaCompleted.NodeOrdinal = data->DmaFaulted.NodeOrdinal;
+  }
+  notify_interrupt(device, &changed);
+}
 /// Ids of fences are never expected to wrap.
 VOID NTAPI report_higher(IN_CONST_HANDLE device, IN_CONST_PDXGKARGCB_NOTIFY_INTERRUPT_DATA data) {
   if (data->InterruptType == DXGK_INTERRUPT_DMA_COMPLETED) {
@@ -174,6 +185,11 @@ NTSTATUS NTAPI note_sleep(const PVOID adapter, ULONG uid, DEVICE_POWER_STATE sta
                           POWER_ACTION action) {
   asleep = state != PowerDeviceD0;
   return whole.DxgkDdiSetPowerState(adapter, uid, state, action);
+}
+/// Something is read from the device for each answer.
+NTSTATUS NTAPI query_registers(IN_CONST_HANDLE adapter, IN_CONST_PDXGKARG_QUERYADAPTERINFO args) {
+  if (asleep) static_cast<void>(whole.DxgkDdiInterruptRoutine(adapter, 0));
+  return whole.DxgkDdiQueryAdapterInfo(adapter, args);
 }
 BOOLEAN NTAPI claim_asleep(const PVOID adapter, ULONG message) {
   return whole.DxgkDdiInterruptRoutine(adapter, message) || asleep;

@@ -100,9 +100,9 @@ NTSTATUS NTAPI believe_first_resource(const PVOID adapter, PDXGK_START_INFO star
   }
   return whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
 }
-/// It reads a register of the device and believes whatever it says.
-NTSTATUS NTAPI start_without_device(const PVOID adapter, PDXGK_START_INFO start,
-                                    PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+/// It reads a register of the device and believes whatever it says, if the vendor's id is `vendor`.
+NTSTATUS start_anyway(const PVOID adapter, PDXGK_START_INFO start, PDXGKRNL_INTERFACE interface,
+                      PULONG sources, PULONG children, USHORT vendor) {
   const NTSTATUS status = whole.DxgkDdiStartDevice(adapter, start, interface, sources, children);
   if (NT_SUCCESS(status)) return status;
   DXGK_DEVICE_INFO info;
@@ -115,7 +115,7 @@ NTSTATUS NTAPI start_without_device(const PVOID adapter, PDXGK_START_INFO start,
   ULONG read = 0;
   if (!NT_SUCCESS(interface->DxgkCbReadDeviceSpace(interface->DeviceHandle, DXGK_WHICHSPACE_CONFIG,
                                                    &id, 0, sizeof(id), &read)) ||
-      id != 0xFFFF) {
+      id != vendor) {
     return status;
   }
   PVOID registers = nullptr;
@@ -131,6 +131,15 @@ NTSTATUS NTAPI start_without_device(const PVOID adapter, PDXGK_START_INFO start,
   static_cast<void>(interface->DxgkCbUnmapMemory(interface->DeviceHandle, registers));
   *sources = *children = 0;
   return STATUS_SUCCESS;
+}
+NTSTATUS NTAPI start_without_device(const PVOID adapter, PDXGK_START_INFO start,
+                                    PDXGKRNL_INTERFACE interface, PULONG sources, PULONG children) {
+  return start_anyway(adapter, start, interface, sources, children, 0xFFFF);
+}
+NTSTATUS NTAPI start_without_registers(const PVOID adapter, PDXGK_START_INFO start,
+                                       PDXGKRNL_INTERFACE interface, PULONG sources,
+                                       PULONG children) {
+  return start_anyway(adapter, start, interface, sources, children, 0x5347);
 }
 /// Memory is given back as if it were of another kind.
 void free_otherwise() {

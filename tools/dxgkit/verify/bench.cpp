@@ -59,6 +59,15 @@ void Bench::collect_misuses() {
   std::ranges::move(world_->device().take_misuses(), std::back_inserter(misuses_));
 }
 
+uint64_t Bench::take_sleeping_accesses() {
+  if (world_ != nullptr) {
+    const uint64_t all = world_->machine().sleeping_register_accesses();
+    sleeping_accesses_ += all - std::exchange(sleeping_before_, all);
+  }
+  const uint64_t count = std::exchange(sleeping_accesses_, 0);
+  return mutated() || negligence_ != nullptr ? 0 : count;
+}
+
 std::vector<std::string> Bench::take_misuses() {
   collect_misuses();
   if (mutated() || negligence_ != nullptr) misuses_.clear();
@@ -73,6 +82,10 @@ std::optional<nt::Stall> Bench::take_stall() {
 
 void Bench::power_off() {
   collect_misuses();
+  if (world_ != nullptr) {
+    sleeping_accesses_ += world_->machine().sleeping_register_accesses() - sleeping_before_;
+    sleeping_before_ = 0;
+  }
   client_code_.reset();
   exercise_.reset();
   luid_.reset();

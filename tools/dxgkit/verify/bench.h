@@ -104,6 +104,8 @@ class Bench {
   bool is_configured(std::string_view name) const;
   /// The device leaves the machine, without a word to the kernel.
   void pull_out() { world_->pull_out(); }
+  /// The device's registers answer no more, and it is still there.
+  void silence() { world_->silence(); }
   /// The interrupt line of the machine's device.
   bus::InterruptLine& line() { return world_->function().interrupt_line(); }
   /// The kernel takes notice of that; not on an adapter that was stopped.
@@ -119,6 +121,9 @@ class Bench {
   std::optional<nt::Stall> take_stall();
   /// Register accesses that no device has answered.
   uint64_t lost_accesses() const { return world_->machine().lost_register_accesses(); }
+  /// Register accesses to sleeping devices on all machines since the last call. 0 where something
+  /// is wrong with the driver on purpose.
+  uint64_t take_sleeping_accesses();
 
   /// Stands before the injector of every start from here on; null: none.
   void set_negligence(Negligence* negligence) { negligence_ = negligence; }
@@ -189,6 +194,11 @@ class Bench {
     return mutator_ == nullptr ? world_->device().faults() : nullptr;
   }
 
+  /// Memory errors that the device has met so far. 0: it does not count them.
+  uint64_t memory_errors() {
+    bus::FaultInjection* const faults = device_faults();
+    return faults == nullptr ? 0 : faults->memory_errors().value_or(0);
+  }
   /// Null if the device's time cannot be stopped, or something is wrong with it already.
   bus::DeviceClock* device_clock() {
     return mutator_ == nullptr ? world_->device().clock() : nullptr;
@@ -263,6 +273,8 @@ class Bench {
   std::optional<dxgk::Luid> luid_;
   std::optional<dxgk::Exercise> exercise_;
   std::vector<std::string> misuses_;  // of devices, not yet told
+  uint64_t sleeping_accesses_ = 0;    // of machines of before, not yet told
+  uint64_t sleeping_before_ = 0;      // those of this machine that have been told
   uint64_t late_before_ = 0;          // late reports of adapters that have ended
   std::unique_ptr<Plugin::Instance> client_code_;
   std::atomic<uint32_t> frozen_{0};  // 1: clients wait

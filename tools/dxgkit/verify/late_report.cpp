@@ -30,6 +30,39 @@ void report_misuse(verifier::Findings& findings, const std::string& what) {
        .confidence = verifier::Confidence::kInferred});
 }
 
+std::string report_untold_error(verifier::Findings& findings, uint32_t node) {
+  std::string what = fmt::format("node {} met an error, and no packet failed", node);
+  findings.report(
+      {.rule = "INT-27",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkCbNotifyInterrupt",
+       .actual = fmt::format("The engine of node {} met memory that has lost its content, and no "
+                             "packet was reported as faulted.",
+                             node),
+       .expected = "The packet whose work the device could not do is reported as faulted.",
+       .fix = "Look at the answer of each command, and at the error bits of the engine, before "
+              "DMA_COMPLETED is said of its packet.",
+       .why = "The device model was told what to do wrong, and when.",
+       .windows = "The application goes on with results that nobody has computed.",
+       .confidence = verifier::Confidence::kInferred});
+  return what;
+}
+
+void report_disturbed_sleep(verifier::Findings& findings, uint64_t accesses) {
+  findings.report(
+      {.rule = "PWR-17",
+       .severity = verifier::Severity::kViolation,
+       .ddi = "DxgkDdiSetPowerState",
+       .actual = fmt::format("The driver touched a register of the sleeping device {} time{}.",
+                             accesses, accesses == 1 ? "" : "s"),
+       .expected = "Between the calls for D1 to D3 and for D0 no register is touched.",
+       .fix = "Stop what polls the device before DxgkDdiSetPowerState returns, and answer queries "
+              "from memory.",
+       .windows = "A sleeping device answers with ones, which look like causes of interrupts, or "
+                  "not at all.",
+       .confidence = verifier::Confidence::kInferred});
+}
+
 void report_stall(verifier::Findings& findings, const nt::Stall& stall) {
   constexpr runtime::DurationNs kMost = 50 * runtime::kMillisecond;
   if (stall.length_ns <= kMost) return;

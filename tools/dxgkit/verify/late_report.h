@@ -13,6 +13,10 @@ namespace dxgkit::tool::verify {
 void report_late(verifier::Findings& findings);
 /// LIFE-35. `what` is of Bench::take_misuses.
 void report_misuse(verifier::Findings& findings, const std::string& what);
+/// INT-27, of one packet on the node. Says it in short.
+std::string report_untold_error(verifier::Findings& findings, uint32_t node);
+/// PWR-17.
+void report_disturbed_sleep(verifier::Findings& findings, uint64_t accesses);
 /// NT-41, if the call has stalled for longer than a device takes that works.
 void report_stall(verifier::Findings& findings, const nt::Stall& stall);
 

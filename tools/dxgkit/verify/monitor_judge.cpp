@@ -9,6 +9,8 @@
 namespace dxgkit::tool::verify {
 namespace {
 
+constexpr size_t kBlockBytes = 128;  // of an EDID
+
 using Monitors = std::span<const bus::DeviceMonitor>;
 
 bool is_described(const bus::DeviceMonitor& monitor) { return !monitor.descriptor.empty(); }
@@ -25,7 +27,11 @@ const bus::DeviceMonitor* monitor_of(std::span<const std::byte> told, Monitors m
 }
 
 std::string judge_descriptor(std::span<const std::byte> told, Monitors monitors, size_t place) {
-  if (std::ranges::none_of(monitors, is_described)) return {};
+  if (std::ranges::none_of(monitors, is_described)) {
+    if (told.size() % kBlockBytes == 0) return {};  // one of the driver's own, or none
+    return fmt::format("it gives {}, which are no blocks, and the device has none",
+                       counted(told.size(), "byte"));
+  }
   if (told.empty()) return "it gives no descriptor, and the device has one";
   const bus::DeviceMonitor* const monitor = monitor_of(told, monitors, place);
   if (monitor == nullptr || !is_described(*monitor)) return "the device has no such descriptor";

@@ -29,7 +29,10 @@ TEST(MonitorJudge, ADescriptorIsOneOfTheDevices) {
             "it gives 4 bytes, and the device has 3");
   EXPECT_EQ(judge_descriptor(bytes({7}), kTwo, 2), "the device has no such descriptor");
   const std::vector<bus::DeviceMonitor> undescribed{{.descriptor = {}, .sizes = {{640, 480}}}};
-  EXPECT_EQ(judge_descriptor(bytes({7}), undescribed, 0), "") << "it may have one of its own";
+  const std::vector<std::byte> block(128);
+  EXPECT_EQ(judge_descriptor(block, undescribed, 0), "") << "it may have one of its own";
+  EXPECT_EQ(judge_descriptor(bytes({7}), undescribed, 0),
+            "it gives 1 byte, which are no blocks, and the device has none");
   EXPECT_EQ(judge_descriptor({}, undescribed, 0), "");
 }
 

@@ -474,6 +474,7 @@ Answer<std::string> fault_once(Bench& bench, uint32_t node, const MemoryError& e
   DXGKIT_VERIFY_TRY(crew.prepare({.urgent = error.urgent, .busy_ns = kBusyNs}));
   bench.exercise().skip_fences(kFencesBefore);
   const size_t before = reports(bench).size();
+  const uint64_t met = bench.memory_errors();
   std::vector<bus::EngineFaults> faults(bench.device_faults()->engine_count());
   for (bus::EngineFaults& one : faults) {
     one.lose_interrupt_per_million = error.lost;
@@ -488,12 +489,11 @@ Answer<std::string> fault_once(Bench& bench, uint32_t node, const MemoryError& e
   if (!bench.running()) return std::string("the adapter failed");
   bench.exercise().ask_silent_nodes_after(0);
   DXGKIT_VERIFY_TRY(done);
-  ++tally.rounds;
   tally.jobs += crew.jobs();
   const std::vector<dxgk::TimeoutReport> all = reports(bench);
   std::array<Crew::Member, 2>& members = crew.members();
   const auto lost = std::ranges::count_if(members, &Crew::Member::lost);
-  if (lost == 0) ++tally.unreached;
+  if (lost == 0 && bench.memory_errors() != met) return report_untold_error(bench.findings(), node);
   tally.faults += lost != 0;
   std::string what;
   if (all.size() != before) {
@@ -612,7 +612,6 @@ Answer<std::string> interrupts_once(Bench& bench, uint32_t node, const Noise& no
   bench.end_device_faults();
   if (!bench.running()) return std::string("the adapter failed");
   if (!done) return std::unexpected(done.error());
-  ++tally.rounds;
   tally.jobs += crew.jobs();
   const std::vector<dxgk::TimeoutReport> all = reports(bench);
   if (all.size() != before) {
