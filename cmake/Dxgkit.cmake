@@ -107,7 +107,7 @@ function(dxgkit_precompile_test_headers)
   if(NOT DXGKIT_UNITY)
     return()
   endif()
-  file(WRITE ${PROJECT_BINARY_DIR}/test_headers.cpp "// Only what it is compiled with counts.\n")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cpp CONTENT "// Only what it is compiled with counts.\n" @ONLY)
   add_library(dxgkit_test_headers OBJECT ${PROJECT_BINARY_DIR}/test_headers.cpp)
   target_link_libraries(dxgkit_test_headers PRIVATE dxgkit_options GTest::gmock GTest::gtest)
   # Code for programs, as tests are: a precompiled header serves only what is compiled alike.
