@@ -12,6 +12,8 @@ option(DXGKIT_WERROR "Warnings are errors" ON)
 # Three quarters of the time of a file goes into its headers, so eight files in one translation unit take a third of the time. Presets
 # without it (clang, sanitizers) show that each file includes what it needs.
 option(DXGKIT_UNITY "Compile the files of a library or tool together" OFF)
+# The same for tests. Who writes one may switch it off, as a file that is changed is then compiled without its neighbours.
+option(DXGKIT_UNITY_TESTS "Compile the files of a test program together" ${DXGKIT_UNITY})
 set(DXGKIT_SANITIZE "" CACHE STRING "Sanitizers for our own code: address,undefined or thread")
 
 option(DXGKIT_PACKAGED "Nothing in the result tells in which folder it was built: make package, scripts/reproducible" OFF)
@@ -116,9 +118,13 @@ function(dxgkit_precompile_test_headers)
   target_precompile_headers(dxgkit_test_headers PRIVATE ${DXGKIT_TEST_HEADERS})
 endfunction()
 
-# HEADERS: a target whose precompiled header the test takes instead of the test library's.
+# A name of a file's own may be that of something inside another. Linked last, as flags of libraries stand in their order.
+add_library(dxgkit_beside_others INTERFACE)
+target_compile_options(dxgkit_beside_others INTERFACE -Wno-shadow)
+
+# HEADERS: a target whose precompiled header the test takes instead of the test library's. APART: sources as in dxgkit_library.
 function(dxgkit_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;HEADERS" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;HEADERS" "SOURCES;APART;DEPS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
   endif()
@@ -134,6 +140,10 @@ function(dxgkit_test name)
   if(ARG_HEADERS)
     target_compile_options(dxgkit_${name}_test PRIVATE ${DXGKIT_CACHEABLE})
     target_precompile_headers(dxgkit_${name}_test REUSE_FROM ${ARG_HEADERS})
+  endif()
+  if(DXGKIT_UNITY_TESTS)
+    dxgkit_unity(dxgkit_${name}_test ${ARG_APART})
+    target_link_libraries(dxgkit_${name}_test PRIVATE dxgkit_beside_others)
   endif()
   # Tests look into a kernel that stands still, without its lane.
   target_compile_options(dxgkit_${name}_test PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-thread-safety-analysis>)

@@ -7,13 +7,13 @@
 namespace dxgkit::softgpu {
 namespace {
 
-constexpr uint64_t kVram = 3 << 20;  // not a power of two: the BAR is larger than the memory
+constexpr uint64_t kVramBytes = 3 << 20;  // not a power of two: the BAR is larger than the memory
 constexpr uint64_t kSystem = bus::Machine::kSystemMemoryBase;
 constexpr uint64_t kSystemBytes = 1 << 20;
 
 struct Fixture : testing::Test {
   bus::Machine machine{kSystemBytes};
-  AddressSpace memory{machine, kVram};
+  AddressSpace memory{machine, kVramBytes};
   Range range;
   uint32_t reason(uint64_t address, uint64_t size, Access access = Access::kRead) {
     const Fault fault = memory.resolve(address, size, access, range);
@@ -30,7 +30,7 @@ using SoftGpuAddresses = Fixture;
 TEST_F(SoftGpuAddresses, SystemAndVramResolveToOnePiece) {
   EXPECT_EQ(reason(kSystem + 100, 5000), SGPU_FAULT_NONE);
   EXPECT_EQ(range.contiguous(), machine.system_pointer(bus::PhysicalAddress{kSystem + 100}, 5000));
-  EXPECT_EQ(reason(SGPU_VRAM_BASE + 7, kVram - 7), SGPU_FAULT_NONE);
+  EXPECT_EQ(reason(SGPU_VRAM_BASE + 7, kVramBytes - 7), SGPU_FAULT_NONE);
   EXPECT_NE(range.contiguous(), nullptr);
   EXPECT_EQ(memory.vram_window().size, uint64_t{4 << 20});
 }
@@ -46,8 +46,8 @@ TEST_F(SoftGpuAddresses, FaultsOutsideEveryRegion) {
       {kSystem, UINT64_MAX},
       {SGPU_VRAM_BASE - 1, 1},
       {SGPU_VRAM_BASE - 1, 2},
-      {SGPU_VRAM_BASE + kVram, 1},  // inside the BAR, beyond the memory
-      {SGPU_VRAM_BASE + kVram - 1, 2},
+      {SGPU_VRAM_BASE + kVramBytes, 1},  // inside the BAR, beyond the memory
+      {SGPU_VRAM_BASE + kVramBytes - 1, 2},
       {SGPU_VRAM_BASE, UINT64_MAX},
       {SGPU_VRAM_BASE + 8, UINT64_MAX - SGPU_VRAM_BASE},
       {SGPU_APERTURE_BASE - 1, 2},
@@ -121,7 +121,7 @@ TEST_F(SoftGpuAddresses, WordsMustBeAlignedAndOfKnownWidth) {
             SGPU_FAULT_ALIGNMENT);
   EXPECT_EQ(memory.resolve_word(SGPU_VRAM_BASE, 2, Access::kWrite, &word).reason,
             SGPU_FAULT_ARGUMENT);
-  EXPECT_EQ(memory.resolve_word(SGPU_VRAM_BASE + kVram, 8, Access::kWrite, &word).reason,
+  EXPECT_EQ(memory.resolve_word(SGPU_VRAM_BASE + kVramBytes, 8, Access::kWrite, &word).reason,
             SGPU_FAULT_ADDRESS);
 }
 

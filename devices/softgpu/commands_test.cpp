@@ -8,12 +8,12 @@ namespace dxgkit::softgpu {
 namespace {
 
 using testing::Commands;
+using testing::kVram;
 using testing::Lcg;
 using testing::Mode;
 using testing::Rig;
 using testing::Served;
 
-constexpr uint64_t kVram = SGPU_VRAM_BASE;
 constexpr uint64_t kAperture = SGPU_APERTURE_BASE;
 
 using SoftGpuCommands = testing::InBothRuntimes;

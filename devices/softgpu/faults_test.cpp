@@ -9,11 +9,10 @@ namespace dxgkit::softgpu {
 namespace {
 
 using testing::Commands;
+using testing::kVram;
 using testing::Mode;
 using testing::Rig;
 using testing::Served;
-
-constexpr uint64_t kVram = SGPU_VRAM_BASE;
 
 using SoftGpuFaults = testing::InBothRuntimes;
 

@@ -9,11 +9,11 @@ namespace dxgkit::softgpu {
 namespace {
 
 using testing::Commands;
+using testing::kVram;
 using testing::Lcg;
 using testing::Mode;
 using testing::Rig;
 
-constexpr uint64_t kVram = SGPU_VRAM_BASE;
 constexpr uint64_t kVramBytes = 8 << 20;
 constexpr uint64_t kHuge = std::numeric_limits<uint64_t>::max();
 

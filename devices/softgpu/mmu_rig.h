@@ -16,7 +16,6 @@
 
 namespace dxgkit::softgpu::testing {
 inline constexpr uint64_t kPage = SGPU_PAGE_BYTES;
-inline constexpr uint64_t kVram = SGPU_VRAM_BASE;
 inline constexpr uint64_t kData = 0x0040'0000;  // tests map their data here
 inline constexpr uint64_t kCode =
     0x3000'0000;  // where command buffers go, each at an address of its own

@@ -8,11 +8,12 @@ namespace dxgkit::softgpu {
 namespace {
 
 using testing::Commands;
+using testing::kVram;
 using testing::Rig;
 
 using SoftGpuPower = testing::InBothRuntimes;
 
-constexpr uint64_t kVram = SGPU_VRAM_BASE, kKept = 64 * 1024;
+constexpr uint64_t kKept = 64 * 1024;
 
 // Standby and hibernation keep their part of VRAM; the rest, the aperture and every register do
 // not stay; afterwards the device works again.

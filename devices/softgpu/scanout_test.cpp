@@ -7,9 +7,10 @@
 namespace dxgkit::softgpu {
 namespace {
 
+using testing::kVram;
 using testing::Rig;
 
-constexpr uint64_t kVram = SGPU_VRAM_BASE, kFrame = 64 * 1024;
+constexpr uint64_t kFrame = 64 * 1024;
 
 class SoftGpuScanout : public ::testing::Test {
  protected:

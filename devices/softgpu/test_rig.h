@@ -19,6 +19,7 @@
 namespace dxgkit::softgpu::testing {
 
 inline constexpr uint32_t kNone = 0xFFFF'FFFF;
+inline constexpr uint64_t kVram = SGPU_VRAM_BASE;
 
 /// Builds a DMA buffer.
 class Commands {

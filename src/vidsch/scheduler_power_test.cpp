@@ -14,7 +14,7 @@ using Prepare = EnginePort::Prepare;
 using Retired = FakeEngine::Retired;
 using Submitted = FakeEngine::Submitted;
 
-constexpr NodeOrdinal kOther{1};
+constexpr NodeOrdinal kOtherNode{1};
 
 class SchedulerPowerTest : public SchedulerTest {
  protected:
@@ -123,9 +123,9 @@ TEST_F(SchedulerPowerTest, SuspensionAskedForWhileHeldCountsAfterwards) {
 }
 
 TEST_F(SchedulerPowerTest, AHeldNodeGetsNothingAndTheOthersGoOn) {
-  start({{.node = kNode, .preemptible = true}, {.node = kOther}});
+  start({{.node = kNode, .preemptible = true}, {.node = kOtherNode}});
   add(kA);
-  add(kB, 0, kOther);
+  add(kB, 0, kOtherNode);
   queue(kA, 1);
   scheduler_->hold_node(kNode, true);
   scheduler_->hold_node(kNode, true);
@@ -180,11 +180,11 @@ TEST_F(SchedulerPowerTest, DrainedMeansNoMemoryNoPagingNoHardwareNoPreemption) {
 TEST_F(SchedulerPowerTest, HeldEnginesBecomeIdleAndHardwareQueuesGoOn) {
   const NodeOrdinal queue_node{2};
   start({{.node = kNode, .hardware_queue_depth = 1, .preemptible = true},
-         {.node = kOther, .hardware_queue_depth = 1},
+         {.node = kOtherNode, .hardware_queue_depth = 1},
          {.node = queue_node, .hardware_queue_depth = 1, .of_queue = true}});
   const ContextId other{110}, queued{111};
   add(kA);
-  add(other, 0, kOther);
+  add(other, 0, kOtherNode);
   add(queued, 0, queue_node);
   for (const uint64_t p : {1, 2, 3}) queue(kA, p);
   for (const uint64_t p : {11, 12}) queue(other, p);
@@ -192,13 +192,13 @@ TEST_F(SchedulerPowerTest, HeldEnginesBecomeIdleAndHardwareQueuesGoOn) {
   ASSERT_THAT(engine_.submitted_packets(), ElementsAre(1, 11, 21));
   scheduler_->hold_engines(true);
   complete(1);
-  complete(1, kOther);
+  complete(1, kOtherNode);
   scheduler_->retry_busy();
   add(kB, 7);
   queue(kB, 4);
   scheduler_->pump(++now_);
   EXPECT_EQ(scheduler_->node_status(kNode).hardware_queue_length, 0U);
-  EXPECT_EQ(scheduler_->node_status(kOther).hardware_queue_length, 0U);
+  EXPECT_EQ(scheduler_->node_status(kOtherNode).hardware_queue_length, 0U);
   EXPECT_FALSE(scheduler_->node_status(kNode).preemption_pending);
   complete(1, queue_node);
   EXPECT_THAT(engine_.submitted_packets(), ElementsAre(1, 11, 21, 22));
@@ -224,9 +224,9 @@ TEST_F(SchedulerPowerTest, AContextHoldsMemoryFromPreparationToRetirement) {
 }
 
 TEST_F(SchedulerPowerTest, WhatLostItsPowerIsGivenUpAndTheRestGoesOn) {
-  start({{.node = kNode, .hardware_queue_depth = 2, .preemptible = true}, {.node = kOther}});
+  start({{.node = kNode, .hardware_queue_depth = 2, .preemptible = true}, {.node = kOtherNode}});
   add(kA);
-  add(kB, 0, kOther);
+  add(kB, 0, kOtherNode);
   ASSERT_EQ(scheduler_->create_context(kPagingContext, {.node = kNode, .is_system = true}),
             Status::kSuccess);
   queue(kA, 1);
@@ -286,9 +286,9 @@ TEST_F(SchedulerPowerTest, NothingIsGivenUpTwice) {
 }
 
 TEST_F(SchedulerPowerTest, MindsTimeWhereQuantaCanEnd) {
-  start({{.node = kNode, .preemptible = true}, {.node = kOther}});
+  start({{.node = kNode, .preemptible = true}, {.node = kOtherNode}});
   add(kA);
-  add(kB, 0, kOther);
+  add(kB, 0, kOtherNode);
   EXPECT_FALSE(scheduler_->minds_time());
   queue(kB, 1);
   EXPECT_FALSE(scheduler_->minds_time()) << "this node cannot be preempted";

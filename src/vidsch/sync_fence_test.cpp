@@ -14,7 +14,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr SyncObjectId kX{1}, kY{2};
 constexpr uint64_t kNobody = UINT64_MAX;
 constexpr uint64_t kHalf = UINT32_MAX / 2;
 

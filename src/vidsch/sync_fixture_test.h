@@ -11,6 +11,8 @@
 
 namespace dxgkit::vidsch {
 
+inline constexpr SyncObjectId kX{1}, kY{2};
+
 /// Objects whose state is checked after every call.
 class SyncFixture : public ::testing::Test {
  protected:

@@ -15,9 +15,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr SyncObjectId kX{1};
-constexpr SyncObjectId kY{2};
-
 class SyncObjectsTest : public SyncFixture {
  protected:
   void make(SyncObjectId id, SyncKind kind, uint64_t initial = 0, uint64_t maximum = 0,

@@ -12,7 +12,6 @@
 namespace dxgkit::contract {
 namespace {
 
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr NTSTATUS kRefused = nt_status(Status::kNotSupported);
 
 /// Sizes are the ABI's; `zeros`: the answer to a structure of zeros, from an adapter without

@@ -10,9 +10,7 @@
 namespace dxgkit::contract {
 namespace {
 
-constexpr uint32_t kVisible = 1U << 0, kHidden = 1U << 1, kAperture = 1U << 2;
 constexpr UINT kDonotWait = 1U << 2, kDiscard = 1U << 7;
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 
 /// What the world should know of one opening.
 struct Model {

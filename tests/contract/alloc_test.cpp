@@ -15,8 +15,6 @@ namespace {
 
 using AllocTest = ContractTest;
 
-constexpr uint32_t kVisible = 1U << 0, kHidden = 1U << 1, kAperture = 1U << 2;
-
 TEST_F(AllocTest, TheWholeArrayIsCreatedInOneCallThenOpenedWithTheCreateFlag) {
   DXGKIT_COVERS("ALLOC-01", "THUNK-20");
   with_client([](Stack& stack, Client& client) {

@@ -37,9 +37,8 @@ class CancelPagingTest : public TdrTest {
   static void queue_paging(Stack& stack, Client& client) {
     for (const UINT node : {0U, odd::kOtherNode, odd::kNode, 0U}) {
       ContextBuffers context = client.make_context(node);
-      ASSERT_EQ(
-          client.render(context, work_on({client.make_allocation(64 * kKibibyte, odd::kVisible)})),
-          0);
+      ASSERT_EQ(client.render(context, work_on({client.make_allocation(64 * kKibibyte, kVisible)})),
+                0);
     }
     stack.settle();
     ASSERT_EQ(stack.miniport.outstanding(odd::kPagingNode).size(), 2U);
@@ -153,7 +152,7 @@ TEST_F(CancelPagingTest, WorkOfNoContextIsCancelledWithoutOne) {
         Client client(stack);
         ContextBuffers context = client.make_context(odd::kNode);
         for (int i = 0; i < 6; ++i) {
-          const D3DKMT_HANDLE dirty = client.make_allocation(64 * kKibibyte, odd::kHidden);
+          const D3DKMT_HANDLE dirty = client.make_allocation(64 * kKibibyte, kHidden);
           ASSERT_EQ(client.render(context, work_on({dirty})), 0);
           stack.drive();
         }

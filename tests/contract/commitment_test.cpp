@@ -6,7 +6,6 @@
 namespace dxgkit::contract {
 namespace {
 
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr uint64_t kPages = kUnit / 4096;
 const HANDLE kOwn = reinterpret_cast<HANDLE>(static_cast<intptr_t>(-1));
 

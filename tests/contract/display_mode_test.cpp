@@ -13,7 +13,6 @@
 namespace dxgkit::contract {
 namespace {
 
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr NTSTATUS kIncompatible = static_cast<NTSTATUS>(0xC01E0355);
 
 struct Size {

@@ -25,7 +25,7 @@
 namespace dxgkit::contract {
 
 inline constexpr uint64_t kBytes = 16 * kKibibyte;
-inline constexpr uint32_t kVideoMemory = 1U << 0, kAperture = 1U << 2;
+inline constexpr uint32_t kVideoMemory = 1U << 0;
 inline constexpr UINT kCreateResource = 1U << 0, kCreateShared = 1U << 1,
                       kNtSecuritySharing = 1U << 6;
 

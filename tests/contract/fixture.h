@@ -38,6 +38,11 @@ inline constexpr uint64_t kKibibyte = 1024, kMebibyte = 1024 * kKibibyte;
 
 /// An NTSTATUS as a test compares it.
 constexpr NTSTATUS nt_status(Status status) { return to_ntstatus(status); }
+inline constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
+
+/// The scripted miniport's segments: as sets, and where the GPU sees them. The CPU sees the first.
+inline constexpr uint32_t kVisible = 1U << 0, kHidden = 1U << 1, kAperture = 1U << 2;
+inline constexpr uint64_t kHiddenBase = 0x2'0000'0000, kApertureBase = 0x4'0000'0000;
 
 /// The kernel with one scripted adapter. Made inside Runtime::run_main. Its end stops everything
 /// and checks that the driver got all its objects back and the machine all its pages.

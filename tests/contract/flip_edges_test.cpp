@@ -13,7 +13,6 @@
 namespace dxgkit::contract {
 namespace {
 
-const auto kInvalid = nt_status(Status::kInvalidParameter);
 const RECT kAll{0, 0, kWidth, kHeight};
 
 D3DKMT_PRESENT fill_of(const FlipClient& client) {

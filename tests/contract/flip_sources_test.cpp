@@ -8,8 +8,6 @@
 namespace dxgkit::contract {
 namespace {
 
-const auto kInvalid = nt_status(Status::kInvalidParameter);
-
 const RECT kAll{0, 0, kWidth, kHeight};
 
 void two_screens(Stack& stack, FlipDriver& driver) {
@@ -403,7 +401,7 @@ TEST_F(FlipTest, PresentsThatWereDroppedMakeRoomForOthers) {
 }
 
 // What is cut flips once, with its last part.
-TEST_F(FlipTest, TheLastPartFlips) {
+TEST_F(FlipTest, WhatIsCutFlipsOnceWithItsLastPart) {
   DXGKIT_COVERS("REND-28", "SUB-15");
   bare([](Stack& stack) {
     FlipDriver driver(stack);

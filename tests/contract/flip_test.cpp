@@ -7,8 +7,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const auto kInvalid = nt_status(Status::kInvalidParameter);
-
 TEST_F(FlipTest, AFlipByRegisterIsProgrammedAtDeviceLevel) {
   DXGKIT_COVERS("DISP-01", "DISP-02", "REND-20", "REND-17", "DISP-07", "REND-01");
   flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {

@@ -19,8 +19,6 @@ constexpr UINT kCreateResource = 1U << 0, kCreateShared = 1U << 1, kExistingSysM
                kStandardAllocation = 1U << 16, kExistingSection = 1U << 17;
 constexpr UINT kHeap =
     kCreateResource | kCreateShared | kExistingSysMem | kCrossAdapter | kStandardAllocation;
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
-constexpr uint32_t kAperture = 1U << 2;
 constexpr uint32_t kCpuVisible = 1, kExisting = 16;
 
 /// A driver that describes existing memory: pages the aperture shows.
@@ -235,7 +233,6 @@ TEST_F(HeapTest, ADriverMayAskForItWithoutTheStandardForm) {
 // From 2.0 on the write set alone says where an allocation may be.
 TEST_F(HeapTest, FromWddm2OnTheReadSetDoesNotCount) {
   DXGKIT_COVERS("ALLOC-08", "ALLOC-20");
-  constexpr uint32_t kHidden = 1U << 1;
   for (const uint32_t version :
        {DXGKDDI_INTERFACE_VERSION_WDDM1_3, DXGKDDI_INTERFACE_VERSION_WDDM2_0,
         DXGKDDI_INTERFACE_VERSION_WDDM2_1}) {

@@ -12,8 +12,6 @@ namespace {
 
 using HwQueuePointsTest = HwTest;
 
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
-
 struct Fence {
   D3DKMT_CREATESYNCHRONIZATIONOBJECT2 made{};
   D3DKMT_HANDLE handle = 0;

@@ -16,8 +16,6 @@ using dxgk::PowerTarget;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr uint32_t kVisible = 1U << 0, kHidden = 1U << 1;
-
 /// Watches what goes on around DDIs that have to be alone. It asks the driver's records and the
 /// memory manager, not the kernel's own checks.
 class Watch {

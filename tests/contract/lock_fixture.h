@@ -9,12 +9,10 @@
 
 namespace dxgkit::contract {
 
-inline constexpr uint32_t kVisible = 1U << 0;
 inline constexpr UINT kReadOnly = 1U << 0, kWriteOnly = 1U << 1, kDonotWait = 1U << 2,
                       kIgnoreSync = 1U << 3, kLockEntire = 1U << 4, kDonotEvict = 1U << 5,
                       kAcquireAperture = 1U << 6, kDiscard = 1U << 7, kUseAlternateVa = 1U << 9,
                       kIgnoreReadSync = 1U << 10;
-inline constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 inline constexpr NTSTATUS kBusy = nt_status(Status::kGraphicsAllocationBusy);
 inline constexpr NTSTATUS kCantEvict = nt_status(Status::kGraphicsCantEvictPinnedAllocation);
 inline constexpr uint32_t kCpuVisible = 1, kCached = 4, kSwizzled = 1U << 7;

@@ -12,10 +12,6 @@
 
 namespace dxgkit::contract {
 
-// The scripted miniport's segments: sets, and where the GPU sees them.
-inline constexpr uint32_t kHidden = 1U << 1, kAperture = 1U << 2;
-inline constexpr uint64_t kHiddenBase = 0x2'0000'0000, kApertureBase = 0x4'0000'0000;
-
 /// What DxgkDdiBuildPagingBuffer was called for so far: of one kind; the kinds, in order.
 inline std::vector<testing::PagingCall> operations(Stack& stack,
                                                    DXGK_BUILDPAGINGBUFFER_OPERATION operation) {

@@ -5,8 +5,6 @@
 namespace dxgkit::contract {
 namespace {
 
-constexpr uint64_t kHiddenBase = 0x2'0000'0000, kApertureBase = 0x4'0000'0000;
-
 uint64_t address_of(const LARGE_INTEGER& address) {
   return static_cast<uint64_t>(address.QuadPart);
 }

@@ -13,7 +13,6 @@
 namespace dxgkit::contract {
 namespace {
 
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 using Rules = std::vector<std::string>;
 
 NTSTATUS query(D3DKMT_HANDLE adapter, int type, void* data, size_t bytes) {

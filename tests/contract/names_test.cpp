@@ -16,7 +16,6 @@
 namespace dxgkit::contract {
 namespace {
 
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr NTSTATUS kRefused = nt_status(Status::kNotSupported);
 constexpr NTSTATUS kTooSmall = nt_status(Status::kBufferTooSmall);
 constexpr NTSTATUS kCollision = static_cast<NTSTATUS>(0xC0000035);

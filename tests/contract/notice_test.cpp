@@ -9,7 +9,6 @@ namespace dxgkit::contract {
 namespace {
 
 constexpr NTSTATUS kRefused = nt_status(Status::kNotSupported);
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 
 /// The entries of the scripted driver, and what they were called with.
 class NoticeDriver {

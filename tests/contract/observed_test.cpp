@@ -8,7 +8,6 @@ namespace {
 
 using ObservedTest = ContractTest;
 
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr NTSTATUS kBadHandle = nt_status(Status::kInvalidHandle);
 constexpr UINT kCreateResource = 1U << 0, kCreateShared = 1U << 1;
 

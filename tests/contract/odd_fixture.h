@@ -16,7 +16,6 @@ inline constexpr uint32_t kNodes = 4, kPagingNode = 2, kNode = 3, kOtherNode = 1
 inline constexpr uint32_t kDmaBytes = 12 * 1024, kPrivateBytes = 208, kPrivateUsed = 40;
 inline constexpr uint32_t kPagingBytes = 20 * 1024, kPagingPrivateBytes = 336,
                           kPagingPrivateUsed = 24;
-inline constexpr uint32_t kVisible = 1U << 0, kHidden = 1U << 1;
 
 /// Before the start: four nodes, paging on none of the ends, little hidden memory.
 inline void driver(ScriptedMiniport& miniport) {

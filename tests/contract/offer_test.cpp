@@ -8,8 +8,6 @@ namespace {
 
 using OfferTest = ContractTest;
 
-constexpr uint32_t kHidden = 1U << 1, kAperture = 1U << 2;
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr uint64_t kUnit = 64 * kKibibyte;
 
 /// The hidden segment has room for four of our allocations.

@@ -8,7 +8,6 @@
 namespace dxgkit::contract {
 namespace {
 
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr NTSTATUS kNoHardware = nt_status(Status::kNotSupported);
 
 /// The overlay entries of the scripted driver, and what they were called with.

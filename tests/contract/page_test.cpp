@@ -10,9 +10,6 @@ namespace {
 
 using PageTest = ContractTest;
 
-constexpr uint32_t kHidden = 1U << 1, kAperture = 1U << 2;
-constexpr uint64_t kHiddenBase = 0x2'0000'0000;
-
 std::vector<testing::PagingCall> of(Stack& stack, DXGK_BUILDPAGINGBUFFER_OPERATION operation) {
   std::vector<testing::PagingCall> calls = stack.miniport.calls().paging;
   std::erase_if(calls, [&](const auto& call) { return call.args.Operation != operation; });

@@ -6,7 +6,6 @@ namespace {
 
 using PagingBufferTest = ContractTest;
 
-constexpr uint32_t kHidden = 1U << 1;
 constexpr UINT kApertureSegment = 3;
 
 // Each paging buffer is mapped into the aperture at start, through packets from system memory; from

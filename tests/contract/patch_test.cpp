@@ -10,9 +10,6 @@ namespace {
 
 using PatchTest = ContractTest;
 
-constexpr uint32_t kHidden = 1U << 1;    // segment 2, base 0x2'0000'0000
-constexpr uint32_t kAperture = 1U << 2;  // segment 3, base 0x4'0000'0000
-
 /// Patch calls of one kind.
 std::vector<testing::PatchCall> patches_of(Stack& stack, bool paging) {
   std::vector<testing::PatchCall> calls = stack.miniport.calls().patches;

@@ -13,7 +13,6 @@ namespace {
 
 using Rules = std::vector<std::string>;
 
-const auto kInvalid = nt_status(Status::kInvalidParameter);
 const auto kBusy = nt_status(Status::kGraphicsAllocationBusy);
 const auto kGone = nt_status(Status::kDeviceRemoved);
 constexpr uint32_t k13 = DXGKDDI_INTERFACE_VERSION_WDDM1_3, k22 = DXGKDDI_INTERFACE_VERSION_WDDM2_2,

@@ -16,7 +16,6 @@ namespace {
 
 using Rules = std::vector<std::string>;
 
-const auto kInvalid = nt_status(Status::kInvalidParameter);
 const auto kNotSupported = nt_status(Status::kNotSupported);
 constexpr uint32_t k13 = DXGKDDI_INTERFACE_VERSION_WDDM1_3, k20 = DXGKDDI_INTERFACE_VERSION_WDDM2_0,
                    k22 = DXGKDDI_INTERFACE_VERSION_WDDM2_2, k30 = DXGKDDI_INTERFACE_VERSION_WDDM3_0;

@@ -12,8 +12,6 @@
 
 namespace dxgkit::contract {
 
-inline constexpr uint32_t kVisible = 1U << 0, kHidden = 1U << 1, kAperture = 1U << 2;
-
 /// The three bits of DXGK_SEGMENTFLAGS.
 struct Preserved {
   bool standby = false, hibernate = false, partially = false;

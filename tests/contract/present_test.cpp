@@ -6,7 +6,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-const auto kInvalid = nt_status(Status::kInvalidParameter);
 const RECT kAll{0, 0, kWidth, kHeight};
 
 D3DKMT_PRESENT fill_of(const FlipClient& client, const RECT* rects, UINT count) {

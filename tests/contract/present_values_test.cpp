@@ -7,7 +7,6 @@
 namespace dxgkit::contract {
 namespace {
 
-const auto kInvalid = nt_status(Status::kInvalidParameter);
 const RECT kAll{0, 0, kWidth, kHeight};
 
 D3DKMT_PRESENT copy_of(const FlipClient& client, D3DKMT_HANDLE source,

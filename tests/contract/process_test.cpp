@@ -12,7 +12,6 @@ namespace {
 
 using dxgk::process_access::kQueryInformation;
 using dxgk::process_access::kSetInformation;
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr NTSTATUS kBadHandle = nt_status(Status::kInvalidHandle);
 constexpr NTSTATUS kDenied = nt_status(Status::kAccessDenied);
 constexpr NTSTATUS kTerminating = static_cast<NTSTATUS>(0xC000010A);

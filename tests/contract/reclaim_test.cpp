@@ -8,8 +8,6 @@ namespace {
 
 using ReclaimTest = ContractTest;
 
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
-
 void listing(const std::function<void(Stack&, ListingClient&)>& body) {
   struct Access : ContractTest {
     using ContractTest::running;

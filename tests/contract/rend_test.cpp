@@ -10,8 +10,6 @@ namespace {
 
 using RendTest = ContractTest;
 
-constexpr uint32_t kHidden = 1U << 1;
-
 std::vector<testing::SubmitCall> renders_submitted(Stack& stack) {
   std::vector<testing::SubmitCall> calls = stack.miniport.calls().submits;
   std::erase_if(calls, [](const auto& call) { return call.args.Flags.Paging != 0; });

@@ -6,8 +6,6 @@
 namespace dxgkit::contract {
 namespace {
 
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
-
 class ResTargetsTest : public ContractTest {
  protected:
   static void listing(const std::function<void(Stack&, ListingClient&)>& body) {

@@ -252,7 +252,6 @@ TEST_F(SchedRulesTest, PatchingAPartOfABroadcastLeavesTheOthersAlone) {
     const auto body = [&](Stack& stack, Client& client) {
       ContextBuffers first = client.make_context(), second = client.make_context();
       // Of a segment of 1 MiB: never two at once.
-      constexpr uint32_t kHidden = 2;
       std::vector<D3DKMT_HANDLE> big;
       for (int i = 0; i < 3; ++i) big.push_back(client.make_allocation(640 * kKibibyte, kHidden));
       stack.miniport.hooks.patch = [&](const DXGKARG_PATCH* args) {

@@ -200,7 +200,7 @@ TEST_F(SegTest, AddressesOfSegmentsStayFixedAcrossUse) {
 // neither.
 TEST_F(SegTest, WhatOnlyTheReadSetNamesCountsBelowWddm2) {
   DXGKIT_COVERS("ALLOC-07", "ALLOC-08");
-  constexpr uint32_t kVisible = 1U << 0, kHidden = 1U << 1, kUnknown = 1U << 20;
+  constexpr uint32_t kUnknown = 1U << 20;
   for (const uint32_t version :
        {uint32_t{DXGKDDI_INTERFACE_VERSION_WDDM1_3}, uint32_t{DXGKDDI_INTERFACE_VERSION_WDDM2_0}}) {
     const bool old = version < DXGKDDI_INTERFACE_VERSION_WDDM2_0;

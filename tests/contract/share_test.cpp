@@ -17,7 +17,6 @@ using ShareTest = ContractTest;
 constexpr UINT kCreateResource = 1U << 0, kCreateShared = 1U << 1, kNtSecuritySharing = 1U << 6;
 constexpr UINT kGlobal = kCreateResource | kCreateShared, kNt = kGlobal | kNtSecuritySharing;
 constexpr DWORD kReadWrite = 1, kReadOnly = 0x8000'0000;
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr NTSTATUS kObjectTypeMismatch = static_cast<NTSTATUS>(0xC0000024);
 
 /// What a creation made.

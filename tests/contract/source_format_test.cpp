@@ -7,7 +7,6 @@
 namespace dxgkit::contract {
 namespace {
 
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr NTSTATUS kNotOwner = nt_status(Status::kGraphicsNotExclusiveModeOwner);
 
 class SourceFormatTest : public FlipTest {

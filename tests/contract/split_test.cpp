@@ -192,10 +192,10 @@ TEST_F(SplitTest, EveryMemberOfPatchAndSubmissionIsThePartsOwn) {
 /// One DMA buffer in three parts. The last one needs what the first one needed, too, and there is
 /// no room for it beside what the second one needs.
 Work three_parts(Client& client, uint32_t last_slot) {
-  const D3DKMT_HANDLE first = client.make_allocation(600 * kKibibyte, odd::kHidden);
-  const D3DKMT_HANDLE again = client.make_allocation(400 * kKibibyte, odd::kHidden);
-  const D3DKMT_HANDLE second = client.make_allocation(640 * kKibibyte, odd::kHidden);
-  const D3DKMT_HANDLE shared = client.make_allocation(64 * kKibibyte, odd::kVisible);
+  const D3DKMT_HANDLE first = client.make_allocation(600 * kKibibyte, kHidden);
+  const D3DKMT_HANDLE again = client.make_allocation(400 * kKibibyte, kHidden);
+  const D3DKMT_HANDLE second = client.make_allocation(640 * kKibibyte, kHidden);
+  const D3DKMT_HANDLE shared = client.make_allocation(64 * kKibibyte, kVisible);
   Work work;
   work.command_bytes = odd::kBytes;
   work.allocations = {{first}, {again}, {0, false}, {second}, {shared}};

@@ -9,7 +9,6 @@
 namespace dxgkit::contract {
 namespace {
 
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr NTSTATUS kBadHandle = nt_status(Status::kInvalidHandle);
 constexpr NTSTATUS kRefused = nt_status(Status::kNotSupported);
 HANDLE own_process() { return reinterpret_cast<HANDLE>(static_cast<intptr_t>(-1)); }

@@ -7,8 +7,6 @@ namespace {
 
 using StopTest = ContractTest;
 
-constexpr uint32_t kHidden = 1U << 1;
-
 void make_resident(Stack& stack, Client& client, D3DKMT_HANDLE allocation) {
   ContextBuffers context = client.make_context();
   ASSERT_EQ(client.render(context, work_on({allocation})), 0);

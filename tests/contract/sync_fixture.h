@@ -16,7 +16,6 @@ inline constexpr UINT kShared = 1, kNtSharing = 2, kTopOfPipeline = 8, kNoSignal
 inline constexpr UINT kNt = kShared | kNtSharing;
 }  // namespace sync_flag
 
-inline constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 inline constexpr NTSTATUS kDenied = nt_status(Status::kAccessDenied);
 inline constexpr NTSTATUS kRemoved = nt_status(Status::kDeviceRemoved);
 inline constexpr NTSTATUS kBadHandle = nt_status(Status::kInvalidHandle);

@@ -19,7 +19,6 @@ namespace {
 
 using Rules = std::vector<std::string>;
 
-const auto kInvalid = nt_status(Status::kInvalidParameter);
 constexpr uint32_t k20 = DXGKDDI_INTERFACE_VERSION_WDDM2_0, k22 = DXGKDDI_INTERFACE_VERSION_WDDM2_2;
 constexpr NTSTATUS kAlreadyComplete = 0xFF;
 

@@ -68,7 +68,6 @@ TEST_F(TeardownTest, EndOfAProcessWithWorkQueuedLeavesNothing) {
 /// Only the lock keeps what was queued before from running, and nobody can unlock any more.
 TEST_F(TeardownTest, ALockEndsWithTheHandleAndNotWithTheWorkBefore) {
   DXGKIT_COVERS("ALLOC-27", "ALLOC-34");
-  constexpr uint32_t kVisible = 1;
   with_client(
       [](Stack& stack, Client& client) {
         ContextBuffers context = client.make_context();

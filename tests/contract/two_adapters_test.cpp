@@ -6,7 +6,6 @@ namespace dxgkit::contract {
 namespace {
 
 using TwoAdaptersTest = ContractTest;
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 
 TEST_F(TwoAdaptersTest, EachDriverHearsOfItsOwnWork) {
   DXGKIT_COVERS("LIFE-06");

@@ -366,7 +366,7 @@ TEST_F(VaPagingTest, ProtectionBitsAreSetOnlyWhereTheyExist) {
 // processor's own memory lies behind the segment, and an MMU that has such a bit.
 TEST_F(VaPagingTest, EntriesAreCoherentForCachedContentInAnAperture) {
   DXGKIT_COVERS("VA-22");
-  constexpr uint32_t kCpuVisible = 1, kCached = 4, kAperture = 1U << 2;
+  constexpr uint32_t kCpuVisible = 1, kCached = 4;
   struct Row {
     const char* sentence;
     uint32_t segments, flags;

@@ -6,7 +6,6 @@ namespace dxgkit::contract {
 namespace {
 
 using VaSubmitEdgesTest = GpuVaTest;
-constexpr NTSTATUS kInvalid = nt_status(Status::kInvalidParameter);
 constexpr NTSTATUS kUnsupported = nt_status(Status::kNotSupported);
 
 uint64_t commands_of(GpuVaStack& stack, VaClient& client) {

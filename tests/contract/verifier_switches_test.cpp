@@ -21,7 +21,6 @@ using dxgk::VerifierSwitches;
 
 using Strikes = std::array<uint64_t, kVerifierSwitches>;
 
-constexpr uint32_t kVisible = 1U << 0;
 constexpr uint64_t kUnit = 64 * kKibibyte;
 
 uint64_t of(const Strikes& strikes, VerifierSwitch which) {

@@ -8,8 +8,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const auto kInvalid = nt_status(Status::kInvalidParameter);
-
 TEST_F(FlipTest, AVerticalSyncWithoutAddressIsTold) {
   DXGKIT_COVERS("DISP-08");
   flipping([](Stack& stack, FlipDriver& driver, FlipClient& client) {

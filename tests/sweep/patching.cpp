@@ -11,8 +11,6 @@ namespace {
 
 using namespace contract;
 
-constexpr uint32_t kVisible = 1U << 0, kHidden = 1U << 1, kAperture = 1U << 2;
-
 void offer(Client& client, D3DKMT_HANDLE handle) {
   D3DKMT_OFFERALLOCATIONS args{};
   args.hDevice = client.device;
