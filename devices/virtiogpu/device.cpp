@@ -165,6 +165,9 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   const auto edid = options.on_off("edid", true);
   if (!edid.has_value()) return std::unexpected(edid.error());
   config.gpu.edid = *edid;
+  const auto connected = options.on_off("connected", true);
+  if (!connected.has_value()) return std::unexpected(connected.error());
+  config.gpu.connected = *connected;
   const std::string_view damage = options.find("edid-damage").value_or("none");
   if (damage == "head") config.gpu.damage = EdidDamage::kHead;
   if (damage == "sum") config.gpu.damage = EdidDamage::kSum;
@@ -220,6 +223,7 @@ bus::DeviceType device_type() {
       {"edid", "on|off", "it tells the EDID of its screens (on)"},
       {"edid-damage", "none|head|sum",
        "what is wrong with the first block of the EDID; its first timing is, too (none)"},
+      {"connected", "on|off", "it says without EDID that its screens are enabled (on)"},
       {"messages", "COUNT", "MSI-X messages, up to 64; 0: it has INTx only (3)"},
       {"access-platform", "on|off",
        "it offers ACCESS_PLATFORM, as behind an IOMMU, and refuses drivers without it (off)"},
@@ -235,15 +239,16 @@ bus::DeviceType device_type() {
       {"timeout", "MS",
        "how long an answer of such a process may take (10000; 1500 with renderers=each)"}};
   type.ids = {{VIRTIO_PCI_VENDOR_ID, VIRTIO_PCI_DEVICE_ID(VGPU_VIRTIO_TYPE)}};
-  type.others = {{{"modes", "640x480+64x64+1920x1080+1344x736"}, {"registers-behind", "on"}},
-                 {{"scanouts", "2"}, {"messages", "0"}, {"access-platform", "on"}},
-                 {{"edid", "off"},
-                  {"memory", "64M"},
-                  {"reset-reads", "20"},
-                  {"entries", "8"},
-                  {"indirect", "off"}},
-                 {{"edid-damage", "head"}},
-                 {{"edid-damage", "sum"}, {"modes", "800x600+640x480+1024x768"}}};
+  type.others = {
+      {{"modes", "640x480+64x64+1920x1080+1344x736+640x736+1344x480"}, {"registers-behind", "on"}},
+      {{"scanouts", "2"}, {"messages", "0"}, {"access-platform", "on"}},
+      {{"edid", "off"},
+       {"memory", "64M"},
+       {"reset-reads", "20"},
+       {"entries", "8"},
+       {"indirect", "off"}},
+      {{"edid-damage", "head"}, {"connected", "off"}},
+      {{"edid-damage", "sum"}, {"modes", "800x600+640x480+1024x768"}}};
   type.configure =
       [](const bus::DeviceOptions& options) -> std::expected<bus::DeviceMaker, std::string> {
     const auto config = read_config(options);

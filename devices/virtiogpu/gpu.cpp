@@ -56,6 +56,20 @@ bool lies_in(const VgpuRect& rect, uint32_t width, uint32_t height) {
          range_within(rect.y, rect.height, height);
 }
 
+/// Of a device with 3D: a client's language may be wrong, and a renderer that was lost has
+/// forgotten things. Which commands there are, and which ids, is the driver's to know.
+bool is_drivers_mistake(uint32_t command, uint32_t answer) {
+  const bool is_2d = command >= VGPU_GET_DISPLAY_INFO && command <= VGPU_GET_EDID;
+  const bool is_3d = command >= VGPU_CTX_CREATE && command <= VGPU_SUBMIT_3D;
+  const bool is_cursor = command == VGPU_UPDATE_CURSOR || command == VGPU_MOVE_CURSOR;
+  if (!is_2d && !is_3d && !is_cursor) return true;
+  if (answer == VGPU_ERR_UNSPEC) return false;
+  const bool is_id =
+      answer == VGPU_ERR_INVALID_CONTEXT_ID || answer == VGPU_ERR_INVALID_RESOURCE_ID;
+  // What another context's renderer has is not attached, and may be detached all the same.
+  return is_3d ? is_id && command != VGPU_CTX_DETACH_RESOURCE : command != VGPU_GET_CAPSET;
+}
+
 template <typename T>
 void put(const T& value, std::vector<std::byte>* answer) {
   const auto bytes = std::as_bytes(std::span(&value, 1));
@@ -508,7 +522,7 @@ uint32_t Gpu::display_info(std::vector<std::byte>* answer) const {
     info.modes[i].rect.width = config_.modes[0].width;
     info.modes[i].rect.height = config_.modes[0].height;
     info.modes[i].rect.x = i * config_.modes[0].width;
-    info.modes[i].enabled = 1;
+    info.modes[i].enabled = config_.connected ? 1 : 0;
   }
   put(info, answer);
   return VGPU_OK_DISPLAY_INFO;
@@ -612,10 +626,7 @@ void Gpu::on_flip(std::function<void(const bus::ScreenImage&)> flipped) {
 
 void Gpu::note_misuse(uint32_t command, uint32_t answer) {
   constexpr size_t kMost = 8;
-  // Of 3D, a client's language may be wrong, and a renderer that was lost has forgotten things.
-  const bool is_2d = command >= VGPU_GET_DISPLAY_INFO && command <= VGPU_RESOURCE_DETACH_BACKING;
-  const bool is_cursor = command == VGPU_UPDATE_CURSOR || command == VGPU_MOVE_CURSOR;
-  if (rendering_ && ((!is_2d && !is_cursor) || answer == VGPU_ERR_UNSPEC)) return;
+  if (rendering_ && !is_drivers_mistake(command, answer)) return;
   // UNSPEC: no such command, or one that is cut short.
   if (answer < VGPU_ERR_UNSPEC || answer > VGPU_ERR_INVALID_PARAMETER ||
       answer == VGPU_ERR_OUT_OF_MEMORY)
@@ -646,7 +657,7 @@ std::vector<bus::DeviceMonitor> Gpu::monitors() const {
       monitors[i].sizes.push_back({mode.width, mode.height});
     };
     if (!config_.edid || config_.damage != EdidDamage::kNone) {
-      add(config_.modes.front());
+      if (config_.connected) add(config_.modes.front());
       continue;
     }
     std::ranges::for_each(config_.modes, add);

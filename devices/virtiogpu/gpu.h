@@ -27,6 +27,7 @@ struct GpuConfig {
   uint32_t resources = 4096;
   uint16_t control_entries = 256;  // of the control queue, at most: a power of two
   bool edid = true;                // the feature is offered
+  bool connected = true;           // GET_DISPLAY_INFO says that the scanouts are enabled
   EdidDamage damage = EdidDamage::kNone;
 };
 
@@ -59,8 +60,8 @@ class Gpu final : public virtio::Model {
   /// What GET_EDID, or without a good EDID GET_DISPLAY_INFO, tells of each scanout. Any thread.
   std::vector<bus::DeviceMonitor> monitors() const;
 
-  /// Commands that were refused for what they say, since the last call; with 3D those of 2D and of
-  /// the cursor only. Any thread.
+  /// Commands that were refused for what they say, since the last call. Of those of 3D that no
+  /// client can be to blame for: unknown ones, and ids that are not there. Any thread.
   std::vector<std::string> take_misuses();
 
   // --- for tests, while no command runs

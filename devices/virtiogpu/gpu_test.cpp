@@ -387,6 +387,16 @@ TEST(Gpu, RefusedCommandsAreMisuse) {
   EXPECT_THAT(rig.gpu.take_misuses(), ::testing::IsEmpty());
 }
 
+/// Nothing is said of a screen that is not enabled, and one may use it all the same.
+TEST(Gpu, ScreensThatAreNotEnabledHaveNoSize) {
+  Rig rig({.modes = {{640, 480}}, .edid = false, .connected = false});
+  EXPECT_EQ(rig.send(VGPU_GET_DISPLAY_INFO, VgpuResource{}), uint32_t{VGPU_OK_DISPLAY_INFO});
+  EXPECT_EQ(rig.answer<VgpuDisplayInfo>().modes[0].enabled, 0U);
+  const std::vector<bus::DeviceMonitor> monitors = rig.gpu.monitors();
+  ASSERT_EQ(monitors.size(), 1U);
+  EXPECT_THAT(monitors[0].sizes, ::testing::IsEmpty());
+}
+
 TEST(Gpu, BackingIsCheckedWhereItIsUsed) {
   Rig rig({.memory_bytes = 1 << 20});
   rig.create(1, 4, 4);

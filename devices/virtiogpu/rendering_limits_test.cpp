@@ -60,6 +60,27 @@ struct Rig {
   size_t count = 0;
 };
 
+/// Which commands there are, and which ids, is the driver's to know. The rest may be a client's.
+TEST(RenderingLimits, UnknownCommandsAndIdsAreMisuse) {
+  Rig rig;
+  rig.set_up();
+  TestCommands& commands = *rig.commands;
+  const VgpuBox box = {0, 0, 0, 8, 8, 1}, outside = {64, 0, 0, 8, 8, 1};
+  EXPECT_EQ(commands.to_host(1, 5, outside), kBadParameter);
+  EXPECT_EQ(commands.detach(1, 6), kBadResource);
+  EXPECT_EQ(commands.submit(1, {1, 2, 3}), kOk);
+  EXPECT_THAT(rig.gpu->take_misuses(), ::testing::IsEmpty());
+  EXPECT_EQ(commands.to_host(1, 7, box), kBadResource);
+  EXPECT_EQ(commands.submit(2, {1}), kBadContext);
+  EXPECT_EQ(commands.create_context(1), kBadContext);
+  EXPECT_EQ(commands.send(0, VgpuFlush{{}, kAll, 5, 0}), kUnspecified);
+  EXPECT_THAT(rig.gpu->take_misuses(),
+              ::testing::ElementsAre("command 0x205 is refused with INVALID_RESOURCE_ID",
+                                     "command 0x207 is refused with INVALID_CONTEXT_ID",
+                                     "command 0x200 is refused with INVALID_CONTEXT_ID",
+                                     "command 0x0 is refused with UNSPEC"));
+}
+
 TEST(RenderingLimits, WrongContextsAreRefused) {
   Rig rig;
   rig.set_up();

@@ -5,8 +5,9 @@
  * command may change what the CPU has drawn, so every byte is compared afterwards. Whether a
  * picture reaches a screen is what the tests of the miniport look at.
  *
- * With 3D, a job also has two resources: one goes to the renderer and comes back, and the other is
- * cleared by a command of virgl, and comes from the renderer.
+ * With 3D, a job also has two resources, which go and come in parts: one goes to the renderer and
+ * comes back, and the other is cleared by commands of virgl, gets a copy of a part of the first,
+ * and comes from the renderer.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -161,6 +162,15 @@ static void colour_of(uint64_t seed, uint32_t colour[3]) {
   for (uint32_t i = 0; i < 3; ++i) colour[i] = below(&state, 256);
 }
 
+/* What both resources have room for, from the upper left corner on. */
+static void copied_part(uint64_t seed, uint32_t* width, uint32_t* height) {
+  uint32_t other_width, other_height;
+  shape_of(seed, kCarried, width, height);
+  shape_of(seed, kCleared, &other_width, &other_height);
+  if (other_width < *width) *width = other_width;
+  if (other_height < *height) *height = other_height;
+}
+
 static uint64_t bytes_of(const DxgkitClientJob* job, uint32_t index) {
   return job->allocations[index].wanted.size_bytes;
 }
@@ -174,21 +184,32 @@ static const char* fill(void* client, const DxgkitClientJob* job, uint32_t index
   return NULL;
 }
 
+/* A corner of it is from the other resource. */
+static const char* check_cleared(const DxgkitClientJob* job, const uint8_t* view) {
+  uint32_t colour[3], width, height, from_width, copied_width, copied_height;
+  colour_of(job->seed, colour);
+  const uint8_t pixel[PIXEL_BYTES] = {(uint8_t)colour[2], (uint8_t)colour[1], (uint8_t)colour[0],
+                                      255};
+  shape_of(job->seed, kCleared, &width, &height);
+  shape_of(job->seed, kCarried, &from_width, &copied_height);
+  copied_part(job->seed, &copied_width, &copied_height);
+  for (uint64_t at = 0; at < bytes_of(job, kCleared); ++at) {
+    const uint64_t x = at / PIXEL_BYTES % width, y = at / PIXEL_BYTES / width;
+    const int is_copy = x < copied_width && y < copied_height;
+    const uint64_t from = (y * from_width + x) * PIXEL_BYTES + at % PIXEL_BYTES;
+    if (!is_copy && view[at] != pixel[at % PIXEL_BYTES])
+      return "a resource has another colour than it was cleared to";
+    if (is_copy && view[at] != byte_at(job->seed, kCarried, from))
+      return "a resource has not what was copied from the other one";
+  }
+  return NULL;
+}
+
 static const char* check(void* client, const DxgkitClientJob* job, uint32_t index, const void* view,
                          uint64_t view_bytes) {
   (void)client;
   if (view_bytes < bytes_of(job, index)) return "the view is too short";
-  if (index == kCleared) {
-    uint32_t colour[3];
-    colour_of(job->seed, colour);
-    const uint8_t pixel[PIXEL_BYTES] = {(uint8_t)colour[2], (uint8_t)colour[1], (uint8_t)colour[0],
-                                        255};
-    for (uint64_t at = 0; at < bytes_of(job, index); ++at) {
-      if (((const uint8_t*)view)[at] != pixel[at % PIXEL_BYTES])
-        return "a resource has another colour than it was cleared to";
-    }
-    return NULL;
-  }
+  if (index == kCleared) return check_cleared(job, view);
   for (uint64_t at = 0; at < bytes_of(job, index); ++at) {
     if (((const uint8_t*)view)[at] != byte_at(job->seed, index, at))
       return index == kCarried ? "a resource comes back from the renderer with other bytes"
@@ -236,11 +257,33 @@ static VgpuUmdTransfer3d transfer(const DxgkitClientJob* job, uint32_t index, ui
   return command;
 }
 
-/* A clear in the language of virgl: words with a head of command, object and length. */
+/* Of a whole resource in four parts, each with its own place in the memory. */
+static int add_parts(DxgkitClientJob* job, uint32_t index, uint32_t type) {
+  const VgpuUmdTransfer3d whole = transfer(job, index, type);
+  const uint32_t columns[] = {0, whole.width / 3, whole.width};
+  const uint32_t rows[] = {0, (whole.height + 1) / 2, whole.height};
+  for (uint32_t i = 0; i < 4; ++i) {
+    VgpuUmdTransfer3d part = whole;
+    part.x = columns[i % 2];
+    part.y = rows[i / 2];
+    part.width = columns[i % 2 + 1] - part.x;
+    part.height = rows[i / 2 + 1] - part.y;
+    part.stride = whole.width * PIXEL_BYTES;
+    part.offset = ((uint64_t)part.y * whole.width + part.x) * PIXEL_BYTES;
+    if (part.width != 0 && part.height != 0 && !add(job, &part, sizeof(part))) return 0;
+  }
+  return 1;
+}
+
+/* A clear and a copy in the language of virgl: words with a head of command, object and length. */
 static int add_clear(DxgkitClientJob* job) {
   enum { kCreate = 1, kDestroy = 3, kFramebuffer = 5, kClear = 7, kSurface = 8, kColour = 4 };
+  enum { kCopy = 17 };
   const uint32_t surface = 1;
-  VgpuUmdResource resource;
+  uint32_t copied_width, copied_height;
+  VgpuUmdResource resource, source;
+  memcpy(&source, job->allocations[kCarried].private_data, sizeof(source));
+  copied_part(job->seed, &copied_width, &copied_height);
   uint32_t colour[3], value[4];
   memcpy(&resource, job->allocations[kCleared].private_data, sizeof(resource));
   colour_of(job->seed, colour);
@@ -271,7 +314,21 @@ static int add_clear(DxgkitClientJob* job) {
                             0,
                             0,
                             kDestroy | kSurface << 8 | 1u << 16,
-                            surface};
+                            surface,
+                            kCopy | 13u << 16,
+                            resource.resource,
+                            0,
+                            0,
+                            0,
+                            0,
+                            source.resource,
+                            0,
+                            0,
+                            0,
+                            0,
+                            copied_width,
+                            copied_height,
+                            1};
   const VgpuUmdHeader head = {.type = VGPU_UMD_SUBMIT, .size_bytes = sizeof(head) + sizeof(words)};
   return add(job, &head, sizeof(head)) && add(job, words, sizeof(words));
 }
@@ -289,12 +346,9 @@ static int add_3d(DxgkitClientJob* job) {
   if (!add_discard(job, VGPU_UMD_DISCARD_CONTEXT) || !add_discard(job, kCarried) ||
       !add_discard(job, kCleared))
     return 0;
-  VgpuUmdTransfer3d command = transfer(job, kCarried, VGPU_UMD_TRANSFER_TO_HOST_3D);
-  if (!add(job, &command, sizeof(command))) return 0;
-  command = transfer(job, kCarried, VGPU_UMD_TRANSFER_FROM_HOST_3D);
-  if (!add(job, &command, sizeof(command)) || !add_clear(job)) return 0;
-  command = transfer(job, kCleared, VGPU_UMD_TRANSFER_FROM_HOST_3D);
-  return add(job, &command, sizeof(command));
+  return add_parts(job, kCarried, VGPU_UMD_TRANSFER_TO_HOST_3D) && add_clear(job) &&
+         add_parts(job, kCarried, VGPU_UMD_TRANSFER_FROM_HOST_3D) &&
+         add_parts(job, kCleared, VGPU_UMD_TRANSFER_FROM_HOST_3D);
 }
 
 static const char* record(void* client, DxgkitClientJob* job) {
@@ -360,9 +414,53 @@ static const Row kRows3d[] = {
     {"a command that is too short", offsetof(VgpuUmdHeader, size_bytes), -4, 0},
 };
 
+/* Commands on what they are not for. A resource is as good as a surface for FLUSH alone. */
+static const char* record_other_kind(DxgkitClientJob* job, uint32_t variant,
+                                     DxgkitClientOverreach* overreach) {
+  enum { kTransfer, kFlush, kFlushWide, kReserved, kSurface, kBehind, kNothing, kReadOnly, kAll };
+  static const char* const kWhat[] = {"TRANSFER_TO_HOST of a resource",
+                                      "FLUSH of a resource",
+                                      "FLUSH of a resource and one column more",
+                                      "DISCARD with a reserved field",
+                                      "DISCARD of a surface",
+                                      "DISCARD of an index behind the list",
+                                      "SUBMIT of nothing",
+                                      "a resource is read from the device and may not be written"};
+  if (variant >= kAll) return NULL;
+  overreach->what = kWhat[variant];
+  overreach->expected = variant == kFlush ? DXGKIT_CLIENT_RIGHT : DXGKIT_CLIENT_REFUSED;
+  VgpuUmdRectangle rectangle = {
+      .header = {.type = variant == kTransfer ? VGPU_UMD_TRANSFER_TO_HOST : VGPU_UMD_FLUSH,
+                 .size_bytes = sizeof(rectangle)},
+      .allocation = kCarried};
+  const VgpuUmdDiscard discard = {
+      .header = {.type = VGPU_UMD_DISCARD, .size_bytes = sizeof(discard)},
+      .allocation = variant == kBehind    ? kAllocations
+                    : variant == kSurface ? 0
+                                          : kCarried,
+      .reserved = variant == kReserved};
+  const VgpuUmdHeader nothing = {.type = VGPU_UMD_SUBMIT, .size_bytes = sizeof(nothing)};
+  const VgpuUmdTransfer3d read = transfer(job, kCarried, VGPU_UMD_TRANSFER_FROM_HOST_3D);
+  shape_of(job->seed, kCarried, &rectangle.width, &rectangle.height);
+  if (variant == kFlushWide) ++rectangle.width;
+  int fits;
+  if (variant <= kFlushWide) {
+    fits = add(job, &rectangle, sizeof(rectangle));
+  } else if (variant <= kBehind) {
+    fits = add(job, &discard, sizeof(discard));
+  } else if (variant == kNothing) {
+    fits = add(job, &nothing, sizeof(nothing));
+  } else {
+    job->uses[kCarried].write = 0;
+    fits = add(job, &read, sizeof(read));
+  }
+  return fits ? NULL : kNoRoom;
+}
+
 static const char* record_overreach_3d(DxgkitClientJob* job, uint32_t variant,
                                        DxgkitClientOverreach* overreach) {
-  if (variant >= 2 * sizeof(kRows3d) / sizeof(kRows3d[0])) return NULL;
+  enum { kRowCount = sizeof(kRows3d) / sizeof(kRows3d[0]) };
+  if (variant >= 2 * kRowCount) return record_other_kind(job, variant - 2 * kRowCount, overreach);
   const Row* const row = &kRows3d[variant / 2];
   VgpuUmdTransfer3d command = transfer(job, kCarried, VGPU_UMD_TRANSFER_TO_HOST_3D + variant % 2);
   uint32_t value;
