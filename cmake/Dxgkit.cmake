@@ -58,6 +58,15 @@ if(DXGKIT_SANITIZE)
   # g++ 12 with sanitizers reports this inside <regex>.
   target_compile_options(dxgkit_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
+# A build for one question only: what always-on checks cost. Without them g++ warns of what they rule out.
+option(DXGKIT_UNCHECKED "DXGKIT_CHECK looks at nothing: scripts/check_cost" OFF)
+if(DXGKIT_UNCHECKED)
+  if(DXGKIT_PACKAGED)
+    message(FATAL_ERROR "Nobody gets a dxgkit without its checks.")
+  endif()
+  target_compile_definitions(dxgkit_options INTERFACE DXGKIT_UNCHECKED)
+  target_compile_options(dxgkit_options INTERFACE -Wno-error)
+endif()
 # The compiler calls functions of bench/transfers/counter.cpp where it would call the sanitizer's; there are no fibers to tell it of.
 option(DXGKIT_COUNT_TRANSFERS "Each access to memory is counted: bench/transfers" OFF)
 if(DXGKIT_COUNT_TRANSFERS)
