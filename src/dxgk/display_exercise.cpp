@@ -28,10 +28,6 @@ port::EnumPivot kind_of(vidpn::Pivot::Kind kind) {
   return port::EnumPivot::kNone;
 }
 
-bool usable(Display& display) DXGKIT_REQUIRES(display_mutex) {
-  return !display.shared().stopped() && display.shared().core().running();
-}
-
 }  // namespace
 
 DisplayExercise::DisplayExercise(Ref<Adapter> adapter) : adapter_(std::move(adapter)) {}
@@ -73,7 +69,7 @@ bool DisplayExercise::visible(uint32_t source) {
 
 DisplayExercise::Answer DisplayExercise::is_supported(const vidpn::Network* network, uint32_t nth) {
   const DisplayLock lock(display().shared());
-  if (!usable(display())) return {.status = Status::kDeviceRemoved};
+  if (!display().shared().core().running()) return {.status = Status::kDeviceRemoved};
   AdapterCore& core = display().shared().core();
   Answer answer;
   vidpn::DdiCall call(display().monitors().manager(), vidpn::Ddi::kIsSupportedVidPn,
@@ -91,7 +87,7 @@ DisplayExercise::Answer DisplayExercise::is_supported(const vidpn::Network* netw
 DisplayExercise::Answer DisplayExercise::enumerate(const vidpn::Network& network,
                                                    const vidpn::Pivot& pivot, uint32_t nth) {
   const DisplayLock lock(display().shared());
-  if (!usable(display())) return {.status = Status::kDeviceRemoved};
+  if (!display().shared().core().running()) return {.status = Status::kDeviceRemoved};
   AdapterCore& core = display().shared().core();
   Answer answer;
   vidpn::DdiCall call(display().monitors().manager(), vidpn::Ddi::kEnumVidPnCofuncModality, network,
@@ -106,7 +102,7 @@ DisplayExercise::Answer DisplayExercise::enumerate(const vidpn::Network& network
 
 DisplayExercise::Answer DisplayExercise::recommend_monitor_modes(uint32_t target, uint32_t nth) {
   const DisplayLock lock(display().shared());
-  if (!usable(display())) return {.status = Status::kDeviceRemoved};
+  if (!display().shared().core().running()) return {.status = Status::kDeviceRemoved};
   if (!display().monitors().connected(target)) return {.status = Status::kInvalidParameter};
   AdapterCore& core = display().shared().core();
   Answer answer;
@@ -123,7 +119,7 @@ DisplayExercise::Answer DisplayExercise::recommend_monitor_modes(uint32_t target
 
 DisplayExercise::Answer DisplayExercise::commit_again(uint32_t source, uint32_t nth) {
   const DisplayLock lock(display().shared());
-  if (!usable(display())) return {.status = Status::kDeviceRemoved};
+  if (!display().shared().core().running()) return {.status = Status::kDeviceRemoved};
   Answer answer;
   answer.status = display().modes().commit_with_failure(source, nth, &answer.failed);
   return answer;
@@ -131,7 +127,7 @@ DisplayExercise::Answer DisplayExercise::commit_again(uint32_t source, uint32_t 
 
 Status DisplayExercise::clear_and_show() {
   const DisplayLock lock(display().shared());
-  if (!usable(display())) return Status::kDeviceRemoved;
+  if (!display().shared().core().running()) return Status::kDeviceRemoved;
   const char* step = "";
   DXGKIT_RETURN_IF_FAILED(display().modes().clear(&step));
   return display().modes().follow_monitors(&step);
@@ -139,7 +135,7 @@ Status DisplayExercise::clear_and_show() {
 
 Status DisplayExercise::update_path(const vidpn::Path& path) {
   const DisplayLock lock(display().shared());
-  if (!usable(display())) return Status::kDeviceRemoved;
+  if (!display().shared().core().running()) return Status::kDeviceRemoved;
   return level_two(display().shared().floor(), [&] {
     return display().shared().core().port().vidpn().update_active_present_path(path);
   });
@@ -147,20 +143,20 @@ Status DisplayExercise::update_path(const vidpn::Path& path) {
 
 Status DisplayExercise::set_visible(uint32_t source, bool visible) {
   const DisplayLock lock(display().shared());
-  if (!usable(display())) return Status::kDeviceRemoved;
+  if (!display().shared().core().running()) return Status::kDeviceRemoved;
   const char* step = "";
   return display().modes().make_visible(source, visible, &step);
 }
 
 Result<std::vector<std::byte>> DisplayExercise::descriptor(uint32_t target) {
   const DisplayLock lock(display().shared());
-  if (!usable(display())) return Error(Status::kDeviceRemoved);
+  if (!display().shared().core().running()) return Error(Status::kDeviceRemoved);
   return display().shared().core().port().children().query_device_descriptor(target);
 }
 
 size_t DisplayExercise::ask_descriptor_parts(uint32_t target) {
   const DisplayLock lock(display().shared());
-  if (!usable(display())) return 0;
+  if (!display().shared().core().running()) return 0;
   port::ChildPort children = display().shared().core().port().children();
   const Result<std::vector<std::byte>> whole = children.query_device_descriptor(target);
   if (!whole.has_value()) return 0;
@@ -185,7 +181,7 @@ size_t DisplayExercise::ask_descriptor_parts(uint32_t target) {
 
 Status DisplayExercise::fill_primary(uint32_t source, uint32_t pattern) {
   const DisplayLock lock(display().shared());
-  if (!usable(display())) return Status::kDeviceRemoved;
+  if (!display().shared().core().running()) return Status::kDeviceRemoved;
   if (display().primaries() == nullptr) return Status::kNotSupported;
   const OpenedAllocation* const primary = display().primaries()->opened(source);
   if (primary == nullptr) return Status::kNotSupported;
@@ -199,7 +195,7 @@ Status DisplayExercise::present(const DisplayPresent& request) {
 
 void DisplayExercise::ask_other_interrupts() {
   const DisplayLock lock(display().shared());
-  if (!usable(display())) return;
+  if (!display().shared().core().running()) return;
   static_cast<void>(level_two(display().shared().floor(), [&] {
     display().shared().core().port().scanout().ask_other_interrupts();
     return Status::kSuccess;

@@ -117,6 +117,25 @@ TEST_F(MemoryManagerLoss, AnOfferOnItsWayOutIsDiscardedByAReset) {
   EXPECT_FALSE(memory_->reclaim(a));
 }
 
+// Of a packet on the engine nobody knows how far it has come.
+TEST_F(MemoryManagerLoss, WhatAPacketWritesIsContentFromItsSubmissionOn) {
+  for (const bool placed_already : {false, true}) {
+    SCOPED_TRACE(placed_already);
+    const AllocationId a = add(2);
+    const std::vector<Use> uses{{a, true}};
+    if (placed_already) {
+      run(use(a).operations);
+      ASSERT_TRUE(memory_->pin_resident(uses));
+    } else {
+      run(resident(uses).operations);
+    }
+    const LostContent lost = memory_->lose_in_reset();
+    EXPECT_THAT(lost.allocations, ElementsAre(a));
+    run(lost.operations);
+    memory_->release(uses);
+  }
+}
+
 TEST_F(MemoryManagerLoss, AResetEmptiesAperturesAndKeepsWhatTheyShow) {
   AllocationDesc d = desc(2, bits({1, 3}));
   d.preferred[0].segment = kAperture;

@@ -308,6 +308,23 @@ DXGKARGCB_NOTIFY_INTERRUPT_DATA progress_of(uint32_t source) {
 /// Virtual time enough for an interrupt to be acted on.
 void let_reports_arrive() { runtime::Runtime::current().sleep_for(10 * runtime::kMillisecond); }
 
+TEST_F(DisplayTest, APresentThatSucceedsAndIsReportedToo) {
+  DXGKIT_COVERS("DOD-02");
+  running([](DisplayStack& stack) {
+    stack.display.hooks["DxgkDdiPresentDisplayOnly"] = [&] {
+      stack.display.interrupt(progress_of(0));
+      let_reports_arrive();
+    };
+    EXPECT_EQ(stack.present(1), Status::kSuccess);
+    const verifier::Finding finding = stack.only_finding();
+    EXPECT_EQ(finding.rule, "DOD-02");
+    EXPECT_EQ(finding.ddi, "DxgkDdiPresentDisplayOnly");
+    stack.display.hooks.clear();
+    EXPECT_EQ(stack.present(2), Status::kSuccess) << "the adapter goes on";
+    EXPECT_EQ(stack.rules().size(), 1U);
+  });
+}
+
 TEST_F(DisplayTest, ProgressOfNothingIsAViolation) {
   DXGKIT_COVERS("DOD-02");
   running([](DisplayStack& stack) {
@@ -689,9 +706,19 @@ TEST_F(DisplayTest, TheSystemsPowerStatesReachADisplayOnlyDriver) {
           EXPECT_EQ(stack.display.calls().powers.size(), 2U);
           EXPECT_EQ(stack.present(1), Status::kSuccess);
         }
-        EXPECT_EQ(stack.system->power_failed(stack.luid, PowerTarget::kD3), Status::kNotSupported);
-        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        // What is shown cannot be hidden: nothing has changed, and it may be tried again.
         stack.display.hooks.clear();
+        stack.display.clear_calls();
+        left.clear();
+        stack.display.answers["DxgkDdiSetVidPnSourceVisibility"] = STATUS_NO_MEMORY;
+        EXPECT_EQ(go(PowerTarget::kD3), Status::kNoMemory);
+        EXPECT_THAT(stack.display.calls().powers, ElementsAre());
+        EXPECT_THAT(left, ElementsAre());
+        stack.display.answers.clear();
+        EXPECT_EQ(go(PowerTarget::kStandby), Status::kSuccess) << "it was still on";
+        EXPECT_EQ(go(PowerTarget::kD0), Status::kSuccess);
+        EXPECT_EQ(stack.system->power_failed(stack.luid, PowerTarget::kD3), Status::kNotSupported);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{"DOD-03"});
       },
       [&](DisplayStack& stack) {
         stack.display.function().on_power([&](bus::FunctionPower power) { left.push_back(power); });

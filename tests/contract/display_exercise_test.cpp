@@ -173,6 +173,35 @@ TEST_F(DisplayExerciseTest, ModesAreRecommendedForAMonitorThatIsThere) {
   });
 }
 
+// What the verifier asks with each of these goes to the driver while the adapter runs, and never
+// after a fatal failure.
+TEST_F(DisplayExerciseTest, AnAdapterThatHasFailedIsAskedNothing) {
+  running([](DisplayStack& stack) {
+    Exercise exercise = on(stack);
+    const vidpn::Network fresh = one_path(exercise);
+    const vidpn::Path path = exercise.active().paths.at(0);
+    stack.display.config.asynchronous = true;  // and no progress is reported
+    EXPECT_EQ(stack.present(1), Status::kDeviceRemoved);
+    EXPECT_EQ(stack.only_finding().rule, "DOD-01");
+    stack.display.clear_calls();
+    const std::vector<std::byte> pixels = DisplayStack::picture(64, 48, 5);
+    EXPECT_EQ(exercise.is_supported(&fresh).status, Status::kDeviceRemoved);
+    EXPECT_EQ(exercise.enumerate(fresh, {}).status, Status::kDeviceRemoved);
+    EXPECT_EQ(exercise.recommend_monitor_modes(1).status, Status::kDeviceRemoved);
+    EXPECT_EQ(exercise.commit_again(0, 0).status, Status::kDeviceRemoved);
+    EXPECT_EQ(exercise.clear_and_show(), Status::kDeviceRemoved);
+    EXPECT_EQ(exercise.update_path(path), Status::kDeviceRemoved);
+    EXPECT_EQ(exercise.set_visible(0, false), Status::kDeviceRemoved);
+    EXPECT_EQ(exercise.descriptor(1).error(), Status::kDeviceRemoved);
+    EXPECT_EQ(exercise.ask_descriptor_parts(1), 0U);
+    EXPECT_EQ(exercise.fill_primary(0, 1), Status::kDeviceRemoved);
+    EXPECT_EQ(exercise.present({.pixels = pixels, .pitch_bytes = 256}), Status::kDeviceRemoved);
+    exercise.ask_other_interrupts();
+    EXPECT_THAT(stack.display.calls().order, ::testing::IsEmpty());
+    EXPECT_EQ(stack.rules().size(), 1U);
+  });
+}
+
 TEST_F(DisplayExerciseTest, NoAdapterNoExercise) {
   bare([](DisplayStack& stack) {
     ASSERT_EQ(stack.start(), Status::kSuccess);

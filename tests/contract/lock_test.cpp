@@ -383,6 +383,39 @@ TEST_F(LockTest, AnUnlockedAddressEndsWhenTheContentLeavesItsPlace) {
   });
 }
 
+// Content that its owner gave up is dropped without a transfer, and the address ends as well.
+TEST_F(LockTest, AnUnlockedAddressEndsWhenOfferedContentIsDropped) {
+  DXGKIT_COVERS("ALLOC-36");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE handle = client.make_allocation(described(kVisible));
+    ASSERT_EQ(client.render(context, work_on({handle})), 0);
+    stack.drive();
+    D3DKMT_LOCK args = lock_args(handle);
+    ASSERT_EQ(lock(client, args), 0);
+    ASSERT_EQ(unlock(client, {handle}), 0);
+    D3DKMT_OFFERALLOCATIONS offer{};
+    offer.hDevice = client.device;
+    offer.HandleList = &handle;
+    offer.NumAllocations = 1;
+    offer.Priority = D3DKMT_OFFER_PRIORITY_LOW;
+    ASSERT_EQ(client.call([&] { return D3DKMTOfferAllocations(&offer); }), 0);
+    stack.drive();
+    unsigned char there = 0;
+    EXPECT_EQ(mincore(args.pData, 1, &there), 0);
+    stack.miniport.clear_calls();
+    stack.blocking([&] {
+      EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+    });
+    for (const testing::PagingCall& call : stack.miniport.calls().paging)
+      EXPECT_NE(call.args.Operation, DXGK_OPERATION_TRANSFER);
+    EXPECT_NE(mincore(args.pData, 1, &there), 0);
+    stack.blocking([&] {
+      EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+    });
+  });
+}
+
 TEST_F(LockTest, UnlocksAreAllOrNothing) {
   DXGKIT_COVERS("THUNK-25", "THUNK-26", "THUNK-05");
   with_client([](Stack& stack, Client& client) {

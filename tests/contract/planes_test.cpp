@@ -260,6 +260,16 @@ TEST_F(PlaneTest, AVerticalSyncNamesWhatAPlaneShows) {
   }
 }
 
+// Reports by numbers of presents have no address of a primary, also where no plane is on.
+TEST_F(PlaneTest, AVerticalSyncByNumbersNeedsNoAddress) {
+  DXGKIT_COVERS("DISP-08", "DISP-29");
+  with_planes(k22, [](Stack& stack, PlaneDriver& driver, PlaneClient&) {
+    driver.vsync(std::vector<PlaneDriver::Shown>{});
+    driver.vsync(std::vector<PlaneDriver::Shown>{{.enabled = false}});
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 TEST_F(PlaneTest, ThePlaneThatAsksForItIsToldWhenItIsOnTheScreen) {
   DXGKIT_COVERS("DISP-30");
   with_planes(k22, [](Stack& stack, PlaneDriver& driver, PlaneClient& client) {

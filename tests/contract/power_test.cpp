@@ -114,6 +114,40 @@ TEST_F(PowerTest, SegmentsAreKeptOrPurgedByTheirBits) {
   }
 }
 
+// The function's power goes when the driver has been told, and is back before it is told again.
+TEST_F(PowerTest, TheFunctionsPowerGoesLastAndComesFirst) {
+  DXGKIT_COVERS("PWR-01");
+  struct Row {
+    PowerTarget target;
+    bus::FunctionPower left;
+  };
+  for (const Row& row : {Row{PowerTarget::kD3, bus::FunctionPower::kStandby},
+                         Row{PowerTarget::kStandby, bus::FunctionPower::kStandby},
+                         Row{PowerTarget::kHibernate, bus::FunctionPower::kHibernate}}) {
+    SCOPED_TRACE(static_cast<int>(row.target));
+    std::vector<bus::FunctionPower> changes;
+    std::vector<size_t> told;  // changes before each of the driver's calls
+    running(
+        [&](Stack& stack) {
+          stack.miniport.hooks.set_power_state = [&](ULONG, DEVICE_POWER_STATE, POWER_ACTION) {
+            told.push_back(changes.size());
+            return STATUS_SUCCESS;
+          };
+          changes.clear();
+          go(stack, row.target);
+          EXPECT_THAT(told, ::testing::ElementsAre(0U));
+          EXPECT_THAT(changes, ::testing::ElementsAre(row.left));
+          go(stack, PowerTarget::kD0);
+          EXPECT_THAT(told, ::testing::ElementsAre(0U, 2U));
+          EXPECT_THAT(changes, ::testing::ElementsAre(row.left, bus::FunctionPower::kOn));
+          stack.miniport.hooks.set_power_state = nullptr;
+        },
+        [&](ScriptedMiniport& miniport) {
+          miniport.function().on_power([&](bus::FunctionPower power) { changes.push_back(power); });
+        });
+  }
+}
+
 // Clean content and content nobody wrote leaves without a transfer; aperture mappings are undone.
 TEST_F(PowerTest, WhatNeedsNoTransferIsDropped) {
   DXGKIT_COVERS("PWR-07");

@@ -261,6 +261,33 @@ TEST_F(RendTest, InsufficientBufferMeansSubmitAndCallAgainWithTheDriversOffset) 
   });
 }
 
+// A part that the kernel refuses ends the call: the driver is not asked for those behind it.
+TEST_F(RendTest, ABadPatchListInOnePassEndsTheCall) {
+  DXGKIT_COVERS("REND-09", "PATCH-27");
+  with_client([](Stack& stack, Client& client) {
+    stack.miniport.hooks.render = [](void*, DXGKARG_RENDER* args) {
+      if (args->MultipassOffset == 256) {
+        *args->pPatchLocationListOut = {};
+        args->pPatchLocationListOut->AllocationIndex = args->AllocationListSize;
+        ++args->pPatchLocationListOut;
+      }
+      return in_steps(args);
+    };
+    ContextBuffers context = client.make_context();
+    Work work;
+    work.command_bytes = 1000;
+    EXPECT_EQ(client.render(context, work), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{"PATCH-27"});
+    EXPECT_EQ(stack.miniport.count("DxgkDdiRender"), 2U);
+    stack.drive();
+    EXPECT_EQ(renders_submitted(stack).size(), 1U) << "the pass before it";
+    stack.miniport.hooks.render = nullptr;
+    EXPECT_EQ(client.render(context, work_on({})), 0);
+    stack.drive();
+    EXPECT_EQ(renders_submitted(stack).size(), 2U);
+  });
+}
+
 TEST_F(RendTest, ADriverThatAsksForBuffersWithoutProgressIsStoppedAndTheClientGoesOn) {
   DXGKIT_COVERS("REND-09");
   with_client([](Stack& stack, Client& client) {

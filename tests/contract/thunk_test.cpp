@@ -9,6 +9,8 @@
 #include "dxgk/work/device.h"
 #include "tests/contract/fixture.h"
 #include "thunks/support.h"
+#include "trace/causes.h"
+#include "trace/trace.h"
 
 namespace dxgkit::contract {
 namespace {
@@ -385,6 +387,39 @@ TEST_P(ThunkEntry, AnswersOnlyToAThreadThatActsForAProcess) {
 
 INSTANTIATE_TEST_SUITE_P(Calls, ThunkEntry, ::testing::ValuesIn(kEntries),
                          [](const auto& row) { return std::string(row.param.name); });
+
+// A trace says why a call was refused where its status does not.
+TEST_F(ThunkTest, WhyACallIsRefusedIsTraced) {
+  DXGKIT_COVERS("THUNK-01", "THUNK-04");
+  using trace::RefusalReason;
+  with_client([](Stack&, Client& client) {
+    const Unreadable page;
+    D3DKMT_CREATEDEVICE unknown{}, other{}, right{};
+    unknown.hAdapter = client.adapter + 0x40 * 100;
+    other.hAdapter = client.device;
+    right.hAdapter = client.adapter;
+    const auto expect = [&](D3DKMT_CREATEDEVICE* args, RefusalReason reason, uint64_t handle) {
+      trace::Recorder recorder({.now_ns = [] { return 0; }, .thread = [] { return 0U; }});
+      trace::Recorder* const before = trace::current();
+      trace::set_current(&recorder);
+      EXPECT_EQ(D3DKMTCreateDevice(args), kInvalid);
+      trace::set_current(before);
+      std::vector<std::pair<uint64_t, uint64_t>> causes;
+      for (const trace::Event& event : recorder.events()) {
+        if (event.kind == static_cast<uint16_t>(trace::EventKind::kWhyRefused))
+          causes.emplace_back(event.a, event.b);
+      }
+      EXPECT_THAT(causes, ::testing::ElementsAre(std::pair{static_cast<uint64_t>(reason), handle}));
+    };
+    client.as_client([&] {
+      expect(nullptr, RefusalReason::kNull, 0);
+      expect(page.as<D3DKMT_CREATEDEVICE>(), RefusalReason::kUnreadable, 0);
+      expect(&unknown, RefusalReason::kHandle, unknown.hAdapter);
+      expect(&other, RefusalReason::kHandleType, other.hAdapter);
+    });
+    expect(&right, RefusalReason::kNoProcess, 0);
+  });
+}
 
 TEST_F(ThunkTest, EverythingElseSaysNotSupported) {
   DXGKIT_COVERS("THUNK-38");

@@ -58,6 +58,12 @@ TEST_F(VaSubmitEdgesTest, RefusesWhatNobodyDoes) {
            args.NumPrimaries = 1;
            args.WrittenPrimaries[0] = elsewhere;
          }},
+        {"a second one that is", kInvalid,
+         [&](auto& args) {
+           args.NumPrimaries = 2;
+           args.WrittenPrimaries[0] = primary;
+           args.WrittenPrimaries[1] = elsewhere;
+         }},
     };
     for (const Row& row : rows) {
       SCOPED_TRACE(row.name);

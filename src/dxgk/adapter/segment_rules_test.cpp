@@ -555,6 +555,10 @@ TEST(SegmentRules, BadRangesAreSortedAndMerged) {
        {{kPage, kPage}, {3 * kPage, kPage}},
        {{kPage, kPage}, {3 * kPage, kPage}},
        0},
+      {"the last two of three overlapping",
+       {{0, kPage}, {2 * kPage, 2 * kPage}, {3 * kPage, 3 * kPage}},
+       {{0, kPage}, {2 * kPage, 4 * kPage}},
+       1},
       {"the whole segment", {{0, 16 * kMebibyte}}, {{0, 16 * kMebibyte}}, 0},
       {"the last page", {{16 * kMebibyte - kPage, kPage}}, {{16 * kMebibyte - kPage, kPage}}, 0},
   };

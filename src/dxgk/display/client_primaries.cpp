@@ -68,7 +68,7 @@ Status ClientPrimaries::set_display_mode(Device& device, const Ref<OpenedAllocat
   if (!pass) return Status::kDeviceRemoved;
   worker_.wait_for_reset();
   const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  if (!core_.running()) return Status::kDeviceRemoved;
   if (display_.power() != port::PowerState::kD0) return Status::kInvalidParameter;
   const SurfaceHold held(core_, primary);
   if (!held || !primary->allocation->primary) return Status::kInvalidParameter;
@@ -114,7 +114,7 @@ Status ClientPrimaries::set_display_mode(Device& device, const Ref<OpenedAllocat
 Status ClientPrimaries::set_private_format(Device& device, uint32_t source, uint32_t attribute) {
   worker_.wait_for_reset();
   const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  if (!core_.running()) return Status::kDeviceRemoved;
   if (!display_.has_source(source) || display_.power() != port::PowerState::kD0)
     return Status::kInvalidParameter;
   if (!core_.port().has_entry("DxgkDdiSetDisplayPrivateDriverFormat")) return Status::kNotSupported;

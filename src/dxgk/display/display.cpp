@@ -130,7 +130,7 @@ void Display::hardware_was_reset() {
 
 void Display::show_after_reset() {
   const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running()) return;
+  if (!core_.running()) return;
   // It is shown when power is back.
   if (display_.power() != port::PowerState::kD0) return;
   active_.hide_all();
@@ -146,7 +146,7 @@ bool Display::work_on_flips() { return flips_ && flips_->work(); }
 
 void Display::monitor_changed(uint32_t child, bool connected) {
   const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running()) return;
+  if (!core_.running()) return;
   const bool changed = child == DisplayWorker::kConnectors ? monitors_.take_changes()
                                                            : monitors_.change(child, connected);
   if (!changed) return;
@@ -204,7 +204,7 @@ std::vector<std::pair<uint32_t, SourceOwnership>> Display::owned_by(const Proces
 void Display::poll_children(const Poll& poll) {
   using Awareness = port::ChildInfo::Awareness;
   const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running()) return;
+  if (!core_.running()) return;
   const Status detects = core_.port().targets().detect(port::TargetsPort::Detect::kPollAll, 0,
                                                        poll.non_destructive_only);
   if (detects != Status::kNotSupported) {  // what it finds comes as a change (DISP-37)
@@ -229,8 +229,7 @@ void Display::poll_children(const Poll& poll) {
 Status Display::take_recommendation(std::span<const std::byte> wish) {
   worker_.wait_for_reset();
   const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running() || display_.power() != port::PowerState::kD0)
-    return Status::kDeviceRemoved;
+  if (!core_.running() || display_.power() != port::PowerState::kD0) return Status::kDeviceRemoved;
   const char* step = "";
   return modes_.take_recommendation(wish, &step);
 }
@@ -310,7 +309,7 @@ void Display::wake() {
 Status Display::set_power(port::PowerState state, port::PowerAction action) {
   if (!display_.display_only()) return Status::kNotSupported;
   const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  if (!core_.running()) return Status::kDeviceRemoved;
   if (state == display_.power()) return Status::kSuccess;
   const char* step = "";
   const auto set_children = [&] {

@@ -35,7 +35,8 @@ class DisplayCore {
   /// Only Power's mutex is taken before it. It is held across DDIs, and never taken on the lane.
   runtime::Mutex& mutex() { return mutex_; }
 
-  /// Nothing is shown any more.
+  /// Nothing is shown any more. The adapter's gate has been closed before, so that it is not
+  /// running() either.
   bool stopped() const DXGKIT_REQUIRES(display_mutex) { return stopped_; }
   void set_stopped() DXGKIT_REQUIRES(display_mutex) { stopped_ = true; }
   /// What the driver was told last. Of a full driver: D3 from Display::suspend() to wake(), else

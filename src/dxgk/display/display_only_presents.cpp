@@ -65,7 +65,7 @@ void DisplayOnlyPresents::free(Surface& surface) {
 Status DisplayOnlyPresents::present(const DisplayPresent& request, Occluded occluded) {
   if (!display_.display_only()) return Status::kNotSupported;
   const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  if (!core_.running()) return Status::kDeviceRemoved;
   const std::optional<DisplayMode> mode = active_.mode_of(request.source);
   if (!mode.has_value()) return Status::kInvalidParameter;
   const uint64_t row_bytes = uint64_t{mode->width} * kPixelBytes;

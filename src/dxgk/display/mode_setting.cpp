@@ -556,7 +556,7 @@ Status ModeSetting::recommit(const char** step) {
 }
 
 Status ModeSetting::set(uint32_t source, const ModeWish& wish) {
-  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  if (!core_.running()) return Status::kDeviceRemoved;
   if (display_.power() != port::PowerState::kD0) return Status::kInvalidParameter;
   if (!active_.network().has_source(source)) return Status::kInvalidParameter;
   if (active_.shows(source, wish)) return Status::kSuccess;
@@ -577,7 +577,7 @@ Status ModeSetting::set(uint32_t source, const ModeWish& wish) {
 
 Status ModeSetting::update_path(const vidpn::Path& path) {
   const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  if (!core_.running()) return Status::kDeviceRemoved;
   vidpn::Path* const found = active_.find_path(path.source, path.target);
   if (found == nullptr) return Status::kInvalidParameter;
   const Status status = tell_path(*found, path);
@@ -617,7 +617,7 @@ Status ModeSetting::tell_path(const vidpn::Path& before, const vidpn::Path& afte
 Status ModeSetting::set_gamma(uint32_t source, const std::function<void(Gamma*)>& change) {
   constexpr uint32_t kDefault = 1, kTable = 2;  // D3DDDI_GAMMARAMP_DEFAULT, _RGB256x3x16
   const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  if (!core_.running()) return Status::kDeviceRemoved;
   if (display_.power() != port::PowerState::kD0 || !active_.network().has_source(source))
     return Status::kInvalidParameter;
   Gamma gamma = gamma_[source];

@@ -19,7 +19,7 @@ port::OverlayInfo overlay_info(const OverlayRequest& request, const port::Overla
 }  // namespace
 
 Status Overlays::ready(uint32_t source) {
-  if (display_.stopped() || !display_.core().running()) return Status::kDeviceRemoved;
+  if (!display_.core().running()) return Status::kDeviceRemoved;
   if (!display_.core().port().overlays().complete()) return Status::kNotSupported;
   if (display_.power() != port::PowerState::kD0) return Status::kInvalidParameter;
   return active_.network().has_source(source) ? Status::kSuccess : Status::kInvalidParameter;

@@ -11,7 +11,7 @@ constexpr uint32_t kPointerMonochrome = 1, kPointerColor = 2, kPointerMaskedColo
 
 Status Pointer::set_shape(const port::PointerShape& shape) {
   const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  if (!core_.running()) return Status::kDeviceRemoved;
   const port::DisplayCaps caps = port::display_caps_of(core_.caps(), core_.interface_version());
   uint32_t needed_flag = kPointerColor;
   if (shape.format == port::PointerShape::Format::kMonochrome) needed_flag = kPointerMonochrome;
@@ -36,7 +36,7 @@ Status Pointer::set_shape(const port::PointerShape& shape) {
 
 Status Pointer::set_position(uint32_t source, int32_t x, int32_t y, bool visible) {
   const DisplayLock lock(display_);
-  if (display_.stopped() || !core_.running()) return Status::kDeviceRemoved;
+  if (!core_.running()) return Status::kDeviceRemoved;
   const port::DisplayCaps caps = port::display_caps_of(core_.caps(), core_.interface_version());
   if (caps.pointer_flags == 0) return Status::kNotSupported;
   if (!display_.has_source(source)) return Status::kInvalidParameter;

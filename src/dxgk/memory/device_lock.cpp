@@ -137,8 +137,8 @@ OpenedAllocation* DeviceLocks::next_instance(OpenedAllocation& current) {
   };
   for (size_t step = 1; step < count; ++step) {
     const size_t index = (list.current + step) % count;
-    if (at(index)->locks == 0 && floor_.residency->is_idle(*at(index)->allocation))
-      return at(index);
+    // It is not locked: only the current instance can be, and a locked one is not renamed.
+    if (floor_.residency->is_idle(*at(index)->allocation)) return at(index);
   }
   const uint32_t most = first.allocation->maximum_renaming;
   if (most != 0 && count >= most) return nullptr;

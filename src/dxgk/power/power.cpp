@@ -94,7 +94,7 @@ void Power::note_state(uint64_t state) const {
 
 Result<PowerOutcome> Power::set(PowerTarget target) {
   const runtime::MutexLock lock(mutex_);
-  if (stopping_ || !core_.running()) return Error(Status::kDeviceRemoved);
+  if (!core_.running()) return Error(Status::kDeviceRemoved);
   if (core_.display_only()) return set_display_only(target);
   if (target == target_) return PowerOutcome{};
   if (target == PowerTarget::kD0) {
@@ -135,7 +135,7 @@ Status Power::fail(PowerTarget during) {
   });
   if (under_way) return Status::kSuccess;
   const runtime::MutexLock lock(mutex_);
-  if (stopping_ || !core_.running()) return Status::kDeviceRemoved;
+  if (!core_.running()) return Status::kDeviceRemoved;
   if (core_.display_only()) return Status::kNotSupported;
   if (target_ != PowerTarget::kD0) return Status::kInvalidParameter;
   hold();
@@ -248,9 +248,9 @@ Status Power::purge_once(PowerTarget target, PowerOutcome* outcome) {
     }
     floor_.paging->set_context(nullptr);  // PWR-09
     for (const vidmm::SegmentDesc& segment : memory.segments()) {
-      const uint64_t kept_here = kept(segment.id, target);
-      if (kept_here == UINT64_MAX) continue;  // PWR-08
-      Result<std::vector<vidmm::PagingOp>> operations = memory.purge(segment.id, kept_here);
+      // PWR-08
+      Result<std::vector<vidmm::PagingOp>> operations =
+          memory.purge(segment.id, kept(segment.id, target));
       if (!operations.has_value()) {
         status = operations.error();
         break;
@@ -280,7 +280,6 @@ Status Power::purge_once(PowerTarget target, PowerOutcome* outcome) {
 void Power::show(const Moved& moved) {
   const Allocation& allocation = floor_.allocations.at(moved.allocation);
   const vidmm::Placement place = core_.memory().placement(moved.allocation);
-  if (place.segment == kSystemMemory) core_.memory().mark_cpu_written(moved.allocation);
   for (OpenedAllocation* opened : allocation.opened) floor_.cpu_windows->follow(*opened, place);
 }
 
@@ -412,7 +411,7 @@ bool Power::release() {
 
 void Power::exclude(bool evict, const std::function<void(Status)>& call) {
   const runtime::MutexLock lock(mutex_);
-  if (stopping_ || !core_.running()) return call(Status::kDeviceRemoved);
+  if (!core_.running()) return call(Status::kDeviceRemoved);
   // Asleep nobody uses it, but there is no hardware either.
   if (target_ != PowerTarget::kD0) return call(Status::kUnsuccessful);
   port::AdapterPort& port = core_.port();
@@ -448,7 +447,6 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
   bool told = false;
   if (is_success(status)) {
     port.levels().enter_level_two();
-    level_three_ = true;
     static_cast<void>(core_.block_until([&]() DXGKIT_REQUIRES(on_lane) {
       if (core_.failed()) return true;
       if (!settled()) return false;  // drained as before: nothing was let in since
@@ -457,7 +455,6 @@ void Power::exclude(bool evict, const std::function<void(Status)>& call) {
       return true;
     }));
     port.levels().leave_level_two();
-    level_three_ = false;
     if (!told) status = Status::kDeviceRemoved;
   }
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) { evicting_ = false; });
@@ -513,7 +510,6 @@ void Power::show_locked() {
 
 void Power::before_stop() {
   const runtime::MutexLock lock(mutex_);
-  stopping_ = true;
   if (target_ == PowerTarget::kD0 || core_.display_only()) return;
   while (core_.running_or_starting() && wake() == Status::kRetry) {
   }

@@ -97,7 +97,6 @@ class Power {
   runtime::Mutex mutex_;
   PowerTarget target_ DXGKIT_GUARDED_BY(mutex_) = PowerTarget::kD0;
   bool level_three_ DXGKIT_GUARDED_BY(mutex_) = false;  // the port keeps everybody out
-  bool stopping_ DXGKIT_GUARDED_BY(mutex_) = false;
   // Lane:
   PowerPhase& state_ DXGKIT_GUARDED_BY(on_lane);
   PowerTarget level_target_ DXGKIT_GUARDED_BY(on_lane) =

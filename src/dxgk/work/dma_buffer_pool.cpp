@@ -57,7 +57,6 @@ Result<std::unique_ptr<DmaBuffer>> DmaBufferPool::make_buffer() {
     core_.machine().free_contiguous(buffer->pages, buffer->page_count);
     return Error(status);
   }
-  core_.memory().mark_cpu_written(memory.id);
   buffer->memory = memory.id;
   buffer->view.physical_address = 0;
   return buffer;

@@ -626,6 +626,29 @@ TEST(ScanoutPort, FlipsAtDeviceLevel) {
       });
 }
 
+// What no kernel asks: other interrupts than the vertical sync. A driver without the entry is not
+// asked.
+TEST(ScanoutPort, OtherInterruptsAreAskedForOnceEach) {
+  with_family<ScanoutPort>(
+      [](DRIVER_INITIALIZATION_DATA& table) {
+        CoreWorld::set(
+            table.DxgkDdiControlInterrupt,
+            +[](void*, DXGK_INTERRUPT_TYPE type, BOOLEAN on) NTAPI -> NTSTATUS {
+              note("control", uint64_t{static_cast<uint64_t>(type)} << 1 | on);
+              return STATUS_NOT_IMPLEMENTED;
+            });
+      },
+      [](ScanoutPort& scanout, bool filled, CoreWorld& world) {
+        world.core().levels.enter_level_two();
+        scanout.ask_other_interrupts();
+        world.core().levels.leave_level_two();
+        const Calls asked{
+            {"control", uint64_t{DXGK_INTERRUPT_DMA_COMPLETED} << 1 | 1},
+            {"control", uint64_t{DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS} << 1 | 1}};
+        EXPECT_EQ(*g_calls, filled ? asked : Calls{});
+      });
+}
+
 TEST(HwQueuePort, NeedsAllItsEntries) {
   with_family<HwQueuePort>(
       [](DRIVER_INITIALIZATION_DATA& table) {

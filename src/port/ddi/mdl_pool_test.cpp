@@ -9,6 +9,7 @@
 
 #include "base/ids.h"
 #include "nt/layout.h"
+#include "nt/test_world.h"
 #include "port/core/core_world_test.h"
 
 namespace dxgkit::port {
@@ -32,6 +33,31 @@ TEST(MdlPool, KeepsMdlsUntilTheyAreReleased) {
     EXPECT_EQ(pool.issued(), 3U);
     pool.release(3);
     pool.release(3);
+  });
+}
+
+// What the driver has mapped and not unmapped goes with the MDL, also with the pool.
+TEST(MdlPool, MappingsEndWithTheirMdls) {
+  const nt::ExportCall<void*(nt::Mdl*, uint8_t, uint32_t, void*, uint32_t, uint32_t)> map(
+      "MmMapLockedPagesSpecifyCache");
+  with_core([&](CoreWorld& world) {
+    const Result<bus::PageFrame> page = world.machine.allocate_contiguous(1);
+    ASSERT_TRUE(page.has_value());
+    const std::array<uint64_t, 1> pages = {page->value};
+    {
+      MdlPool pool(world.kernel);
+      const auto make_mapped = [&] {
+        nt::CallFrame frame(world.kernel, "driver", nt::kPassiveLevel);
+        EXPECT_NE(map(pool.make(pages), 0, 1, nullptr, 0, 0), nullptr);
+      };
+      make_mapped();
+      EXPECT_EQ(world.kernel.leaks().size(), 1U);
+      pool.release(1);
+      EXPECT_TRUE(world.kernel.leaks().empty());
+      make_mapped();
+    }
+    EXPECT_TRUE(world.kernel.leaks().empty());
+    world.machine.free_contiguous(*page, 1);
   });
 }
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "port/core/core_world_test.h"
@@ -335,6 +336,29 @@ TEST(SubmissionPort, BytesOutsideThePartStay) {
       world.core().reference_checks = false;
       EXPECT_EQ(submission.patch(part.args), Status::kSuccess);
       EXPECT_EQ(world.findings.total(), row.where == nullptr ? 0U : 1U) << "nobody looks";
+    });
+  }
+}
+
+// Also bytes that change places, which are the same bytes together.
+TEST(SubmissionPort, BytesOutsideThePartStayWhereTheyAre) {
+  DXGKIT_COVERS("PATCH-13");
+  for (const uint32_t at : {0U, 8U, 63U, 64U, 250U, 1030U, 1990U, 2046U}) {
+    SCOPED_TRACE(at);
+    with_driver([&](SubmissionPort& submission, CoreWorld& world) {
+      Part part;
+      part.args.patch_length = 0;
+      part.args.slice.start = 255;
+      part.args.slice.end = 1021;
+      std::byte* const bytes = part.args.buffer.cpu + at;
+      bytes[0] = std::byte{1};
+      bytes[1] = std::byte{2};
+      g_driver = [&](const char*, const void*) {
+        std::swap(bytes[0], bytes[1]);
+        return NTSTATUS{0};
+      };
+      EXPECT_EQ(submission.patch(part.args), Status::kSuccess);
+      EXPECT_EQ(world.rules(), "PATCH-13 ");
     });
   }
 }
