@@ -158,6 +158,21 @@ TEST_F(MemoryManagerLoss, AResetEmptiesAperturesAndKeepsWhatTheyShow) {
   EXPECT_THAT(kinds(use(mapped).operations), ElementsAre(Kind::kTransferIn)) << "its content is";
 }
 
+// Who had no packet under way when the reset came loses nothing of what a packet writes later.
+TEST_F(MemoryManagerLoss, WhatIsWrittenAfterAResetCounts) {
+  AllocationDesc d = desc(2, bits({1, 3}));
+  d.preferred[0].segment = kAperture;
+  const AllocationId mapped = add(d);
+  run(use(mapped, true).operations);
+  run(memory_->lose_in_reset().operations);
+  d.preferred[0].segment = kVram;
+  ASSERT_EQ(memory_->redescribe(mapped, d), Status::kSuccess);
+  run(resident(mapped, true).operations);
+  memory_->assume_clean(mapped);
+  release(mapped, true);
+  EXPECT_THAT(kinds(*memory_->evict(mapped)), ElementsAre(Kind::kTransferOut));
+}
+
 // --- power ---
 
 TEST_F(MemoryManagerLoss, PurgingTakesWhatDoesNotLieWhollyInWhatKeepsPower) {

@@ -12,6 +12,7 @@
 
 #include "dxgk/adapter/adapter.h"
 #include "dxgk/display/display.h"
+#include "dxgk/display_exercise.h"
 #include "tests/contract/flip_fixture.h"
 
 namespace dxgkit::contract {
@@ -25,8 +26,8 @@ constexpr NTSTATUS kAlreadyComplete = 0xFF;
 /// A driver for WDDM 2.2 with functions for single outputs. One at a time.
 class TargetDriver {
  public:
-  explicit TargetDriver(Stack& stack, uint32_t version = k22)
-      : version_(set_version(stack, version)), flips(stack) {
+  explicit TargetDriver(Stack& stack, uint32_t version = k22, uint32_t sources = 1)
+      : version_(set_version(stack, version)), flips(stack, sources) {
     current = this;
     const auto before = stack.miniport.config.caps;
     stack.miniport.config.caps = [this, before](DXGK_DRIVERCAPS& caps) {
@@ -55,7 +56,7 @@ class TargetDriver {
   // --- what it answers
   NTSTATUS timing_answer = STATUS_SUCCESS;
   DXGK_CONNECTION_STATUS state = MonitorStatusConnected;
-  uint32_t state_of = kTarget;
+  uint32_t state_of = 0;  // 0: of each target its own
   bool connection_changes = false;
   std::deque<DXGK_CONNECTION_CHANGE> changes;
 
@@ -91,7 +92,8 @@ class TargetDriver {
     for (UINT i = 0; i < args->PathCount; ++i) {
       DXGK_SET_TIMING_PATH_INFO& info = args->pSetTimingPathInfo[i];
       timing.paths.push_back(info);
-      info.TargetState.TargetId = current->state_of & 0xFFFFFF;
+      info.TargetState.TargetId =
+          (current->state_of != 0 ? current->state_of : info.VidPnTargetId) & 0xFFFFFF;
       info.TargetState.ConnectionStatus = current->state;
     }
     args->pResultsFlags->ConnectionStatusChanges = current->connection_changes ? 1 : 0;
@@ -213,6 +215,33 @@ TEST_F(TargetTest, TimingsTakeThePlaceOfTheCommit) {
         },
         [&](TargetDriver& driver) { driver.timings = timings; });
   }
+}
+
+// Of two sources, the one that is committed once more is modified, and the other one is not.
+TEST_F(TargetTest, ACommitOnceMoreIsOfItsSourceOnly) {
+  DXGKIT_COVERS("DISP-35");
+  constexpr uint32_t kOther = 3;
+  bare([](Stack& stack) {
+    TargetDriver driver(stack, k22, 2);
+    driver.flips.display.config.sources = stack.miniport.config.children = 2;
+    driver.flips.display.config.children = {{.uid = kTarget}, {.uid = kOther}};
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    auto exercise = dxgk::DisplayExercise::on(*stack.system, stack.luid);
+    ASSERT_TRUE(exercise.has_value());
+    for (const uint32_t source : {0U, 1U}) {
+      driver.set.clear();
+      stack.blocking(
+          [&] { EXPECT_EQ(exercise->commit_again(source, 0).status, Status::kSuccess); });
+      ASSERT_EQ(driver.set.size(), 1U);
+      ASSERT_EQ(driver.set[0].paths.size(), 2U);
+      for (const DXGK_SET_TIMING_PATH_INFO& one : driver.set[0].paths) {
+        EXPECT_EQ(one.Input.VidPnPathUpdates, one.VidPnTargetId == (source == 0 ? kTarget : kOther)
+                                                  ? DXGK_PATH_UPDATE_MODIFIED
+                                                  : DXGK_PATH_UPDATE_UNMODIFIED);
+      }
+    }
+    EXPECT_EQ(stack.rules(), Rules{});
+  });
 }
 
 TEST_F(TargetTest, ADriverBelowWddm22IsAskedToCommit) {

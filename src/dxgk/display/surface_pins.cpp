@@ -48,7 +48,7 @@ Result<PlacedSurface> pin_surface(DisplayCore& display, const OpenedAllocation& 
 }
 
 void unpin_surface(AdapterCore& core, const OpenedAllocation& surface) {
-  if (!core.has_memory() || core.failed() || surface.allocation == nullptr) return;
+  if (!core.has_memory() || core.failed()) return;
   const vidmm::Use use{surface.allocation->id, false};
   core.memory().release(std::span(&use, 1));
 }

@@ -151,8 +151,9 @@ class OpenedAllocation : public Object {
   std::span<const Ref<OpenedAllocation>> instances() const;
 
   Ref<DeviceMemory> device;
-  Ref<Resource> resource;             // null for a stand-alone allocation
-  Allocation* allocation = nullptr;   // the adapter's; lives while it has openings
+  Ref<Resource> resource;  // null for a stand-alone allocation
+  // The adapter's; lives while it has openings. Null at the end of closing, not before.
+  Allocation* allocation = nullptr;
   void* driver_allocation = nullptr;  // hAllocation: readable off the lane while this is open
   void* device_specific = nullptr;
   Handle handle = 0;

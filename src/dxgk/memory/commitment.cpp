@@ -30,7 +30,7 @@ std::vector<Allocation*> Commitment::offers_of(const Process* process) {
   for (const DeviceMemory* device : floor_.device_memories) {
     if (process != nullptr && &device->device().process() != process) continue;
     for (const OpenedAllocation* opened : device->openings) {
-      if (opened->closing || opened->allocation == nullptr) continue;
+      if (opened->closing) continue;
       if (may_go(*opened->allocation)) offers.push_back(opened->allocation);
     }
   }

@@ -84,7 +84,7 @@ Status Residency::check(DeviceMemory& device,
   if (device.device().lost()) return Status::kDeviceRemoved;
   for (const Ref<OpenedAllocation>& opened : openings) {
     if (opened->device.get() != &device) return Status::kInvalidParameter;  // RES-04
-    if (opened->closing || opened->allocation == nullptr) return Status::kInvalidParameter;
+    if (opened->closing) return Status::kInvalidParameter;
     // Decommitted: it has no pages until it is reclaimed (ALLOC-59).
     if (opened->allocation->pages.empty()) return Status::kInvalidParameter;
   }

@@ -47,7 +47,7 @@ port::PropertyUpdate AllocationProperties::news_of(const OpenedAllocation& opene
 
 Status AllocationProperties::update(PagingQueue& queue, OpenedAllocation& opened,
                                     const port::PropertyUpdate& update, uint64_t* fence) {
-  if (opened.closing || opened.allocation == nullptr) return Status::kInvalidParameter;
+  if (opened.closing) return Status::kInvalidParameter;
   Allocation& allocation = *opened.allocation;
   // The client's own memory and what is shown live where the driver said (ALLOC-16, ALLOC-20).
   if (update.supported.has_value() && (allocation.user_memory != nullptr || allocation.primary))

@@ -233,7 +233,7 @@ Status Power::purge_once(PowerTarget target, PowerOutcome* outcome) {
     vidmm::MemoryManager& memory = core_.memory();
     for (Device* device : floor_.devices) {
       for (OpenedAllocation* opened : device->memory().openings) {
-        if (opened->allocation == nullptr || opened->closing) continue;
+        if (opened->closing) continue;
         const AllocationId id = opened->allocation->id;
         const vidmm::Placement place = memory.placement(id);
         if (place.segment == kSystemMemory) continue;
@@ -502,8 +502,7 @@ void Power::lose(PowerTarget during) {
 void Power::show_locked() {
   for (Device* device : floor_.devices) {
     for (OpenedAllocation* opened : device->memory().openings) {
-      if (opened->allocation != nullptr && opened->locks != 0)
-        show({opened->allocation->id, opened->locks, true});
+      if (opened->locks != 0) show({opened->allocation->id, opened->locks, true});
     }
   }
 }

@@ -203,7 +203,7 @@ void UpdateBatches::run_update(ContextId id) {
   std::vector<gpuva::UpdateOperation> operations;
   for (const GpuVaUpdate& one : update.updates) {
     operations.push_back(one.operation);
-    if (!one.opened || (!one.opened->closing && one.opened->allocation != nullptr)) continue;
+    if (!one.opened || !one.opened->closing) continue;
     gpuva::UpdateOperation& gone = operations.back();  // destroyed meanwhile
     gone = {.kind = gpuva::UpdateOperation::Kind::kUnmap,
             .base_address = gone.base_address,
