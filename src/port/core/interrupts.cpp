@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "nt/paged.h"
+#include "nt/polls.h"
 #include "port/core/port_core.h"
 #include "trace/trace.h"
 
@@ -457,6 +458,7 @@ Status Interrupts::synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routine_cont
         "Pass the message number reported as InterruptMessageNumber.", Status::kSuccess);
   }
   nt::CallFrame& caller = nt::CallFrame::current();
+  nt::count_look(caller);
   bool abandoned = false;
   {
     nt::CallFrame frame(core_.kernel, kSynchronizedName, nt::kDeviceLevel);
