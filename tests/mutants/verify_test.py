@@ -400,6 +400,14 @@ class Updates(Verify):
         self.assertEqual(self.violation(steps["odd-queries"]), "It succeeded for a shadow surface of 37 x 11 pixels, and Pitch is 0.")
         self.proves("ALLOC-64")
 
+    def test_faults_of_a_start(self):
+        for fault, rule, text in (("enters_twice", "INT-28", "synchronised routine called it while it was synchronized"), ("registers_are_cached", "LIFE-36", "were mapped with CacheType 1.")):
+            with self.subTest(fault=fault):
+                code, steps, rules = self.verify(*self.SCREEN, "--step", "visibility", registry={"Mutant": fault})
+                self.assertEqual((code, set(rules["start"])), (1, {rule}))
+                self.assertIn(text, self.violation(steps["start"]))
+                self.proves(rule)
+
     def test_a_fence_that_no_packet_behind_a_sleep_hides(self):
         code, steps, rules = self.verify(*self.SCREEN, "--step", "power", registry={"Mutant": "fence_is_forgotten"})
         self.assertEqual((code, rules), (1, {"power": ["INT-22"]}))

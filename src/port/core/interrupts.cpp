@@ -465,6 +465,16 @@ Status Interrupts::synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routine_cont
     nt::at_level(core_.kernel, nt::kDispatchLevel);
     frame.owner = &core_;
     const bool nested = owner_.load(std::memory_order_relaxed) == this_thread();
+    if (nested) [[unlikely]] {
+      (void)core_.violation(
+          "INT-28", "DxgkCbSynchronizeExecution",
+          fmt::format("{} called it while it was synchronized with the interrupt already.",
+                      caller.name()),
+          "It is called from below device level.",
+          "Do the work at once where the kernel or DxgkCbSynchronizeExecution has called at device "
+          "level; KeGetCurrentIrql tells where that may be.",
+          Status::kSuccess);
+    }
     if (!nested) take_lock();
     BOOLEAN answer = FALSE;
     abandoned = !frame.call(routine, &answer, routine_context);

@@ -244,6 +244,36 @@ void fence_is_forgotten(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiSetPowerState = wake_without_fence;
 }
 
+/// Enters twice.
+NTSTATUS NTAPI visible_and_enter(IN_CONST_HANDLE context,
+                                 IN_CONST_PDXGKARG_SETVIDPNSOURCEVISIBILITY args) {
+  const NTSTATUS status = original.DxgkDdiSetVidPnSourceVisibility(context, args);
+  auto* adapter = static_cast<virtiogpu::Adapter*>(const_cast<void*>(context));
+  (void)virtiogpu::at_device_level(
+      adapter, [&] { (void)virtiogpu::at_device_level(adapter, [] {}); });
+  return status;
+}
+void enters_twice(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetVidPnSourceVisibility = visible_and_enter;
+}
+
+DXGKCB_MAP_MEMORY kernels_map;
+NTSTATUS map_cached(HANDLE handle, PHYSICAL_ADDRESS address, ULONG bytes, BOOLEAN ports,
+                    BOOLEAN user, MEMORY_CACHING_TYPE, PVOID* mapped) {
+  return kernels_map(handle, address, bytes, ports, user, MmCached, mapped);
+}
+NTSTATUS NTAPI start_with_caches(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                                 IN_PDXGKRNL_INTERFACE dxgk, OUT_PULONG sources,
+                                 OUT_PULONG children) {
+  DXGKRNL_INTERFACE changed = *dxgk;
+  kernels_map = dxgk->DxgkCbMapMemory;
+  changed.DxgkCbMapMemory = map_cached;
+  return original.DxgkDdiStartDevice(context, info, &changed, sources, children);
+}
+void registers_are_cached(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = start_with_caches;
+}
+
 struct Mutant {
   const char* name;
   void (*install)(DRIVER_INITIALIZATION_DATA* table);
@@ -269,6 +299,8 @@ const Mutant kMutants[] = {
     {"polls_without_pause", polls_without_pause},
     {"any_surface_is_primary", any_surface_is_primary},
     {"fence_is_forgotten", fence_is_forgotten},
+    {"enters_twice", enters_twice},
+    {"registers_are_cached", registers_are_cached},
 };
 
 }  // namespace

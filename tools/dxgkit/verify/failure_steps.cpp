@@ -28,9 +28,11 @@ struct Tally {
 };
 
 /// What is refused.
-enum class Kind : uint8_t { kMemory, kCallback, kHandle, kRequest };
+enum class Kind : uint8_t { kMemory, kCallback, kHandle, kRequest, kLateRequest };
 constexpr Kind kOfTheKernel[] = {Kind::kMemory, Kind::kCallback, Kind::kHandle};
-constexpr Kind kOfTheDevice[] = {Kind::kRequest};
+constexpr Kind kOfTheDevice[] = {Kind::kRequest, Kind::kLateRequest};
+/// Longer than any driver waits for an answer, in a simulation; there an error is late.
+constexpr runtime::DurationNs kLateAfter = 12 * runtime::kSecond;
 
 /// Lack of memory has no other names (SCHED-05, ALLOC-03).
 bool says_no_memory(Status status) {
@@ -79,7 +81,10 @@ class Shortages {
       whole.end_round();
     }
     whole.report(subject.name);
-    for (const Kind kind : kinds_) DXGKIT_VERIFY_TRY(refuse_each(subject, kind));
+    for (const Kind kind : kinds_) {
+      if (kind == Kind::kLateRequest && !bench_.simulated()) continue;
+      DXGKIT_VERIFY_TRY(refuse_each(subject, kind));
+    }
     return {};
   }
 
@@ -96,11 +101,18 @@ class Shortages {
         met_ = bench_.memory_errors();
         return bench_.device_faults()->set_faults(std::vector<bus::EngineFaults>(
             bench_.device_faults()->engine_count(), {.memory_error_at_entry = nth}));
+      case Kind::kLateRequest:
+        met_ = bench_.memory_errors();
+        return bench_.device_faults()->set_faults(std::vector<bus::EngineFaults>(
+            bench_.device_faults()->engine_count(),
+            {.memory_error_at_entry = nth, .memory_error_after_ns = kLateAfter}));
     }
   }
   /// What was refused; no routine: nothing was.
   Shortage::Refused disarm(Kind kind) {
-    if (kind != Kind::kRequest) return bench_.shortage().stop();
+    if (kind != Kind::kRequest && kind != Kind::kLateRequest) return bench_.shortage().stop();
+    // The answer comes, even if nobody waits for it any more.
+    if (kind == Kind::kLateRequest) bench_.runtime().sleep_for(kLateAfter);
     bench_.device_faults()->set_faults({});
     if (bench_.memory_errors() == met_) return {};
     return {.routine = "the device", .ddi = {}};
@@ -115,6 +127,8 @@ class Shortages {
         return "NULL for a handle";
       case Kind::kRequest:
         return "an error";
+      case Kind::kLateRequest:
+        return "an error, late";
     }
     return "";
   }
@@ -150,7 +164,7 @@ class Shortages {
         if (round != 0) continue;
         ++(kind == Kind::kCallback  ? tally_.callbacks
            : kind == Kind::kHandle  ? tally_.handles
-           : kind == Kind::kRequest ? tally_.requests
+           : kind >= Kind::kRequest ? tally_.requests
            : is_success(status)     ? tally_.coped
                                     : tally_.refused);
         if (kind == Kind::kHandle && status != Status::kInvalidHandle &&
