@@ -465,7 +465,7 @@ Status Interrupts::synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routine_cont
     nt::at_level(core_.kernel, nt::kDispatchLevel);
     frame.owner = &core_;
     const bool nested = owner_.load(std::memory_order_relaxed) == this_thread();
-    if (nested) [[unlikely]] {
+    if (nested && !isr_.inside) [[unlikely]] {  // of an interrupt routine INT-07 says it
       (void)core_.violation(
           "INT-28", "DxgkCbSynchronizeExecution",
           fmt::format("{} called it while it was synchronized with the interrupt already.",
