@@ -101,6 +101,13 @@ class Equivalent(Folder):
         self.assertEqual({one["function"] for one in some if drawing.equivalent(one, [why])}, {"check"})
         self.assertFalse([one for one in some if drawing.equivalent(one, [{**why, "file": "other.c"}])])
 
+    def test_an_entry_may_be_about_one_of_several_changes_that_look_the_same(self):
+        some = self.found("sample.c", "int size(int a) {\n  int b[2] = {0, 0};\n  return b[a];\n}\n", "-std=c11")
+        one = {"file": "sample.c", "function": "size", "operator": "constant", "text": "0", "why": "Nobody sees it."}
+        places = [mutant["start"] for mutant in some if drawing.equivalent(mutant, [one])]
+        self.assertEqual([mutant["start"] for mutant in some if drawing.equivalent(mutant, [{**one, "nth": 2}])], places[1:])
+        self.assertEqual(len(places), 2)
+
     def test_an_entry_with_several_changes_is_so_many_entries(self):
         why = {"file": "sample.c", "why": "Nobody sees it."}
         several = {**why, "changes": [["constant", "1"], ["argument 0", "size"]]}

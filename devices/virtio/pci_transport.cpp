@@ -21,11 +21,22 @@ namespace {
 struct Places {
   uint32_t registers, messages;  // BARs
 };
-constexpr Places kPlain{0, 2}, kBehind{4, 1};
-Places places(const PciOptions& options) { return options.registers_behind ? kBehind : kPlain; }
+Places places(const PciOptions& options) {
+  switch (options.layout) {
+    case PciOptions::Layout::kPlain:
+      return {0, 2};
+    case PciOptions::Layout::kBehind:
+      return {4, 1};
+    case PciOptions::Layout::kNarrow:
+      return {4, 3};
+  }
+  return {};
+}
 // In the BAR of the registers: a page for each structure.
 constexpr uint64_t kCommonOffset = 0, kIsrOffset = 0x1000, kDeviceOffset = 0x2000,
                    kNotifyOffset = 0x3000, kBarBytes = 0x4000;
+/// A place in that BAR where nothing is: it reads 0, and what is written there is lost.
+constexpr uint64_t kNowhereOffset = kIsrOffset + 0x100;
 constexpr uint32_t kNotifyMultiplier = 4;
 constexpr uint32_t kDeviceBytesMost = 0x1000;
 constexpr size_t kQueuesMost = 32;  // notifications are the bits of one word
@@ -33,6 +44,8 @@ constexpr size_t kQueuesMost = 32;  // notifications are the bits of one word
 constexpr uint32_t kCommandOffset = 4;  // of configuration space
 constexpr uint32_t kCapabilitiesOffset = 0x34;
 constexpr uint8_t kMsixId = 0x11;
+constexpr uint8_t kReservedBar = 6;
+constexpr std::byte kReservedOfPointers{3};
 constexpr uint16_t kCommandNoInterrupt = 0x400;  // INTx is off
 
 /// Rounds of a handler that claims the interrupt and leaves the line up.
@@ -65,6 +78,25 @@ bus::PciCapability capability(uint32_t bar, uint8_t type, uint64_t offset, uint3
   return result;
 }
 
+/// The same with another length in it.
+bus::PciCapability of_length(bus::PciCapability result, uint8_t length) {
+  result.body[VIRTIO_PCI_CAP_LENGTH - 2] = std::byte{length};
+  return result;
+}
+
+/// What a driver must pass over: who follows one of them finds no device.
+std::vector<bus::PciCapability> misleading(uint32_t bar) {
+  constexpr uint8_t kTooShort = VIRTIO_PCI_CAP_LEAST - 4;
+  return {
+      of_length(capability(bar, VIRTIO_PCI_CAP_COMMON, kNowhereOffset, VIRTIO_COMMON_BYTES),
+                kTooShort),
+      capability(kReservedBar, VIRTIO_PCI_CAP_COMMON, kNowhereOffset, VIRTIO_COMMON_BYTES),
+      capability(bar, VIRTIO_PCI_CAP_COMMON, kNowhereOffset, VIRTIO_COMMON_BYTES - 1),
+      capability(bar, VIRTIO_PCI_CAP_NOTIFY, kNowhereOffset, 2),
+      capability(bar, VIRTIO_PCI_CAP_NOTIFY, kNowhereOffset, 1, kNotifyMultiplier),
+  };
+}
+
 }  // namespace
 
 struct PciTransport::Impl final : bus::MmioHandler,
@@ -77,6 +109,7 @@ struct PciTransport::Impl final : bus::MmioHandler,
         machine(machine_in),
         model(model_in),
         reset_reads(options.reset_reads),
+        odd_capabilities(options.odd_capabilities),
         registers(offered(model_in, options), model_in.queue_sizes(), options.messages),
         queues(registers.queues().size()),
         msix(options.messages, [this] { ring(); }),
@@ -125,13 +158,15 @@ struct PciTransport::Impl final : bus::MmioHandler,
                            .size = MsixTable::kBarBytes,
                            .registers = &msix,
                            .memory = {},
-                           .wide = options.registers_behind};
+                           .wide = options.layout == PciOptions::Layout::kBehind};
     return list;
   }
   std::vector<bus::PciCapability> capabilities(const PciOptions& options) {
     const auto [bar, messages_at] = places(options);
     std::vector<bus::PciCapability> list;
+    DXGKIT_CHECK(options.messages == 0 || !options.odd_capabilities);
     if (options.messages != 0) list.push_back(msix.capability(messages_at));
+    if (options.odd_capabilities) list = misleading(bar);
     list.push_back(capability(bar, VIRTIO_PCI_CAP_COMMON, kCommonOffset, VIRTIO_COMMON_BYTES));
     list.push_back(capability(bar, VIRTIO_PCI_CAP_NOTIFY, kNotifyOffset,
                               static_cast<uint32_t>(queues.size()) * kNotifyMultiplier,
@@ -139,10 +174,13 @@ struct PciTransport::Impl final : bus::MmioHandler,
     list.push_back(capability(bar, VIRTIO_PCI_CAP_ISR, kIsrOffset, 1));
     list.push_back(capability(bar, VIRTIO_PCI_CAP_DEVICE, kDeviceOffset, model.config_bytes()));
     list.push_back(capability(bar, VIRTIO_PCI_CAP_PCI, 0, 0, 0));  // software writes where it looks
+    // A driver takes the first one of a kind that it can use.
+    if (options.odd_capabilities)
+      list.push_back(capability(bar, VIRTIO_PCI_CAP_COMMON, kNowhereOffset, VIRTIO_COMMON_BYTES));
     return list;
   }
 
-  /// Where the two capabilities are that software writes.
+  /// Where the two capabilities are that software writes, and all pointers to capabilities.
   void find_capabilities() {
     uint8_t at = 0;
     const auto read_byte = [this](uint32_t offset) {
@@ -150,12 +188,15 @@ struct PciTransport::Impl final : bus::MmioHandler,
       function.config_read(offset, std::as_writable_bytes(std::span(&value, 1)));
       return value;
     };
+    std::vector<uint32_t> found = {kCapabilitiesOffset};
     for (at = read_byte(kCapabilitiesOffset); at != 0; at = read_byte(at + 1U)) {
+      found.push_back(at + 1U);
       const uint8_t id = read_byte(at);
       if (id == kMsixId) msix_at = at;
       if (id == VIRTIO_PCI_CAP_ID && read_byte(at + VIRTIO_PCI_CAP_TYPE) == VIRTIO_PCI_CAP_PCI)
         access_at = at;
     }
+    if (odd_capabilities) pointers = std::move(found);
   }
 
   // --- memory
@@ -261,6 +302,9 @@ struct PciTransport::Impl final : bus::MmioHandler,
     return offset <= wanted && range_within(wanted - offset, length, bytes);
   }
   void config_read(uint32_t offset, std::span<std::byte> out) override {
+    for (const uint32_t pointer : pointers) {
+      if (covers(offset, out.size(), pointer, 1)) out[pointer - offset] |= kReservedOfPointers;
+    }
     const uint32_t data = access_at + VIRTIO_PCI_CAP_DATA;
     if (access_at == 0 || !covers(offset, out.size(), data, 1)) return;
     const auto to = target();
@@ -567,6 +611,7 @@ struct PciTransport::Impl final : bus::MmioHandler,
   Model& model;
 
   const uint32_t reset_reads;
+  const bool odd_capabilities;
   mutable runtime::Mutex mutex;  // a leaf: under it only memory is touched
   Registers registers DXGKIT_GUARDED_BY(mutex);
   std::vector<std::optional<Virtqueue>> queues;      // contents under the mutex; the size is fixed
@@ -590,6 +635,7 @@ struct PciTransport::Impl final : bus::MmioHandler,
   std::atomic<bool> active{
       false};  // the thread may touch memory of the driver; written under the mutex
   uint32_t access_at = 0, msix_at = 0;  // capabilities in configuration space
+  std::vector<uint32_t> pointers;       // offsets of those that are read with reserved bits
   MsixTable msix;
   bus::PciFunction function;
 

@@ -24,13 +24,18 @@ struct PciOptions {
   /// So many reads of the status the reset by a driver takes: until then they are not 0, and what
   /// is written is lost.
   uint32_t reset_reads = 0;
-  /// The registers are in BAR 4, and BAR 1 has the table of MSI-X, with 64 bits.
-  bool registers_behind = false;
+  /// Where the registers are (always 64 bits), and the table of MSI-X with its pending bits.
+  enum class Layout : uint8_t {
+    kPlain,   // BAR 0, and BAR 2 with 32 bits
+    kBehind,  // BAR 4, and BAR 1 with 64 bits
+    kNarrow,  // BAR 4, and BAR 3 with 32 bits right before it
+  } layout = Layout::kPlain;
+  /// Among the capabilities are some that a driver must pass over, and the lowest two bits of each
+  /// pointer to the next one are set, which software masks. Without MSI-X: there is no room.
+  bool odd_capabilities = false;
 };
 
-/// BAR 0 (64 bits) has all registers, BAR 2 the table of MSI-X and its pending bits, unless
-/// registers_behind says otherwise. As PCI wants
-/// it, INTx is silent while MSI-X is enabled.
+/// As PCI wants it, INTx is silent while MSI-X is enabled.
 ///
 /// Made and destroyed on a thread of `runtime`, where it starts one thread. Model and machine must
 /// outlive it. Destruction unplugs the function; the driver must have stopped by then. Registers

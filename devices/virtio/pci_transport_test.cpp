@@ -74,18 +74,21 @@ class MachineMemory final : public Memory {
 
 /// A driver made of bare hands.
 struct Rig {
-  explicit Rig(uint16_t messages = 3, uint32_t reset_reads = 0, bool registers_behind = false)
+  using Layout = PciOptions::Layout;
+  explicit Rig(uint16_t messages = 3, uint32_t reset_reads = 0, Layout layout = Layout::kPlain,
+               bool odd_capabilities = false)
       : transport(runtime::Runtime::current(), machine, model,
                   {.name = "test",
                    .identity = {},
                    .type = 16,
                    .messages = messages,
                    .reset_reads = reset_reads,
-                   .registers_behind = registers_behind}) {
+                   .layout = layout,
+                   .odd_capabilities = odd_capabilities}) {
     EXPECT_EQ(machine.add_function(transport.function()), Status::kSuccess);
     const auto bars = transport.function().bars();
-    const bus::Bar& bar = bars[registers_behind ? 4 : 0];
-    const size_t messages_at = registers_behind ? 1 : 2;
+    const bus::Bar& bar = bars[layout == Layout::kPlain ? 0 : 4];
+    const size_t messages_at = layout == Layout::kPlain ? 2 : layout == Layout::kBehind ? 1 : 3;
     registers = static_cast<std::byte*>(machine.map_io(bar.base, bar.size));
     if (messages != 0) {
       table =
@@ -117,12 +120,26 @@ struct Rig {
   void write_config(uint32_t offset, uint32_t value, size_t bytes) {
     transport.function().config_write(offset, std::as_bytes(std::span(&value, 1)).first(bytes));
   }
+  /// The first one of each kind that is long enough, in a BAR, and leads to enough.
   void find_capabilities() {
-    for (uint8_t at = config_byte(0x34); at != 0; at = config_byte(at + 1U)) {
+    const auto next = [&](uint32_t pointer) { return config_byte(pointer) & ~3U; };
+    for (uint32_t at = next(0x34); at != 0; at = next(at + 1)) {
       const bool is_msix = config_byte(at) == 0x11;
-      capabilities[is_msix ? uint8_t{0x11} : config_byte(at + VIRTIO_PCI_CAP_TYPE)] = at;
-      if (config_byte(at) == VIRTIO_PCI_CAP_ID)
-        place[config_byte(at + VIRTIO_PCI_CAP_TYPE)] = config_word(at + VIRTIO_PCI_CAP_OFFSET);
+      const uint8_t type = is_msix ? uint8_t{0x11} : config_byte(at + VIRTIO_PCI_CAP_TYPE);
+      const bool is_notify = type == VIRTIO_PCI_CAP_NOTIFY;
+      const uint32_t least = is_notify                       ? 2
+                             : type == VIRTIO_PCI_CAP_COMMON ? VIRTIO_COMMON_BYTES
+                                                             : 0;
+      if (capabilities.contains(type)) continue;
+      if (!is_msix && (config_byte(at + VIRTIO_PCI_CAP_LENGTH) <
+                           (is_notify ? VIRTIO_PCI_CAP_LEAST_EXTENDED : VIRTIO_PCI_CAP_LEAST) ||
+                       config_byte(at + VIRTIO_PCI_CAP_BAR) > 5 ||
+                       config_word(at + VIRTIO_PCI_CAP_BYTES) < least)) {
+        ++passed_over;
+        continue;
+      }
+      capabilities[type] = static_cast<uint8_t>(at);
+      if (!is_msix) place[type] = config_word(at + VIRTIO_PCI_CAP_OFFSET);
     }
   }
   uint64_t common(uint32_t offset, uint32_t bytes) {
@@ -193,6 +210,7 @@ struct Rig {
   uint64_t pages = 0;
   std::map<uint8_t, uint8_t> capabilities;  // by type; 11h is MSI-X
   std::map<uint8_t, uint32_t> place;
+  int passed_over = 0;
   std::unique_ptr<TestRing> ring;
   std::atomic<uint32_t> causes{0}, interrupts{0};
   runtime::Event heard;
@@ -235,7 +253,7 @@ TEST(PciTransport, ServesARequestAndInterrupts) {
 /// A driver that takes BAR 0 for that of the registers, or counts a BAR of 64 bits once, is lost.
 TEST(PciTransport, RegistersMayBeInAnotherBar) {
   in_simulation([] {
-    Rig rig(3, 0, /*registers_behind=*/true);
+    Rig rig(3, 0, Rig::Layout::kBehind);
     const auto bars = rig.transport.function().bars();
     ASSERT_EQ(bars.size(), 5U);
     EXPECT_EQ(bars[0].kind, bus::BarKind::kNone);
@@ -246,6 +264,44 @@ TEST(PciTransport, RegistersMayBeInAnotherBar) {
                 4U);
     rig.start();
     rig.is_served_after_a_reset();
+  });
+}
+
+/// A driver that counts a BAR of 32 bits twice is lost.
+TEST(PciTransport, ANarrowBarMayBeBeforeTheRegisters) {
+  in_simulation([] {
+    Rig rig(3, 0, Rig::Layout::kNarrow);
+    const auto bars = rig.transport.function().bars();
+    ASSERT_EQ(bars.size(), 5U);
+    EXPECT_EQ(bars[1].kind, bus::BarKind::kNone);
+    EXPECT_EQ(bars[3].kind, bus::BarKind::kRegisters);
+    EXPECT_FALSE(bars[3].wide);
+    rig.start();
+    rig.is_served_after_a_reset();
+  });
+}
+
+/// Who follows the pointers as they are, or takes what is no good, finds no device.
+TEST(PciTransport, CapabilitiesMayBeOdd) {
+  in_simulation([] {
+    Rig rig(0, 0, Rig::Layout::kPlain, /*odd_capabilities=*/true);
+    EXPECT_EQ(rig.config_byte(0x34) & 3, 3);
+    EXPECT_EQ(rig.passed_over, 5);
+    EXPECT_EQ(rig.place[VIRTIO_PCI_CAP_COMMON], 0U);
+    rig.start();
+    rig.ask(0, 41);
+    rig.notify(0);
+    while (rig.ring->used_index() != 1) rig.wait_for_interrupt();
+    EXPECT_EQ(rig.answer(0), 42);
+    // The last one of its kind leads to nothing.
+    uint32_t last = 0;
+    for (uint32_t at = rig.config_byte(0x34) & ~3U; at != 0; at = rig.config_byte(at + 1) & ~3U)
+      last = at;
+    EXPECT_EQ(rig.config_byte(last + VIRTIO_PCI_CAP_TYPE), VIRTIO_PCI_CAP_COMMON);
+    const uint32_t nowhere = rig.config_word(last + VIRTIO_PCI_CAP_OFFSET);
+    std::byte* const there = rig.registers + nowhere + VIRTIO_COMMON_STATUS;
+    rig.machine.write_register(there, 1, 1);
+    EXPECT_EQ(rig.machine.read_register(there, 1), 0U);
   });
 }
 

@@ -30,7 +30,8 @@ struct Config {
   bool access_platform = false;
   uint32_t reset_reads = 0;
   bool indirect = true;
-  bool registers_behind = false;
+  virtio::PciOptions::Layout layout = virtio::PciOptions::Layout::kPlain;
+  bool odd_capabilities = false;
   bool has_3d = false;
   Renderers renderers = Renderers::kOne;
   RendererOptions renderer;
@@ -78,7 +79,8 @@ class VirtioGpuDevice final : public bus::Device,
                     .indirect = config.indirect,
                     .access_platform = config.access_platform,
                     .reset_reads = config.reset_reads,
-                    .registers_behind = config.registers_behind}) {
+                    .layout = config.layout,
+                    .odd_capabilities = config.odd_capabilities}) {
     functions_ = {&transport_.function()};
   }
 
@@ -190,9 +192,18 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   const auto indirect = options.on_off("indirect", true);
   if (!indirect.has_value()) return std::unexpected(indirect.error());
   config.indirect = *indirect;
-  const auto behind = options.on_off("registers-behind", false);
-  if (!behind.has_value()) return std::unexpected(behind.error());
-  config.registers_behind = *behind;
+  const std::string_view behind = options.find("registers-behind").value_or("off");
+  if (behind == "on") config.layout = virtio::PciOptions::Layout::kBehind;
+  if (behind == "narrow") config.layout = virtio::PciOptions::Layout::kNarrow;
+  if (behind != "off" && config.layout == virtio::PciOptions::Layout::kPlain)
+    return std::unexpected("registers-behind: '" + std::string(behind) +
+                           "' is not off, on or narrow");
+  const std::string_view capabilities = options.find("capabilities").value_or("plain");
+  if (capabilities != "plain" && capabilities != "odd")
+    return std::unexpected("capabilities: '" + std::string(capabilities) + "' is not plain or odd");
+  config.odd_capabilities = capabilities == "odd";
+  if (config.odd_capabilities && config.messages != 0)
+    return std::unexpected("capabilities: odd leaves no room for messages: messages=0");
   const auto has_3d = options.on_off("3d", false);
   if (!has_3d.has_value()) return std::unexpected(has_3d.error());
   config.has_3d = *has_3d;
@@ -231,7 +242,10 @@ bus::DeviceType device_type() {
        "how often its status is read until a reset is over, up to 1000 (0)"},
       {"entries", "COUNT", "descriptors of the control queue, a power of two from 4 to 256 (256)"},
       {"indirect", "on|off", "it takes indirect descriptors (on)"},
-      {"registers-behind", "on|off", "its registers are in BAR 4, and the messages in BAR 1 (off)"},
+      {"registers-behind", "off|on|narrow",
+       "its registers are in BAR 4, and the messages in BAR 1, or with 32 bits in BAR 3 (off)"},
+      {"capabilities", "plain|odd",
+       "odd: its list has more than drivers may use; takes messages=0 (plain)"},
       {"3d", "on|off", "it draws 3D, in a process of its own with libvirglrenderer (off)"},
       {"renderer", "PATH", "the program of that process (the one that comes with dxgkit)"},
       {"renderers", "one|each",
@@ -241,13 +255,17 @@ bus::DeviceType device_type() {
   type.ids = {{VIRTIO_PCI_VENDOR_ID, VIRTIO_PCI_DEVICE_ID(VGPU_VIRTIO_TYPE)}};
   type.others = {
       {{"modes", "640x480+64x64+1920x1080+1344x736+640x736+1344x480"}, {"registers-behind", "on"}},
-      {{"scanouts", "2"}, {"messages", "0"}, {"access-platform", "on"}},
+      {{"scanouts", "2"},
+       {"messages", "0"},
+       {"capabilities", "odd"},
+       {"access-platform", "on"},
+       {"modes", "1280x720+720x400"}},
       {{"edid", "off"},
        {"memory", "64M"},
        {"reset-reads", "20"},
        {"entries", "8"},
        {"indirect", "off"}},
-      {{"edid-damage", "head"}, {"connected", "off"}},
+      {{"edid-damage", "head"}, {"connected", "off"}, {"registers-behind", "narrow"}},
       {{"edid-damage", "sum"}, {"modes", "800x600+640x480+1024x768"}}};
   type.configure =
       [](const bus::DeviceOptions& options) -> std::expected<bus::DeviceMaker, std::string> {

@@ -15,6 +15,7 @@ namespace {
 constexpr uint32_t kPixelBytes = 4;
 constexpr uint32_t kSideMost = 16384;  // pixels of a resource
 constexpr uint16_t kCursorEntries = 16;
+constexpr size_t kMisusesMost = 8;
 
 // Modelled time of hardware.
 constexpr runtime::DurationNs kCommandTime = 2 * runtime::kMicrosecond;
@@ -134,7 +135,13 @@ runtime::DurationNs Gpu::time_of(uint16_t queue, virtio::Request& request) {
 
 void Gpu::execute(uint16_t queue, virtio::Request& request) {
   VgpuHeader header = {};
-  if (!request.read(0, &header)) return;  // nothing that could be answered
+  if (!request.read(0, &header)) {  // nothing that could be answered
+    // A device that was pulled out reads no memory either.
+    const runtime::MutexLock lock(mutex_);
+    if (request.readable_bytes() < sizeof header && misuses_.size() < kMisusesMost)
+      misuses_.emplace_back("a request has no whole header");
+    return;
+  }
   std::vector<std::byte> answer;
   uint32_t type = VGPU_ERR_UNSPEC;
   if (queue == VGPU_QUEUE_CURSOR) {
@@ -625,7 +632,6 @@ void Gpu::on_flip(std::function<void(const bus::ScreenImage&)> flipped) {
 }
 
 void Gpu::note_misuse(uint32_t command, uint32_t answer) {
-  constexpr size_t kMost = 8;
   if (rendering_ && !is_drivers_mistake(command, answer)) return;
   // UNSPEC: no such command, or one that is cut short.
   if (answer < VGPU_ERR_UNSPEC || answer > VGPU_ERR_INVALID_PARAMETER ||
@@ -638,7 +644,7 @@ void Gpu::note_misuse(uint32_t command, uint32_t answer) {
                                              "INVALID_CONTEXT_ID",
                                              "INVALID_PARAMETER"};
   const runtime::MutexLock lock(mutex_);
-  if (misuses_.size() >= kMost) return;
+  if (misuses_.size() >= kMisusesMost) return;
   std::array<char, 16> number{};
   const auto written = std::to_chars(number.begin(), number.end(), command, 16);
   misuses_.push_back("command 0x" + std::string(number.begin(), written.ptr) + " is refused with " +

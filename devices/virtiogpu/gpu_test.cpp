@@ -319,7 +319,9 @@ TEST(Gpu, WrongCommandsChangeNothing) {
   }
   // Not even a header, or no room for an answer: nothing is answered.
   const uint32_t type = VGPU_GET_DISPLAY_INFO;
+  static_cast<void>(rig.gpu.take_misuses());
   expect(rig.send_bytes(0, std::as_bytes(std::span(&type, 1))), 0, "four bytes");
+  EXPECT_THAT(rig.gpu.take_misuses(), ::testing::ElementsAre("a request has no whole header"));
   const VgpuHeader ask = {.type = VGPU_GET_DISPLAY_INFO,
                           .flags = 0,
                           .fence_id = 0,

@@ -48,11 +48,13 @@ def one_by_one(known):
 
 def equivalent(mutant, known):
     """The sentence that says why nobody could see it, or None. An entry without a text means its whole function; one with `line`
-    means a text on lines that contain that only."""
+    means a text on lines that contain that only; one with `nth` means one of several changes of its function that look the same."""
     for one in known:
         if one["file"] != mutant["file"] or one.get("function", mutant["function"]) != mutant["function"]:
             continue
         if "line" in one and one["line"] not in source_line(mutant):
+            continue
+        if "nth" in one and not mutant["name"].endswith(f"\0{one['nth']}"):
             continue
         if "text" not in one or one["operator"] == mutant["operator"] and " ".join(one["text"].split()) == " ".join(original(mutant).split()):
             return one["why"]

@@ -22,6 +22,7 @@ MUTANTS_MAX = 1 << 14  # as many as driver_probe.c has room for
 SCREEN = ("--device", "softgpu,refresh=60")
 VIRTIO = ("--device", "virtio-gpu,modes=640x480+800x600")
 VIRTIO_3D = ("--device", "virtio-gpu,3d=on")
+REACH_S = 1200  # for a verification to the end, with the trace of which changes it reaches
 DDI_TIMEOUT_S = 200  # no progress in so long; a driver that computes for ever is ended by its processor time (NT-20), however busy this machine is
 # driver -> (target whose compile commands it takes, other sources or None, client, {model: (registry, arguments)})
 DRIVERS = {
@@ -153,7 +154,9 @@ class Driver:
         """Ids of the mutants that a verification reaches. It must be clean."""
         with tempfile.TemporaryDirectory(prefix="reach") as folder:
             trace = pathlib.Path(folder) / "trace.txt"
-            code, out, err = self.verify(tool, clients, model, {"TellMutants": 1}, 600, "--trace", str(trace))
+            code, out, err = self.verify(tool, clients, model, {"TellMutants": 1}, REACH_S, "--trace", str(trace))
+            if code is None:
+                sys.exit(f"mutate_drivers: {self.name} with no mutant did not end within {REACH_S} s in model {model}; is the machine busy?\n{out[-1000:]}")
             if code != 0:
                 sys.exit(f"mutate_drivers: {self.name} with no mutant is not clean ({code}):\n{out[-3000:]}{err[-1000:]}")
             return {int(one) for one in re.findall(r"reached mutant (\d+)", trace.read_text(errors="replace"))}

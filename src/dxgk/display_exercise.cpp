@@ -126,10 +126,21 @@ DisplayExercise::Answer DisplayExercise::commit_again(uint32_t source, uint32_t 
 }
 
 Status DisplayExercise::clear_and_show() {
+  DXGKIT_RETURN_IF_FAILED(clear());
+  return show_monitors();
+}
+
+Status DisplayExercise::clear() {
+  const DisplayLock lock(display().shared());
+  if (!usable(display())) return Status::kDeviceRemoved;
+  const char* step = "";
+  return display().modes().clear(&step);
+}
+
+Status DisplayExercise::show_monitors() {
   const DisplayLock lock(display().shared());
   if (!display().shared().core().running()) return Status::kDeviceRemoved;
   const char* step = "";
-  DXGKIT_RETURN_IF_FAILED(display().modes().clear(&step));
   return display().modes().follow_monitors(&step);
 }
 
@@ -191,6 +202,16 @@ Status DisplayExercise::fill_primary(uint32_t source, uint32_t pattern) {
 
 Status DisplayExercise::present(const DisplayPresent& request) {
   return display().presents().present(request, DisplayOnlyPresents::Occluded::kPresented);
+}
+
+size_t DisplayExercise::ask_copy_surfaces() {
+  constexpr uint32_t kWidth = 37, kHeight = 11;
+  using Kind = port::AllocationsPort::CopySurface;
+  port::AllocationsPort allocations = display().shared().core().port().allocations();
+  size_t made = 0;
+  for (const Kind kind : {Kind::kShadow, Kind::kStaging})
+    made += allocations.describe_copy_surface(kind, kWidth, kHeight).has_value() ? 1 : 0;
+  return made;
 }
 
 void DisplayExercise::ask_other_interrupts() {

@@ -56,6 +56,9 @@ class DisplayExercise {
   /// Commits a VidPN without paths, and then one for the connected monitors again, as when all of
   /// them leave and come back. A failure is a finding.
   Status clear_and_show();
+  /// The halves of that. In between no screen shows anything, and no primary is in use.
+  Status clear();
+  Status show_monitors();
   /// The descriptor of the monitor at `target`, or the driver's status.
   Result<std::vector<std::byte>> descriptor(uint32_t target);
   /// Asks for parts of the descriptor of the monitor at `target`, which no kernel asks for. What is
@@ -69,6 +72,10 @@ class DisplayExercise {
   Status fill_primary(uint32_t source, uint32_t pattern);
   /// Also on a source that is invisible. See Displays::present.
   Status present(const DisplayPresent& request);
+
+  /// Asks for the private data of surfaces that the kernel copies from or to. What is wrong is a
+  /// finding. How many the driver makes; without the display mutex.
+  size_t ask_copy_surfaces();
 
   /// Asks to enable other interrupts than the vertical sync, which no kernel does. What is wrong is
   /// a finding.

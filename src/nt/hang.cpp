@@ -284,6 +284,31 @@ std::optional<Stall> StallCounter::take_longest() {
   return longest.length_ns != 0 ? std::optional(longest) : std::nullopt;
 }
 
+void LookCounter::add(const CallFrame& frame, runtime::TimeNs now) {
+  // A look is one call of the driver: with more of them the frame is another call's, or it does
+  // something beside its looks.
+  const bool goes_on = frame_ == &frame && at_ == now && calls_ + 1 == t_driver_calls;
+  looks_ = goes_on ? looks_ + 1 : 1;
+  frame_ = &frame;
+  at_ = now;
+  calls_ = t_driver_calls;
+  if (looks_ > densest_.looks) densest_ = {frame.name(), looks_};
+}
+
+std::optional<Polling> LookCounter::take_densest() {
+  const Polling densest = std::exchange(densest_, {});
+  return densest.looks != 0 ? std::optional(densest) : std::nullopt;
+}
+
+void count_look(const CallFrame& frame) {
+  runtime::Runtime& runtime = frame.kernel().runtime();
+  if (runtime.is_simulated()) frame.kernel().impl().looks.add(frame, runtime.now());
+}
+
+std::optional<Polling> take_densest_polling(const Kernel& kernel) {
+  return kernel.impl().looks.take_densest();
+}
+
 std::optional<Stall> take_longest_stall(Kernel& kernel) {
   return kernel.impl().stalls.take_longest();
 }

@@ -13,6 +13,7 @@
 #include "nt/executable.h"
 #include "nt/heap.h"
 #include "nt/kernel.h"
+#include "nt/polls.h"
 #include "nt/pool.h"
 #include "nt/stalls.h"
 #include "nt/system_time.h"
@@ -199,6 +200,20 @@ class StallCounter {
   Stall longest_;
 };
 
+/// Counts looks of the driver between which it does nothing else (polls.h).
+class LookCounter {
+ public:
+  void add(const CallFrame& frame, runtime::TimeNs now);
+  std::optional<Polling> take_densest();
+
+ private:
+  const CallFrame* frame_ = nullptr;  // compared only
+  uint64_t calls_ = 0;                // of the driver, at its last look
+  runtime::TimeNs at_ = 0;
+  uint32_t looks_ = 0;
+  Polling densest_;
+};
+
 struct Kernel::Impl {
   explicit Impl(bus::Machine& machine) : pool_pages(machine), heap(pool_pages) {}
 
@@ -216,6 +231,7 @@ struct Kernel::Impl {
   std::optional<runtime::DeadlockNote> deadlock_note;  // tells of these
   std::atomic<runtime::DurationNs> thread_delay{0};    // see set_thread_delay
   StallCounter stalls;
+  mutable LookCounter looks;  // read by who only looks at the kernel
   std::function<void(const verifier::Finding&)> fatal_handler;
   std::function<bool(std::string_view routine)> allocation_fault;  // see pool.h
   bool allocation_fails(const char* routine) const {

@@ -388,6 +388,34 @@ class Updates(Verify):
         self.assertEqual(self.violation(steps["start"]), "It stalled the processor for 60 ms altogether, and the device works.")
         self.proves("NT-41")
 
+    def test_looks_without_a_pause(self):
+        code, steps, rules = self.verify(*self.SCREEN, "--step", "visibility", registry={"Mutant": "polls_without_pause"})
+        self.assertEqual((code, rules), (1, {"start": ["NT-42"]}))
+        self.assertRegex(self.violation(steps["start"]), r"^It called DxgkCbSynchronizeExecution 20\d\d times, one call behind the other, and no time had passed\.$")
+        self.proves("NT-42")
+
+    def test_surfaces_of_other_kinds(self):
+        code, steps, rules = self.verify(*self.SCREEN, "--step", "odd-queries", registry={"Mutant": "any_surface_is_primary"})
+        self.assertEqual((code, rules), (1, {"odd-queries": ["ALLOC-64", "ALLOC-64"]}))
+        self.assertEqual(self.violation(steps["odd-queries"]), "It succeeded for a shadow surface of 37 x 11 pixels, and Pitch is 0.")
+        self.proves("ALLOC-64")
+
+    def test_faults_of_a_start(self):
+        for fault, rule, text in (("enters_twice", "INT-28", "synchronised routine called it while it was synchronized"), ("registers_are_cached", "LIFE-36", "were mapped with CacheType 1.")):
+            with self.subTest(fault=fault):
+                code, steps, rules = self.verify(*self.SCREEN, "--step", "visibility", registry={"Mutant": fault})
+                self.assertEqual((code, set(rules["start"])), (1, {rule}))
+                self.assertIn(text, self.violation(steps["start"]))
+                self.proves(rule)
+
+    def test_a_fence_that_no_packet_behind_a_sleep_hides(self):
+        code, steps, rules = self.verify(*self.SCREEN, "--step", "power", registry={"Mutant": "fence_is_forgotten"})
+        self.assertEqual((code, rules), (1, {"power": ["INT-22"]}))
+        self.proves("INT-22")
+        for step in ("power", "reset"):
+            code, steps, rules = self.verify(*self.SCREEN, "--step", step)
+            self.assertEqual((code, rules, steps[step]["outcome"]), (0, {}, "ok"), steps[step])
+
 
 class Results(unittest.TextTestResult):
     """What passed, as GoogleTest says it."""

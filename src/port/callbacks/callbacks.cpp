@@ -52,7 +52,7 @@ NTSTATUS NTAPI get_device_information(HANDLE device, PDXGK_DEVICE_INFO info) {
 }
 
 NTSTATUS NTAPI map_memory(HANDLE device, PHYSICAL_ADDRESS address, ULONG length,
-                          BOOLEAN in_io_space, BOOLEAN user_mode, MEMORY_CACHING_TYPE,
+                          BOOLEAN in_io_space, BOOLEAN user_mode, MEMORY_CACHING_TYPE caching,
                           PVOID* result) {
   DXGKIT_CALLBACK("DxgkCbMapMemory", device, nt::kPassiveLevel, false,
                   done(Status::kInvalidParameter));
@@ -65,6 +65,21 @@ NTSTATUS NTAPI map_memory(HANDLE device, PHYSICAL_ADDRESS address, ULONG length,
            range_within(start - resource.start, length, resource.bytes);
   });
   if (!own) return done(Status::kInvalidParameter);
+  const bool has_registers =
+      std::ranges::any_of(adapter->function.bars(), [&](const bus::Bar& bar) {
+        return bar.kind == bus::BarKind::kRegisters &&
+               range_within(start - bar.base.value, length, bar.size);
+      });
+  if (has_registers && caching != MmNonCached) {
+    (void)adapter->violation(
+        "LIFE-36", "DxgkCbMapMemory",
+        fmt::format("Registers at 0x{:X} were mapped with CacheType {}.", start,
+                    static_cast<unsigned>(caching)),
+        "CacheType is MmNonCached for registers.",
+        "Map registers with MmNonCached. Only memory of the device can be write-combined or "
+        "cached.",
+        Status::kSuccess);
+  }
   void* pointer = nt::map_io_for_driver(start, length);
   if (pointer == nullptr) return done(Status::kInsufficientResources);
   *result = pointer;

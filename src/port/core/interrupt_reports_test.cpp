@@ -760,7 +760,7 @@ TEST(InterruptReports, AnInterruptOfAnotherDeviceIsClaimedByMistakeOnly) {
 /// A synchronised routine: what it answers, without a place for the answer, inside another, and
 /// none at all.
 TEST(InterruptReports, ASynchronisedRoutineAnswers) {
-  DXGKIT_COVERS("INT-02");
+  DXGKIT_COVERS("INT-02", "INT-28");
   in_world([](CoreWorld& world) {
     Interrupts& interrupts = world.core().interrupts;
     nt::CallFrame frame(world.kernel, "caller", nt::kPassiveLevel);
@@ -794,7 +794,8 @@ TEST(InterruptReports, ASynchronisedRoutineAnswers) {
     }
     EXPECT_EQ(world.findings.count("INT-02"), 3U);
     EXPECT_EQ(runs, 6);
-    // Inside another the lock stays with the outer one: reports are in order in both.
+    // Inside another it would wait for ever on Windows (INT-28). Here the lock stays with the outer
+    // one, and reports are in order in both.
     constexpr auto outer = +[](void* opaque) NTAPI -> BOOLEAN {
       Interrupts& mine = *static_cast<Interrupts*>(opaque);
       constexpr auto inner = +[](void* same) NTAPI -> BOOLEAN {
@@ -809,7 +810,8 @@ TEST(InterruptReports, ASynchronisedRoutineAnswers) {
     EXPECT_EQ(interrupts.synchronize(outer, &interrupts, 5, &result), Status::kSuccess);
     EXPECT_EQ(result, TRUE);
     EXPECT_EQ(world.host.seen().size(), 2U);
-    EXPECT_EQ(world.findings.total(), 3U) << world.rules();
+    EXPECT_EQ(world.findings.count("INT-28"), 1U);
+    EXPECT_EQ(world.findings.total(), 4U) << world.rules();
     interrupts.disconnect();
     EXPECT_EQ(interrupts.synchronize(yes, nullptr, 5, &result), Status::kUnsuccessful);
     EXPECT_EQ(runs, 6);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "nt/paged.h"
+#include "nt/polls.h"
 #include "port/core/port_core.h"
 #include "trace/trace.h"
 
@@ -457,12 +458,23 @@ Status Interrupts::synchronize(PKSYNCHRONIZE_ROUTINE routine, void* routine_cont
         "Pass the message number reported as InterruptMessageNumber.", Status::kSuccess);
   }
   nt::CallFrame& caller = nt::CallFrame::current();
+  nt::count_look(caller);
   bool abandoned = false;
   {
     nt::CallFrame frame(core_.kernel, kSynchronizedName, nt::kDeviceLevel);
     nt::at_level(core_.kernel, nt::kDispatchLevel);
     frame.owner = &core_;
     const bool nested = owner_.load(std::memory_order_relaxed) == this_thread();
+    if (nested && !isr_.inside) [[unlikely]] {  // of an interrupt routine INT-07 says it
+      (void)core_.violation(
+          "INT-28", "DxgkCbSynchronizeExecution",
+          fmt::format("{} called it while it was synchronized with the interrupt already.",
+                      caller.name()),
+          "It is called from below device level.",
+          "Do the work at once where the kernel or DxgkCbSynchronizeExecution has called at device "
+          "level; KeGetCurrentIrql tells where that may be.",
+          Status::kSuccess);
+    }
     if (!nested) take_lock();
     BOOLEAN answer = FALSE;
     abandoned = !frame.call(routine, &answer, routine_context);

@@ -376,6 +376,41 @@ Result<StandardAllocation> AllocationsPort::describe_shared_primary(const Primar
   });
 }
 
+Result<StandardAllocation> AllocationsPort::describe_copy_surface(CopySurface kind, uint32_t width,
+                                                                  uint32_t height) {
+  constexpr UINT kPixelBytes = 4;  // of A8R8G8B8
+  const bool is_shadow = kind == CopySurface::kShadow;
+  D3DKMDT_SHADOWSURFACEDATA shadow{};
+  D3DKMDT_STAGINGSURFACEDATA staging{};
+  Result<StandardAllocation> result =
+      describe(core_, [&](DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA& arguments) {
+        shadow = {};
+        staging = {};
+        shadow.Width = staging.Width = width;
+        shadow.Height = staging.Height = height;
+        shadow.Format = D3DDDIFMT_A8R8G8B8;
+        if (is_shadow) {
+          arguments.StandardAllocationType = D3DKMDT_STANDARDALLOCATION_SHADOWSURFACE;
+          arguments.pCreateShadowSurfaceData = &shadow;
+        } else {
+          arguments.StandardAllocationType = D3DKMDT_STANDARDALLOCATION_STAGINGSURFACE;
+          arguments.pCreateStagingSurfaceData = &staging;
+        }
+      });
+  const UINT pitch = is_shadow ? shadow.Pitch : staging.Pitch;
+  // A staging surface has a format of the driver's.
+  const uint64_t least = is_shadow ? uint64_t{width} * kPixelBytes : 1;
+  if (!result.has_value() || pitch >= least) return result;
+  (void)core_.violation(
+      "ALLOC-64", kGetStandardAllocation.name,
+      fmt::format("It succeeded for a {} surface of {} x {} pixels, and Pitch is {}.",
+                  is_shadow ? "shadow" : "staging", width, height, pitch),
+      "Pitch is written: the bytes from one row to the next.",
+      "Look at StandardAllocationType, and write Pitch of what belongs to it; or refuse it.",
+      Status::kSuccess);
+  return result;
+}
+
 Result<StandardAllocation> AllocationsPort::describe_existing_memory(uint64_t size_bytes) {
   if (core_.situations != nullptr) [[unlikely]]
     core_.situations->reach(verifier::Situation::kStandardExistingMemory);

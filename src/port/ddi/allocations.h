@@ -53,6 +53,11 @@ class AllocationsPort {
   Result<AllocationDescription> describe_allocation(void* allocation);
   /// DxgkDdiGetStandardAllocationDriverData for a shared primary: sizes, then data.
   Result<StandardAllocation> describe_shared_primary(const PrimarySurface& surface);
+  /// The same for a surface that the kernel copies from or to. What is wrong with a success is a
+  /// finding (ALLOC-64).
+  enum class CopySurface : uint8_t { kShadow, kStaging };
+  Result<StandardAllocation> describe_copy_surface(CopySurface kind, uint32_t width,
+                                                   uint32_t height);
   /// The same for existing system memory, as a GDI surface of bytes (ALLOC-20). Any thread.
   Result<StandardAllocation> describe_existing_memory(uint64_t size_bytes);
 

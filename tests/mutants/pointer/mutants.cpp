@@ -206,6 +206,74 @@ void screen_in_vain(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiSetVidPnSourceVisibility = visible_and_stall;
 }
 
+/// Looks again and again, and lets no time pass.
+NTSTATUS NTAPI visible_and_look(IN_CONST_HANDLE context,
+                                IN_CONST_PDXGKARG_SETVIDPNSOURCEVISIBILITY args) {
+  const NTSTATUS status = original.DxgkDdiSetVidPnSourceVisibility(context, args);
+  auto* adapter = static_cast<virtiogpu::Adapter*>(const_cast<void*>(context));
+  for (UINT i = 0; i < 2000; ++i) (void)virtiogpu::at_device_level(adapter, [] {});
+  return status;
+}
+void polls_without_pause(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetVidPnSourceVisibility = visible_and_look;
+}
+
+/// Takes any kind of surface for a shared primary.
+NTSTATUS NTAPI always_primary(IN_CONST_HANDLE context,
+                              INOUT_PDXGKARG_GETSTANDARDALLOCATIONDRIVERDATA args) {
+  DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA changed = *args;
+  changed.StandardAllocationType = D3DKMDT_STANDARDALLOCATION_SHAREDPRIMARYSURFACE;
+  const NTSTATUS status = original.DxgkDdiGetStandardAllocationDriverData(context, &changed);
+  args->AllocationPrivateDriverDataSize = changed.AllocationPrivateDriverDataSize;
+  args->ResourcePrivateDriverDataSize = changed.ResourcePrivateDriverDataSize;
+  return status;
+}
+void any_surface_is_primary(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiGetStandardAllocationDriverData = always_primary;
+}
+
+/// Says after a sleep that nothing has ever been done.
+NTSTATUS NTAPI wake_without_fence(IN_CONST_PVOID context, IN_ULONG uid, IN_DEVICE_POWER_STATE state,
+                                  IN_POWER_ACTION action) {
+  const NTSTATUS status = original.DxgkDdiSetPowerState(context, uid, state, action);
+  auto* adapter = static_cast<virtiogpu::Adapter*>(const_cast<void*>(context));
+  if (state == PowerDeviceD0) adapter->engine.completed_fence = 0;
+  return status;
+}
+void fence_is_forgotten(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetPowerState = wake_without_fence;
+}
+
+/// Enters twice.
+NTSTATUS NTAPI visible_and_enter(IN_CONST_HANDLE context,
+                                 IN_CONST_PDXGKARG_SETVIDPNSOURCEVISIBILITY args) {
+  const NTSTATUS status = original.DxgkDdiSetVidPnSourceVisibility(context, args);
+  auto* adapter = static_cast<virtiogpu::Adapter*>(const_cast<void*>(context));
+  (void)virtiogpu::at_device_level(
+      adapter, [&] { (void)virtiogpu::at_device_level(adapter, [] {}); });
+  return status;
+}
+void enters_twice(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetVidPnSourceVisibility = visible_and_enter;
+}
+
+DXGKCB_MAP_MEMORY kernels_map;
+NTSTATUS map_cached(HANDLE handle, PHYSICAL_ADDRESS address, ULONG bytes, BOOLEAN ports,
+                    BOOLEAN user, MEMORY_CACHING_TYPE, PVOID* mapped) {
+  return kernels_map(handle, address, bytes, ports, user, MmCached, mapped);
+}
+NTSTATUS NTAPI start_with_caches(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                                 IN_PDXGKRNL_INTERFACE dxgk, OUT_PULONG sources,
+                                 OUT_PULONG children) {
+  DXGKRNL_INTERFACE changed = *dxgk;
+  kernels_map = dxgk->DxgkCbMapMemory;
+  changed.DxgkCbMapMemory = map_cached;
+  return original.DxgkDdiStartDevice(context, info, &changed, sources, children);
+}
+void registers_are_cached(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = start_with_caches;
+}
+
 struct Mutant {
   const char* name;
   void (*install)(DRIVER_INITIALIZATION_DATA* table);
@@ -228,6 +296,11 @@ const Mutant kMutants[] = {
     {"update_flushes_left", update_flushes_left},
     {"resource_is_never_made", resource_is_never_made},
     {"screen_in_vain", screen_in_vain},
+    {"polls_without_pause", polls_without_pause},
+    {"any_surface_is_primary", any_surface_is_primary},
+    {"fence_is_forgotten", fence_is_forgotten},
+    {"enters_twice", enters_twice},
+    {"registers_are_cached", registers_are_cached},
 };
 
 }  // namespace

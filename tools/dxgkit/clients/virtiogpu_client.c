@@ -7,7 +7,8 @@
  *
  * With 3D, a job also has two resources, which go and come in parts: one goes to the renderer and
  * comes back, and the other is cleared by commands of virgl, gets a copy of a part of the first,
- * and comes from the renderer.
+ * and comes from the renderer. A third one has layers and a smaller level. They go there all at
+ * once, with padding behind each row and each layer, and come back one by one and without it.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -16,10 +17,9 @@
 #include "devices/virtiogpu/virtiogpu_hw.h"
 #include "miniports/virtiogpu/virtiogpu_umd.h"
 #include "tools/dxgkit/client_plugin.h"
+#include "tools/dxgkit/clients/virtiogpu_content.h"
 
-/* Allocations of a job: surfaces, and with 3D the two resources behind them. */
-enum { kSurfaces = 3, kCarried = 3, kCleared = 4, kAllocations = 5, kCommands = 24 };
-#define PIXEL_BYTES 4u
+enum { kCommands = 24 };  /* of a job, beside those of 3D */
 #define PLAIN_WIDTH 1024u /* of a surface for bytes that are no picture: a page is a row */
 #define MEBIBYTE 0x100000ull
 #define APERTURE_MIB 1024u
@@ -29,25 +29,9 @@ enum { kSurfaces = 3, kCarried = 3, kCleared = 4, kAllocations = 5, kCommands = 
 #define SCHEDULING_CAPS 0x7u /* MultiEngineAware, VSyncPowerSaveAware, PreemptionAware */
 /* Numbers of virgl. */
 #define TEXTURE_2D 2u
+#define TEXTURE_2D_ARRAY 7u
 #define RENDER_TARGET 2u
-
-static uint64_t next_random(uint64_t* state) {
-  *state += 0x9E3779B97F4A7C15ull;
-  uint64_t z = *state;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-  return z ^ (z >> 31);
-}
-static uint32_t below(uint64_t* state, uint32_t limit) {
-  return (uint32_t)(next_random(state) % limit);
-}
-
-/* The size of a surface of the job with this seed: not round. */
-static void shape_of(uint64_t seed, uint32_t index, uint32_t* width, uint32_t* height) {
-  uint64_t state = seed * 8 + index;
-  *width = 1 + below(&state, 300);
-  *height = 1 + below(&state, 200);
-}
+#define SAMPLER_VIEW 8u
 
 /* An instance: what the adapter says of itself. */
 typedef struct Client {
@@ -113,6 +97,11 @@ static VgpuUmdResource resource_data(uint32_t width, uint32_t height) {
   return data;
 }
 
+/* More memory than the pixels of a picture take is that of a resource with layers. */
+static int is_layered(const DxgkitClientAllocation* wanted) {
+  return wanted->size_bytes > (uint64_t)wanted->width * wanted->height * PIXEL_BYTES;
+}
+
 static const char* pack_allocation(void* client, const DxgkitClientAllocation* wanted, void* data,
                                    uint32_t capacity, uint32_t* bytes) {
   VgpuUmdAllocation request = {.magic = VGPU_UMD_ALLOCATION_MAGIC, .version = VGPU_UMD_VERSION};
@@ -121,7 +110,14 @@ static const char* pack_allocation(void* client, const DxgkitClientAllocation* w
   /* Of a job's pictures those that the renderer draws on. What only a screen shows is a surface. */
   const uint32_t drawn = DXGKIT_CLIENT_GPU_WRITES | DXGKIT_CLIENT_CPU_READS;
   if (picture && (wanted->usage & drawn) == drawn && has_3d(client)) {
-    const VgpuUmdResource resource = resource_data(wanted->width, wanted->height);
+    VgpuUmdResource resource = resource_data(wanted->width, wanted->height);
+    if (is_layered(wanted)) {
+      resource.target = TEXTURE_2D_ARRAY;
+      resource.bind = SAMPLER_VIEW;
+      resource.array_size = LAYERS;
+      resource.last_level = LEVELS - 1;
+      resource.size_bytes = wanted->size_bytes;
+    }
     if (capacity < sizeof(resource)) return "too little room";
     memcpy(data, &resource, sizeof(resource));
     *bytes = sizeof(resource);
@@ -146,33 +142,11 @@ static const char* plan(void* client, uint64_t seed, uint32_t node, DxgkitClient
     wanted[i].size_bytes = (uint64_t)wanted[i].width * wanted[i].height * PIXEL_BYTES;
     wanted[i].usage = DXGKIT_CLIENT_CPU_WRITES | DXGKIT_CLIENT_CPU_READS;
     if (i >= kSurfaces) wanted[i].usage |= DXGKIT_CLIENT_GPU_WRITES;
+    Level levels[LEVELS];
+    if (i == kLayered) wanted[i].size_bytes = levels_of(wanted[i].width, wanted[i].height, levels);
   }
   *count = all;
   return NULL;
-}
-
-static uint8_t byte_at(uint64_t seed, uint32_t index, uint64_t at) {
-  uint64_t state = seed + index * 977 + at / 8;
-  return (uint8_t)(next_random(&state) >> (8 * (at % 8)));
-}
-
-/* The colour that the resource is cleared to: red, green, blue. */
-static void colour_of(uint64_t seed, uint32_t colour[3]) {
-  uint64_t state = seed + 99;
-  for (uint32_t i = 0; i < 3; ++i) colour[i] = below(&state, 256);
-}
-
-/* What both resources have room for, from the upper left corner on. */
-static void copied_part(uint64_t seed, uint32_t* width, uint32_t* height) {
-  uint32_t other_width, other_height;
-  shape_of(seed, kCarried, width, height);
-  shape_of(seed, kCleared, &other_width, &other_height);
-  if (other_width < *width) *width = other_width;
-  if (other_height < *height) *height = other_height;
-}
-
-static uint64_t bytes_of(const DxgkitClientJob* job, uint32_t index) {
-  return job->allocations[index].wanted.size_bytes;
 }
 
 static const char* fill(void* client, const DxgkitClientJob* job, uint32_t index, void* view,
@@ -184,32 +158,12 @@ static const char* fill(void* client, const DxgkitClientJob* job, uint32_t index
   return NULL;
 }
 
-/* A corner of it is from the other resource. */
-static const char* check_cleared(const DxgkitClientJob* job, const uint8_t* view) {
-  uint32_t colour[3], width, height, from_width, copied_width, copied_height;
-  colour_of(job->seed, colour);
-  const uint8_t pixel[PIXEL_BYTES] = {(uint8_t)colour[2], (uint8_t)colour[1], (uint8_t)colour[0],
-                                      255};
-  shape_of(job->seed, kCleared, &width, &height);
-  shape_of(job->seed, kCarried, &from_width, &copied_height);
-  copied_part(job->seed, &copied_width, &copied_height);
-  for (uint64_t at = 0; at < bytes_of(job, kCleared); ++at) {
-    const uint64_t x = at / PIXEL_BYTES % width, y = at / PIXEL_BYTES / width;
-    const int is_copy = x < copied_width && y < copied_height;
-    const uint64_t from = (y * from_width + x) * PIXEL_BYTES + at % PIXEL_BYTES;
-    if (!is_copy && view[at] != pixel[at % PIXEL_BYTES])
-      return "a resource has another colour than it was cleared to";
-    if (is_copy && view[at] != byte_at(job->seed, kCarried, from))
-      return "a resource has not what was copied from the other one";
-  }
-  return NULL;
-}
-
 static const char* check(void* client, const DxgkitClientJob* job, uint32_t index, const void* view,
                          uint64_t view_bytes) {
   (void)client;
   if (view_bytes < bytes_of(job, index)) return "the view is too short";
   if (index == kCleared) return check_cleared(job, view);
+  if (index == kLayered) return check_layered(job, view);
   for (uint64_t at = 0; at < bytes_of(job, index); ++at) {
     if (((const uint8_t*)view)[at] != byte_at(job->seed, index, at))
       return index == kCarried ? "a resource comes back from the renderer with other bytes"
@@ -271,6 +225,36 @@ static int add_parts(DxgkitClientJob* job, uint32_t index, uint32_t type) {
     part.stride = whole.width * PIXEL_BYTES;
     part.offset = ((uint64_t)part.y * whole.width + part.x) * PIXEL_BYTES;
     if (part.width != 0 && part.height != 0 && !add(job, &part, sizeof(part))) return 0;
+  }
+  return 1;
+}
+
+/* All layers of each level at once, and back one by one. */
+static int add_layers(DxgkitClientJob* job) {
+  uint32_t width, height;
+  Level levels[LEVELS];
+  shape_of(job->seed, kLayered, &width, &height);
+  levels_of(width, height, levels);
+  for (uint32_t i = 0; i < LEVELS; ++i) {
+    VgpuUmdTransfer3d command = transfer(job, kLayered, VGPU_UMD_TRANSFER_TO_HOST_3D);
+    command.level = i;
+    command.width = levels[i].width;
+    command.height = levels[i].height;
+    command.depth = LAYERS;
+    command.offset = levels[i].from;
+    command.stride = levels[i].stride;
+    command.layer_stride = levels[i].layer_stride;
+    if (!add(job, &command, sizeof(command))) return 0;
+  }
+  for (uint32_t part = 0; part < LEVELS * LAYERS; ++part) {
+    const Level* const level = &levels[part % LEVELS];
+    VgpuUmdTransfer3d command = transfer(job, kLayered, VGPU_UMD_TRANSFER_FROM_HOST_3D);
+    command.level = part % LEVELS;
+    command.width = level->width;
+    command.height = level->height;
+    command.z = part / LEVELS;
+    command.offset = level->to + command.z * layer_bytes(level);
+    if (!add(job, &command, sizeof(command))) return 0;
   }
   return 1;
 }
@@ -344,10 +328,10 @@ static int add_discard(DxgkitClientJob* job, uint32_t allocation) {
  * sleep costs nothing. */
 static int add_3d(DxgkitClientJob* job) {
   if (!add_discard(job, VGPU_UMD_DISCARD_CONTEXT) || !add_discard(job, kCarried) ||
-      !add_discard(job, kCleared))
+      !add_discard(job, kCleared) || !add_discard(job, kLayered))
     return 0;
   return add_parts(job, kCarried, VGPU_UMD_TRANSFER_TO_HOST_3D) && add_clear(job) &&
-         add_parts(job, kCarried, VGPU_UMD_TRANSFER_FROM_HOST_3D) &&
+         add_parts(job, kCarried, VGPU_UMD_TRANSFER_FROM_HOST_3D) && add_layers(job) &&
          add_parts(job, kCleared, VGPU_UMD_TRANSFER_FROM_HOST_3D);
 }
 

@@ -85,10 +85,26 @@ constexpr Nap kNaps[] = {{dxgk::PowerTarget::kD3, "D3"},
                          {dxgk::PowerTarget::kStandby, "standby"},
                          {dxgk::PowerTarget::kHibernate, "hibernation"}};
 
+/// A pointer is shown for the first time while the device has more work than it takes at once.
+Answer<bool> point_beside_work(Bench& bench) {
+  constexpr int kJobs = 6;
+  if (bench.display_only() || !bench.has_work()) return show_pointers(bench);
+  Worker worker(bench, "beside a pointer");
+  DXGKIT_VERIFY_TRY(worker.open());
+  const Answer<std::unique_ptr<Job>> job =
+      Job::create(bench, worker.client, worker.device, bench.random(), 0);
+  if (!job) return std::unexpected(job.error());
+  for (int i = 0; i < kJobs; ++i) DXGKIT_VERIFY_TRY((*job)->submit(worker.contexts.front()));
+  const Answer<bool> shown = show_pointers(bench);
+  DXGKIT_VERIFY_TRY(worker.client.wait_idle(worker.device));
+  DXGKIT_VERIFY_TRY((*job)->destroy());
+  return shown;
+}
+
 /// Jobs right before and after each sleep, whose allocations stay as far as the driver says so.
 Answer<void> use(Bench& bench, size_t* naps) {
   DXGKIT_VERIFY_TRY(check_monitors(bench));
-  const Answer<bool> pointed = show_pointers(bench);
+  const Answer<bool> pointed = point_beside_work(bench);
   if (!pointed) return std::unexpected(pointed.error());
   if (*pointed) DXGKIT_VERIFY_TRY(show_pointers_again(bench, "a start"));
   if (bench.exercise().video_present_sources() != 0) {

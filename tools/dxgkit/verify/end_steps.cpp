@@ -11,6 +11,7 @@
 #include "port/fault_injector.h"
 #include "tools/dxgkit/verify/bench.h"
 #include "tools/dxgkit/verify/canvas.h"
+#include "tools/dxgkit/verify/darkness.h"
 #include "tools/dxgkit/verify/pattern.h"
 #include "tools/dxgkit/verify/worker.h"
 
@@ -101,6 +102,7 @@ Status ask_for_fences(Bench& bench, Status before) {
 
 Outcome reset(Bench& bench) {
   bool busy = false;
+  Darkness dark(bench);
   const auto reset_once = [&] {
     return work_across(bench, [&] {
       const Status status = ask_for_fences(bench, bench.exercise().reset());
@@ -117,6 +119,8 @@ Outcome reset(Bench& bench) {
   // And round to the lower half.
   if (done && bench.findings().total() == found) done = raise_fences(bench, "raises fences", 1);
   if (!done) return Outcome::failed(done.error());
+  if (const Status status = dark.end(); !is_success(status))
+    return Outcome::failed("its screens are not shown again: " + status_text(status));
   return Outcome::ok(fmt::format("an idle adapter was reset, twice{}", content_note(bench)));
 }
 
@@ -140,6 +144,7 @@ Status sleep_and_wake(Bench& bench) {
 
 Outcome power(Bench& bench) {
   bool busy = false;
+  Darkness dark(bench);
   const size_t found = bench.findings().total();
   const Answer<void> cycled = work_across(bench, [&] {
     Status status = bench.exercise().power_cycle();
@@ -159,6 +164,8 @@ Outcome power(Bench& bench) {
     return Outcome::failed(high.error());
   const Answer<void> stood_by = work_across(bench, [&] { return stand_by(bench, client); });
   if (!stood_by) return Outcome::failed(stood_by.error());
+  if (const Status status = dark.end(); !is_success(status))
+    return Outcome::failed("its screens are not shown again: " + status_text(status));
   return Outcome::ok(fmt::format("D3 and back, twice{}", content_note(bench)));
 }
 

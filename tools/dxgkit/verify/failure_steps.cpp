@@ -1,9 +1,12 @@
-// Objects that cannot be made: the driver is refused memory, or a callback fails.
+// Objects that cannot be made: the driver is refused memory, a callback fails, or the device does
+// not do what it is asked.
 #include <fmt/format.h>
 
 #include "base/spelling.h"
 #include "tools/dxgkit/verify/balance.h"
 #include "tools/dxgkit/verify/bench.h"
+#include "tools/dxgkit/verify/darkness.h"
+#include "tools/dxgkit/verify/worker.h"
 
 namespace dxgkit::tool::verify {
 namespace {
@@ -21,7 +24,15 @@ struct Subject {
 
 struct Tally {
   size_t kinds = 0, refused = 0, coped = 0, callbacks = 0, handles = 0;
+  size_t requests = 0;  // of the device
 };
+
+/// What is refused.
+enum class Kind : uint8_t { kMemory, kCallback, kHandle, kRequest, kLateRequest };
+constexpr Kind kOfTheKernel[] = {Kind::kMemory, Kind::kCallback, Kind::kHandle};
+constexpr Kind kOfTheDevice[] = {Kind::kRequest, Kind::kLateRequest};
+/// Longer than any driver waits for an answer, in a simulation; there an error is late.
+constexpr runtime::DurationNs kLateAfter = 12 * runtime::kSecond;
 
 /// Lack of memory has no other names (SCHED-05, ALLOC-03).
 bool says_no_memory(Status status) {
@@ -58,7 +69,8 @@ void report_unknown_handle(Bench& bench, const Shortage::Refused& struck, const 
 
 class Shortages {
  public:
-  Shortages(Bench& bench, Tally& tally) : bench_(bench), tally_(tally) {}
+  Shortages(Bench& bench, Tally& tally, std::span<const Kind> kinds)
+      : bench_(bench), tally_(tally), kinds_(kinds) {}
 
   Answer<void> run(const Subject& subject) {
     ++tally_.kinds;
@@ -69,14 +81,14 @@ class Shortages {
       whole.end_round();
     }
     whole.report(subject.name);
-    DXGKIT_VERIFY_TRY(refuse_each(subject, Kind::kMemory));
-    DXGKIT_VERIFY_TRY(refuse_each(subject, Kind::kCallback));
-    return refuse_each(subject, Kind::kHandle);
+    for (const Kind kind : kinds_) {
+      if (kind == Kind::kLateRequest && !bench_.simulated()) continue;
+      DXGKIT_VERIFY_TRY(refuse_each(subject, kind));
+    }
+    return {};
   }
 
  private:
-  enum class Kind { kMemory, kCallback, kHandle };
-
   void arm(Kind kind, uint32_t nth) {
     switch (kind) {
       case Kind::kMemory:
@@ -85,7 +97,25 @@ class Shortages {
         return bench_.shortage().fail_callback(nth);
       case Kind::kHandle:
         return bench_.shortage().deny_handle(nth);
+      case Kind::kRequest:
+        met_ = bench_.memory_errors();
+        return bench_.device_faults()->set_faults(std::vector<bus::EngineFaults>(
+            bench_.device_faults()->engine_count(), {.memory_error_at_entry = nth}));
+      case Kind::kLateRequest:
+        met_ = bench_.memory_errors();
+        return bench_.device_faults()->set_faults(std::vector<bus::EngineFaults>(
+            bench_.device_faults()->engine_count(),
+            {.memory_error_at_entry = nth, .memory_error_after_ns = kLateAfter}));
     }
+  }
+  /// What was refused; no routine: nothing was.
+  Shortage::Refused disarm(Kind kind) {
+    if (kind != Kind::kRequest && kind != Kind::kLateRequest) return bench_.shortage().stop();
+    // The answer comes, even if nobody waits for it any more.
+    if (kind == Kind::kLateRequest) bench_.runtime().sleep_for(kLateAfter);
+    bench_.device_faults()->set_faults({});
+    if (bench_.memory_errors() == met_) return {};
+    return {.routine = "the device", .ddi = {}};
   }
   static const char* words(Kind kind) {
     switch (kind) {
@@ -95,6 +125,10 @@ class Shortages {
         return "a failure";
       case Kind::kHandle:
         return "NULL for a handle";
+      case Kind::kRequest:
+        return "an error";
+      case Kind::kLateRequest:
+        return "an error, late";
     }
     return "";
   }
@@ -119,7 +153,7 @@ class Shortages {
         const size_t findings = bench_.findings().total();
         arm(kind, nth);
         const Status status = from_ntstatus(subject.make());
-        struck = bench_.shortage().stop();
+        struck = disarm(kind);
         const std::string told =
             fmt::format("when call {} of {} got {}", nth, struck.routine, words(kind));
         if (!bench_.running())
@@ -128,10 +162,11 @@ class Shortages {
         balance.end_round();
         if (struck.routine.empty()) return {};  // fewer than n are made
         if (round != 0) continue;
-        ++(kind == Kind::kCallback ? tally_.callbacks
-           : kind == Kind::kHandle ? tally_.handles
-           : is_success(status)    ? tally_.coped
-                                   : tally_.refused);
+        ++(kind == Kind::kCallback  ? tally_.callbacks
+           : kind == Kind::kHandle  ? tally_.handles
+           : kind >= Kind::kRequest ? tally_.requests
+           : is_success(status)     ? tally_.coped
+                                    : tally_.refused);
         if (kind == Kind::kHandle && status != Status::kInvalidHandle &&
             bench_.findings().total() == findings)
           report_unknown_handle(bench_, struck, subject.name, status);
@@ -160,6 +195,8 @@ class Shortages {
 
   Bench& bench_;
   Tally& tally_;
+  const std::span<const Kind> kinds_;
+  uint64_t met_ = 0;  // memory errors before
 };
 
 Answer<void> run_processes(Bench& bench, Shortages& shortages) {
@@ -255,9 +292,88 @@ Answer<void> run_allocations(Bench& bench, Shortages& shortages) {
        .unmake = [&] { return other.destroy_resource(*other_device, opened); }});
 }
 
+/// A job that a sleep has cost what the device had for it. Behind the sleep the driver makes that
+/// anew, and the device refuses the n-th request. False: there are fewer.
+Answer<bool> refuse_behind_sleep(Bench& bench, uint32_t nth) {
+  Worker worker(bench, "refused behind a sleep");
+  DXGKIT_VERIFY_TRY(worker.open());
+  const Answer<std::unique_ptr<Job>> made =
+      Job::create(bench, worker.client, worker.device, bench.random(), 0);
+  if (!made) return std::unexpected(made.error());
+  Job& job = **made;
+  DXGKIT_VERIFY_TRY(job.submit(worker.contexts.front()));
+  DXGKIT_VERIFY_TRY(worker.client.wait_idle(worker.device));
+  for (const dxgk::PowerTarget target : {dxgk::PowerTarget::kD3, dxgk::PowerTarget::kD0}) {
+    const auto done = bench.system().set_power(bench.luid(), target);
+    if (!done.has_value()) return std::unexpected("a sleep: " + status_text(done.error()));
+  }
+  // No paging is refused: no driver survives that.
+  for (const ClientAllocation& one : job.allocations())
+    static_cast<void>(bench.exercise().memory().page_in(worker.client.process(), one.handle));
+  const uint64_t met = bench.memory_errors();
+  bench.device_faults()->set_faults(std::vector<bus::EngineFaults>(
+      bench.device_faults()->engine_count(), {.memory_error_at_entry = nth}));
+  // It may be refused, and its device be lost.
+  ClientContext& context = worker.contexts.front();
+  const Answer<DxgkitClientJob> recorded = job.record(context);
+  if (!recorded) return std::unexpected(recorded.error());
+  worker.client.try_render(context, recorded->command_bytes, recorded->use_count,
+                           recorded->patch_count);
+  static_cast<void>(worker.client.wait_idle(worker.device));
+  bench.device_faults()->set_faults({});
+  const bool struck = bench.memory_errors() != met;
+  if (bench.running()) static_cast<void>(bench.exercise().evict_all());
+  if (!bench.running()) {
+    report_refusal(bench, "DxgkDdiBuildPagingBuffer",
+                   fmt::format("The adapter ended when everything was evicted behind request {} "
+                               "after a sleep, which the device had refused.",
+                               nth));
+    return std::unexpected("the adapter ended at an eviction behind a refused request");
+  }
+  return struck;
+}
+
+/// The requests of one job's objects, which the device has lost.
+Answer<void> run_sleeps(Bench& bench, Tally& tally) {
+  constexpr uint32_t kRequestsOfJob = 16;  // what follows is the work itself
+  Darkness dark(bench);
+  for (uint32_t nth = 1; nth <= kRequestsOfJob; ++nth) {
+    const Answer<bool> struck = refuse_behind_sleep(bench, nth);
+    if (!struck) return std::unexpected(struck.error());
+    if (!*struck) break;
+    ++tally.requests;
+    const Answer<NodeJobs> jobs = run_on_each_node(bench, "behind a refused request");
+    if (!jobs) return std::unexpected(jobs.error());
+    if (jobs->wrong.empty()) continue;
+    report_result(bench, "Behind a request that the device had refused: " + jobs->wrong);
+    return std::unexpected(jobs->wrong);
+  }
+  return {};
+}
+
+/// Requests of the driver's own, which no packet carries: the device refuses each in turn.
+Outcome refused_requests(Bench& bench) {
+  if (bench.device_faults() == nullptr)
+    return Outcome::skipped("the device cannot be told to refuse anything");
+  if (bench.gpu_addresses())
+    return Outcome::skipped("objects come with paging, whose errors no driver survives");
+  Tally tally;
+  Shortages shortages(bench, tally, kOfTheDevice);
+  for (const auto run : {run_processes, run_devices, run_allocations}) {
+    if (const Answer<void> done = run(bench, shortages); !done)
+      return Outcome::failed(done.error());
+  }
+  if (tally.requests == 0)
+    return Outcome::skipped("not reached: no object asks anything of the device");
+  if (const Answer<void> done = bench.has_work() ? run_sleeps(bench, tally) : Answer<void>(); !done)
+    return Outcome::failed(done.error());
+  return Outcome::ok(fmt::format("{} of objects, {} refused by the device",
+                                 counted(tally.kinds, "kind"), counted(tally.requests, "request")));
+}
+
 Outcome no_memory(Bench& bench) {
   Tally tally;
-  Shortages shortages(bench, tally);
+  Shortages shortages(bench, tally, kOfTheKernel);
   for (const auto run : {run_processes, run_devices, run_allocations}) {
     if (const Answer<void> done = run(bench, shortages); !done)
       return Outcome::failed(done.error());
@@ -272,6 +388,8 @@ Outcome no_memory(Bench& bench) {
 constexpr Step kSteps[] = {
     {"no-memory", "there is no memory for a new object, and then there is", Step::Needs::kRender,
      no_memory},
+    {"refused-requests", "the device refuses what a new object needs of it", Step::Needs::kClient,
+     refused_requests, /*makes_devices_fail=*/true},
 };
 
 }  // namespace

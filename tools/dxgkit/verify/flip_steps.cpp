@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/spelling.h"
+#include "dxgk/display_exercise.h"
 #include "tools/dxgkit/verify/canvas.h"
 #include "tools/dxgkit/verify/screen_look.h"
 #include "tools/dxgkit/verify/screen_owner.h"
@@ -123,6 +124,36 @@ Answer<void> flip_in_turn(Bench& bench, ScreenOwner& owner, const dxgk::DisplayM
   return {};
 }
 
+/// Shows each primary as a mode that is set, right before a vertical sync: what that reports must
+/// be what was shown until the call has returned. Where time costs nothing.
+Answer<void> set_at_vsync(Bench& bench, ScreenOwner& owner, const dxgk::DisplaySource& source,
+                          Shows* shows) {
+  constexpr int64_t kBefore[] = {150, 90, 40, 12, 6, 3};  // microseconds
+  Result<dxgk::DisplayExercise> exercise = dxgk::DisplayExercise::on(bench.system(), bench.luid());
+  if (!exercise.has_value() || !bench.simulated()) return {};
+  const vidpn::Network active = exercise->active();
+  const vidpn::TargetMode* const mode =
+      source.target.has_value() ? active.pinned_target_mode(*source.target) : nullptr;
+  if (mode == nullptr || !mode->signal.vsync.specified()) return {};
+  const auto period =
+      static_cast<runtime::DurationNs>(1e9 / std::max(1.0, mode->signal.vsync.hertz()));
+  for (const int64_t before : kBefore) {
+    const Status status = exercise->wait_for_vblank(source.id);
+    if (status == Status::kNotSupported) return {};
+    if (!is_success(status)) return std::unexpected("waiting for a vsync: " + status_text(status));
+    bench.runtime().sleep_for(period - before * runtime::kMicrosecond);
+    const size_t next = (shows->flips + 1) % shows->primaries.size();
+    DXGKIT_VERIFY_TRY(owner.show(shows->primaries[next]));
+    ++shows->flips;
+    if (is_shown(bench, *source.mode, {.around = kShown[next], .pattern = true}, "DISP-26",
+                 "DxgkDdiSetVidPnSourceAddress", "a mode was set at a vertical sync"))
+      continue;
+    shows->wrong = "a mode that is set at a vertical sync shows another picture";
+    return {};
+  }
+  return {};
+}
+
 /// Fills and copies stretches of the primary that is shown.
 Answer<void> draw(Bench& bench, ScreenOwner& owner, const dxgk::DisplayMode& mode, Shows* shows) {
   const uint32_t shown = kShown[shows->flips % shows->primaries.size()];
@@ -198,6 +229,7 @@ Answer<std::string> run_owner(Bench& bench, const dxgk::DisplaySource& source, S
     return std::string();
   }
   DXGKIT_VERIFY_TRY(flip_in_turn(bench, owner, *source.mode, shows));
+  if (shows->wrong.empty()) DXGKIT_VERIFY_TRY(set_at_vsync(bench, owner, source, shows));
   if (shows->wrong.empty() && shows->surface != 0)
     DXGKIT_VERIFY_TRY(draw(bench, owner, *source.mode, shows));
   DXGKIT_VERIFY_TRY(owner.close());

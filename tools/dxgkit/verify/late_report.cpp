@@ -81,4 +81,22 @@ void report_stall(verifier::Findings& findings, const nt::Stall& stall) {
        .confidence = verifier::Confidence::kInferred});
 }
 
+void report_polling(verifier::Findings& findings, const nt::Polling& polling) {
+  constexpr uint32_t kMost = 1000;
+  if (polling.looks <= kMost) return;
+  findings.report(
+      {.rule = "NT-42",
+       .severity = verifier::Severity::kViolation,
+       .ddi = polling.call,
+       .actual = fmt::format("It called DxgkCbSynchronizeExecution {} times, one call behind the "
+                             "other, and no time had passed.",
+                             polling.looks),
+       .expected = fmt::format("A call looks {} times in the same instant at most.", kMost),
+       .fix = "Let time pass between two looks, with KeStallExecutionProcessor for microseconds or "
+              "KeDelayExecutionThread for more, and bound the time, not the number of looks.",
+       .windows = "How long it waits depends on the processor, and the interrupt is locked out "
+                  "meanwhile.",
+       .confidence = verifier::Confidence::kInferred});
+}
+
 }  // namespace dxgkit::tool::verify

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "nt/polls.h"
 #include "nt/stalls.h"
 #include "verifier/findings.h"
 
@@ -19,5 +20,7 @@ std::string report_untold_error(verifier::Findings& findings, uint32_t node);
 void report_disturbed_sleep(verifier::Findings& findings, uint64_t accesses);
 /// NT-41, if the call has stalled for longer than a device takes that works.
 void report_stall(verifier::Findings& findings, const nt::Stall& stall);
+/// NT-42, if the call has looked more often in one instant than any pause would let it.
+void report_polling(verifier::Findings& findings, const nt::Polling& polling);
 
 }  // namespace dxgkit::tool::verify

@@ -370,11 +370,13 @@ class Probes final : public port::FaultInjector {
   size_t queries_ = 0;  // of the start: one thread
 };
 
-/// Parts of the descriptors of all monitors. How many.
-size_t ask_descriptor_parts(Bench& bench) {
+/// Parts of the descriptors of all monitors, how many; and surfaces of kinds that no other step
+/// makes.
+size_t ask_display(Bench& bench) {
   if (bench.exercise().video_present_sources() == 0) return 0;
   Result<dxgk::DisplayExercise> exercise = dxgk::DisplayExercise::on(bench.system(), bench.luid());
   if (!exercise.has_value()) return 0;
+  static_cast<void>(exercise->ask_copy_surfaces());
   size_t parts = 0;
   for (const uint32_t target : exercise->connected_targets())
     parts += exercise->ask_descriptor_parts(target);
@@ -385,7 +387,7 @@ Outcome odd_queries(Bench& bench) {
   constexpr uint32_t kDebugBytes[] = {0, 1, 16, 4095, 4096};
   for (const uint32_t bytes : kDebugBytes) bench.exercise().collect_debug_info(bytes);
   if (!bench.running()) return Outcome::failed("the adapter stopped when its state was asked for");
-  const size_t parts = ask_descriptor_parts(bench);
+  const size_t parts = ask_display(bench);
   if (const Outcome stopped = bench.stop(); stopped.kind != Outcome::Kind::kOk) return stopped;
   Probes probes;
   const Outcome probed = bench.start({.faults = &probes, .verifier = {}});

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "nt/polls.h"
 #include "runtime/deadlock_note.h"
 #include "tools/dxgkit/files.h"
 #include "tools/dxgkit/report.h"
@@ -107,6 +108,10 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
     const std::optional<nt::Stall> stall = bench.take_stall();
     if (stall.has_value() && !step.makes_devices_fail && step.needs != Step::Needs::kMachine)
       report_stall(findings_, *stall);
+    if (bench.loaded() && bench.simulated() && !bench.mutated()) {
+      if (const auto polling = nt::take_densest_polling(bench.kernel()))
+        report_polling(findings_, *polling);
+    }
   }
   for (size_t i = 0; i < counts_before.size(); ++i) {
     const auto situation = static_cast<verifier::Situation>(i);
