@@ -132,7 +132,7 @@ Status DisplayExercise::clear_and_show() {
 
 Status DisplayExercise::clear() {
   const DisplayLock lock(display().shared());
-  if (!usable(display())) return Status::kDeviceRemoved;
+  if (!display().shared().core().running()) return Status::kDeviceRemoved;
   const char* step = "";
   return display().modes().clear(&step);
 }

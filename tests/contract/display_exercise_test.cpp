@@ -189,6 +189,7 @@ TEST_F(DisplayExerciseTest, AnAdapterThatHasFailedIsAskedNothing) {
     EXPECT_EQ(exercise.enumerate(fresh, {}).status, Status::kDeviceRemoved);
     EXPECT_EQ(exercise.recommend_monitor_modes(1).status, Status::kDeviceRemoved);
     EXPECT_EQ(exercise.commit_again(0, 0).status, Status::kDeviceRemoved);
+    EXPECT_EQ(exercise.clear(), Status::kDeviceRemoved);
     EXPECT_EQ(exercise.clear_and_show(), Status::kDeviceRemoved);
     EXPECT_EQ(exercise.update_path(path), Status::kDeviceRemoved);
     EXPECT_EQ(exercise.set_visible(0, false), Status::kDeviceRemoved);
