@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/spelling.h"
+
 namespace dxgkit::tool::verify {
 
 void report_late(verifier::Findings& findings) {
@@ -88,10 +90,11 @@ void report_polling(verifier::Findings& findings, const nt::Polling& polling) {
       {.rule = "NT-42",
        .severity = verifier::Severity::kViolation,
        .ddi = polling.call,
-       .actual = fmt::format("It called DxgkCbSynchronizeExecution {} times, one call behind the "
+       .actual = fmt::format("It called DxgkCbSynchronizeExecution {}, one call behind the "
                              "other, and no time had passed.",
-                             polling.looks),
-       .expected = fmt::format("A call looks {} times in the same instant at most.", kMost),
+                             counted(polling.looks, "time")),
+       .expected =
+           fmt::format("A call looks {} in the same instant at most.", counted(kMost, "time")),
        .fix = "Let time pass between two looks, with KeStallExecutionProcessor for microseconds or "
               "KeDelayExecutionThread for more, and bound the time, not the number of looks.",
        .windows = "How long it waits depends on the processor, and the interrupt is locked out "
