@@ -15,6 +15,7 @@
 namespace dxgkit::dxgk {
 
 class Adapter;
+class AdapterCore;
 class Display;
 
 /// Works on one running adapter that nobody else uses meanwhile. Off the lane; every function takes
@@ -100,6 +101,7 @@ class DisplayExercise {
  private:
   explicit DisplayExercise(Ref<Adapter> adapter);
   Display& display() const;
+  AdapterCore& core() const;
   Ref<Adapter> adapter_;
 };
 

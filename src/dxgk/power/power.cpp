@@ -280,6 +280,7 @@ Status Power::purge_once(PowerTarget target, PowerOutcome* outcome) {
 void Power::show(const Moved& moved) {
   const Allocation& allocation = floor_.allocations.at(moved.allocation);
   const vidmm::Placement place = core_.memory().placement(moved.allocation);
+  if (place.segment == kSystemMemory) core_.memory().mark_cpu_written(moved.allocation);
   for (OpenedAllocation* opened : allocation.opened) floor_.cpu_windows->follow(*opened, place);
 }
 

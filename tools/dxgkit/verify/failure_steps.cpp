@@ -67,6 +67,14 @@ void report_unknown_handle(Bench& bench, const Shortage::Refused& struck, const 
               "far, and return STATUS_INVALID_HANDLE."});
 }
 
+/// From now on each engine answers its n-th request with an error, so much later.
+void refuse_request(Bench& bench, uint32_t nth, runtime::DurationNs after = 0) {
+  const bus::EngineFaults faults{.memory_error_at_entry = nth,
+                                 .memory_error_after_ns = static_cast<uint64_t>(after)};
+  bus::FaultInjection& engines = *bench.device_faults();
+  engines.set_faults(std::vector<bus::EngineFaults>(engines.engine_count(), faults));
+}
+
 class Shortages {
  public:
   Shortages(Bench& bench, Tally& tally, std::span<const Kind> kinds)
@@ -98,14 +106,9 @@ class Shortages {
       case Kind::kHandle:
         return bench_.shortage().deny_handle(nth);
       case Kind::kRequest:
-        met_ = bench_.memory_errors();
-        return bench_.device_faults()->set_faults(std::vector<bus::EngineFaults>(
-            bench_.device_faults()->engine_count(), {.memory_error_at_entry = nth}));
       case Kind::kLateRequest:
         met_ = bench_.memory_errors();
-        return bench_.device_faults()->set_faults(std::vector<bus::EngineFaults>(
-            bench_.device_faults()->engine_count(),
-            {.memory_error_at_entry = nth, .memory_error_after_ns = kLateAfter}));
+        return refuse_request(bench_, nth, kind == Kind::kLateRequest ? kLateAfter : 0);
     }
   }
   /// What was refused; no routine: nothing was.
@@ -311,8 +314,7 @@ Answer<bool> refuse_behind_sleep(Bench& bench, uint32_t nth) {
   for (const ClientAllocation& one : job.allocations())
     static_cast<void>(bench.exercise().memory().page_in(worker.client.process(), one.handle));
   const uint64_t met = bench.memory_errors();
-  bench.device_faults()->set_faults(std::vector<bus::EngineFaults>(
-      bench.device_faults()->engine_count(), {.memory_error_at_entry = nth}));
+  refuse_request(bench, nth);
   // It may be refused, and its device be lost.
   ClientContext& context = worker.contexts.front();
   const Answer<DxgkitClientJob> recorded = job.record(context);
