@@ -65,6 +65,7 @@ struct Exception {
 
 const Exception kExceptions[] = {
     {"src/runtime/", "the owner"},
+    {"src/base/spin_lock.h", "below the runtime, and never contended in a simulation"},
     {"abi/include/dxgkit/nt_crt.h", "declares the C library that drivers are served"},
     {"bench/process_client.c", "stands for a foreign program: nothing of dxgkit is in it"},
     {"tools/dxgkit/serve/jail.cpp", "names system calls in a table, and makes none of these"},
