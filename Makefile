@@ -31,10 +31,11 @@ help:
 	@echo 'make traces, known  keeps runs anew after a change that is meant to alter them'
 	@echo 'make format, format-check, lint, clean, bootstrap'
 
+# What the tests run, so that `make test` afterwards builds only what is left: docs/adr/0028.
 run: bootstrap
 	@mkdir -p build
-	@$(call build,release) --target dxgkit_tool
-	build/release/tools/dxgkit/dxgkit run --output result.png --report report.html --trace trace.pftrace
+	@$(call build,dev) --target dxgkit_tool
+	build/dev/tools/dxgkit/dxgkit run --output result.png --report report.html --trace trace.pftrace
 
 # The closing lines are the test runner's, again below the summary of the simulation.
 test: bootstrap
@@ -137,8 +138,8 @@ container-test: package
 docs:
 	@scripts/bootstrap mkdocs doxygen
 	@mkdir -p build
-	@$(call build,release) --target dxgkit_tool
-	@scripts/docs_site build/docs build/release/tools/dxgkit/dxgkit
+	@$(call build,dev) --target dxgkit_tool
+	@scripts/docs_site build/docs build/dev/tools/dxgkit/dxgkit
 
 # The public library's interface against that of the last release; abi-keep describes it anew, which releases do. scripts/README.md.
 abi-check abi-keep: bootstrap
@@ -150,11 +151,11 @@ abi-check abi-keep: bootstrap
 reproducible: bootstrap
 	@scripts/reproducible
 
-# Every command that a page shows, in a release build.
+# Every command that a page shows, in what `make run` builds.
 docs-test: bootstrap
 	@mkdir -p build
-	@$(call build,release) --target installed dxgkit_plugin_program miniport_debugged_first
-	@scripts/docs_commands build/release
+	@$(call build,dev) --target installed dxgkit_plugin_program miniport_debugged_first
+	@scripts/docs_commands build/dev
 
 # What is too long for `make test`: packages in a clean root, the image of a container, a campaign on a cluster, the site and its commands.
 test-product: docs docs-test package-test container-test campaign-test

@@ -51,7 +51,7 @@ constexpr const char* kApertureValue = "ApertureSize";  // of the driver's key, 
 /// Pictures in a report.
 constexpr size_t kFramesMost = 24;
 
-struct Setting {
+struct GlSetting {
   const GlOptions& options;
   std::string driver_path, driver_name;
   DeviceChoice device;
@@ -87,7 +87,7 @@ gl::Answer<void> check_driver(dxgk::System& system, LUID adapter) {
 }
 
 /// Runs the program on an adapter that has started.
-void run_program(runtime::Runtime& runtime, const Setting& setting, dxgk::System& system,
+void run_program(runtime::Runtime& runtime, const GlSetting& setting, dxgk::System& system,
                  dxgk::Luid adapter, Outcome& outcome) {
   const LUID luid{adapter.low, adapter.high};
   if (const auto fits = check_driver(system, luid); !fits) {
@@ -127,7 +127,7 @@ void run_program(runtime::Runtime& runtime, const Setting& setting, dxgk::System
   outcome.programs = server.stop();
 }
 
-void run_inside(runtime::Runtime& runtime, const Setting& setting, verifier::Findings& findings,
+void run_inside(runtime::Runtime& runtime, const GlSetting& setting, verifier::Findings& findings,
                 Outcome& outcome) {
   WorldConfig config;
   config.devices = {setting.device};
@@ -192,7 +192,7 @@ void run_inside(runtime::Runtime& runtime, const Setting& setting, verifier::Fin
   static_cast<void>(system.stop_adapter(*adapter));
 }
 
-Outcome run(const Setting& setting) {
+Outcome run(const GlSetting& setting) {
   Outcome outcome;
   verifier::Findings findings;
   findings.set_waivers(&setting.options.waivers.list);
@@ -240,7 +240,7 @@ std::string result_of(const Outcome& outcome) {
   return text;
 }
 
-nlohmann::ordered_json json_of(const Setting& setting, const Outcome& outcome) {
+nlohmann::ordered_json json_of(const GlSetting& setting, const Outcome& outcome) {
   nlohmann::ordered_json json;
   json["driver"] = setting.driver_name;
   json["device"] = setting.device.text;
@@ -292,7 +292,7 @@ nlohmann::ordered_json frames_json(const Outcome& outcome) {
 }
 
 /// What the report page shows beside the recording.
-nlohmann::ordered_json report_head(const Setting& setting, const Outcome& outcome) {
+nlohmann::ordered_json report_head(const GlSetting& setting, const Outcome& outcome) {
   nlohmann::ordered_json head;
   head["result"] = result_of(outcome);
   head["driver"] = setting.driver_name;
@@ -315,7 +315,7 @@ void note(int& code, const std::expected<void, std::string>& written) {
   if (!written.has_value()) code = not_written(written.error());
 }
 
-int conclude(const Setting& setting, const Outcome& outcome) {
+int conclude(const GlSetting& setting, const Outcome& outcome) {
   const GlOptions& options = setting.options;
   if (outcome.bad_input) return bad_input(rest_of(outcome.message));
   for (const verifier::Finding& finding : outcome.findings)
@@ -450,11 +450,11 @@ int gl_command(const GlOptions& options) {
     return bad_input("gl: which program? `dxgkit gl [OPTIONS] -- PROGRAM ARGUMENTS...`");
   const auto path = find_loadable_driver(options.driver);
   if (!path.has_value()) return bad_input(path.error());
-  Setting setting{.options = options,
-                  .driver_path = *path,
-                  .driver_name = std::filesystem::path(options.driver).filename().string(),
-                  .device = {},
-                  .kernel = {}};
+  GlSetting setting{.options = options,
+                    .driver_path = *path,
+                    .driver_name = std::filesystem::path(options.driver).filename().string(),
+                    .device = {},
+                    .kernel = {}};
   const bool separately = options.clients == ClientPlace::kProcesses;
   if (const std::string name = gl_only_with_threads(options); separately && !name.empty())
     return bad_input(name + ": not with --clients processes");
