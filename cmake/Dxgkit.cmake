@@ -127,6 +127,15 @@ function(dxgkit_precompile_test_headers)
   target_precompile_headers(dxgkit_test_headers PRIVATE ${DXGKIT_TEST_HEADERS})
 endfunction()
 
+# Headers that most files of a library or tool read, read once; or REUSE_FROM another target that is compiled alike. Presets without DXGKIT_UNITY
+# and trees with mutants read them each time.
+function(dxgkit_precompile target)
+  if(DXGKIT_UNITY AND NOT DXGKIT_OVERLAY)
+    target_compile_options(${target} PRIVATE ${DXGKIT_CACHEABLE})
+    target_precompile_headers(${target} ${ARGN})
+  endif()
+endfunction()
+
 # A name of a file's own may be that of something inside another. Linked last, as flags of libraries stand in their order.
 add_library(dxgkit_beside_others INTERFACE)
 target_compile_options(dxgkit_beside_others INTERFACE -Wno-shadow)
