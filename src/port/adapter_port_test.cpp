@@ -275,6 +275,14 @@ TEST(AdapterPort, DescribesTheDevice) {
       EXPECT_EQ(callbacks.DxgkCbUnmapMemory(callbacks.DeviceHandle, mapped), 0);
       EXPECT_EQ(callbacks.DxgkCbUnmapMemory(callbacks.DeviceHandle, mapped),
                 to_ntstatus(Status::kInvalidParameter));
+      for (const auto& [in_io_space, user_mode] : {std::pair{TRUE, FALSE}, {FALSE, TRUE}}) {
+        void* none = nullptr;
+        EXPECT_EQ(callbacks.DxgkCbMapMemory(callbacks.DeviceHandle, address, 4096,
+                                            static_cast<BOOLEAN>(in_io_space),
+                                            static_cast<BOOLEAN>(user_mode), MmNonCached, &none),
+                  to_ntstatus(Status::kNotSupported));
+        EXPECT_EQ(none, nullptr);
+      }
       address.QuadPart += static_cast<LONGLONG>(memory.size);
       EXPECT_EQ(callbacks.DxgkCbMapMemory(callbacks.DeviceHandle, address, 4096, FALSE, FALSE,
                                           MmNonCached, &mapped),

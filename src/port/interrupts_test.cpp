@@ -377,7 +377,7 @@ TEST(Interrupts, LoseWhatNoDpcBroughtBeforeAReset) {
     PortWorld world;
     world.start();
     world.miniport.hooks.interrupt = [&](ULONG) -> BOOLEAN {
-      for (const uint32_t node : {0U, 1U}) {
+      for (const uint32_t node : {0U, 1U, 63U}) {
         auto data = ScriptedMiniport::completed_data(node, 5);
         world.miniport.callbacks().DxgkCbNotifyInterrupt(world.miniport.callbacks().DeviceHandle,
                                                          &data);
@@ -387,8 +387,9 @@ TEST(Interrupts, LoseWhatNoDpcBroughtBeforeAReset) {
     EXPECT_TRUE(world.miniport.raise_line());
     world.miniport.hooks.interrupt = nullptr;
     for (const bool tell : {true, false}) {
-      world.adapter->timeouts().mask_engines(0b10);
-      world.adapter->timeouts().unmask_engines(0b10, tell);
+      constexpr uint64_t kReset = uint64_t{1} << 63 | 0b10;
+      world.adapter->timeouts().mask_engines(kReset);
+      world.adapter->timeouts().unmask_engines(kReset, tell);
       EXPECT_TRUE(world.host.seen().empty());
     }
     EXPECT_TRUE(world.miniport.raise(ScriptedMiniport::completed_data(1, 6)));

@@ -22,7 +22,6 @@ Status runtime_data(Process& process, const D3DKMT_GETRUNTIMEDATA& args) {
   if (&shared->floor().core != &adapter->core()) return Status::kInvalidParameter;
   const std::vector<std::byte>& data = shared->runtime_data;
   if (args.RuntimeDataSize < data.size()) return Status::kBufferTooSmall;
-  if (data.empty()) return Status::kSuccess;
   return give<&D3DKMT_GETRUNTIMEDATA::pRuntimeData>(args, data) ? Status::kSuccess
                                                                 : Status::kInvalidParameter;
 }

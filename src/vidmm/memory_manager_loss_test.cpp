@@ -175,6 +175,17 @@ TEST_F(MemoryManagerLoss, WhatIsWrittenAfterAResetCounts) {
 
 // --- power ---
 
+TEST_F(MemoryManagerLoss, LossesOfPowerAreToldInOrderOfIds) {
+  DXGKIT_COVERS("PWR-05");
+  const AllocationId late{(uint64_t{1} << 22) | 1};  // the first slot, but the larger number
+  const AllocationId early{2};
+  for (const AllocationId id : {late, early}) {
+    ASSERT_EQ(memory_->create(id, desc(2)), Status::kSuccess);
+    run(use(id, true).operations);
+  }
+  EXPECT_THAT(memory_->lose_power([](SegmentId) { return uint64_t{0}; }), ElementsAre(early, late));
+}
+
 TEST_F(MemoryManagerLoss, PurgingTakesWhatDoesNotLieWhollyInWhatKeepsPower) {
   DXGKIT_COVERS("SEG-33", "PWR-07");
   auto segments = usual_segments();

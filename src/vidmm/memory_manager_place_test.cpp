@@ -125,6 +125,24 @@ TEST_F(MemoryManagerPlaces, WriteUsesGoToTheWriteSetOnly) {
   EXPECT_EQ(memory_->pin_count(a), 0U);
 }
 
+// A limit that a driver says need not be whole pages: the last one does not fit, by one byte.
+TEST_F(MemoryManagerPlaces, TheLastByteOfTheCommitLimitCounts) {
+  DXGKIT_COVERS("SEG-30");
+  for (const uint64_t beyond : {0U, 1U}) {
+    auto segments = usual_segments();
+    segments[2].commit_limit_bytes = 8 * kPageBytes - beyond;
+    start(segments);
+    const AllocationId first = add(4, bits({3})), second = add(4, bits({3}));
+    for (const AllocationId id : {first, second}) {
+      run(use(id).operations);
+    }
+    EXPECT_EQ(memory_->statistics().evictions, beyond);
+    EXPECT_EQ(memory_->placement(second).segment, kAperture);
+    EXPECT_EQ(memory_->placement(first).segment, beyond == 0 ? kAperture : kSystemMemory);
+    EXPECT_EQ(memory_->usage(kAperture).committed_bytes, (beyond == 0 ? 8 : 4) * kPageBytes);
+  }
+}
+
 TEST_F(MemoryManagerPlaces, ApertureCommitLimitCapsWhateverAddressSpaceIsLeft) {
   DXGKIT_COVERS("SEG-30");
   const AllocationId a = add(6, bits({3}));

@@ -340,6 +340,7 @@ std::vector<std::byte> build_edid(const Edid& edid) {
   size_t slot = 0;
   size_t standards = 0;
   const auto next_slot = [&] {
+    DXGKIT_CHECK(slot < kDescriptors);
     return block.subspan(kDescriptorsAt + slot++ * kDescriptorBytes, kDescriptorBytes);
   };
   for (const EdidTiming& timing : edid.timings) {

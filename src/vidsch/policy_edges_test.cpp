@@ -243,6 +243,25 @@ TEST(PolicyEdgesTest, ADebtIsPaidByRoundsNotByTurns) {
   EXPECT_EQ(count_of(engine, 1), 2U);
 }
 
+// A round is worth as much as those of its level have in it, not a whole quantum.
+TEST(PolicyEdgesTest, ARoundPaysWhatAnEqualHasInIt) {
+  DXGKIT_COVERS("SCHED-10");
+  SchedulingPolicy policy;
+  policy.round_ns = 4 * kMs;
+  policy.grace_ns = kMs;
+  SharedEngine engine(one_node(false, 1), policy);
+  engine.add(1, {.node = kNode}, 13 * kMs, 1);
+  for (uint64_t id = 2; id <= 4; ++id) engine.add(id, {.node = kNode}, kMs, 8);
+  engine.contexts.at(1).backlog = 0;
+  engine.run_until(37 * kMs);  // eight turns of each of the others
+  ASSERT_EQ(count_of(engine, 1), 1U);
+  engine.queue(1);
+  engine.run_until(45 * kMs);
+  EXPECT_EQ(count_of(engine, 1), 1U) << "a debt of twelve, of which six are paid";
+  engine.run_until(90 * kMs);
+  EXPECT_EQ(count_of(engine, 1), 2U);
+}
+
 // A share is of time, not of memory: while a packet above waits for memory, what is due from below
 // gets none.
 TEST(PolicyEdgesTest, AShareTakesNoMemoryFromARefusedPacketAbove) {

@@ -27,17 +27,26 @@ TEST_F(AllocTest, TheWholeArrayIsCreatedInOneCallThenOpenedWithTheCreateFlag) {
       infos[i].PrivateDriverDataSize = sizeof data[i];
       infos[i].GpuVirtualAddress = 0x1234;
     }
+    std::vector<D3DKMT_HANDLE> opened;
+    stack.miniport.hooks.open_allocation = [&](void* device, const DXGKARG_OPENALLOCATION* args) {
+      for (UINT i = 0; i < args->NumAllocations; ++i)
+        opened.push_back(args->pOpenAllocation[i].hAllocation);
+      return stack.miniport.default_open_allocation(device, args);
+    };
     D3DKMT_CREATEALLOCATION create{};
     create.hDevice = client.device;
     create.NumAllocations = 3;
     create.pAllocationInfo2 = infos;
     ASSERT_EQ(client.call([&] { return D3DKMTCreateAllocation2(&create); }), 0);
+    stack.miniport.hooks.open_allocation = nullptr;
     const ScriptedCalls calls = stack.miniport.calls();
     EXPECT_THAT(calls.order,
                 ::testing::ElementsAre("DxgkDdiCreateAllocation", "DxgkDdiOpenAllocation"));
     ASSERT_EQ(calls.create_allocations[0].infos.size(), 3U);
     EXPECT_EQ(calls.open_allocations[0].NumAllocations, 3U);
     EXPECT_EQ(calls.open_allocations[0].Flags.Create, 1U);
+    EXPECT_THAT(opened, ::testing::ElementsAre(infos[0].hAllocation, infos[1].hAllocation,
+                                               infos[2].hAllocation));
     for (size_t i = 0; i < 3; ++i) {
       EXPECT_NE(infos[i].hAllocation, 0U);
       EXPECT_EQ(infos[i].GpuVirtualAddress, 0U);

@@ -220,7 +220,12 @@ TEST_F(Commitments, AQueueTellsWhichElementsFoundNoPages) {
         ASSERT_EQ(offer(client, kept, D3DKMT_OFFER_PRIORITY_NORMAL, /*allow_decommit=*/false), 0);
         ASSERT_EQ(offer(client, gone, D3DKMT_OFFER_PRIORITY_NORMAL), 0);
         ASSERT_EQ(trim(client, {}), kUnit);
-        EXPECT_EQ(client.make_resident({gone}), kInvalid) << "it has no pages";
+        NTSTATUS refused = 0;
+        const D3DDDI_MAKERESIDENT asked = client.make_resident({gone}, &refused);
+        EXPECT_EQ(refused, kInvalid) << "it has no pages";
+        EXPECT_EQ(asked.NumBytesToTrim, 0x5C5C5C5CU) << "outputs stay";
+        EXPECT_EQ(asked.PagingFenceValue, 0x5C5C5C5CU);
+        EXPECT_EQ(asked.NumAllocations, 1U);
         const D3DKMT_HANDLE both[] = {kept, gone};
         D3DDDI_RECLAIM_RESULT results[2] = {};
         D3DKMT_RECLAIMALLOCATIONS2 args{};

@@ -37,6 +37,7 @@ class Saver {
     args.hDriverAllocation = reinterpret_cast<HANDLE>(++last_object_);
     args.Size = size;
     args.SupportedSegmentSet = segments;
+    args.Flags.Value = flags;
     return args;
   }
   /// As the driver, wherever it is called from.
@@ -73,7 +74,7 @@ class Saver {
 
   bool wanted = true;
   uint64_t size = 64 * kKibibyte;
-  uint32_t segments = kHidden;
+  uint32_t segments = kHidden, flags = 0;
   HANDLE kernel_context = nullptr, kernel_device = nullptr;
   std::vector<HANDLE> handles;
 
@@ -272,6 +273,30 @@ TEST_F(ContextAllocation, OfADeviceIsResidentForEachOfItsContextsAndForNoOthers)
     }
     EXPECT_EQ(count(stack, DXGK_OPERATION_INIT_CONTEXT_RESOURCE), 1U);
   });
+}
+
+// Behind a coherent aperture it is mapped as the driver asked for it.
+TEST_F(ContextAllocation, IsMappedAsCachedWhereTheDriverSaysSo) {
+  DXGKIT_COVERS("PAGE-42", "RES-29");
+  for (const bool cached : {false, true}) {
+    SCOPED_TRACE(cached);
+    with_client(
+        [&](Stack& stack, Client& client) {
+          Saver saver(stack);
+          saver.kernel_device = reinterpret_cast<HANDLE>(uint64_t{client.device});
+          saver.segments = kAperture;
+          saver.flags = cached ? 1U | 1U << 2 : 0;  // CpuVisible, Cached
+          ContextBuffers context = client.make_context(0);
+          ASSERT_EQ(saver.handles.size(), 1U);
+          ASSERT_EQ(client.render(context, Work{}), 0);
+          stack.drive();
+          const auto maps = operations(stack, DXGK_OPERATION_MAP_APERTURE_SEGMENT);
+          ASSERT_EQ(maps.size(), 1U);
+          EXPECT_EQ(maps[0].args.MapApertureSegment.Flags.CacheCoherent, cached ? 1U : 0U);
+          EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+        },
+        [](ScriptedMiniport& miniport) { miniport.config.segments[2].flags.CacheCoherent = 1; });
+  }
 }
 
 /// Content written by a GPU survives eviction and return, in memory segments and apertures.

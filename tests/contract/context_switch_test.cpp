@@ -149,6 +149,26 @@ TEST_F(ContextSwitch, GoesToEveryNodeThatIsCurrentWithAContextOfTheDevice) {
   });
 }
 
+// Two contexts that use the same memory: the switch names the one whose work came last.
+TEST_F(ContextSwitch, NamesTheContextThatIsCurrentAmongThoseThatShareMemory) {
+  DXGKIT_COVERS("SUB-24", "RES-29");
+  with_client([](Stack& stack, Client& client) {
+    Saver saver(stack);
+    saver.kernel_device = reinterpret_cast<HANDLE>(uint64_t{client.device});
+    saver.shared = saver.fresh = true;
+    ContextBuffers first = client.make_context(0), second = client.make_context(0);
+    for (ContextBuffers* context : {&first, &second}) {
+      ASSERT_EQ(client.render(*context, Work{}), 0);
+      stack.drive();
+    }
+    evict_all(stack);
+    const std::vector<DXGKARG_SUBMITCOMMAND> sent = switches(stack);
+    ASSERT_EQ(sent.size(), 1U);
+    EXPECT_EQ(sent[0].hContext, saver.contexts[1]);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 TEST_F(ContextSwitch, SaysPagingWhereTheKernelsPagingIsCurrent) {
   DXGKIT_COVERS("SUB-24");
   bare([](Stack& stack) {

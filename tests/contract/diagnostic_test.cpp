@@ -24,7 +24,7 @@ class DiagnosticDriver {
   }
   ~DiagnosticDriver() { current = nullptr; }
 
-  NTSTATUS answer = STATUS_SUCCESS;
+  NTSTATUS answer = STATUS_SUCCESS, control_answer = STATUS_SUCCESS;
   UINT bytes = 3;
   bool ends_strings = true;
   UINT noninvasive = 1, invasive = 2;
@@ -60,7 +60,7 @@ class DiagnosticDriver {
   static NTSTATUS NTAPI control(void* const, DXGKARG_CONTROLDIAGNOSTICREPORTING* args) {
     note();
     current->enabled.emplace_back(args->DiagnosticCategory.Value, args->RequestedDiagnostics.Value);
-    return current->answer;
+    return current->answer != STATUS_SUCCESS ? current->answer : current->control_answer;
   }
 };
 
@@ -211,6 +211,31 @@ TEST_F(DiagnosticTest, ReportsAreKeptUntilTheyAreTaken) {
     taken = notices.take_diagnostics(stack.luid);
     EXPECT_EQ(taken->size(), 1024U);
     EXPECT_EQ(report(stack, client, good), 0) << "there is room again";
+  });
+}
+
+// What the driver refuses changes nothing: types that were enabled are told of, others are not.
+TEST_F(DiagnosticTest, ARefusedChangeLeavesWhatIsEnabled) {
+  DXGKIT_COVERS("OPT-28");
+  with_diagnostics([](Stack& stack, DiagnosticDriver& driver, Client& client) {
+    dxgk::Notices notices(*stack.system);
+    constexpr auto kCategory = DiagnosticCategory::kNotifications;
+    DXGK_DIAGNOSTIC_PSR told{};
+    told.Header.Category.Notifications = 1;
+    told.Header.Size = sizeof told;
+    const auto report_of = [&](UINT type) {
+      told.Header.Type.Value = type;
+      return report(stack, client, told);
+    };
+    ASSERT_EQ(notices.enable_diagnostics(stack.luid, kCategory, 1), Status::kSuccess);
+    driver.control_answer = nt_status(Status::kUnsuccessful);
+    EXPECT_EQ(notices.enable_diagnostics(stack.luid, kCategory, 2), Status::kUnsuccessful);
+    EXPECT_EQ(report_of(1), 0);
+    EXPECT_EQ(report_of(2), nt_status(Status::kInvalidParameter));
+    driver.control_answer = STATUS_SUCCESS;
+    ASSERT_EQ(notices.enable_diagnostics(stack.luid, kCategory, 2), Status::kSuccess);
+    EXPECT_EQ(report_of(1), nt_status(Status::kInvalidParameter));
+    EXPECT_EQ(report_of(2), 0);
   });
 }
 

@@ -403,6 +403,26 @@ const FailingDdi kFailingDdis[] = {
 INSTANTIATE_TEST_SUITE_P(Rows, DisplayFailingDdi, ::testing::ValuesIn(kFailingDdis),
                          [](const auto& row) { return std::string(row.param.ddi + 7); });
 
+// Who starts a driver with less than it needs does not hear of its lack of memory.
+TEST_F(DisplayTest, AStartThatMayFailIsNotBlamedForItsLackOfMemory) {
+  DXGKIT_COVERS("DOD-03");
+  for (const bool may : {false, true}) {
+    for (const NTSTATUS answer :
+         {STATUS_NO_MEMORY, STATUS_INSUFFICIENT_RESOURCES, STATUS_UNSUCCESSFUL}) {
+      SCOPED_TRACE(::testing::Message() << may << " " << answer);
+      bare([&](DisplayStack& stack) {
+        stack.options.may_fail_to_start = may;
+        stack.display.answers["DxgkDdiCommitVidPn"] = answer;
+        EXPECT_EQ(stack.start(), Status::kSuccess) << "it runs on, dark";
+        EXPECT_FALSE(stack.visible());
+        const bool excused = may && answer != STATUS_UNSUCCESSFUL;
+        EXPECT_EQ(stack.rules(),
+                  excused ? std::vector<std::string>{} : std::vector<std::string>{"DOD-03"});
+      });
+    }
+  }
+}
+
 TEST_F(DisplayTest, WhatHasNoOpinionDoesNoHarm) {
   DXGKIT_COVERS("DOD-05", "DOD-09");
   for (const char* ddi : {"DxgkDdiQueryDeviceDescriptor", "DxgkDdiRecommendFunctionalVidPn"}) {

@@ -26,6 +26,14 @@ Size turned(const Size& size) { return {size.height, size.width}; }
 std::vector<Size> more_sizes;
 D3DDDI_RATIONAL rate_of_fields{60, 1};
 
+/// Whether the driver describes primaries, and what happens instead.
+NTSTATUS described = STATUS_SUCCESS;
+bool stops_machine = false;
+void stop_machine() {
+  reinterpret_cast<void(NTAPI*)(uint32_t)>(
+      const_cast<void*>(nt::find_export("KeBugCheck")->address))(0x116);
+}
+
 /// Drivers in use leave ActiveSize of their signals out.
 bool says_active_size = true;
 
@@ -170,6 +178,8 @@ class DisplayModeTest : public FlipTest {
     return STATUS_SUCCESS;
   }
   static NTSTATUS NTAPI describe(const HANDLE, DXGKARG_DESCRIBEALLOCATION* args) {
+    if (stops_machine) stop_machine();
+    if (described != STATUS_SUCCESS) return described;
     args->Width = surface.width;
     args->Height = surface.height;
     args->Format = pixels;
@@ -339,6 +349,28 @@ TEST_F(DisplayModeTest, WhatTheDriverDoesNotOfferIsRefused) {
     refused([](auto& args) { args.Flags.Reserved = 1; });
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
   });
+}
+
+// What the driver does not describe cannot be shown: whatever it answers, and if it fails
+// meanwhile.
+TEST_F(DisplayModeTest, APrimaryThatIsNotDescribedIsRefused) {
+  DXGKIT_COVERS("DISP-14", "THUNK-07");
+  for (const bool stops : {false, true}) {
+    SCOPED_TRACE(stops);
+    with_modes([stops](Stack& stack, FlipDriver&, FlipClient& client) {
+      stack.expect_leaks = stops;
+      const Shown before = shown(stack);
+      stops_machine = stops;
+      described = nt_status(Status::kInsufficientResources);
+      EXPECT_EQ(set(client, mode_of(client)),
+                nt_status(stops ? Status::kDeviceRemoved : Status::kInvalidParameter));
+      stops_machine = false;
+      described = STATUS_SUCCESS;
+      if (stops) return;
+      EXPECT_EQ(shown(stack), before);
+      EXPECT_EQ(set(client, mode_of(client)), 0);
+    });
+  }
 }
 
 TEST_F(DisplayModeTest, TheModeHasThePixelFormatOfThePrimary) {

@@ -521,6 +521,37 @@ TEST_F(ExerciseTest, OutputsThatAreFilledShowWhatIsNotWritten) {
   }
 }
 
+// What DxgkDdiRender is to write is filled, too: a driver that leaves something out is found by
+// what the kernel reads there.
+TEST_F(ExerciseTest, TheBuffersOfRenderAreFilled) {
+  DXGKIT_COVERS("LIFE-29");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE used = client.make_allocation();
+    for (const std::byte fill : {std::byte{0xA5}, std::byte{0}}) {
+      on(stack).fill_outputs(fill);
+      std::vector<std::byte> list, buffer;
+      stack.miniport.hooks.render = [&](void* of, DXGKARG_RENDER* args) {
+        const auto* patches = reinterpret_cast<const std::byte*>(args->pPatchLocationListOut);
+        list.assign(patches, patches + args->PatchLocationListOutSize *
+                                           sizeof(*args->pPatchLocationListOut));
+        const auto* bytes = static_cast<const std::byte*>(args->pDmaBuffer);
+        buffer.assign(bytes, bytes + args->DmaSize);
+        return stack.miniport.default_render(of, args);
+      };
+      ASSERT_EQ(client.render(context, work_on({used})), 0);
+      stack.miniport.hooks.render = nullptr;
+      stack.drive();
+      ASSERT_FALSE(list.empty());
+      ASSERT_FALSE(buffer.empty());
+      if (fill == std::byte{0}) continue;  // as they were left
+      EXPECT_EQ(list, std::vector<std::byte>(list.size(), fill));
+      EXPECT_EQ(buffer, std::vector<std::byte>(buffer.size(), fill));
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 // What the driver answers instead of its facts is what comes back, and nothing more is asked.
 TEST_F(ExerciseTest, AQuestionThatTheDriverRefusesStops) {
   DXGKIT_COVERS("LIFE-17");

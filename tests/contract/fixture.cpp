@@ -10,8 +10,8 @@
 
 namespace dxgkit::contract {
 
-Stack::Stack(const nt::KernelConfig& config)
-    : machine(64 * kMebibyte), kernel(runtime::Runtime::current(), machine, findings, config) {
+Stack::Stack(const nt::KernelConfig& config, uint64_t memory_bytes)
+    : machine(memory_bytes), kernel(runtime::Runtime::current(), machine, findings, config) {
   EXPECT_EQ(machine.add_function(miniport.function()), Status::kSuccess);
   system = std::make_unique<dxgk::System>(runtime::Runtime::current(), machine, kernel, findings);
   pages_at_start = machine.free_page_count();

@@ -48,7 +48,7 @@ inline constexpr uint64_t kHiddenBase = 0x2'0000'0000, kApertureBase = 0x4'0000'
 /// and checks that the driver got all its objects back and the machine all its pages.
 class Stack {
  public:
-  explicit Stack(const nt::KernelConfig& config = {});
+  explicit Stack(const nt::KernelConfig& config = {}, uint64_t memory_bytes = 64 * kMebibyte);
   ~Stack();
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;

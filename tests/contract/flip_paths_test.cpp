@@ -327,6 +327,8 @@ TEST_F(FlipTest, AClientsPrimaryIsBackAfterASleep) {
     EXPECT_EQ(visibilities.back().VidPnSourceId, 0U);
     EXPECT_EQ(driver.addresses().back().hAllocation, shown);
     EXPECT_EQ(driver.addresses().back().Flags.Value, 1U) << "ModeChange";
+    driver.vsync();  // the kernel knows what is on the screen
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
     stack.blocking([&] { EXPECT_EQ(client.flip(client.primaries[2]), 0); });
     stack.settle();
     driver.vsync();

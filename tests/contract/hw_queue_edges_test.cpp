@@ -1,10 +1,51 @@
 // Hardware queues beyond the first: whose fault it is, which value, what a submission needs.
+#include <optional>
+
 #include "tests/contract/hw_fixture.h"
+#include "tests/support/scripted_native_fences.h"
 
 namespace dxgkit::contract {
 namespace {
 
 using HwQueueEdgesTest = HwTest;
+
+/// With native fences, too.
+class NativeHwStack : public HwStack {
+ public:
+  NativeHwStack()
+      : HwStack(GpuVaConfig::gpu_physical_four_level()), native(std::in_place, miniport, gpu) {}
+  ~NativeHwStack() {
+    hw.paused = false;
+    blocking([&] { system.reset(); });
+    driver.reset();
+    native.reset();
+  }
+  std::optional<testing::ScriptedNativeFences> native;
+};
+
+// A signal of native fences says whether fences of the old kind are to be looked at, and so do
+// those of hardware queues: what the driver does not say it has not finished.
+TEST_F(HwQueueEdgesTest, ASignalOfNativeFencesSaysWhetherQueuesAreLookedAt) {
+  DXGKIT_COVERS("SYNC-34", "INT-24");
+  const auto runtime = runtime::make_sim_runtime({.seed = 1, .stack_bytes = 512 * 1024});
+  runtime->run_main([&] {
+    NativeHwStack stack;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    HwClient client(stack);
+    ClientQueue queue = client.make_hw_queue();
+    stack.hw.paused = true;
+    ASSERT_EQ(client.submit(queue), 0);
+    stack.settle();
+    ASSERT_TRUE(stack.hw.run_next(*stack.hw.queues[0], /*interrupt=*/false));
+    const uint64_t before = stack.statistics().packets_completed;
+    for (const bool legacy_too : {false, true}) {
+      EXPECT_TRUE(stack.native->interrupt(nullptr, 0, legacy_too));
+      stack.settle();
+      EXPECT_EQ(stack.statistics().packets_completed, before + (legacy_too ? 1 : 0));
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
 
 // Values are counted per queue, so two queues may have the same on hardware: the handle tells whose
 // fault it is, and the value which work it was.

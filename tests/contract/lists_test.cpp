@@ -266,6 +266,28 @@ TEST_F(ListsTest, AnyOutputOfAPassIsProgress) {
   });
 }
 
+// Many passes are no finding while each begins where the one before it ended.
+TEST_F(ListsTest, AsManyPassesAsItTakesAreTaken) {
+  DXGKIT_COVERS("REND-09");
+  with_client([](Stack& stack, Client& client) {
+    constexpr uint32_t kPasses = 100;
+    uint32_t passes = 0;
+    stack.miniport.hooks.render = [&](void*, DXGKARG_RENDER* args) {
+      EXPECT_EQ(args->MultipassOffset, 16 * passes);
+      args->pDmaBuffer = static_cast<std::byte*>(args->pDmaBuffer) + 64;
+      args->MultipassOffset += 16;
+      return ++passes == kPasses ? NTSTATUS{0} : nt_status(Status::kGraphicsInsufficientDmaBuffer);
+    };
+    ContextBuffers context = client.make_context();
+    stack.blocking([&] { EXPECT_EQ(client.render(context, Work{}), 0); });
+    stack.drive();
+    EXPECT_EQ(passes, kPasses);
+    EXPECT_EQ(stack.statistics().packets_completed, kPasses);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+    stack.miniport.hooks.render = nullptr;
+  });
+}
+
 // One pass without progress is forgiven as often as the next one gets on, by either of the two.
 TEST_F(ListsTest, ProgressOfEitherKindForgivesAPassWithout) {
   DXGKIT_COVERS("REND-09");

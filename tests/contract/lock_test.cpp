@@ -952,6 +952,58 @@ TEST_F(LockTest, WhatWouldHaveToLeaveStaysWhenToldSo) {
   });
 }
 
+// Where the GPU only reads, the CPU may look: what may be read there may come back there.
+TEST_F(LockTest, WhatIsReadThroughAnApertureMayLeaveForIt) {
+  DXGKIT_COVERS("ALLOC-41", "ALLOC-35");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    ScriptedAllocation description = described(kHidden | kAperture);
+    description.supported_write = kHidden;
+    const D3DKMT_HANDLE handle = client.make_allocation(description);
+    ASSERT_EQ(client.render(context, work_on({handle})), 0);
+    stack.drive();
+    void* address = nullptr;
+    EXPECT_EQ(client.lock(handle, &address), 0);
+    EXPECT_EQ(stack.statistics().page_outs, 1U);
+    EXPECT_EQ(client.unlock(handle), 0);
+  });
+}
+
+// Two threads lock what has to leave for it: the second one finds it locked when its turn comes.
+TEST_F(LockTest, TwoThreadsLockWhatHasToLeaveFirst) {
+  DXGKIT_COVERS("ALLOC-41", "ALLOC-38");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const D3DKMT_HANDLE handle = client.make_allocation(described(kHidden | kAperture));
+    use(stack, client, context, handle);
+    ASSERT_TRUE(stack.miniport.complete_next(1)) << "the fill";
+    stack.settle();
+    ASSERT_EQ(stack.miniport.outstanding(0).size(), 1U) << "the GPU uses it";
+    struct Look {
+      NTSTATUS status = 1;
+      D3DKMT_LOCK2 args{};
+    } looks[2];
+    std::vector<std::unique_ptr<Stack::Background>> threads;
+    for (Look& look : looks) {
+      look.args.hDevice = client.device;
+      look.args.hAllocation = handle;
+      threads.push_back(std::make_unique<Stack::Background>(
+          stack, [&] { look.status = client.call([&] { return D3DKMTLock2(&look.args); }); }));
+      EXPECT_FALSE(threads.back()->finished());
+    }
+    for (const auto& thread : threads) thread->finish();
+    for (const Look& look : looks) {
+      EXPECT_EQ(look.status, 0);
+      EXPECT_EQ(look.args.pData, looks[0].args.pData);
+    }
+    EXPECT_NE(looks[0].args.pData, nullptr);
+    EXPECT_EQ(stack.statistics().page_outs, 1U);
+    EXPECT_EQ(client.unlock(handle), 0);
+    EXPECT_EQ(client.unlock(handle), 0);
+    EXPECT_EQ(client.unlock(handle), kInvalid);
+  });
+}
+
 // It waits for the adapter to wake up, which it never does.
 TEST_F(LockTest, ALockInSleepReturnsWhenTheAdapterStops) {
   DXGKIT_COVERS("ALLOC-38");

@@ -415,6 +415,23 @@ const BadCall kBadCalls[] = {
        a.HandleList = nullptr;
        a.NumAllocations = 1;
      }},
+    {"MemoryOfTheClients", kInvalid,
+     [](auto& a, auto& c) {
+       alignas(4096) static std::byte memory[kUnit];
+       ScriptedAllocation data = described(kAperture);
+       data.flags = 1U << 4;  // ExistingSysMem
+       D3DDDI_ALLOCATIONINFO info{};
+       info.pSystemMem = memory;
+       info.pPrivateDriverData = &data;
+       info.PrivateDriverDataSize = sizeof data;
+       D3DKMT_CREATEALLOCATION create{};
+       create.hDevice = c.device;
+       create.NumAllocations = 1;
+       create.pAllocationInfo = &info;
+       EXPECT_EQ(c.call([&] { return D3DKMTCreateAllocation(&create); }), 0);
+       with_second(a, info.hAllocation);
+     },
+     true},
     {"AllocationsAsResources", kInvalid,
      [](auto& a, auto&) {
        a.pResources = const_cast<D3DKMT_HANDLE*>(a.HandleList);

@@ -450,6 +450,8 @@ TEST_F(OverlayTest, ARefusalOfTheDriverLeavesWhatWasShown) {
     driver.answer = nt_status(Status::kInsufficientResources);
     EXPECT_EQ(client.update(overlay, client.surfaces[1]),
               nt_status(Status::kInsufficientResources));
+    D3DKMT_CREATEOVERLAY another = client.creation();
+    EXPECT_EQ(client.create(another), nt_status(Status::kInsufficientResources));
     EXPECT_EQ(stack.rules(), std::vector<std::string>{});
     EXPECT_EQ(client.flip_overlay(overlay, client.surfaces[1]), kInvalid)
         << "DxgkDdiFlipOverlay asks for no bandwidth";

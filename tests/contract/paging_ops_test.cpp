@@ -127,6 +127,40 @@ TEST_F(PagingOps, ALargeMappingOfAnApertureIsSeveralThatNameTheirPagesInOneList)
       &bare);
 }
 
+// One MDL describes less than 4 GiB: behind 2 GiB another list begins, as long as what is left.
+TEST_F(PagingOps, AListOfPagesDescribesTwoGibibytesAtMost) {
+  DXGKIT_COVERS("PAGE-26", "PAGE-27");
+  constexpr uint64_t kGibibyte = 1024 * kMebibyte, kRest = 64 * kKibibyte;
+  const auto runtime = runtime::make_sim_runtime(1);
+  runtime->run_main([&] {
+    Stack stack({}, 3 * kGibibyte);
+    stack.options.transfer_chunk_bytes = kGibibyte;
+    stack.miniport.config.segments[2].size = 4 * kGibibyte;
+    ASSERT_EQ(stack.start(), Status::kSuccess);
+    {
+      Client client(stack);
+      ContextBuffers context = client.make_context();
+      const D3DKMT_HANDLE large = client.make_allocation(2 * kGibibyte + kRest, kAperture);
+      ASSERT_EQ(client.render(context, work_on({large})), 0);
+      stack.drive();
+      const std::vector<testing::PagingCall> maps =
+          operations(stack, DXGK_OPERATION_MAP_APERTURE_SEGMENT);
+      ASSERT_EQ(maps.size(), 3U);
+      constexpr uint64_t kPages = kGibibyte / 4096, kRestPages = kRest / 4096;
+      const uint64_t first = maps[0].args.MapApertureSegment.OffsetInPages;
+      for (uint64_t i = 0; i < 3; ++i) {
+        SCOPED_TRACE(i);
+        const auto& map = maps[i].args.MapApertureSegment;
+        EXPECT_EQ(map.OffsetInPages, first + i * kPages);
+        EXPECT_EQ(map.NumberOfPages, i == 2 ? kRestPages : kPages);
+        EXPECT_EQ(map.MdlOffset, i == 1 ? kPages : 0);
+        EXPECT_EQ(maps[i].source_pages.size(), i == 2 ? kRestPages : 2 * kPages);
+      }
+    }
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 TEST_F(PagingOps, FragmentsAreJoinedByMovesAndContentFollows) {
   DXGKIT_COVERS("PAGE-24", "RES-22");
   with_chunks(

@@ -410,5 +410,39 @@ TEST_F(PartsTest, EachPartOfABroadcastKeepsToItself) {
   }
 }
 
+// What no context can hold loses the device. What the same call queues for the next context then
+// leaves at once, as all that is cancelled.
+TEST_F(PartsTest, ABroadcastThatLosesItsDeviceLeavesEveryQueue) {
+  DXGKIT_COVERS("REND-24", "SUB-35", "CANCEL-04");
+  with_client(
+      [](Stack& stack, Client& client) {
+        ContextBuffers first = client.make_context(), second = client.make_context(1);
+        for (size_t i = 0; i < 2; ++i) {
+          first.allocations[i] = {};
+          first.allocations[i].hAllocation = client.make_allocation(kBig, kHidden);
+          first.allocations[i].Value = 1;
+          first.patches[i] = patch_at(static_cast<uint32_t>(i), static_cast<uint32_t>(16 * i));
+        }
+        D3DKMT_RENDER args{};
+        args.hContext = first.handle;
+        args.CommandLength = 512;
+        args.AllocationCount = args.PatchLocationCount = 2;
+        args.BroadcastContextCount = 1;
+        args.BroadcastContext[0] = second.handle;
+        EXPECT_EQ(client.call([&] { return D3DKMTRender(&args); }), 0);
+        stack.settle();
+        EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
+        EXPECT_EQ(stack.statistics().packets_cancelled, 2U);
+        const ScriptedCalls calls = stack.miniport.calls();
+        ASSERT_EQ(calls.cancels.size(), 2U);
+        EXPECT_EQ(calls.cancels[0].args.hContext, calls.renders.at(0).context);
+        EXPECT_NE(calls.cancels[1].args.hContext, calls.cancels[0].args.hContext);
+        EXPECT_EQ(rendering(stack), 0U);
+        EXPECT_EQ(client.destroy_context(second.handle), 0) << "nothing is left in its queue";
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      little_memory);
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

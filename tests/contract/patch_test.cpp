@@ -790,6 +790,29 @@ TEST_F(PatchTest, AnInjectorSparesOnlyWhatWasToldWhereItIs) {
          render_twice(stack, client, context, work_on({allocation}));
        },
        2, 2, wddm2},
+      {"one has moved within its segment",
+       [](Stack& stack, Client& client, ContextBuffers& context) {
+         ContextBuffers other = client.make_context();
+         const D3DKMT_HANDLE below = client.make_allocation(256 * kKibibyte, kHidden);
+         const D3DKMT_HANDLE moves = client.make_allocation(512 * kKibibyte, kHidden);
+         const D3DKMT_HANDLE all = client.make_allocation(kMebibyte, kHidden);
+         const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE);
+         for (const D3DKMT_HANDLE one : {below, moves}) {
+           ASSERT_EQ(client.render(context, work_on({one})), 0);
+           stack.drive();
+         }
+         const uint64_t before = patches_of(stack, false).back().allocations[0].physical_address;
+         ASSERT_EQ(client.wait_gpu(context, fence, 1), 0);
+         ASSERT_EQ(client.render(context, work_on({moves})), 0);
+         ASSERT_EQ(client.render(other, work_on({all})), 0);
+         stack.drive();
+         ASSERT_EQ(client.signal_cpu(fence, 1), 0);
+         stack.drive();
+         const auto last = patches_of(stack, false).back().allocations[0];
+         EXPECT_EQ(last.segment(), 2U);
+         EXPECT_NE(last.physical_address, before);
+       },
+       4, 0, small_memory},
   };
   for (const SparedCase& one : cases) {
     SCOPED_TRACE(one.sentence);

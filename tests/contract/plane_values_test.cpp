@@ -632,6 +632,10 @@ TEST_F(PlaneQuestionTest, EachMemberOfAQuestionReachesTheDriver) {
         driver.failing_plane = 0;
         driver.try_again = 1;
         EXPECT_EQ(check.ask(client, call), (Check::Answer{0, FALSE, 0x10}));
+        // Of planes that can be shown none fails, whatever the member holds.
+        driver.supported = TRUE;
+        driver.failing_plane = 9;
+        EXPECT_EQ(check.ask(client, call).supported, TRUE);
         EXPECT_EQ(stack.rules(), Rules{});
       });
     }

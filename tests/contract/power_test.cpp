@@ -690,6 +690,81 @@ TEST_F(PowerTest, ALockedAllocationLeavesAndComesBackUnderItsAddress) {
   });
 }
 
+// It was where the CPU sees it because there was no room elsewhere. After a sleep there is, and it
+// does not go where the CPU's address would show something else.
+TEST_F(PowerTest, ALockedAllocationDoesNotComeBackWhereTheCpuCannotSeeIt) {
+  DXGKIT_COVERS("PWR-05", "PWR-10", "ALLOC-40");
+  running(
+      [](Stack& stack) {
+        {
+          Client client(stack);
+          ContextBuffers context = client.make_context();
+          const D3DKMT_HANDLE fills = client.make_allocation(256 * kKibibyte, kHidden);
+          ScriptedAllocation description;
+          description.size = 64 * kKibibyte;
+          description.supported_read = description.supported_write = kVisible | kHidden;
+          description.preferred = 2;
+          description.flags = 1;  // CpuVisible
+          const D3DKMT_HANDLE allocation = client.make_allocation(description);
+          ASSERT_EQ(client.render(context, work_on({fills, allocation})), 0);
+          stack.drive();
+          const auto placed = [&] {
+            return (*client.process->handles().find<dxgk::OpenedAllocation>(allocation))
+                ->allocation->id;
+          };
+          const auto segment = [&] {
+            SegmentId found;
+            stack.adapter().core().lane().run(
+                [&] { found = stack.adapter().core().memory().placement(placed()).segment; });
+            return found;
+          };
+          ASSERT_EQ(segment(), SegmentId{1});
+          void* address = nullptr;
+          ASSERT_EQ(client.lock(allocation, &address), 0);
+          go(stack, PowerTarget::kStandby);
+          ASSERT_EQ(segment(), kSystemMemory);
+          go(stack, PowerTarget::kD0);
+          EXPECT_NE(segment(), SegmentId{2}) << "the CPU has it locked, and does not see that";
+          EXPECT_EQ(client.unlock(allocation), 0);
+          ASSERT_EQ(client.render(context, work_on({allocation})), 0);
+          stack.drive();
+        }
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.segments[1].size = 256 * kKibibyte; });
+}
+
+// What is locked behind an aperture is in its pages all the time: nothing of it moves for the lock.
+TEST_F(PowerTest, ALockedAllocationBehindAnApertureDoesNotComeBackForItsLock) {
+  DXGKIT_COVERS("PWR-05", "PWR-10");
+  running(
+      [](Stack& stack) {
+        {
+          Client client(stack);
+          ContextBuffers context = client.make_context();
+          ScriptedAllocation description;
+          description.size = 64 * kKibibyte;
+          description.supported_read = description.supported_write = kAperture;
+          description.flags = 1;  // CpuVisible
+          const D3DKMT_HANDLE allocation = client.make_allocation(description);
+          ASSERT_EQ(client.render(context, work_on({allocation})), 0);
+          stack.drive();
+          void* address = nullptr;
+          ASSERT_EQ(client.lock(allocation, &address), 0);
+          static_cast<std::byte*>(address)[5] = std::byte{0x77};
+          go(stack, PowerTarget::kStandby);
+          stack.miniport.clear_calls();
+          go(stack, PowerTarget::kD0);
+          EXPECT_TRUE(stack.miniport.calls().paging.empty());
+          EXPECT_EQ(static_cast<std::byte*>(address)[5], std::byte{0x77});
+          EXPECT_EQ(client.unlock(allocation), 0);
+          EXPECT_EQ(client.unlock(allocation), kInvalid) << "it was locked once";
+        }
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) { miniport.config.segments[2].flags.CpuVisible = 1; });
+}
+
 // Explicit residency: what a device lists leaves with everything else, and is back before its next
 // work runs.
 TEST_F(PowerTest, ListsComeBackBeforeTheirWorkRuns) {

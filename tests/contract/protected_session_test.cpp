@@ -208,6 +208,9 @@ TEST_F(SessionTest, WrongArgumentsAreRefusedAndNothingChanges) {
     const MonitoredFence fence = create_fence(client, 0);
     const D3DKMT_HANDLE mutex = client.make_sync(D3DDDI_SYNCHRONIZATION_MUTEX);
     const D3DKMT_HANDLE session = make_session(client, fence);
+    D3DKMT_CREATEPAGINGQUEUE paging{};
+    paging.hDevice = client.device;
+    ASSERT_EQ(client.call([&] { return D3DKMTCreatePagingQueue(&paging); }), 0);
     Client other(stack, "other");
     for (int i = 0; i < 3; ++i) static_cast<void>(other.make_device());
     const D3DKMT_HANDLE foreign = other.make_device();
@@ -225,6 +228,7 @@ TEST_F(SessionTest, WrongArgumentsAreRefusedAndNothingChanges) {
     refused("another process's device", [&](auto& args) { args.hDevice = foreign; });
     refused("no fence", [](auto& args) { args.hSyncObject = 0; });
     refused("a mutex", [&](auto& args) { args.hSyncObject = mutex; });
+    refused("a paging queue's fence", [&](auto& args) { args.hSyncObject = paging.hSyncObject; });
     refused("a device for a fence", [&](auto& args) { args.hSyncObject = client.device; });
     refused("too much data", [](auto& args) { args.PrivateDriverDataSize = (1U << 20) + 1; });
     refused("data that is not there",

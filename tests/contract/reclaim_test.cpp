@@ -167,6 +167,29 @@ TEST_F(ReclaimTest, AResourceIsReclaimedWithItsAllocations) {
   });
 }
 
+// What waits for room beside the rest is not asked for twice: the second call is refused, and the
+// count is what it was.
+TEST_F(ReclaimTest, ARefusalLeavesTheCount) {
+  DXGKIT_COVERS("ALLOC-47", "RES-05");
+  listing([](Stack& stack, ListingClient& client) {
+    const D3DKMT_HANDLE given = client.make(kMemoryUnits - 2),
+                        other = client.make(kMemoryUnits - 2);
+    ASSERT_EQ(client.make_resident({given}), nt_status(Status::kPending));
+    stack.drive();
+    ASSERT_EQ(offer(client, given), 0);
+    ASSERT_EQ(client.make_resident({other}, cant_trim()), nt_status(Status::kPending));
+    stack.drive();
+    EXPECT_EQ(reclaim(client, given).status, nt_status(Status::kPending));
+    const Reclaimed again = reclaim(client, given);
+    EXPECT_EQ(again.status, nt_status(Status::kNoMemory));
+    EXPECT_EQ(again.fence, 0x5C5CU);
+    EXPECT_EQ(client.evict({given}), 0) << "it is counted once, as before";
+    EXPECT_EQ(client.evict({given}), kInvalid);
+    EXPECT_EQ(client.evict({other}), 0);
+    EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+  });
+}
+
 TEST_F(ReclaimTest, BrokenCallsChangeNothing) {
   DXGKIT_COVERS("ALLOC-45", "THUNK-01", "THUNK-04", "THUNK-05");
   listing([](Stack& stack, ListingClient& client) {

@@ -183,10 +183,41 @@ TEST_F(SplitTest, EveryMemberOfPatchAndSubmissionIsThePartsOwn) {
           EXPECT_TRUE(second[3].write());
           EXPECT_FALSE(second[4].write());
           EXPECT_EQ(first[0].physical_address, second[0].physical_address);
+          uint64_t bytes = 0;
+          for (const testing::SubmitCall& call : stack.miniport.calls().submits) {
+            bytes += call.args.DmaBufferSubmissionEndOffset;
+            bytes -= call.args.DmaBufferSubmissionStartOffset;
+          }
+          EXPECT_EQ(stack.statistics().dma_bytes, bytes) << "each byte once";
           EXPECT_EQ(stack.rules(), Strings{});
         },
         [&](ScriptedMiniport& miniport) { miniport.config.dma_segment_set = aperture ? 4 : 0; });
   }
+}
+
+// Each context runs a copy of its own, with the private data that the driver left in the first one.
+TEST_F(SplitTest, ABroadcastCopiesThePrivateData) {
+  DXGKIT_COVERS("SUB-35", "PATCH-12");
+  split([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context(odd::kNode),
+                   other = client.make_context(odd::kOtherNode);
+    D3DKMT_RENDER args{};
+    args.hContext = context.handle;
+    args.CommandLength = 64;
+    args.BroadcastContextCount = 1;
+    args.BroadcastContext[0] = other.handle;
+    ASSERT_EQ(client.call([&] { return D3DKMTRender(&args); }), 0);
+    stack.drive();
+    const auto patches = odd::patches(stack, false);
+    ASSERT_EQ(patches.size(), 2U);
+    EXPECT_NE(patches[0].args.pDmaBufferPrivateData, patches[1].args.pDmaBufferPrivateData);
+    for (const testing::PatchCall& call : patches) {
+      EXPECT_EQ(call.args.DmaBufferPrivateDataSubmissionEndOffset, odd::kPrivateUsed);
+      EXPECT_EQ(call.private_data[0], std::byte{0x77});
+      EXPECT_EQ(call.private_data[odd::kPrivateUsed - 1], std::byte{0x77});
+    }
+    EXPECT_EQ(stack.rules(), Strings{});
+  });
 }
 
 /// One DMA buffer in three parts. The last one needs what the first one needed, too, and there is

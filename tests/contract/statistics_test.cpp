@@ -327,6 +327,29 @@ TEST_F(Statistics, NodesTellPreemptedAndFaultedPackets) {
   });
 }
 
+/// What is cancelled in its queue has taken no time of hardware.
+TEST_F(Statistics, NodesCountNoTimeOfWhatNeverGotThere) {
+  DXGKIT_COVERS("THUNK-43");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context(0);
+    ASSERT_EQ(client.render(context, work_on({})), 0);
+    stack.drive();
+    const auto running = [&] {
+      return get(client, D3DKMT_QUERYSTATISTICS_NODE, 0)
+          .NodeInformation.GlobalInformation.RunningTime.QuadPart;
+    };
+    const auto before = running();
+    const D3DKMT_HANDLE fence = client.make_sync(D3DDDI_MONITORED_FENCE);
+    ASSERT_EQ(client.wait_gpu(context, fence, 1), 0);
+    ASSERT_EQ(client.render(context, work_on({})), 0);
+    stack.settle();
+    runtime::Runtime::current().sleep_for(5 * runtime::kMillisecond);
+    ASSERT_EQ(client.destroy_context(context.handle), 0);
+    EXPECT_EQ(stack.statistics().packets_cancelled, 1U);
+    EXPECT_EQ(running(), before);
+  });
+}
+
 /// Flips that were shown, that were not, and that are under way, source by source.
 TEST_F(Statistics, ASourceCountsItsFlips) {
   DXGKIT_COVERS("THUNK-43");

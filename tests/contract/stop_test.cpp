@@ -1,5 +1,7 @@
 // Work that belongs to no context: the frame buffer leaves before the device stops. And submissions
 // the kernel refuses to broadcast, or that are not to be executed.
+#include <atomic>
+
 #include "tests/contract/fixture.h"
 
 namespace dxgkit::contract {
@@ -111,6 +113,47 @@ TEST_F(StopTest, BroadcastContextsAreCountedAndResolved) {
     EXPECT_EQ(broadcast(2, other.handle), nt_status(Status::kInvalidParameter))
         << "the second is 0";
     EXPECT_EQ(digest(stack, {&client, &stranger}), before);
+  });
+}
+
+// A program waits for so many packets, until it is told otherwise, or until the adapter ends.
+TEST_F(StopTest, WaitingForPacketsEndsWithThemOrWithoutThem) {
+  DXGKIT_COVERS("LIFE-18");
+  with_client([](Stack& stack, Client& client) {
+    ContextBuffers context = client.make_context();
+    const uint64_t before = stack.statistics().packets_completed;
+    std::atomic<bool> cancelled{false};
+    EXPECT_FALSE(stack.system->wait_for_packets(dxgk::Luid{77, 0}, 0, cancelled));
+    bool reached = false;
+    {
+      Stack::Background waits(stack, [&] {
+        reached = stack.system->wait_for_packets(stack.luid, before + 2, cancelled);
+      });
+      EXPECT_FALSE(waits.finished());
+      for (int i = 0; i < 2; ++i) ASSERT_EQ(client.render(context, work_on({})), 0);
+      EXPECT_FALSE(waits.finished()) << "they are on hardware";
+      stack.drive();
+      EXPECT_TRUE(waits.finished());
+      EXPECT_TRUE(reached);
+    }
+    for (const bool stops : {false, true}) {
+      SCOPED_TRACE(stops);
+      reached = true;
+      cancelled = false;
+      Stack::Background waits(stack, [&] {
+        reached = stack.system->wait_for_packets(stack.luid, before + 3, cancelled);
+      });
+      EXPECT_FALSE(waits.finished());
+      if (stops) {
+        stack.miniport.raise(ScriptedMiniport::completed_data(0, 77));  // fatal
+        stack.expect_leaks = true;
+      } else {
+        cancelled = true;
+        stack.system->nudge(stack.luid);
+      }
+      EXPECT_TRUE(waits.finished());
+      EXPECT_FALSE(reached);
+    }
   });
 }
 

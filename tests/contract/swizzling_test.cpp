@@ -573,6 +573,41 @@ TEST_F(SwizzlingTest, ALockKeepsItsPagesWhereNeitherRangeNorBarShowsTheContent) 
       });
 }
 
+// And where there is room in an aperture by then, which its driver prefers: that shows these pages,
+// and no address of the bus is its.
+TEST_F(SwizzlingTest, ALockKeepsItsPagesBehindAnApertureWhenTheRangeDoesNotComeBack) {
+  DXGKIT_COVERS("ALLOC-40", "ALLOC-55");
+  with_client(
+      [](Stack& stack, Client& client) {
+        Swizzler driver(stack);
+        ContextBuffers context = client.make_context();
+        const D3DKMT_HANDLE fills = client.make_allocation(64 * kKibibyte, kAperture);
+        ScriptedAllocation description = described(kVisible | kAperture);
+        description.preferred = 3;
+        const D3DKMT_HANDLE handle = client.make_allocation(description);
+        ASSERT_EQ(client.render(context, work_on({fills, handle})), 0);
+        stack.drive();
+        void* data = nullptr;
+        ASSERT_EQ(lock_with(client, handle, 8, kAcquireAperture | kUseAlternateVa, &data), 0);
+        ASSERT_EQ(driver.acquired.at(0).SegmentId, 1U);
+        stack.blocking([&] {
+          EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kStandby).has_value());
+          std::memcpy(data, "asleep", 7);
+          driver.answer = kUnsupported;
+          EXPECT_TRUE(stack.system->set_power(stack.luid, dxgk::PowerTarget::kD0).has_value());
+        });
+        ASSERT_EQ(driver.acquired.size(), 2U);
+        EXPECT_EQ(driver.acquired[1].SegmentId, 3U);
+        EXPECT_STREQ(static_cast<const char*>(data), "asleep");
+        EXPECT_EQ(unlock(client, {handle}), 0);
+        EXPECT_EQ(stack.rules(), std::vector<std::string>{});
+      },
+      [](ScriptedMiniport& miniport) {
+        Swizzler::prepare(miniport);
+        miniport.config.segments[2].size = 64 * kKibibyte;
+      });
+}
+
 // Of two devices that have an allocation open one has it locked; the other looked at it before.
 // After a sleep the driver is asked for a range for the one that looks, and for nobody else.
 TEST_F(SwizzlingTest, OnlyWhoLooksGetsARangeAgain) {

@@ -1,5 +1,7 @@
 // Events behind one context and behind several, and signals that one lost context stops.
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/contract/sync_fixture.h"
@@ -111,6 +113,50 @@ TEST_F(SyncEventsTest, OneLostContextRefusesABroadcast) {
     EXPECT_EQ(client.call([&] { return D3DKMTSignalSynchronizationObject2(&args); }), 0);
     stack.drive();
     EXPECT_EQ(fence.value(), 9U);
+  });
+}
+
+// The kernel keeps a descriptor of its own, which may be number 0, and may be one too many.
+TEST_F(SyncEventsTest, TheKernelsOwnDescriptorMayBeTheFirstOrOneTooMany) {
+  DXGKIT_COVERS("SYNC-07");
+  with_client([&](Stack& stack, Client& client) {
+    const int event = eventfd(0, EFD_NONBLOCK);
+    const MonitoredFence fence = create_fence(client, 0, 0);
+    UINT64 value = 0;
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait{};
+    wait.hDevice = client.device;
+    wait.ObjectCount = 1;
+    wait.ObjectHandleArray = &fence.handle;
+    wait.FenceValueArray = &value;
+    wait.hAsyncEvent = reinterpret_cast<HANDLE>(static_cast<intptr_t>(event));
+    const auto waits = [&] {
+      return client.call([&] { return D3DKMTWaitForSynchronizationObjectFromCpu(&wait); });
+    };
+    const int input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    ASSERT_GE(input, 3);
+    close(STDIN_FILENO);
+    value = 1;
+    EXPECT_EQ(waits(), 0);
+    EXPECT_NE(fcntl(STDIN_FILENO, F_GETFD), -1) << "it is the kernel's now";
+    EXPECT_EQ(client.signal_cpu(fence.handle, 1), 0);
+    stack.settle();
+    EXPECT_TRUE(was_set(event));
+    EXPECT_EQ(fcntl(STDIN_FILENO, F_GETFD), -1) << "closed";
+    ASSERT_EQ(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    close(input);
+
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+    value = 2;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const NTSTATUS refused = waits();
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(refused, kBadHandle);
+    EXPECT_EQ(client.signal_cpu(fence.handle, 2), 0);
+    stack.settle();
+    EXPECT_FALSE(was_set(event)) << "nobody waits";
+    close(event);
   });
 }
 

@@ -47,6 +47,27 @@ void each_flag(const char* what, UINT allowed, const std::function<NTSTATUS(UINT
   }
 }
 
+// Bit 0 of the affinity is the adapter. There are no links, so that other bits name nothing.
+TEST_F(SyncFlagsTest, AMonitoredFenceIsForTheOneEngine) {
+  DXGKIT_COVERS("SYNC-01", "INT-12");
+  with_client([](Stack& stack, Client& client) {
+    for (const UINT affinity : {0U, 1U, 2U, 3U, 0x8000'0001U}) {
+      SCOPED_TRACE(affinity);
+      D3DKMT_CREATESYNCHRONIZATIONOBJECT2 args{};
+      args.hDevice = client.device;
+      args.Info.Type = D3DDDI_MONITORED_FENCE;
+      args.Info.MonitoredFence.EngineAffinity = affinity;
+      const Digest before = digest(stack, {&client});
+      const NTSTATUS status =
+          client.call([&] { return D3DKMTCreateSynchronizationObject2(&args); });
+      EXPECT_EQ(status, affinity <= 1 ? 0 : kInvalid);
+      if (affinity > 1) {
+        EXPECT_EQ(digest(stack, {&client}), before);
+      }
+    }
+  });
+}
+
 TEST_F(SyncFlagsTest, EachFlagOfSignalsAndWaits) {
   DXGKIT_COVERS("THUNK-03", "SYNC-07");
   with_client([](Stack& stack, Client& client) {

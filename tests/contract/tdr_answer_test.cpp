@@ -1,5 +1,6 @@
 // What drivers answer to questions about engines that are silent, and what comes of it.
 #include "dxgk/exercise.h"
+#include "nt/kernel.h"
 #include "runtime/sim_time.h"
 #include "tests/contract/tdr_fixture.h"
 
@@ -468,6 +469,132 @@ TEST_F(TdrAnswerTest, ProvokedTimeoutsCountForNothing) {
       wait_out(stack);
       EXPECT_EQ(stack.statistics().engine_resets, adapter ? 1 : limit + 2);
       EXPECT_TRUE(reports(stack).back().granted);
+    });
+  }
+}
+
+// Each node has its own grant: that of one says nothing of another's packet.
+TEST_F(TdrAnswerTest, PacketsOfTwoNodesThatComeBackAreExcusedOnceEach) {
+  DXGKIT_COVERS("TDR-34", "TDR-10");
+  odd_engines([](Stack& stack, EngineResets& resets) {
+    Client client(stack), other(stack, "other");
+    ContextBuffers one = client.make_context(kNode), two = other.make_context(kOther);
+    std::vector<UINT> asked;
+    resets.status = [&](DXGKARG_QUERYENGINESTATUS* args) {
+      asked.push_back(args->NodeOrdinal);
+      args->EngineStatus.Responsive = 1;
+      return 0;
+    };
+    render(client, one);
+    render(other, two);
+    const auto give_back = [&](int times) {
+      for (int i = 0; i < times; ++i) {
+        const size_t before = stack.miniport.calls().preempts.size();
+        wait_out(stack, kLong + 50 * runtime::kMillisecond);
+        const std::vector<DXGKARG_PREEMPTCOMMAND> all = stack.miniport.calls().preempts;
+        ASSERT_EQ(all.size(), before + 2);
+        for (size_t k = before; k < all.size(); ++k)
+          stack.miniport.preempted(all[k].NodeOrdinal, all[k].PreemptionFenceId, 0);
+        rest(stack);
+      }
+    };
+    give_back(9);
+    EXPECT_THAT(asked, ::testing::UnorderedElementsAre(kNode, kOther));
+    EXPECT_EQ(stack.rules(), Strings{});
+    EXPECT_THAT(resets.reset_nodes, IsEmpty());
+    give_back(1);
+    EXPECT_EQ(stack.findings.count("TDR-34"), 2U);
+    EXPECT_THAT(resets.reset_nodes, ::testing::UnorderedElementsAre(kNode, kOther));
+    stack.drive();
+  });
+}
+
+// A driver that stops the machine when it is asked about such a packet is blamed for that alone.
+TEST_F(TdrAnswerTest, ADriverThatFailsWhenItIsAskedForAPacketIsNotBlamedForThatToo) {
+  DXGKIT_COVERS("TDR-34", "NT-21");
+  odd_engines([](Stack& stack, EngineResets& resets) {
+    stack.expect_leaks = true;
+    Client client(stack);
+    ContextBuffers context = client.make_context(kNode);
+    size_t asked = 0;
+    resets.status = [&](DXGKARG_QUERYENGINESTATUS* args) {
+      ++asked;
+      args->EngineStatus.Responsive = 0;
+      reinterpret_cast<void(NTAPI*)(uint32_t)>(
+          const_cast<void*>(nt::find_export("KeBugCheck")->address))(0x116);
+      return 0;
+    };
+    render(client, context);
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(asked, 0U);
+      wait_out(stack, kLong + 50 * runtime::kMillisecond);
+      stack.miniport.preempted(kNode, stack.miniport.calls().preempts.back().PreemptionFenceId, 0);
+      rest(stack);
+    }
+    EXPECT_EQ(asked, 1U);
+    EXPECT_EQ(stack.rules(), Strings{"NT-21"});
+    EXPECT_THAT(resets.reset_nodes, IsEmpty());
+    EXPECT_THAT(reports(stack), IsEmpty());
+  });
+}
+
+// Who does not care for recoveries has an adapter end at its first timeout if it has never
+// completed anything. What has completed something, owes only an answer, or was provoked is
+// recovered as ever.
+TEST_F(TdrAnswerTest, ASilentAdapterMayEndAtItsFirstTimeout) {
+  DXGKIT_COVERS("TDR-01");
+  struct Row {
+    const char* sentence;
+    bool asked, completed, idle, provoked;
+  };
+  for (const Row& row : {Row{"nothing has ever completed", true, false, false, false},
+                         {"nobody asked for that", false, false, false, false},
+                         {"something has completed", true, true, false, false},
+                         {"nothing was ever submitted", true, false, true, false},
+                         {"the timeout was provoked", true, false, false, true}}) {
+    SCOPED_TRACE(row.sentence);
+    bare([&](Stack& stack) {
+      const bool ends = row.asked && !row.completed && !row.idle && !row.provoked;
+      stack.expect_leaks = ends;
+      EngineResets resets(stack.miniport);
+      odd_driver(stack.miniport);
+      stack.options.timeouts = policy();
+      stack.options.silence_ends_it = row.asked;
+      ASSERT_EQ(stack.start(), Status::kSuccess);
+      pass(1234 * runtime::kMillisecond);
+      Client client(stack);
+      ContextBuffers context = client.make_context(kNode);
+      if (row.completed) {
+        render(client, context);
+        stack.drive();
+      }
+      if (row.provoked)
+        dxgk::Exercise::on(*stack.system, stack.luid)
+            ->provoke_timeouts(dxgk::ProvokedTimeouts::kAnyReset);
+      if (row.idle) {
+        stack.adapter().core().lane().run([&] {
+          EXPECT_TRUE(stack.adapter().core().scheduler().request_preemption(NodeOrdinal{kNode}));
+        });
+      } else {
+        render(client, context);
+      }
+      wait_long(stack);
+      EXPECT_EQ(stack.adapter().core().running(), !ends);
+      EXPECT_EQ(stack.miniport.calls().preempts.size(), ends ? 0U : 1U);
+      EXPECT_EQ(stack.statistics().engine_resets, ends ? 0U : 1U);
+      if (!ends) {
+        stack.drive();
+        return;
+      }
+      const verifier::Finding found = stack.only_finding();
+      EXPECT_EQ(found.rule, "TDR-01");
+      EXPECT_EQ(found.severity, verifier::Severity::kViolation);
+      EXPECT_TRUE(found.dooms);
+      EXPECT_EQ(found.actual,
+                "Node 2 took fence 1 and reported nothing for 3000 ms. It has never reported a "
+                "completion.");
+      EXPECT_THAT(reports(stack), IsEmpty());
+      EXPECT_EQ(client.render(context, work_on({})), nt_status(Status::kDeviceRemoved));
     });
   }
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/sim_time.h"
 #include "tests/contract/tdr_fixture.h"
+#include "trace/trace.h"
 
 namespace dxgkit::contract {
 namespace {
@@ -216,6 +217,11 @@ TEST_F(TdrReportTest, AnIdleEnginesSilenceIsItsOwnFinding) {
     EXPECT_EQ(report.packet, 0U);
     EXPECT_EQ(report.process, "");
     EXPECT_EQ(report.preemption, 3U);
+    for (const trace::Event& event : trace::current()->events()) {
+      if (event.kind != static_cast<uint16_t>(trace::EventKind::kWhyTimeout)) continue;
+      EXPECT_EQ(event.a, 0U) << "no packet";
+      EXPECT_EQ(event.d, 3U);
+    }
     EXPECT_EQ(report.steps.back().text, "Nobody is to blame; 0 packets are submitted again.");
     EXPECT_EQ(client.state(), D3DKMT_DEVICEEXECUTION_ACTIVE);
     render(client, context);
@@ -525,6 +531,38 @@ TEST_F(TdrReportTest, ARefusedResetIsToldWithItsStatus) {
     EXPECT_EQ(found.bugcheck_parameter, 0xC0000017U);
     EXPECT_EQ(stack.statistics().adapter_resets, 0U);
     EXPECT_FALSE(reports(stack).at(0).recovered);
+  });
+}
+
+// A driver that fails while its other engines have their half second has no more time.
+TEST_F(TdrReportTest, ADriverThatFailsMeanwhileIsNotWaitedFor) {
+  DXGKIT_COVERS("TDR-11", "INT-11");
+  odd_engines([](Stack& stack, EngineResets& resets) {
+    stack.expect_leaks = true;
+    Client client(stack), other(stack, "other");
+    ContextBuffers hung = client.make_context(kNode), neighbour = other.make_context(kOther);
+    resets.group = [](DXGKARG_QUERYDEPENDENTENGINEGROUP* args) {
+      args->DependentNodeOrdinalMask = 0b110;
+      return 0;
+    };
+    render(client, hung);
+    pass(2 * kLong - 200 * runtime::kMillisecond);
+    render(other, neighbour);
+    wait_out(stack, 300 * runtime::kMillisecond);
+    ASSERT_EQ(stack.miniport.calls().preempts.size(), 2U);
+    const int64_t failed_ns = runtime::Runtime::current().now();
+    stack.miniport.raise(ScriptedMiniport::completed_data(0, 77));
+    pass(runtime::kSecond);
+    rest(stack);
+    EXPECT_THAT(resets.reset_nodes, IsEmpty());
+    const dxgk::TimeoutReport report = reports(stack).at(0);
+    EXPECT_FALSE(report.recovered);
+    EXPECT_EQ(report.ended_ns, failed_ns);
+    EXPECT_THAT(steps(report),
+                ElementsAre("Node 2 did not answer a preemption request for 3000 ms.",
+                            "DxgkDdiQueryEngineStatus: the engine is not responsive.",
+                            "DxgkDdiQueryDependentEngineGroup: nodes 0x6 are reset together."));
+    EXPECT_EQ(stack.rules(), (Strings{"TDR-01", "INT-11"}));
   });
 }
 

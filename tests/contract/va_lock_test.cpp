@@ -60,5 +60,31 @@ TEST_F(VaLockTest, AResetTakesPagesOfAHostApertureBack) {
   }
 }
 
+// Work at virtual addresses uses what its device lists. What is not listed is idle.
+TEST_F(VaLockTest, WhatIsNotListedIsNotWaitedFor) {
+  DXGKIT_COVERS("ALLOC-38", "RES-01");
+  for (const bool listed : {false, true}) {
+    SCOPED_TRACE(listed);
+    running(GpuVaConfig::gpu_physical_four_level(), [listed](GpuVaStack& stack) {
+      VaClient client(stack);
+      const D3DKMT_HANDLE handle = client.make_allocation(described(kHidden | kAperture));
+      const D3DKMT_HANDLE code = client.make_allocation(kPage, kMemorySet);
+      client.list({code});
+      if (listed) client.list({handle});
+      stack.drive();
+      const uint64_t va = client.make_mapping(code, 1);
+      ASSERT_TRUE(stack.gpu.write(client.process_handle(), va, dxgkit::testing::gpu_commands({})));
+      ASSERT_EQ(client.submit(client.context, va, 24), 0);
+      stack.settle();
+      D3DKMT_LOCK args = lock_args(handle, kDonotWait);
+      EXPECT_EQ(lock_now(client, args), listed ? kBusy : 0);
+      if (!listed) {
+        EXPECT_EQ(unlock(client, {handle}), 0);
+      }
+      stack.drive();
+    });
+  }
+}
+
 }  // namespace
 }  // namespace dxgkit::contract

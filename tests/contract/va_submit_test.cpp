@@ -1,4 +1,5 @@
 // Submission to contexts with virtual addressing.
+#include "base/guarded_copy.h"
 #include "tests/contract/va_fixture.h"
 
 namespace dxgkit::contract {
@@ -325,6 +326,35 @@ TEST_F(VaSubmitTest, CancelledWorkIsTakenBackByItsVirtualAddress) {
     EXPECT_EQ(first, std::vector<std::byte>(2, std::byte{0x77}));
     stack.miniport.hooks.cancel = nullptr;
   });
+}
+
+// A driver without private data of a DMA buffer gets an address that leads nowhere, as with
+// submissions, also where an earlier packet had some.
+TEST_F(VaSubmitTest, CancelledWorkWithoutPrivateDataHasNoneAtItsAddress) {
+  DXGKIT_COVERS("CANCEL-12", "CANCEL-17", "SUB-11");
+  running(
+      [](GpuVaStack& stack) {
+        Submitter one(stack);
+        one.write({GpuCommand::read(one.va + kMebibyte)});  // faults
+        for (int i = 0; i < 4; ++i) {
+          ASSERT_EQ(one.client.submit(one.client.context, one.va, 24), 0);
+        }
+        std::vector<DXGKARG_CANCELCOMMAND> cancelled;
+        stack.miniport.hooks.cancel = [&](const DXGKARG_CANCELCOMMAND* args) {
+          cancelled.push_back(*args);
+          return STATUS_SUCCESS;
+        };
+        stack.drive();
+        ASSERT_EQ(cancelled.size(), 2U) << "two were on the hardware";
+        char byte = 0;
+        for (const DXGKARG_CANCELCOMMAND& args : cancelled) {
+          EXPECT_EQ(args.DmaBufferPrivateDataSize, 0U);
+          ASSERT_NE(args.pDmaBufferPrivateData, nullptr) << "a null check would hide the mistake";
+          EXPECT_FALSE(guarded_copy(&byte, args.pDmaBufferPrivateData, 1));
+        }
+        stack.miniport.hooks.cancel = nullptr;
+      },
+      [](GpuVaStack& stack) { stack.gpu.config.private_bytes = 0; });
 }
 
 // Paging of such a driver, too: by the address its buffer has in the paging process.

@@ -76,7 +76,6 @@ Status Adapter::start() {
 void Adapter::undo_start() {
   core_.gate().close();
   exclusions_.end();
-  core_.gate().wait_empty();
   if (display_) display_->stop();
   if (paging_buffers_ && !paging_buffers_->empty()) paging_buffers_->unmap();
   timeout_->stop();

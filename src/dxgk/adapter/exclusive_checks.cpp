@@ -13,7 +13,7 @@ void ExclusiveChecks::before(const char* ddi, port::AdapterHost::SyncLevel level
 void ExclusiveChecks::check_idle(const char* ddi, port::AdapterHost::SyncLevel level) {
   // Before there is a scheduler nothing was submitted, and after a failure nobody waits for the
   // hardware (LIFE-18).
-  if (!core_.has_scheduler() || core_.failed() || core_.fatal()) return;
+  if (!core_.has_scheduler() || core_.fatal()) return;
   // It is called because the hardware is not idle, and memory is emptied behind it (TDR-24).
   if (std::string_view(ddi) == "DxgkDdiResetFromTimeout") return;
   DXGKIT_CHECK(!core_.scheduler().anything_on_hardware());

@@ -16,9 +16,7 @@ void BackingPages::release(Allocation& allocation) {
     release(allocation.pages.frames());
   } else if (core_.fatal()) {
     kept_of_clients_.push_back(std::move(allocation.user_memory));
-  } else {
-    allocation.user_memory.reset();
-  }
+  }  // else it ends with its allocation
 }
 
 void BackingPages::release(std::span<const bus::PageFrame> pages) {

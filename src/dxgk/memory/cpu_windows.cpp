@@ -297,11 +297,14 @@ void CpuWindows::follow(OpenedAllocation& opened, const vidmm::Placement& place)
   if (cpu == nullptr || cpu->view == nullptr) return;
   if (place.segment != kSystemMemory && cpu->told()) return;  // it stayed, and is shown as it was
   Result<Windows> windows = open(opened, cpu->look, place);
-  const vidmm::SegmentDesc* const segment =
-      place.segment == kSystemMemory ? nullptr
-                                     : &core_.memory().segments()[place.segment.value - 1];
-  // Nobody to ask for another way: better as it lies there than what it was.
-  if (!windows.has_value() && segment->cpu_visible) windows = plain(*opened.allocation, place);
+  if (!windows.has_value()) {
+    // Nobody to ask for another way: better as it lies there than what it was. An aperture leads to
+    // the backing pages.
+    const vidmm::SegmentDesc& segment = core_.memory().segments()[place.segment.value - 1];
+    windows = segment.kind == vidmm::SegmentKind::kAperture
+                  ? Result<Windows>(backing(*opened.allocation))
+                  : plain(*opened.allocation, place);
+  }
   if (windows.has_value()) show(opened, std::move(*windows));
 }
 

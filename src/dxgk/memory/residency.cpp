@@ -368,7 +368,6 @@ Status Residency::evict(DeviceMemory& device, std::span<const Ref<OpenedAllocati
   budgets_.tell_over_budget();
   advance();
   core_.scheduler().retry_busy();
-  core_.pump();
   return Status::kSuccess;
 }
 

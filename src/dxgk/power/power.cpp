@@ -361,7 +361,15 @@ void Power::restore() {
       back.push_back({moved.allocation, locks, true});
       if (!plan.has_value()) continue;  // it stays in system memory, as if it was locked there
       floor_.paging->enqueue(plan->operations, nullptr);
-      memory.release(std::span(&use, 1));
+      const vidmm::SegmentDesc& segment =
+          memory.segments()[memory.placement(moved.allocation).segment.value - 1];
+      const bool hidden = segment.kind == vidmm::SegmentKind::kMemory && !segment.cpu_visible;
+      const vidmm::Use seen{moved.allocation, !hidden};
+      memory.release(std::span(&seen, 1));
+      if (!hidden) continue;
+      // There is room now where the CPU does not see it: it goes back to the pages that are shown.
+      const auto away = memory.evict(moved.allocation);
+      if (away.has_value()) floor_.paging->enqueue(*away, nullptr);
     }
     core_.pump();
   });
@@ -392,7 +400,7 @@ bool Power::release() {
   level_three_ = false;
   bool off = false;
   core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
-    off = state_.phase == PowerPhase::Phase::kRising && state_.lost && !core_.failed();
+    off = state_.phase == PowerPhase::Phase::kRising && state_.lost;
     if (off) return;
     state_.phase = PowerPhase::Phase::kAwake;
     level_target_ = PowerTarget::kD0;

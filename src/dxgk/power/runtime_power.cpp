@@ -58,11 +58,10 @@ bool RuntimePower::step(size_t component) {
   if (state.transitioning || off_) return false;
   const uint32_t goal = wanted(state, component);
   if (goal == state.f_state) return false;
-  if (goal == 0) {
-    for (const uint32_t provider : state.info.providers) {
-      const State& one = states_[provider];
-      if (provider != component && (one.f_state != 0 || one.transitioning)) return false;
-    }
+  // Who leaves F0 has kept its providers there.
+  for (const uint32_t provider : state.info.providers) {
+    const State& one = states_[provider];
+    if (provider != component && (one.f_state != 0 || one.transitioning)) return false;
   }
   state.transitioning = true;
   state.going_to = goal;

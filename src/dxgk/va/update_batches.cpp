@@ -257,7 +257,6 @@ void UpdateBatches::make_companion(SpaceUser& context) {
     orphan = found == companions_.end();
     if (orphan) return;
     Companion& companion = found->second;
-    companion.making = false;
     companion.refused = !made.has_value();
     if (companion.refused) return;
     companion.driver = std::make_shared<CompanionContext>(CompanionContext{made->handle});

@@ -176,7 +176,6 @@ void AdapterReset::come_back() {
     floor_.core.scheduler().end_adapter_reset();
     under_way_ = false;
     floor_.paging->resume();
-    floor_.core.pump();
   });
   if (floor_.core.segment_infos().paging_buffer_segment != 0 && floor_.paging_buffers->empty())
     static_cast<void>(floor_.paging_buffers->map());

@@ -74,7 +74,7 @@ void RecoveryLog::begin(const Beginning& beginning) {
 void RecoveryLog::note(std::string text) {
   if (trace::Recorder* const recorder = trace::current(); recorder != nullptr)
     recorder->record(trace::EventKind::kMarker, recorder->name_id("TDR: " + text));
-  if (report_.has_value()) report_->steps.push_back({floor_.core.runtime().now(), std::move(text)});
+  report_->steps.push_back({floor_.core.runtime().now(), std::move(text)});
 }
 
 void RecoveryLog::step(std::string text) {

@@ -30,7 +30,7 @@ class RecoveryLog {
   void begin(const Beginning& beginning) DXGKIT_REQUIRES(on_lane);
   /// Of the recovery under way, for what is known later.
   TimeoutReport& current() DXGKIT_REQUIRES(on_lane) { return *report_; }
-  /// A step: in the report, if a recovery is under way, and in the trace.
+  /// A step of the recovery under way: in the report and in the trace.
   void note(std::string text) DXGKIT_REQUIRES(on_lane);
   /// The same, not on the lane.
   void step(std::string text);

@@ -32,9 +32,7 @@ Result<DmaBuffer*> RenderStream::copy_pass(const DmaBuffer& from,
   DXGKIT_ASSIGN_OR_RETURN(DmaBuffer * buffer, pool_->acquire());
   buffer->users = 1;
   std::memcpy(buffer->view.cpu, from.view.cpu, result.dma_bytes);
-  if (from.view.private_size_bytes != 0) {
-    std::memcpy(buffer->view.private_data, from.view.private_data, from.view.private_size_bytes);
-  }
+  std::copy_n(from.view.private_data, from.view.private_size_bytes, buffer->view.private_data);
   if (buffer->memory.value != 0)
     context_.device().floor().core.memory().mark_cpu_written(buffer->memory);
   if (buffer->allocations.size() < from.allocation_count) {

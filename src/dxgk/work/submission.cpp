@@ -332,7 +332,7 @@ port::SubmitVirtualArgs Submission::virtual_args(Packet& packet) {
     VirtualCommand& command = packet.command;
     args.buffer_va = command.address;
     args.buffer_bytes = command.bytes;
-    args.private_data = command.private_data.empty() ? nullptr : command.private_data.data();
+    args.private_data = command.private_data.data();
     args.private_bytes = static_cast<uint32_t>(command.private_data.size());
     args.user_private_bytes = command.user_private_bytes;
   }
@@ -392,9 +392,7 @@ Submission::Submit Submission::submit(PacketId id, NodeOrdinal node, SubmissionF
   if (packet.flags.context_switch) return submit_context_switch(packet, node, fence, resubmission);
   if (packet.context != nullptr && packet.context->of_hw_queue())
     return hw_queues_->submit(packet, fence);
-  if (table_eviction_ != nullptr &&
-      (packet.context == nullptr || packet.context->virtual_addressing()))
-    return submit_virtual(packet, node, fence, resubmission);
+  if (table_eviction_ != nullptr) return submit_virtual(packet, node, fence, resubmission);
   DmaBuffer& buffer = *packet.buffer;
   if (buffer.memory.value != 0) {
     const vidmm::Placement place = core_.memory().placement(buffer.memory);
@@ -484,12 +482,11 @@ void Submission::cancel_packet(Packet& packet, vidsch::Reached reached) {
   if (!paging && packet.kind != vidsch::PacketKind::kRender) return;
   if (packet.flags.context_switch) return;
   if (packet.context != nullptr && packet.context->of_hw_queue()) return;
-  // Of paging: CANCEL-20.
-  const bool by_address =
-      paging ? table_eviction_ != nullptr : packet.context->virtual_addressing();
+  // By address, or by DMA buffer; of paging: CANCEL-20.
   const Status status =
-      by_address ? core_.port().submission().cancel(virtual_args(packet))
-                 : core_.port().submission().cancel(patch_args(packet, SubmissionFenceId{}));
+      table_eviction_ != nullptr
+          ? core_.port().submission().cancel(virtual_args(packet))
+          : core_.port().submission().cancel(patch_args(packet, SubmissionFenceId{}));
   static_cast<void>(status);  // a failure is fatal and was reported by the port (CANCEL-18)
 }
 
@@ -533,9 +530,8 @@ void Submission::retired(PacketId id, vidsch::PacketOutcome outcome, vidsch::Rea
     if (packet.buffer != nullptr) DmaBufferPool::drop_user(*packet.buffer);
   }
   packets_.destroy(packet);
-  // A DMA buffer's flip ends at a vertical sync, unless it never began.
-  if (flip.second != 0 && (!work || !reached_hardware))
-    owner_.flip_reached(flip.first, flip.second, completed);
+  // A flip that is on hardware stays there: it ends at a vertical sync.
+  if (flip.second != 0) owner_.flip_reached(flip.first, flip.second, completed);
   core_.progress();
 }
 

@@ -595,7 +595,7 @@ uint64_t Timeout::preempt_others(uint64_t mask, NodeOrdinal node) {
           busy &= ~(uint64_t{1} << i);
       }
     });
-    if (!alive || busy == 0) break;
+    if (!alive || busy == 0) return busy;
     if (waiting.wait_until(until, seen) == runtime::WaitResult::kTimedOut) break;
   }
   if (busy != 0) log_.step(fmt::format("Nodes {:#x} did not give way within 500 ms.", busy));

@@ -70,6 +70,36 @@ TEST(InterruptsCore, ReachTheHostWhileConnected) {
   });
 }
 
+/// What is raised under the lock waits for its end. Nobody serves it if there is no routine any
+/// more.
+TEST(InterruptsCore, ServeWhatWasRaisedUnderTheLockWhileConnected) {
+  for (const bool disconnects : {false, true}) {
+    in_world([disconnects](CoreWorld& world) {
+      Interrupts& interrupts = world.core().interrupts;
+      interrupts.connect();
+      struct Inside {
+        CoreWorld& world;
+        bool disconnects;
+      } inside{world, disconnects};
+      nt::CallFrame frame(world.kernel, "caller", nt::kPassiveLevel);
+      BOOLEAN answer = FALSE;
+      EXPECT_EQ(interrupts.synchronize(
+                    +[](void* opaque) NTAPI -> BOOLEAN {
+                      auto& me = *static_cast<Inside*>(opaque);
+                      me.world.function.interrupt_line().raise();
+                      EXPECT_FALSE(g_in_isr);
+                      if (me.disconnects) me.world.core().interrupts.disconnect();
+                      return TRUE;
+                    },
+                    &inside, 0, &answer),
+                Status::kSuccess);
+      EXPECT_EQ(answer, TRUE);
+      EXPECT_EQ(g_in_isr, !disconnects);
+      interrupts.disconnect();
+    });
+  }
+}
+
 /// Reports of a masked node come when it is unmasked, in their order, or never (TDR-09, INT-21).
 TEST(InterruptsCore, AreKeptBackFromMaskedNodes) {
   for (const bool tell : {true, false}) {

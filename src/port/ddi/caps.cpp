@@ -164,7 +164,6 @@ Status query_invalid_ranges(PortCore& core, uint32_t id, SegmentInfo* segment) {
   }
   // One more element than asked for, so that a write behind the array is seen.
   std::vector<DXGK_MEMORYRANGE> ranges(count + 1);
-  std::memset(ranges.data(), 0, count * sizeof(ranges[0]));
   std::memset(&ranges[count], kPoisonByte, sizeof(ranges[0]));
   const DXGK_MEMORYRANGE behind = ranges[count];
   DXGK_QUERYSEGMENTMEMORYSTATE state{};
