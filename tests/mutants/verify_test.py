@@ -422,6 +422,7 @@ class Updates(Verify):
         ("clock_is_lost_asleep", 3, "blank", "TDR-31", ""),
         ("sizes_are_cut", 1, "other-devices", "DISP-41", "and not 800x600, which the device tells of the monitor"),
         ("unreadable_is_left_out", 1, "overreach", "REND-31", "a NOP of 0 bytes; a NOP that is shorter than its header"),
+        ("interrupts_are_claimed_early", 1, "shared-line", "INT-08", "It claimed an interrupt before DxgkDdiStartDevice had mapped a register."),
     )
 
     def test_faults_that_one_step_finds(self):

@@ -322,6 +322,14 @@ void unreadable_is_left_out(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiRender = render_readable;
 }
 
+BOOLEAN NTAPI claim_unready(IN_CONST_PVOID context, IN_ULONG message) {
+  if (!static_cast<const virtiogpu::Adapter*>(context)->ready) return TRUE;
+  return original.DxgkDdiInterruptRoutine(context, message);
+}
+void interrupts_are_claimed_early(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiInterruptRoutine = claim_unready;
+}
+
 struct Mutant {
   const char* name;
   void (*install)(DRIVER_INITIALIZATION_DATA* table);
@@ -353,6 +361,7 @@ const Mutant kMutants[] = {
     {"clock_is_lost_asleep", clock_is_lost_asleep},
     {"sizes_are_cut", sizes_are_cut},
     {"unreadable_is_left_out", unreadable_is_left_out},
+    {"interrupts_are_claimed_early", interrupts_are_claimed_early},
 };
 
 }  // namespace

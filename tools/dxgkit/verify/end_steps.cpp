@@ -42,19 +42,24 @@ class EarlyInterrupts final : public port::FaultInjector {
   }
   uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
   void shape(port::SegmentsInfo*) override {}
-  std::optional<Status> before_callback(std::string_view) override {
+  std::optional<Status> before_callback(std::string_view callback) override {
     const nt::CallFrame* const frame = nt::CallFrame::current_or_null();
     if (frame == nullptr || std::string_view(frame->name()) != "DxgkDdiStartDevice")
       return std::nullopt;
     times_.fetch_add(1, std::memory_order_relaxed);
-    static_cast<void>(line_.raise());
+    const bool claimed = line_.raise();
+    // Who has not mapped a register cannot know of any cause.
+    if (callback == "DxgkCbMapMemory") maps_ = true;
+    if (claimed && !maps_) claims_ = true;
     return std::nullopt;
   }
   uint32_t times() const { return times_.load(std::memory_order_relaxed); }
+  bool claims() const { return claims_; }
 
  private:
   bus::InterruptLine& line_;
   std::atomic<uint32_t> times_{0};
+  std::atomic<bool> maps_{false}, claims_{false};
 };
 
 /// A start with other devices on the line, and one without. What is wrong; else how often.
@@ -66,6 +71,17 @@ Answer<uint32_t> interrupt_start(Bench& bench) {
     const Outcome started =
         interrupted ? bench.start({.faults = &early, .verifier = {}}) : bench.start();
     if (started.kind != Outcome::Kind::kOk) return std::unexpected(started.text);
+  }
+  if (early.claims()) {
+    bench.findings().report(
+        {.rule = "INT-08",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiInterruptRoutine",
+         .actual = "It claimed an interrupt before DxgkDdiStartDevice had mapped a register.",
+         .expected = "FALSE for an interrupt of another device.",
+         .fix = "Return FALSE while the driver cannot ask its device.",
+         .windows = "The other device on the line is not asked, and waits."});
+    return std::unexpected("it claims interrupts of which it cannot know");
   }
   return early.times();
 }
