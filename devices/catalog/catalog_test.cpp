@@ -161,10 +161,10 @@ TEST(Catalog, RefusesWithOneSentence) {
        "'framebuffer,pitch=64': pitch: a multiple of 4, at least 4 bytes per pixel of a row"},
       {"framebuffer,post=maybe", "'framebuffer,post=maybe': post: 'maybe' is neither on nor off"},
       {"virtio-gpu,modes=1280x800+",
-       "'virtio-gpu,modes=1280x800+': modes: '1280x800+' is not one to eight different sizes like "
+       "'virtio-gpu,modes=1280x800+': modes: '1280x800+' is not one to ten different sizes like "
        "1280x800+640x480, even numbers from 64 to 4094"},
       {"virtio-gpu,modes=640x480+640x480",
-       "'virtio-gpu,modes=640x480+640x480': modes: '640x480+640x480' is not one to eight different "
+       "'virtio-gpu,modes=640x480+640x480': modes: '640x480+640x480' is not one to ten different "
        "sizes like 1280x800+640x480, even numbers from 64 to 4094"},
       {"virtio-gpu,scanouts=17",
        "'virtio-gpu,scanouts=17': scanouts: '17' is not a whole number from 1 to 16"},

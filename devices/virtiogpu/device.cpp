@@ -17,6 +17,7 @@ namespace {
 constexpr uint64_t kMemoryLeast = uint64_t{1} << 20, kMemoryMost = uint64_t{64} << 30;
 constexpr uint64_t kResourcesMost = 1 << 20;
 constexpr uint64_t kMessagesMost = 64;
+constexpr uint32_t kToldMost = 16384;  // pixels of a side that GET_DISPLAY_INFO may tell
 constexpr uint64_t kResetReadsMost = 1000;
 constexpr uint64_t kEntriesLeast = 4;
 constexpr uint64_t kTimeoutMsDefault = 10'000, kTimeoutMsMost = 600'000;
@@ -33,6 +34,7 @@ struct Config {
   virtio::PciOptions::Layout layout = virtio::PciOptions::Layout::kPlain;
   bool odd_capabilities = false;
   bool has_3d = false;
+  bool odd_capsets = false;
   Renderers renderers = Renderers::kOne;
   RendererOptions renderer;
 };
@@ -59,7 +61,7 @@ std::expected<std::unique_ptr<Rendering>, std::string> make_rendering(bus::Machi
         if (window.fd != fd) return std::nullopt;
         return window.offset;
       },
-      config.renderers);
+      config.renderers, config.odd_capsets);
 }
 
 class VirtioGpuDevice final : public bus::Device,
@@ -121,11 +123,12 @@ class VirtioGpuDevice final : public bus::Device,
 };
 
 /// "1280x800+640x480", the preferred one first.
-std::expected<std::vector<Mode>, std::string> read_modes(std::string_view text) {
+std::expected<std::vector<Mode>, std::string> read_modes(std::string_view text, uint32_t most) {
   const auto wrong = [&] {
     return std::unexpected("modes: '" + std::string(text) +
-                           "' is not one to eight different sizes like 1280x800+640x480, even "
-                           "numbers from 64 to 4094");
+                           "' is not one to ten different sizes like 1280x800+640x480, even "
+                           "numbers from 64 to " +
+                           std::to_string(most));
   };
   std::vector<Mode> modes;
   const char* at = text.data();
@@ -134,7 +137,7 @@ std::expected<std::vector<Mode>, std::string> read_modes(std::string_view text) 
     const auto read = std::from_chars(at, end, *value);
     if (read.ec != std::errc()) return false;
     at = read.ptr;
-    return *value >= kModeLeast && *value <= kModeMost && *value % 2 == 0;
+    return *value >= kModeLeast && *value <= most && *value % 2 == 0;
   };
   while (true) {
     Mode mode;
@@ -149,8 +152,11 @@ std::expected<std::vector<Mode>, std::string> read_modes(std::string_view text) 
 
 std::expected<Config, std::string> read_config(const bus::DeviceOptions& options) {
   Config config;
+  const auto edid = options.on_off("edid", true);
+  if (!edid.has_value()) return std::unexpected(edid.error());
+  config.gpu.edid = *edid;
   if (const auto text = options.find("modes"); text.has_value()) {
-    auto modes = read_modes(*text);
+    auto modes = read_modes(*text, *edid ? kModeMost : kToldMost);
     if (!modes.has_value()) return std::unexpected(modes.error());
     config.gpu.modes = std::move(*modes);
   }
@@ -164,9 +170,6 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   const auto resources = options.number("resources", config.gpu.resources, 1, kResourcesMost);
   if (!resources.has_value()) return std::unexpected(resources.error());
   config.gpu.resources = static_cast<uint32_t>(*resources);
-  const auto edid = options.on_off("edid", true);
-  if (!edid.has_value()) return std::unexpected(edid.error());
-  config.gpu.edid = *edid;
   const auto connected = options.on_off("connected", true);
   if (!connected.has_value()) return std::unexpected(connected.error());
   config.gpu.connected = *connected;
@@ -207,6 +210,10 @@ std::expected<Config, std::string> read_config(const bus::DeviceOptions& options
   const auto has_3d = options.on_off("3d", false);
   if (!has_3d.has_value()) return std::unexpected(has_3d.error());
   config.has_3d = *has_3d;
+  const std::string_view capsets = options.find("capsets").value_or("plain");
+  if (capsets != "plain" && capsets != "odd")
+    return std::unexpected("capsets: '" + std::string(capsets) + "' is not plain or odd");
+  config.odd_capsets = capsets == "odd";
   config.renderer.program = options.find("renderer").value_or("");
   const std::string_view renderers = options.find("renderers").value_or("one");
   if (renderers != "one" && renderers != "each")
@@ -227,7 +234,8 @@ bus::DeviceType device_type() {
   type.name = "virtio-gpu";
   type.summary = "a virtio GPU (virtio 1.2): 2D and 3D resources, screens with EDID, a cursor";
   type.options = {
-      {"modes", "WxH[+WxH...]", "sizes that its EDID names, the preferred one first (1280x800)"},
+      {"modes", "WxH[+WxH...]",
+       "sizes that its EDID names, up to ten, the preferred one first (1280x800)"},
       {"scanouts", "COUNT", "screens, up to 16 (1)"},
       {"memory", "SIZE", "limit for resources and their page lists (256M)"},
       {"resources", "COUNT", "limit for the number of resources (4096)"},
@@ -247,6 +255,10 @@ bus::DeviceType device_type() {
       {"capabilities", "plain|odd",
        "odd: its list has more than drivers may use; takes messages=0 (plain)"},
       {"3d", "on|off", "it draws 3D, in a process of its own with libvirglrenderer (off)"},
+      {"capsets", "plain|odd",
+       "odd: of capability sets it lists one that is too large, an empty one, and more than a "
+       "driver "
+       "may have room for (plain)"},
       {"renderer", "PATH", "the program of that process (the one that comes with dxgkit)"},
       {"renderers", "one|each",
        "one such process for all contexts, or one for each: then contexts share nothing (one)"},
@@ -254,19 +266,24 @@ bus::DeviceType device_type() {
        "how long an answer of such a process may take (10000; 1500 with renderers=each)"}};
   type.ids = {{VIRTIO_PCI_VENDOR_ID, VIRTIO_PCI_DEVICE_ID(VGPU_VIRTIO_TYPE)}};
   type.others = {
-      {{"modes", "640x480+64x64+1920x1080+1344x736+640x736+1344x480"}, {"registers-behind", "on"}},
+      {{"modes",
+        "640x480+64x64+1920x1080+1344x736+640x736+1344x480+720x400+1600x900+800x600+1024x768"},
+       {"registers-behind", "on"}},
       {{"scanouts", "2"},
+       {"capsets", "odd"},
        {"messages", "0"},
        {"capabilities", "odd"},
        {"access-platform", "on"},
        {"modes", "1280x720+720x400"}},
       {{"edid", "off"},
+       {"modes", "4096x64"},
        {"memory", "64M"},
        {"reset-reads", "20"},
        {"entries", "8"},
        {"indirect", "off"}},
       {{"edid-damage", "head"}, {"connected", "off"}, {"registers-behind", "narrow"}},
-      {{"edid-damage", "sum"}, {"modes", "800x600+640x480+1024x768"}}};
+      {{"edid-damage", "sum"}, {"modes", "800x600+640x480+1024x768"}},
+      {{"edid", "off"}, {"modes", "64x4096"}}};
   type.configure =
       [](const bus::DeviceOptions& options) -> std::expected<bus::DeviceMaker, std::string> {
     const auto config = read_config(options);

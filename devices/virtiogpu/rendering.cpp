@@ -58,12 +58,25 @@ bool box_lies_in(const VgpuBox& box, const Shape& shape, uint32_t level) {
          range_within(box.y, box.height, height) && range_within(box.z, box.depth, depth);
 }
 
+/// One that is larger than any language needs, and one that is empty, before those of the renderer.
+/// Behind them more than a driver may have room for.
+std::vector<Capset> with_odd_sets(std::span<const Capset> sets) {
+  std::vector<Capset> all = {{VGPU_CAPSET_LARGE, 1, VGPU_CAPSET_LARGE_BYTES},
+                             {VGPU_CAPSET_EMPTY, 1, 0}};
+  all.insert(all.end(), sets.begin(), sets.end());
+  for (uint32_t id = VGPU_CAPSET_MORE; id < VGPU_CAPSET_MORE + VGPU_CAPSET_MORE_COUNT; ++id)
+    all.push_back({id, 1, VGPU_CAPSET_MORE_BYTES});
+  return all;
+}
+
 }  // namespace
 
-Rendering::Rendering(std::unique_ptr<Renderer> renderer, LocateMemory locate, Renderers renderers)
+Rendering::Rendering(std::unique_ptr<Renderer> renderer, LocateMemory locate, Renderers renderers,
+                     bool odd_sets)
     : locate_(std::move(locate)),
       renderers_(renderers),
-      capsets_(renderer->capsets().begin(), renderer->capsets().end()) {
+      capsets_(renderer->capsets().begin(), renderer->capsets().end()),
+      listed_(odd_sets ? with_odd_sets(capsets_) : capsets_) {
   homes_[kCommonHome].renderer = std::move(renderer);
 }
 
@@ -185,7 +198,7 @@ uint32_t Rendering::capset_info(virtio::Request& request, std::vector<std::byte>
   VgpuGetCapsetInfo command = {};
   if (!request.read(0, &command)) return VGPU_ERR_UNSPEC;
   if (command.index >= capset_count()) return VGPU_ERR_INVALID_PARAMETER;
-  const Capset& capset = capsets_[command.index];
+  const Capset& capset = listed_[command.index];
   VgpuCapsetInfo info = {};
   info.id = capset.id;
   info.version_most = capset.version_most;
@@ -198,9 +211,15 @@ uint32_t Rendering::capset_info(virtio::Request& request, std::vector<std::byte>
 uint32_t Rendering::capset(virtio::Request& request, std::vector<std::byte>* answer) {
   VgpuGetCapset command = {};
   if (!request.read(0, &command)) return VGPU_ERR_UNSPEC;
-  const auto found = std::ranges::find(capsets_, command.id, &Capset::id);
-  if (found == capsets_.end()) return VGPU_ERR_INVALID_PARAMETER;
+  const auto found = std::ranges::find(listed_, command.id, &Capset::id);
+  if (found == listed_.end()) return VGPU_ERR_INVALID_PARAMETER;
   if (command.version > found->version_most) return VGPU_ERR_INVALID_PARAMETER;
+  if (std::ranges::find(capsets_, command.id, &Capset::id) == capsets_.end()) {
+    answer->resize(sizeof(VgpuHeader));
+    for (uint32_t i = 0; i < found->bytes_most; ++i)
+      answer->push_back(static_cast<std::byte>(VGPU_CAPSET_BYTE(command.id, i)));
+    return VGPU_OK_CAPSET;
+  }
   Question question;
   question.ask = Ask::kCapset;
   question.number = command.id;

@@ -33,11 +33,12 @@ enum class Renderers { kOne, kEach };
 class Rendering {
  public:
   /// The renderer serves all contexts, or what belongs to no context.
+  /// @param odd_sets  beside the renderer's capability sets there are some that no context can have
   Rendering(std::unique_ptr<Renderer> renderer, LocateMemory locate,
-            Renderers renderers = Renderers::kOne);
+            Renderers renderers = Renderers::kOne, bool odd_sets = false);
 
   /// Any thread.
-  uint32_t capset_count() const { return static_cast<uint32_t>(capsets_.size()); }
+  uint32_t capset_count() const { return static_cast<uint32_t>(listed_.size()); }
   uint32_t capset_info(virtio::Request& request, std::vector<std::byte>* answer);
   uint32_t capset(virtio::Request& request, std::vector<std::byte>* answer);
 
@@ -110,7 +111,8 @@ class Rendering {
 
   const LocateMemory locate_;
   const Renderers renderers_;
-  const std::vector<Capset> capsets_;
+  const std::vector<Capset> capsets_;  // of the renderer
+  const std::vector<Capset> listed_;   // those that are told
   std::map<uint32_t, Context> contexts_;
   std::map<uint32_t, Item> items_;
   size_t attachments_ = 0;  // of all contexts

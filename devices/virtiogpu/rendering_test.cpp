@@ -25,7 +25,7 @@ constexpr VgpuBox kAll = {0, 0, 0, kWidth, kHeight, 1};
 
 struct Rig {
   explicit Rig(runtime::DurationNs timeout = 60 * runtime::kSecond,
-               Renderers renderers = Renderers::kOne) {
+               Renderers renderers = Renderers::kOne, bool odd_sets = false) {
     auto made = RendererProcess::start({.program = find_renderer(),
                                         .memory = pages.descriptor(),
                                         .data_bytes = uint64_t{1} << 28,
@@ -34,7 +34,7 @@ struct Rig {
     if (!made.has_value()) return;
     renderer = made->get();
     gpu.emplace(GpuConfig{},
-                std::make_unique<Rendering>(std::move(*made), pages.locate(), renderers));
+                std::make_unique<Rendering>(std::move(*made), pages.locate(), renderers, odd_sets));
     commands.emplace(*gpu, pages);
   }
   /// Context 1 with a texture 5, which has pages.
@@ -175,6 +175,40 @@ TEST(Rendering, GarbageIsAnError) {
     rig.set_up();
     rig.draw(1, 0, 1, 0xFF00FF);
   }
+}
+
+/// Sets that no context can have, around those of the renderer.
+TEST(Rendering, OddSetsAreListed) {
+  Rig plain;
+  const auto plain_count = static_cast<uint32_t>(plain.renderer->capsets().size());
+  Rig rig(60 * runtime::kSecond, Renderers::kOne, /*odd_sets=*/true);
+  std::array<uint32_t, 4> config = {};
+  rig.gpu->config_read(0, std::as_writable_bytes(std::span(config)));
+  ASSERT_EQ(config[3], plain_count + 2 + VGPU_CAPSET_MORE_COUNT);
+  const auto info = [&](uint32_t index) {
+    EXPECT_EQ(rig.commands->send(VGPU_GET_CAPSET_INFO, VgpuGetCapsetInfo{{}, index, 0}),
+              uint32_t{VGPU_OK_CAPSET_INFO});
+    return rig.commands->answer<VgpuCapsetInfo>();
+  };
+  EXPECT_EQ(info(0).id, uint32_t{VGPU_CAPSET_LARGE});
+  EXPECT_EQ(info(0).bytes_most, VGPU_CAPSET_LARGE_BYTES);
+  EXPECT_EQ(info(1).id, uint32_t{VGPU_CAPSET_EMPTY});
+  EXPECT_EQ(info(1).bytes_most, 0U);
+  EXPECT_EQ(info(2).id, plain.renderer->capsets()[0].id);
+  EXPECT_EQ(info(config[3] - 1).id, VGPU_CAPSET_MORE + VGPU_CAPSET_MORE_COUNT - 1);
+  ASSERT_EQ(rig.commands->send(VGPU_GET_CAPSET, VgpuGetCapset{{}, VGPU_CAPSET_MORE, 1}),
+            uint32_t{VGPU_OK_CAPSET});
+  struct Set {
+    VgpuHeader header;
+    uint8_t bytes[VGPU_CAPSET_MORE_BYTES];
+  };
+  const auto set = rig.commands->answer<Set>();
+  for (uint32_t i = 0; i < VGPU_CAPSET_MORE_BYTES; ++i)
+    EXPECT_EQ(set.bytes[i], VGPU_CAPSET_BYTE(VGPU_CAPSET_MORE, i) & 0xFF);
+  EXPECT_EQ(rig.commands->send(VGPU_GET_CAPSET, VgpuGetCapset{{}, VGPU_CAPSET_MORE, 2}),
+            uint32_t{VGPU_ERR_INVALID_PARAMETER});
+  EXPECT_EQ(rig.commands->create_context(3, VGPU_CAPSET_MORE),
+            uint32_t{VGPU_ERR_INVALID_PARAMETER});
 }
 
 /// A renderer that was killed: no answer, and every command after it fails, until a reset starts

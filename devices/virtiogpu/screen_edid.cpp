@@ -10,7 +10,10 @@ namespace dxgkit::virtiogpu {
 namespace {
 
 constexpr size_t kBlockBytes = 128, kTimingBytes = 18;
-constexpr size_t kInBase = 2;  // detailed timings; the other two descriptors name and limit
+constexpr size_t kInBase = 2;      // detailed timings; the other two descriptors name and limit
+constexpr size_t kInBaseMost = 4;  // without these
+constexpr size_t kInExtension = 6;
+constexpr uint8_t kDataBytes = 15;  // of data blocks, which leave room for just as many timings
 constexpr uint32_t kHz = 60;
 // Blanking of every mode; the parts are large enough for a driver that checks them.
 constexpr uint32_t kBlankX = 160, kBlankY = 30, kFrontX = 48, kSyncX = 32, kFrontY = 3, kSyncY = 5;
@@ -97,7 +100,8 @@ void close_block(uint8_t* block) {
 std::vector<uint8_t> make_edid(std::span<const Mode> modes, uint32_t scanout, EdidDamage damage) {
   DXGKIT_CHECK(!modes.empty());
   DXGKIT_CHECK(modes.size() <= kModesMost);
-  const size_t in_base = std::min(modes.size(), kInBase);
+  const bool crowded = modes.size() > kInBase + kInExtension;
+  const size_t in_base = std::min(modes.size(), crowded ? kInBaseMost : kInBase);
   const bool extended = modes.size() > in_base;
   std::vector<uint8_t> edid(extended ? 2 * kBlockBytes : kBlockBytes);
   uint8_t* const base = edid.data();
@@ -117,7 +121,7 @@ std::vector<uint8_t> make_edid(std::span<const Mode> modes, uint32_t scanout, Ed
   base[9] = kLetters & 0xFF;
   base[12] = static_cast<uint8_t>(scanout + 1);
   for (size_t i = 38; i < 54; ++i) base[i] = 1;  // no standard timings
-  for (size_t i = 0; i < kInBase; ++i) {
+  for (size_t i = 0; i < std::max(in_base, kInBase); ++i) {
     uint8_t* const to = base + 54 + i * kTimingBytes;
     if (i < in_base) {
       put_timing(modes[i], to);
@@ -125,8 +129,10 @@ std::vector<uint8_t> make_edid(std::span<const Mode> modes, uint32_t scanout, Ed
       to[3] = 0x10;  // unused
     }
   }
-  put_name(scanout, base + 54 + 2 * kTimingBytes);
-  put_limits(modes, base + 54 + 3 * kTimingBytes);
+  if (!crowded) {
+    put_name(scanout, base + 54 + 2 * kTimingBytes);
+    put_limits(modes, base + 54 + 3 * kTimingBytes);
+  }
   base[126] = extended ? 1 : 0;
   close_block(base);
   if (damage != EdidDamage::kNone) base[54 + 2] ^= 0x40;  // the first timing's width
@@ -138,11 +144,15 @@ std::vector<uint8_t> make_edid(std::span<const Mode> modes, uint32_t scanout, Ed
   uint8_t* const more = base + kBlockBytes;
   more[0] = 2;  // CTA-861
   more[1] = 3;
-  more[2] = 4;  // timings begin here: no data blocks
+  more[2] = 4 + kDataBytes;  // timings begin here
+  // Data of a vendor: its number, then anything.
+  more[4] = 3 << 5 | (kDataBytes - 1);
+  for (uint8_t i = 1; i < kDataBytes; ++i) more[4 + i] = static_cast<uint8_t>(0x50 + i);
+  uint8_t* const timings = more + more[2];
   for (size_t i = in_base; i < modes.size(); ++i)
-    put_timing(modes[i], more + 4 + (i - in_base) * kTimingBytes);
-  if (modes.size() < kModesMost)
-    put_timing(modes[0], more + 4 + (modes.size() - in_base) * kTimingBytes);
+    put_timing(modes[i], timings + (i - in_base) * kTimingBytes);
+  if (modes.size() - in_base < kInExtension)
+    put_timing(modes[0], timings + (modes.size() - in_base) * kTimingBytes);
   close_block(more);
   return edid;
 }

@@ -9,8 +9,9 @@ namespace dxgkit::virtiogpu {
 namespace {
 
 TEST(Edid, NamesTheModes) {
-  const std::vector<Mode> all = {{1280, 800},  {1920, 1080}, {640, 480}, {64, 64},
-                                 {4094, 4094}, {1024, 768},  {800, 600}, {2560, 1440}};
+  const std::vector<Mode> all = {{1280, 800}, {1920, 1080}, {640, 480},   {64, 64},   {4094, 4094},
+                                 {1024, 768}, {800, 600},   {2560, 1440}, {720, 400}, {1600, 900}};
+  ASSERT_EQ(all.size(), kModesMost);
   for (size_t count = 1; count <= all.size(); ++count) {
     const std::vector<Mode> modes(all.begin(), all.begin() + static_cast<ptrdiff_t>(count));
     const std::vector<uint8_t> bytes = make_edid(modes, 3);
@@ -24,22 +25,27 @@ TEST(Edid, NamesTheModes) {
     const auto edid = vidpn::parse_edid(std::as_bytes(std::span(bytes)), &why);
     ASSERT_TRUE(edid.has_value()) << why;
     EXPECT_EQ(edid->manufacturer, "DXG");
-    EXPECT_EQ(edid->name, "dxgkit 3");
+    EXPECT_EQ(edid->name, count > 8 ? "" : "dxgkit 3");
     EXPECT_EQ(edid->serial, 4U);
     EXPECT_EQ(edid->extension_blocks, count > 2 ? 1U : 0U);
-    ASSERT_EQ(edid->timings.size(), std::min<size_t>(count, 2));
+    const size_t in_base = std::min<size_t>(count, count > 8 ? 4 : 2);
+    ASSERT_EQ(edid->timings.size(), in_base);
     for (size_t i = 0; i < edid->timings.size(); ++i) {
       EXPECT_EQ(edid->timings[i].width, modes[i].width);
       EXPECT_EQ(edid->timings[i].height, modes[i].height);
       EXPECT_NEAR(edid->timings[i].refresh_millihertz, 60'000, 300);
     }
-    for (size_t i = 2; i < count; ++i) {  // as in the base block (CTA-861 borrows the format)
-      const uint8_t* const timing = bytes.data() + 128 + 4 + 18 * (i - 2);
+    if (count > 2) {
+      EXPECT_EQ(bytes[128 + 2], 19);
+      EXPECT_EQ(bytes[128 + 4], 3 << 5 | 14);  // a vendor's data, up to the timings
+    }
+    for (size_t i = in_base; i < count; ++i) {  // as in the base block (CTA-861 borrows the format)
+      const uint8_t* const timing = bytes.data() + 128 + 19 + 18 * (i - in_base);
       EXPECT_EQ(timing[2] | (timing[4] >> 4) << 8, static_cast<int>(modes[i].width));
       EXPECT_EQ(timing[5] | (timing[7] >> 4) << 8, static_cast<int>(modes[i].height));
     }
-    if (count > 2 && count < all.size()) {  // the preferred one again
-      const uint8_t* const again = bytes.data() + 128 + 4 + 18 * (count - 2);
+    if (count > 2 && count - in_base < 6) {  // the preferred one again
+      const uint8_t* const again = bytes.data() + 128 + 19 + 18 * (count - in_base);
       EXPECT_TRUE(std::equal(again, again + 18, bytes.data() + 54));
     }
   }

@@ -64,7 +64,16 @@ typedef unsigned long long VgpuU64;
 /* Capability sets: what OpenGL commands of virgl a device understands. */
 #define VGPU_CAPSET_VIRGL 1
 #define VGPU_CAPSET_VIRGL2 2
-#define VGPU_CONTEXT_CAPSET_MASK 0xFFu /* of VgpuCreateContext::init */
+/* Sets of no language, which a device lists that is told to have odd ones: one larger than any
+ * other, an empty one, and some more, behind those of languages. */
+#define VGPU_CAPSET_LARGE 40
+#define VGPU_CAPSET_LARGE_BYTES 12000u
+#define VGPU_CAPSET_EMPTY 41
+#define VGPU_CAPSET_MORE 42
+#define VGPU_CAPSET_MORE_COUNT 4
+#define VGPU_CAPSET_MORE_BYTES 60u
+#define VGPU_CAPSET_BYTE(id, at) ((id)*5u + (at)*3u + 1u) /* the lowest 8 bits */
+#define VGPU_CONTEXT_CAPSET_MASK 0xFFu                    /* of VgpuCreateContext::init */
 
 #define VGPU_RESOURCE_Y_0_TOP 1u /* VgpuCreate3D::flags: row 0 is the upper one */
 

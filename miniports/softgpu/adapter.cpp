@@ -152,9 +152,13 @@ NTSTATUS NTAPI DdiNotifySurpriseRemoval(PVOID context, DXGK_SURPRISE_REMOVAL_TYP
 
 void NTAPI DdiResetDevice(IN_CONST_PVOID context) {
   // The system is going down, at any IRQL and perhaps in the middle of anything: be quiet, touch no
-  // memory of our own.
+  // memory of our own. The hardware has no characters, so its screen goes dark.
   auto* adapter = static_cast<Adapter*>(context);
-  if (adapter->registers != nullptr) write32(*adapter, SGPU_REG_INT_ENABLE, 0);
+  if (adapter->registers == nullptr) return;
+  write32(*adapter, SGPU_REG_INT_ENABLE, 0);
+#if SOFTGPU_HAS_SCREEN
+  screen_off(*adapter);
+#endif
 }
 
 NTSTATUS driver_caps(const Adapter& adapter, void* out, UINT bytes) {

@@ -52,7 +52,7 @@ inline constexpr UINT kPagingPrivateBytes = 20 * 16;  // 20 records, two command
 inline constexpr UINT kSubmissionsMost = 64;          // far more than the kernel has under way
 inline constexpr ULONG kCursorResource = 1;           // resources of allocations have higher ids
 inline constexpr ULONG kFirstResource = 2;
-inline constexpr UINT kSizesMost = 8;
+inline constexpr UINT kSizesMost = 10;  // as many as two blocks of an EDID can name
 
 // --- transport.cpp: virtio on PCI
 

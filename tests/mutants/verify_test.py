@@ -416,6 +416,26 @@ class Updates(Verify):
             code, steps, rules = self.verify(*self.SCREEN, "--step", step)
             self.assertEqual((code, rules, steps[step]["outcome"]), (0, {}, "ok"), steps[step])
 
+    # fault, the exit code, the step that finds it, its rule, a part of the finding
+    SEVERAL = (
+        ("text_mode_is_forgotten", 1, "text-mode", "OPT-37", "the screen showed what its source had shown"),
+        ("clock_is_lost_asleep", 3, "blank", "TDR-31", ""),
+        ("sizes_are_cut", 1, "other-devices", "DISP-41", "and not 800x600, which the device tells of the monitor"),
+        ("unreadable_is_left_out", 1, "overreach", "REND-31", "a NOP of 0 bytes; a NOP that is shorter than its header"),
+        ("interrupts_are_claimed_early", 1, "shared-line", "INT-08", "It claimed an interrupt before DxgkDdiStartDevice had mapped a register."),
+    )
+
+    def test_faults_that_one_step_finds(self):
+        for fault, expected, step, rule, text in self.SEVERAL:
+            with self.subTest(fault=fault):
+                code, steps, rules = self.verify(*self.SCREEN, "--step", step, registry={"Mutant": fault})
+                self.assertEqual((code, set(rules)), (expected, {step}), rules)
+                self.assertIn(rule, rules[step])
+                self.assertIn(text, self.violation(steps[step]))
+                self.proves(rule)
+                code, steps, rules = self.verify(*self.SCREEN, "--step", step)
+                self.assertEqual((code, rules, steps[step]["outcome"]), (0, {}, "ok"), steps[step])
+
 
 class Results(unittest.TextTestResult):
     """What passed, as GoogleTest says it."""

@@ -249,8 +249,8 @@ NTSTATUS NTAPI visible_and_enter(IN_CONST_HANDLE context,
                                  IN_CONST_PDXGKARG_SETVIDPNSOURCEVISIBILITY args) {
   const NTSTATUS status = original.DxgkDdiSetVidPnSourceVisibility(context, args);
   auto* adapter = static_cast<virtiogpu::Adapter*>(const_cast<void*>(context));
-  (void)virtiogpu::at_device_level(
-      adapter, [&] { (void)virtiogpu::at_device_level(adapter, [] {}); });
+  (void)virtiogpu::at_device_level(adapter,
+                                   [&] { (void)virtiogpu::at_device_level(adapter, [] {}); });
   return status;
 }
 void enters_twice(DRIVER_INITIALIZATION_DATA* table) {
@@ -272,6 +272,62 @@ NTSTATUS NTAPI start_with_caches(IN_CONST_PVOID context, IN_PDXGK_START_INFO inf
 }
 void registers_are_cached(DRIVER_INITIALIZATION_DATA* table) {
   table->DxgkDdiStartDevice = start_with_caches;
+}
+
+void NTAPI reset_nothing(IN_CONST_PVOID) {}
+void text_mode_is_forgotten(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiResetDevice = reset_nothing;
+}
+
+/// The timer is gone, and the driver takes it for running.
+NTSTATUS NTAPI wake_without_clock(IN_CONST_PVOID context, IN_ULONG uid, IN_DEVICE_POWER_STATE state,
+                                  IN_POWER_ACTION action) {
+  const NTSTATUS status = original.DxgkDdiSetPowerState(context, uid, state, action);
+  auto* adapter = static_cast<virtiogpu::Adapter*>(const_cast<void*>(context));
+  if (uid == virtiogpu::kAdapterUid && state == PowerDeviceD0) KeCancelTimer(&adapter->clock);
+  return status;
+}
+void clock_is_lost_asleep(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiSetPowerState = wake_without_clock;
+}
+
+/// Has room for fewer sizes than a monitor can name.
+NTSTATUS NTAPI start_with_eight_sizes(IN_CONST_PVOID context, IN_PDXGK_START_INFO info,
+                                      IN_PDXGKRNL_INTERFACE dxgk, OUT_PULONG sources,
+                                      OUT_PULONG children) {
+  const NTSTATUS status = original.DxgkDdiStartDevice(context, info, dxgk, sources, children);
+  auto* adapter = static_cast<virtiogpu::Adapter*>(const_cast<void*>(context));
+  if (adapter->size_count > 8) adapter->size_count = 8;
+  return status;
+}
+void sizes_are_cut(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiStartDevice = start_with_eight_sizes;
+}
+
+/// Leaves out what it cannot read, and all behind it.
+NTSTATUS NTAPI render_readable(IN_CONST_HANDLE context, INOUT_PDXGKARG_RENDER args) {
+  const NTSTATUS status = original.DxgkDdiRender(context, args);
+  if (status != STATUS_INVALID_USER_BUFFER) return status;
+  DXGKARG_RENDER changed = *args;
+  changed.CommandLength = 0;
+  const NTSTATUS empty = original.DxgkDdiRender(context, &changed);
+  if (!NT_SUCCESS(empty)) return status;
+  args->pDmaBuffer = changed.pDmaBuffer;
+  args->pDmaBufferPrivateData = changed.pDmaBufferPrivateData;
+  args->pPatchLocationListOut = changed.pPatchLocationListOut;
+  args->MultipassOffset = args->CommandLength;
+  return STATUS_SUCCESS;
+}
+void unreadable_is_left_out(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiRender = render_readable;
+}
+
+BOOLEAN NTAPI claim_unready(IN_CONST_PVOID context, IN_ULONG message) {
+  if (!static_cast<const virtiogpu::Adapter*>(context)->ready) return TRUE;
+  return original.DxgkDdiInterruptRoutine(context, message);
+}
+void interrupts_are_claimed_early(DRIVER_INITIALIZATION_DATA* table) {
+  table->DxgkDdiInterruptRoutine = claim_unready;
 }
 
 struct Mutant {
@@ -301,6 +357,11 @@ const Mutant kMutants[] = {
     {"fence_is_forgotten", fence_is_forgotten},
     {"enters_twice", enters_twice},
     {"registers_are_cached", registers_are_cached},
+    {"text_mode_is_forgotten", text_mode_is_forgotten},
+    {"clock_is_lost_asleep", clock_is_lost_asleep},
+    {"sizes_are_cut", sizes_are_cut},
+    {"unreadable_is_left_out", unreadable_is_left_out},
+    {"interrupts_are_claimed_early", interrupts_are_claimed_early},
 };
 
 }  // namespace

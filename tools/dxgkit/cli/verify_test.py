@@ -13,7 +13,7 @@ from support import HERE, MUTANT, MUTANTS, Verifying
 class Verify(Verifying):
     HANGS = {"hangs", "adapter-hangs", "storms"}
     PLUG_IN_STEPS = {"device-stops", "refused-requests"}  # softgpu has no time of its own that could stop, and asks nothing for an object
-    DISPLAY_STEPS = {"modes", "presents", "visibility", "vsyncs", "pointer", "blank", "flips", "updates", "planes", "vidpns", "plain-stop", "bug-check-screen", "other-screens"}
+    DISPLAY_STEPS = {"modes", "presents", "visibility", "vsyncs", "pointer", "blank", "flips", "updates", "planes", "vidpns", "plain-stop", "bug-check-screen", "text-mode", "other-screens"}
     ADDRESS_STEPS = {"addresses", "own-content", "mappings", "same-addresses", "page-faults", "hostile-submit", "page-tables", "protections"}
     BUFFER_STEPS = {"hostile-render", "prepatched", "cut-commands", "passes", "plain-copies", "unmapped-pages"}  # not with GPU virtual addresses
 

@@ -18,19 +18,13 @@
 #include "miniports/virtiogpu/virtiogpu_umd.h"
 #include "tools/dxgkit/client_plugin.h"
 #include "tools/dxgkit/clients/virtiogpu_content.h"
+#include "tools/dxgkit/clients/virtiogpu_judge.h"
 
 enum { kCommands = 24 };  /* of a job, beside those of 3D */
+enum { kNops = 8 };       /* variants of a command that does nothing */
 #define PLAIN_WIDTH 1024u /* of a surface for bytes that are no picture: a page is a row */
-#define MEBIBYTE 0x100000ull
-#define APERTURE_MIB 1024u
-#define APERTURE_SETTING "ApertureSize"
 #define VERSION_WDDM2_0 0x5023u
-#define FLIP_CAPS 0xAu       /* FlipOnVSyncMmIo, FlipImmediateMmIo */
-#define SCHEDULING_CAPS 0x7u /* MultiEngineAware, VSyncPowerSaveAware, PreemptionAware */
-/* Numbers of virgl. */
-#define TEXTURE_2D 2u
-#define TEXTURE_2D_ARRAY 7u
-#define RENDER_TARGET 2u
+#define TEXTURE_2D_ARRAY 7u /* of virgl */
 #define SAMPLER_VIEW 8u
 
 /* An instance: what the adapter says of itself. */
@@ -80,21 +74,6 @@ static const char* pack_context(void* client, uint32_t node, void* data, uint32_
   memcpy(data, &request, sizeof(request));
   *bytes = sizeof(request);
   return NULL;
-}
-
-/* A picture that the renderer can draw on. */
-static VgpuUmdResource resource_data(uint32_t width, uint32_t height) {
-  const VgpuUmdResource data = {.magic = VGPU_UMD_RESOURCE_MAGIC,
-                                .version = VGPU_UMD_VERSION,
-                                .target = TEXTURE_2D,
-                                .format = VGPU_B8G8R8A8,
-                                .bind = RENDER_TARGET,
-                                .width = width,
-                                .height = height,
-                                .depth = 1,
-                                .array_size = 1,
-                                .size_bytes = (uint64_t)width * height * PIXEL_BYTES};
-  return data;
 }
 
 /* More memory than the pixels of a picture take is that of a resource with layers. */
@@ -401,15 +380,30 @@ static const Row kRows3d[] = {
 /* Commands on what they are not for. A resource is as good as a surface for FLUSH alone. */
 static const char* record_other_kind(DxgkitClientJob* job, uint32_t variant,
                                      DxgkitClientOverreach* overreach) {
-  enum { kTransfer, kFlush, kFlushWide, kReserved, kSurface, kBehind, kNothing, kReadOnly, kAll };
-  static const char* const kWhat[] = {"TRANSFER_TO_HOST of a resource",
-                                      "FLUSH of a resource",
-                                      "FLUSH of a resource and one column more",
-                                      "DISCARD with a reserved field",
-                                      "DISCARD of a surface",
-                                      "DISCARD of an index behind the list",
-                                      "SUBMIT of nothing",
-                                      "a resource is read from the device and may not be written"};
+  enum {
+    kTransfer,
+    kFlush,
+    kFlushWide,
+    kReserved,
+    kSurface,
+    kBehind,
+    kShort,
+    kLong,
+    kNothing,
+    kReadOnly,
+    kAll
+  };
+  static const char* const kWhat[] = {
+      "TRANSFER_TO_HOST of a resource",
+      "FLUSH of a resource",
+      "FLUSH of a resource and one column more",
+      "DISCARD with a reserved field",
+      "DISCARD of a surface",
+      "DISCARD of an index behind the list",
+      "DISCARD that is too short, and the list begins with a resource",
+      "DISCARD that is too long, and the list begins with a resource",
+      "SUBMIT of nothing",
+      "a resource is read from the device and may not be written"};
   if (variant >= kAll) return NULL;
   overreach->what = kWhat[variant];
   overreach->expected = variant == kFlush ? DXGKIT_CLIENT_RIGHT : DXGKIT_CLIENT_REFUSED;
@@ -417,12 +411,14 @@ static const char* record_other_kind(DxgkitClientJob* job, uint32_t variant,
       .header = {.type = variant == kTransfer ? VGPU_UMD_TRANSFER_TO_HOST : VGPU_UMD_FLUSH,
                  .size_bytes = sizeof(rectangle)},
       .allocation = kCarried};
-  const VgpuUmdDiscard discard = {
-      .header = {.type = VGPU_UMD_DISCARD, .size_bytes = sizeof(discard)},
-      .allocation = variant == kBehind    ? kAllocations
-                    : variant == kSurface ? 0
-                                          : kCarried,
-      .reserved = variant == kReserved};
+  uint32_t discarded = sizeof(VgpuUmdDiscard);
+  if (variant == kShort) discarded -= sizeof(uint32_t);
+  if (variant == kLong) discarded += sizeof(uint32_t);
+  const VgpuUmdDiscard discard[2] = {{.header = {.type = VGPU_UMD_DISCARD, .size_bytes = discarded},
+                                      .allocation = variant == kBehind    ? kAllocations
+                                                    : variant == kSurface ? 0
+                                                                          : kCarried,
+                                      .reserved = variant == kReserved}};
   const VgpuUmdHeader nothing = {.type = VGPU_UMD_SUBMIT, .size_bytes = sizeof(nothing)};
   const VgpuUmdTransfer3d read = transfer(job, kCarried, VGPU_UMD_TRANSFER_FROM_HOST_3D);
   shape_of(job->seed, kCarried, &rectangle.width, &rectangle.height);
@@ -430,8 +426,9 @@ static const char* record_other_kind(DxgkitClientJob* job, uint32_t variant,
   int fits;
   if (variant <= kFlushWide) {
     fits = add(job, &rectangle, sizeof(rectangle));
-  } else if (variant <= kBehind) {
-    fits = add(job, &discard, sizeof(discard));
+  } else if (variant <= kLong) {
+    if (variant >= kShort) job->uses[0].allocation = kCarried;
+    fits = add(job, discard, discarded);
   } else if (variant == kNothing) {
     fits = add(job, &nothing, sizeof(nothing));
   } else {
@@ -471,11 +468,37 @@ static const char* record_without_3d(DxgkitClientJob* job, uint32_t variant,
   return add(job, submit, sizeof(submit)) ? NULL : kNoRoom;
 }
 
+/* NOP may have any size from the header's on that is a multiple of 4, up to the end. */
+static const char* record_nop(DxgkitClientJob* job, uint32_t variant,
+                              DxgkitClientOverreach* overreach) {
+  static const struct {
+    const char* what;
+    uint32_t bytes, right;
+  } kSizes[kNops] = {{"the smallest NOP", sizeof(VgpuUmdHeader), 1},
+                     {"a NOP of two headers", 2 * sizeof(VgpuUmdHeader), 1},
+                     {"a NOP of 0 bytes", 0, 0},
+                     {"a NOP that is shorter than its header", 4, 0},
+                     {"a NOP that ends behind the buffer", 2 * sizeof(VgpuUmdHeader) + 4, 0},
+                     {"a NOP that ends far behind the buffer", 0x7FFFFFFC, 0},
+                     {"a NOP of four gigabytes", 0xFFFFFFFC, 0},
+                     {"a NOP of no multiple of 4 bytes", sizeof(VgpuUmdHeader) + 2, 0}};
+  const VgpuUmdHeader nop[2] = {{.type = VGPU_UMD_NOP, .size_bytes = kSizes[variant].bytes}};
+  /* The buffer ends with it where it can. */
+  const uint32_t bytes = nop[0].size_bytes < sizeof(nop[0]) || nop[0].size_bytes > sizeof(nop)
+                             ? sizeof(nop)
+                             : nop[0].size_bytes;
+  overreach->what = kSizes[variant].what;
+  overreach->expected = kSizes[variant].right ? DXGKIT_CLIENT_RIGHT : DXGKIT_CLIENT_REFUSED;
+  return add(job, nop, bytes) ? NULL : kNoRoom;
+}
+
 static const char* record_overreach(void* client, DxgkitClientJob* job, uint32_t variant,
                                     DxgkitClientOverreach* overreach) {
   enum { kRowCount = sizeof(kRows) / sizeof(kRows[0]), kWithout3d = 5 };
-  if (variant >= 2 * kRowCount + 2 + kWithout3d && !has_3d(client)) return NULL;
   if (!add_uses(job)) return "the allocation list is too short";
+  if (variant < kNops) return record_nop(job, variant, overreach);
+  variant -= kNops;
+  if (variant >= 2 * kRowCount + 2 + kWithout3d && !has_3d(client)) return NULL;
   if (variant >= 2 * kRowCount + 2)
     return has_3d(client) ? record_overreach_3d(job, variant - 2 * kRowCount - 2, overreach)
                           : record_without_3d(job, variant - 2 * kRowCount - 2, overreach);
@@ -506,117 +529,6 @@ static const char* record_overreach(void* client, DxgkitClientJob* job, uint32_t
   return add(job, &behind, sizeof(behind)) ? NULL : kNoRoom;
 }
 
-/* --- what the driver's interface says */
-
-static const char* judge_facts_of(const DxgkitClientAllocationFacts* facts, uint64_t least) {
-  if (facts == NULL) return NULL;
-  if (facts->size_bytes < least) return "its size";
-  if (facts->read_segments != 1 || facts->write_segments != 1 || facts->eviction_segments != 0)
-    return "its segments";
-  return NULL;
-}
-
-static const char* judge_resource(const VgpuUmdAdapterInfo* info,
-                                  const DxgkitClientAnswer* answer) {
-  VgpuUmdResource sent, returned;
-  memcpy(&sent, answer->sent, sizeof(sent));
-  const int right =
-      (info->flags & VGPU_UMD_3D) != 0 && sent.version == VGPU_UMD_VERSION && sent.width != 0 &&
-      sent.height != 0 && sent.depth != 0 && sent.array_size != 0 && sent.size_bytes != 0 &&
-      sent.size_bytes <= info->resource_bytes_max && sent.resource == 0 && sent.reserved == 0;
-  if (answer->status < 0) {
-    /* The device refuses what it cannot draw on. Pictures like those of jobs it can. */
-    VgpuUmdResource usual = resource_data(sent.width, sent.height);
-    usual.size_bytes = sent.size_bytes;
-    const int is_usual =
-        sent.width <= 1024 && sent.height <= 1024 && memcmp(&usual, &sent, sizeof(sent)) == 0;
-    return right && is_usual && !answer->no_memory ? "a right resource is refused" : NULL;
-  }
-  if (!right) return "a wrong resource is accepted";
-  memcpy(&returned, answer->returned, sizeof(returned));
-  if (returned.resource == 0) return "no id of the resource";
-  sent.resource = returned.resource;
-  if (memcmp(&sent, &returned, sizeof(sent)) != 0) return "a field beside the resource's id";
-  return judge_facts_of(answer->allocation, sent.size_bytes);
-}
-
-static const char* judge_allocation(const VgpuUmdAdapterInfo* info,
-                                    const DxgkitClientAnswer* answer) {
-  VgpuUmdAllocation sent, returned;
-  uint32_t magic = 0;
-  if (answer->bytes >= sizeof(magic)) memcpy(&magic, answer->sent, sizeof(magic));
-  if (magic == VGPU_UMD_RESOURCE_MAGIC && answer->bytes >= sizeof(VgpuUmdResource))
-    return judge_resource(info, answer);
-  const int whole = answer->bytes >= sizeof(sent);
-  if (whole) memcpy(&sent, answer->sent, sizeof(sent));
-  const int right = whole && sent.magic == VGPU_UMD_ALLOCATION_MAGIC &&
-                    sent.version == VGPU_UMD_VERSION && sent.width != 0 &&
-                    sent.width <= VGPU_UMD_SIDE_MAX && sent.height != 0 &&
-                    sent.height <= VGPU_UMD_SIDE_MAX && sent.pitch_bytes == 0 && sent.reserved == 0;
-  if (answer->status < 0) {
-    if (answer->no_memory || !right) return NULL;
-    return "a right surface is refused";
-  }
-  if (!right) return "a wrong surface is accepted";
-  memcpy(&returned, answer->returned, sizeof(returned));
-  sent.pitch_bytes = sent.width * PIXEL_BYTES;
-  if (memcmp(&sent, &returned, sizeof(sent)) != 0) return "the pitch, or a field beside it";
-  return judge_facts_of(answer->allocation, (uint64_t)sent.pitch_bytes * sent.height);
-}
-
-static const char* judge_context(const VgpuUmdAdapterInfo* info, const DxgkitClientAnswer* answer) {
-  VgpuUmdContext sent;
-  if (answer->bytes == 0) return answer->status < 0 && !answer->no_memory ? "it is refused" : NULL;
-  const int whole = answer->bytes >= sizeof(sent);
-  if (whole) memcpy(&sent, answer->sent, sizeof(sent));
-  int known = whole && sent.capset_id == 0;
-  for (uint32_t i = 0; whole && i < info->capset_count; ++i)
-    known = known || sent.capset_id == info->capsets[i].id;
-  const int right = known && (info->flags & VGPU_UMD_3D) != 0 &&
-                    sent.magic == VGPU_UMD_CONTEXT_MAGIC && sent.version == VGPU_UMD_VERSION &&
-                    sent.reserved == 0;
-  if (answer->status >= 0) return right ? NULL : "a wrong context is accepted";
-  return right && !answer->no_memory ? "a right context is refused" : NULL;
-}
-
-static const char* judge_escape(const VgpuUmdAdapterInfo* info, const DxgkitClientAnswer* answer) {
-  VgpuUmdEscapeCapset sent, returned;
-  uint32_t bytes = 0;
-  const int whole = answer->bytes >= sizeof(sent);
-  if (whole) memcpy(&sent, answer->sent, sizeof(sent));
-  for (uint32_t i = 0; whole && i < info->capset_count; ++i) {
-    if (sent.capset_id == info->capsets[i].id && sent.capset_version == info->capsets[i].version)
-      bytes = info->capsets[i].bytes;
-  }
-  const int right = bytes != 0 && sent.magic == VGPU_UMD_ESCAPE_MAGIC &&
-                    sent.version == VGPU_UMD_VERSION && sent.type == VGPU_UMD_ESCAPE_CAPSET &&
-                    sent.bytes == 0 && answer->bytes - sizeof(sent) >= bytes;
-  if (answer->status < 0) return right && !answer->no_memory ? "a set is not given" : NULL;
-  if (!right) return "a wrong escape is accepted";
-  memcpy(&returned, answer->returned, sizeof(returned));
-  sent.bytes = bytes;
-  return memcmp(&sent, &returned, sizeof(sent)) == 0 ? NULL : "the head of the answer";
-}
-
-static const char* judge_facts(int version2, const DxgkitClientFacts* facts) {
-  if (facts->wddm_version != (version2 ? 0x2000u : 0x1300u)) return "WDDMVersion";
-  if (facts->node_count != 1 || facts->segment_count != 1) return "the nodes or the segments";
-  uint64_t aperture = APERTURE_MIB * MEBIBYTE;
-  for (uint32_t i = 0; i < facts->setting_count; ++i) {
-    if (strcmp(facts->settings[i].name, APERTURE_SETTING) == 0)
-      aperture = facts->settings[i].value * MEBIBYTE;
-  }
-  if (facts->segments[0].size_bytes != aperture || facts->segments[0].commit_limit != aperture ||
-      facts->aperture_commit_limit != aperture)
-    return "the size of the aperture";
-  if (facts->segments[0].base_address != 0xC0000000ull) return "the address of the aperture";
-  if (facts->highest_address != UINT64_MAX) return "HighestAcceptableAddress";
-  /* Flips at once and at a vertical sync; vertical syncs that can be switched off. */
-  if (facts->flip_caps != FLIP_CAPS) return "FlipCaps";
-  if (facts->scheduling_caps != SCHEDULING_CAPS) return "SchedulingCaps";
-  return NULL;
-}
-
 static const char* judge(void* client, const DxgkitClientAnswer* answer) {
   const VgpuUmdAdapterInfo* const known = &((const Client*)client)->info;
   const int version2 = ((const Client*)client)->interface_version >= VERSION_WDDM2_0;
@@ -635,6 +547,10 @@ static const char* judge(void* client, const DxgkitClientAnswer* answer) {
     if (info.preferred_width == 0 || info.preferred_height == 0) return "the size of the screen";
     if (((info.flags & VGPU_UMD_EXPLICIT_RESIDENCY) != 0) != version2) return "the residency flag";
     const int is_3d = (info.flags & VGPU_UMD_3D) != 0;
+    for (uint32_t i = 0; i < info.capset_count && i < VGPU_UMD_CAPSETS_MAX; ++i) {
+      if (info.capsets[i].id == 0 || info.capsets[i].bytes == 0) return "an empty capability set";
+      if (info.capsets[i].id == VGPU_CAPSET_LARGE) return "a set that is larger than there is room";
+    }
     if (is_3d != (info.submit_bytes_max != 0) || is_3d != (info.resource_bytes_max != 0) ||
         is_3d != (info.capset_count != 0) || info.capset_count > VGPU_UMD_CAPSETS_MAX)
       return "limits of 3D";
@@ -650,16 +566,18 @@ static const char* put(const void* request, uint32_t request_bytes, void* data, 
   return NULL;
 }
 
-/* The data of the first capability set have to fit behind the question. */
-static const char* example_escape(const VgpuUmdAdapterInfo* info, void* data, uint32_t capacity,
-                                  uint32_t* bytes) {
+/* The data of the capability set have to fit behind the question. */
+static const char* example_escape(const VgpuUmdAdapterInfo* info, uint32_t index, void* data,
+                                  uint32_t capacity, uint32_t* bytes) {
+  if (index >= info->capset_count || index >= VGPU_UMD_CAPSETS_MAX) return NULL;
+  const VgpuUmdCapsetInfo* const set = &info->capsets[index];
   const VgpuUmdEscapeCapset request = {.magic = VGPU_UMD_ESCAPE_MAGIC,
                                        .version = VGPU_UMD_VERSION,
                                        .type = VGPU_UMD_ESCAPE_CAPSET,
-                                       .capset_id = info->capsets[0].id,
-                                       .capset_version = info->capsets[0].version};
-  const uint32_t all = sizeof(request) + info->capsets[0].bytes;
-  if (info->capset_count == 0 || capacity < all) return NULL;
+                                       .capset_id = set->id,
+                                       .capset_version = set->version};
+  const uint32_t all = sizeof(request) + set->bytes;
+  if (capacity < all) return NULL;
   memset(data, 0, all);
   memcpy(data, &request, sizeof(request));
   *bytes = all;
@@ -671,8 +589,8 @@ static const char* example(void* client, uint32_t kind, uint32_t index, void* da
   static const uint32_t kSides[][2] = {{1, 1}, {VGPU_UMD_SIDE_MAX, 1}, {1, VGPU_UMD_SIDE_MAX}};
   enum { kSideCount = sizeof(kSides) / sizeof(kSides[0]) };
   *bytes = 0;
-  if (kind == DXGKIT_CLIENT_DATA_ESCAPE && index == 0)
-    return example_escape(&((const Client*)client)->info, data, capacity, bytes);
+  if (kind == DXGKIT_CLIENT_DATA_ESCAPE)
+    return example_escape(&((const Client*)client)->info, index, data, capacity, bytes);
   if (kind == DXGKIT_CLIENT_DATA_CONTEXT && index == 0 && has_3d(client)) {
     const VgpuUmdContext request = context_data();
     return put(&request, sizeof(request), data, capacity, bytes);

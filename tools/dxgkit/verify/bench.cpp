@@ -274,6 +274,12 @@ uint32_t Bench::node_count() const {
   return exercise_.has_value() ? exercise_->caps().node_count : 0;
 }
 
+void Bench::begin_random(std::string_view step) {
+  random_state_ = options_.seed * 2 + 1;
+  for (const char letter : step)
+    random_state_ = mixed(random_state_ + kMixStep + static_cast<unsigned char>(letter));
+}
+
 uint64_t Bench::random() {
   random_state_ += kMixStep;
   return mixed(random_state_);

@@ -178,6 +178,8 @@ class Bench {
   /// True if contexts have GPU virtual addresses; then there is no D3DKMTRender.
   bool gpu_addresses() const { return exercise_.has_value() && exercise_->gpu_va_pages() != 0; }
 
+  /// From now on numbers are those of the run's seed and this step, whatever was drawn before.
+  void begin_random(std::string_view step);
   /// A number from the run's seed, the same in every run of it.
   uint64_t random();
   /// The content of some memory, from as many numbers.

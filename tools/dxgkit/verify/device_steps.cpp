@@ -122,6 +122,7 @@ Answer<void> use(Bench& bench, size_t* naps) {
       return std::unexpected(jobs->wrong);
     }
   }
+  if (bench.plugin() != nullptr) DXGKIT_VERIFY_TRY(judge_escapes(bench));
   Client client(bench, "asks while it sleeps");
   DXGKIT_VERIFY_TRY(client.open_adapter());
   for (const Nap& nap : kNaps) {

@@ -488,6 +488,16 @@ Outcome vsyncs(Bench& bench) {
   return Outcome::ok(fmt::format("{} vertical syncs, {} scan lines", waited, lines));
 }
 
+/// Waits for a vertical sync of each source, so that the next ones are due.
+void meet_vsync(Bench& bench) {
+  Result<dxgk::DisplayExercise> exercise = dxgk::DisplayExercise::on(bench.system(), bench.luid());
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!bench.simulated() || !exercise.has_value() || !sources) return;
+  for (const dxgk::DisplaySource& source : *sources) {
+    if (source.visible) static_cast<void>(exercise->wait_for_vblank(source.id));
+  }
+}
+
 /// A full driver's screen is what it was after each sleep, and its vertical syncs come.
 Outcome sleep_and_show(Bench& bench) {
   size_t naps = 0;
@@ -495,6 +505,7 @@ Outcome sleep_and_show(Bench& bench) {
        {dxgk::PowerTarget::kD3, dxgk::PowerTarget::kStandby, dxgk::PowerTarget::kHibernate}) {
     const Answer<bool> pointed = show_pointers(bench);
     if (!pointed) return Outcome::failed(pointed.error());
+    if (target != dxgk::PowerTarget::kD3) meet_vsync(bench);
     for (const dxgk::PowerTarget next : {target, dxgk::PowerTarget::kD0}) {
       const auto done = bench.system().set_power(bench.luid(), next);
       if (done.has_value()) continue;

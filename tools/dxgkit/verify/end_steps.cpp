@@ -7,6 +7,7 @@
 #include "base/spelling.h"
 #include "bus/function.h"
 #include "dxgk/display_exercise.h"
+#include "dxgk/notices.h"
 #include "nt/kernel.h"
 #include "port/fault_injector.h"
 #include "tools/dxgkit/verify/bench.h"
@@ -41,19 +42,24 @@ class EarlyInterrupts final : public port::FaultInjector {
   }
   uint32_t room(std::string_view, uint32_t bytes) override { return bytes; }
   void shape(port::SegmentsInfo*) override {}
-  std::optional<Status> before_callback(std::string_view) override {
+  std::optional<Status> before_callback(std::string_view callback) override {
     const nt::CallFrame* const frame = nt::CallFrame::current_or_null();
     if (frame == nullptr || std::string_view(frame->name()) != "DxgkDdiStartDevice")
       return std::nullopt;
     times_.fetch_add(1, std::memory_order_relaxed);
-    static_cast<void>(line_.raise());
+    const bool claimed = line_.raise();
+    // Who has not mapped a register cannot know of any cause.
+    if (callback == "DxgkCbMapMemory") maps_ = true;
+    if (claimed && !maps_) claims_ = true;
     return std::nullopt;
   }
   uint32_t times() const { return times_.load(std::memory_order_relaxed); }
+  bool claims() const { return claims_; }
 
  private:
   bus::InterruptLine& line_;
   std::atomic<uint32_t> times_{0};
+  std::atomic<bool> maps_{false}, claims_{false};
 };
 
 /// A start with other devices on the line, and one without. What is wrong; else how often.
@@ -65,6 +71,17 @@ Answer<uint32_t> interrupt_start(Bench& bench) {
     const Outcome started =
         interrupted ? bench.start({.faults = &early, .verifier = {}}) : bench.start();
     if (started.kind != Outcome::Kind::kOk) return std::unexpected(started.text);
+  }
+  if (early.claims()) {
+    bench.findings().report(
+        {.rule = "INT-08",
+         .severity = verifier::Severity::kViolation,
+         .ddi = "DxgkDdiInterruptRoutine",
+         .actual = "It claimed an interrupt before DxgkDdiStartDevice had mapped a register.",
+         .expected = "FALSE for an interrupt of another device.",
+         .fix = "Return FALSE while the driver cannot ask its device.",
+         .windows = "The other device on the line is not asked, and waits."});
+    return std::unexpected("it claims interrupts of which it cannot know");
   }
   return early.times();
 }
@@ -367,6 +384,52 @@ Outcome bug_check_screen(Bench& bench) {
                         bench.display_only() ? std::optional(sources->front().id) : std::nullopt);
 }
 
+constexpr const char* kResetDevice = "DxgkDdiResetDevice";
+
+/// OPT-37, if the device shows something else while its source is hidden.
+Outcome text_mode(Bench& bench) {
+  if (!bench.has_entry(kResetDevice))
+    return Outcome::skipped("the driver has no entry that brings character mode back");
+  Result<dxgk::DisplayExercise> exercise = dxgk::DisplayExercise::on(bench.system(), bench.luid());
+  if (!exercise.has_value()) return Outcome::failed(status_text(exercise.error()));
+  if (exercise->has_entry(kEnable))
+    return Outcome::skipped("a bug check asks its DxgkDdiSystemDisplayEnable instead");
+  const Answer<std::vector<dxgk::DisplaySource>> sources = shown_sources(bench);
+  if (!sources) return Outcome::failed(sources.error());
+  bus::DeviceScreen* const screen = bench.screen();
+  std::optional<bus::ScreenImage> shown;
+  const auto is_shown = [&](const bus::ScreenImage& image) {
+    return image.width == shown->width && image.height == shown->height &&
+           image.pixels == shown->pixels;
+  };
+  const auto visible = std::ranges::find_if(*sources, &dxgk::DisplaySource::visible);
+  if (screen != nullptr && visible != sources->end()) {
+    shown = screen->image();
+    for (const bool show : {false, true}) {
+      if (const Status status = exercise->set_visible(visible->id, show); !is_success(status))
+        return Outcome::failed("a source is hidden and shown: " + status_text(status));
+      const auto right = [&](const bus::ScreenImage& image) { return is_shown(image) == show; };
+      if (await_screen(bench, right)) continue;
+      shown.reset();  // nobody can tell
+      break;
+    }
+  }
+  const Status status = dxgk::Notices(bench.system()).reset_to_text(bench.luid());
+  if (!is_success(status)) return Outcome::failed(status_text(status));
+  if (!shown.has_value()) return Outcome::ok("called, and nothing is shown that could be seen");
+  if (!is_shown(screen->image())) return Outcome::ok("no source is shown any more");
+  bench.findings().report(
+      {.rule = "OPT-37",
+       .severity = verifier::Severity::kViolation,
+       .ddi = kResetDevice,
+       .actual = "When it returned, the screen showed what its source had shown.",
+       .expected = "The adapter is in character mode, or its outputs are off.",
+       .fix = "Reset the display by a few register accesses: without memory that is paged, without "
+              "locks, and from any state.",
+       .windows = "The bug check cannot be read: the last desktop stays on the screen."});
+  return Outcome::failed("the screen shows the desktop when the system has stopped");
+}
+
 /// A driver that does not wait for its threads leaves them behind (NT-14).
 Outcome stop(Bench& bench) {
   bench.slow_threads();
@@ -385,6 +448,8 @@ constexpr Step kSteps[] = {
     {"restart", "the adapter is stopped and started again", Step::Needs::kAdapter, restart},
     {"bug-check-screen", "the screen of a bug check is written", Step::Needs::kDisplay,
      bug_check_screen},
+    {"text-mode", "the adapter goes back to character mode for a bug check", Step::Needs::kDisplay,
+     text_mode},
     {"stop", "the adapter is stopped and removed", Step::Needs::kDriver, stop},
     {"unload", "the driver is unloaded; what it still holds is a finding", Step::Needs::kDriver,
      unload},

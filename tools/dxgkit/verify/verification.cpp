@@ -97,6 +97,7 @@ void Verification::run_step(Bench& bench, const Step& step, runtime::Runtime& ru
   if (const std::optional<std::string> why = why_not(bench, step)) {
     result.outcome = Outcome::skipped(*why);
   } else {
+    bench.begin_random(step.name);
     result.outcome = step.run(bench);
     if (bench.late_reports() > late && !step.makes_devices_fail) report_late(findings_);
     const std::vector<std::string> misuses = bench.take_misuses();
