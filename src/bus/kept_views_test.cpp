@@ -56,7 +56,7 @@ TEST(KeptViewsDeathTest, EndWithWhatLiesThere) {
   Machine machine(1 << 20);
   KeptViews kept;
   std::vector<volatile char*> addresses;
-  for (const uint64_t owner : {1, 2, 1}) {
+  for (const uint64_t owner : {1U, 2U, 1U}) {
     const auto windows = machine.windows_of(machine.allocate_pages(1).value());
     auto view = kept.show(windows).value();
     addresses.push_back(static_cast<volatile char*>(view->address()));

@@ -599,7 +599,7 @@ TEST(Ports, ReachTheirDevice) {
   EXPECT_EQ(registers.writes.size(), 1U);
   machine.remove_function(function);
   EXPECT_EQ(machine.read_port(base, 4), 0xFFFF'FFFFU);
-  for (const uint64_t size : {2, 24, 512}) {
+  for (const uint64_t size : {2U, 24U, 512U}) {
     PciFunction wrong({}, {ports(&registers, size)});
     EXPECT_EQ(machine.add_function(wrong), Status::kInvalidParameter) << size;
   }

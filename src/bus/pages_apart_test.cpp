@@ -121,7 +121,7 @@ TEST(PagesApart, AreFewObjectsThatGoWhenTheyAreEmpty) {
   Machine machine(8 * kPages * kPageBytes);
   const auto group = PagesApart::make(machine);
   std::vector<std::vector<PageFrame>> all;
-  for (int i = 0; i < 1000; ++i) all.push_back(*group->allocate(1 + i % 3));
+  for (unsigned i = 0; i < 1000; ++i) all.push_back(*group->allocate(1 + i % 3));
   EXPECT_LE(group->object_count(), 12U);
   std::set<uint64_t> frames;
   for (const auto& pages : all) {

@@ -739,7 +739,7 @@ TEST_F(AddressSpaceTest, WhatTheKernelFreesIsNotMappedByAnEarlierCall) {
 
 TEST_F(AddressSpaceTest, WhatIsBelowTheFirstPageIsTheDrivers) {
   // However little it is.
-  for (const uint64_t pages : {0, 1, 2, 3}) {
+  for (const uint64_t pages : {0U, 1U, 2U, 3U}) {
     AddressSpace space({.end = kEnd, .first = pages * kPage});
     ASSERT_EQ(space.owned_ranges(), pages == 0 ? 0U : 1U) << pages;
     const OwnedRange first = space.owned_at(0);

@@ -634,7 +634,8 @@ TEST_F(PageTablesTest, ALeafMayHaveMoreEntriesThanUsual) {
   pieces_.all = {at(500, 30, 1), at(1023, 2, 100), at(2000, 48, 200)};
   EXPECT_EQ(update({{2048, 2048}}),
             "init3 init2 init1 init0 write0 write0 write0 link1 link2 link3 root3");
-  for (const uint64_t page : {499, 500, 529, 530, 1022, 1023, 1024, 1025, 1999, 2000, 2047}) {
+  for (const uint64_t page :
+       {499U, 500U, 529U, 530U, 1022U, 1023U, 1024U, 1025U, 1999U, 2000U, 2047U}) {
     const bool mapped = (page >= 500 && page < 530) || page == 1023 || page == 1024 || page >= 2000;
     EXPECT_EQ(tables_->walk(2048 + page).back().valid, mapped) << page;
     EXPECT_EQ(memory_->walk(2048 + page).has_value(), mapped) << page;
@@ -676,17 +677,17 @@ TEST_F(PageTablesTest, AWalkSaysWhichOfTwoLeavesTranslates) {
   EXPECT_EQ(plan_.children[0].table_64k, big);
   EXPECT_FALSE(plan_.children[0].of_64k_pages);
   const auto leaf = [&](uint64_t page) { return tables_->walk(page).back(); };
-  for (const uint64_t page : {520, 527, 544, 549}) {
+  for (const uint64_t page : {520U, 527U, 544U, 549U}) {
     EXPECT_EQ(leaf(page).table, small) << page;
     EXPECT_EQ(leaf(page).index, page - 512);
     EXPECT_TRUE(leaf(page).valid && !leaf(page).of_64k_pages);
   }
-  for (const uint64_t page : {528, 543}) {
+  for (const uint64_t page : {528U, 543U}) {
     EXPECT_EQ(leaf(page).table, big) << page;
     EXPECT_EQ(leaf(page).index, page - 512);
     EXPECT_TRUE(leaf(page).valid && leaf(page).of_64k_pages);
   }
-  for (const uint64_t page : {519, 550}) {
+  for (const uint64_t page : {519U, 550U}) {
     EXPECT_EQ(leaf(page).table, small);
     EXPECT_FALSE(leaf(page).valid || leaf(page).of_64k_pages);
   }

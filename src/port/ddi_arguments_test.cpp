@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <initializer_list>
 #include <sstream>
 
 #include "port/every_ddi_test.h"
@@ -766,10 +767,10 @@ std::vector<Call> other_calls(Things& things) {
 std::string all_arguments(uint8_t stack) {
   std::string text;
   runtime::make_sim_runtime(1)->run_main([&] {
-    for (const uint32_t version :
-         {DXGKDDI_INTERFACE_VERSION_WIN8, DXGKDDI_INTERFACE_VERSION_WDDM1_3,
-          DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKDDI_INTERFACE_VERSION_WDDM2_4,
-          DXGKDDI_INTERFACE_VERSION_WDDM2_9, DXGKDDI_INTERFACE_VERSION_WDDM3_2}) {
+    for (const uint32_t version : std::initializer_list<uint32_t>{
+             DXGKDDI_INTERFACE_VERSION_WIN8, DXGKDDI_INTERFACE_VERSION_WDDM1_3,
+             DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKDDI_INTERFACE_VERSION_WDDM2_4,
+             DXGKDDI_INTERFACE_VERSION_WDDM2_9, DXGKDDI_INTERFACE_VERSION_WDDM3_2}) {
       text += fmt::format("== {:#x}\n", version);
       // Not on the stack, where arguments are looked for.
       const auto place = std::make_unique<World>(version);
@@ -829,9 +830,9 @@ TEST(DdiArguments, EachWordIsWhatItWas) {
 std::vector<std::string> all_situations() {
   std::vector<std::string> lines;
   runtime::make_sim_runtime(1)->run_main([&] {
-    for (const uint32_t version :
-         {DXGKDDI_INTERFACE_VERSION_WDDM1_3, DXGKDDI_INTERFACE_VERSION_WDDM2_0,
-          DXGKDDI_INTERFACE_VERSION_WDDM3_2}) {
+    for (const uint32_t version : std::initializer_list<uint32_t>{
+             DXGKDDI_INTERFACE_VERSION_WDDM1_3, DXGKDDI_INTERFACE_VERSION_WDDM2_0,
+             DXGKDDI_INTERFACE_VERSION_WDDM3_2}) {
       lines.push_back(fmt::format("== {:#x}", version));
       verifier::SituationLog log;
       std::array<uint64_t, verifier::kSituations> seen{};

@@ -186,9 +186,9 @@ TEST_F(SchedulerPowerTest, HeldEnginesBecomeIdleAndHardwareQueuesGoOn) {
   add(kA);
   add(other, 0, kOtherNode);
   add(queued, 0, queue_node);
-  for (const uint64_t p : {1, 2, 3}) queue(kA, p);
-  for (const uint64_t p : {11, 12}) queue(other, p);
-  for (const uint64_t p : {21, 22}) queue(queued, p);
+  for (const uint64_t p : {1U, 2U, 3U}) queue(kA, p);
+  for (const uint64_t p : {11U, 12U}) queue(other, p);
+  for (const uint64_t p : {21U, 22U}) queue(queued, p);
   ASSERT_THAT(engine_.submitted_packets(), ElementsAre(1, 11, 21));
   scheduler_->hold_engines(true);
   complete(1);

@@ -579,7 +579,7 @@ Status CapsPort::query_performance(Performance what, uint32_t index, std::span<s
     return DXGKQAITYPE_GPUVERSION;
   }();
   if (core_.situations != nullptr) [[unlikely]]
-    core_.situations->life.queried(type);
+    core_.situations->life.queried(static_cast<uint32_t>(type));
   std::memset(out.data(), std::to_integer<int>(core_.output_fill), out.size());
   return core_.query(type, &index, sizeof(index), data_of(out), size_of(out));
 }
