@@ -1,11 +1,11 @@
 // Synchronisation objects: create, destroy, signal and wait from CPU and GPU.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <bit>
 
 #include "base/short_vector.h"
 #include "dxgk/display/periodic_fences.h"
+#include "dxgk/sync/client_event.h"
 #include "dxgk/sync/cpu_events.h"
 #include "runtime/descriptors.h"
 #include "thunks/call.h"
@@ -265,10 +265,13 @@ Status queue_signals(std::span<const Ref<Context>> contexts, const Points& point
 
 /// SYNC-07: sets the event when all contexts have reached it. No objects are named.
 Status queue_event(const std::vector<Ref<Context>>& contexts, HANDLE event, bool at_submission) {
-  const int fd = event == nullptr ? -1 : fcntl(event_descriptor(event), F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) return Status::kInvalidParameter;
+  if (event == nullptr) return Status::kInvalidParameter;
+  const Result<int> ours = dxgk::keep_event(event_descriptor(event));
+  if (!ours.has_value()) {
+    return ours.error() == Status::kInvalidHandle ? Status::kInvalidParameter : ours.error();
+  }
   // Closed with its last user, whether it was set or the contexts failed.
-  const std::shared_ptr<int> kept(new int(fd), [](int* mine) {
+  const std::shared_ptr<int> kept(new int(*ours), [](int* mine) {
     close(*mine);
     delete mine;
   });

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
+
 #include "tests/contract/sync_fixture.h"
 
 namespace dxgkit::contract {
@@ -145,14 +147,27 @@ TEST_F(SyncEventsTest, TheKernelsOwnDescriptorMayBeTheFirstOrOneTooMany) {
     ASSERT_EQ(dup2(input, STDIN_FILENO), STDIN_FILENO);
     close(input);
 
+    ContextBuffers context = client.make_context(1);
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create{};
+    create.hDevice = client.device;
+    create.Info.Type = D3DDDI_CPU_NOTIFICATION;
+    create.Info.CPUNotification.Event = wait.hAsyncEvent;
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 behind{};
+    behind.hContext = context.handle;
+    behind.Flags.EnqueueCpuEvent = 1;
+    behind.CpuEventHandle = wait.hAsyncEvent;
+    const Digest untouched = digest(stack, {&client});
     rlimit before{};
     ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
     const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
     value = 2;
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-    const NTSTATUS refused = waits();
+    const std::array refused = {
+        waits(), client.call([&] { return D3DKMTCreateSynchronizationObject2(&create); }),
+        client.call([&] { return D3DKMTSignalSynchronizationObject2(&behind); })};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-    EXPECT_EQ(refused, kBadHandle);
+    EXPECT_THAT(refused, ::testing::Each(nt_status(Status::kNoMemory)));
+    EXPECT_EQ(digest(stack, {&client}), untouched);
     EXPECT_EQ(client.signal_cpu(fence.handle, 2), 0);
     stack.settle();
     EXPECT_FALSE(was_set(event)) << "nobody waits";

@@ -1,6 +1,5 @@
 #include "dxgk/sync/device_sync.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "dxgk/core/client_memory.h"
 #include "dxgk/core/process.h"
+#include "dxgk/sync/client_event.h"
 #include "dxgk/sync/cpu_events.h"
 #include "dxgk/sync/native_fences.h"
 #include "dxgk/sync/sync_addresses.h"
@@ -130,8 +130,7 @@ Status DeviceSync::check(std::span<const vidsch::SyncPoint> points) const {
 Status DeviceSync::wait_from_cpu(std::span<const vidsch::SyncPoint> points, vidsch::WaitMode mode,
                                  int event_fd) {
   if (event_fd >= 0) {
-    const int ours = fcntl(event_fd, F_DUPFD_CLOEXEC, 0);
-    if (ours < 0) return Status::kInvalidHandle;
+    DXGKIT_ASSIGN_OR_RETURN_STATUS(const int ours, keep_event(event_fd));
     Status status = Status::kSuccess;
     core_.lane().run([&]() DXGKIT_REQUIRES(on_lane) {
       status = check(points);

@@ -1,6 +1,5 @@
 #include "dxgk/sync/sync_object.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "dxgk/core/adapter_core.h"
 #include "dxgk/core/process.h"
+#include "dxgk/sync/client_event.h"
 #include "dxgk/sync/cpu_events.h"
 #include "dxgk/sync/device_sync.h"
 #include "dxgk/sync/keyed_mutex.h"
@@ -71,8 +71,7 @@ Result<Ref<SharedSync>> SharedSync::create(SyncFloor& floor, const SyncRequest& 
     }
   }
   if (request.kind == vidsch::SyncKind::kCpuNotification) {
-    const int fd = request.event_fd < 0 ? -1 : fcntl(request.event_fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) return Error(Status::kInvalidHandle);
+    DXGKIT_ASSIGN_OR_RETURN(const int fd, keep_event(request.event_fd));
     shared->event_fd_ = fd;
     if (request.signal_by_kmd) {
       DXGKIT_ASSIGN_OR_RETURN(shared->cpu_event,
