@@ -10,6 +10,7 @@
 
 #include "base/arithmetic.h"
 #include "base/check.h"
+#include "base/fixed_memory.h"
 #include "nt/executable.h"
 #include "nt/kernel_impl.h"
 #include "nt/paged.h"

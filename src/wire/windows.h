@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "dxgk/core/client_quota.h"
 #include "dxgk/core/process.h"
 #include "runtime/sync.h"
 #include "wire/given_memory.h"
