@@ -162,8 +162,8 @@ void PortCore::probe_query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint3
     DdiCall call(*this, kQueryAdapterInfo, static_cast<uint64_t>(probe.type));
     const Status status = call(ddi.DxgkDdiQueryAdapterInfo, context,
                                static_cast<const DXGKARG_QUERYADAPTERINFO*>(&arguments));
-    static_cast<void>(
-        output.check(*this, kQueryAdapterInfo.name, "pOutputData for query type", probe.type));
+    static_cast<void>(output.check(*this, kQueryAdapterInfo.name, "pOutputData for query type",
+                                   static_cast<uint64_t>(probe.type)));
     if (!is_success(status) || !call.completed()) continue;
     // Where one byte lacks, an answer changes something of what is there.
     const bool nearly_whole = probe.type == type && probe.bytes + 1 == out.size();
@@ -202,8 +202,8 @@ Status PortCore::query(DXGK_QUERYADAPTERINFOTYPE type, const void* in, uint32_t 
   DdiCall call(*this, kQueryAdapterInfo, static_cast<uint64_t>(type));
   const Status status = call(ddi.DxgkDdiQueryAdapterInfo, context,
                              static_cast<const DXGKARG_QUERYADAPTERINFO*>(&arguments));
-  const bool inside =
-      output.finish(*this, kQueryAdapterInfo.name, "pOutputData for query type", type);
+  const bool inside = output.finish(*this, kQueryAdapterInfo.name, "pOutputData for query type",
+                                    static_cast<uint64_t>(type));
   if (inside || !is_success(status)) return status;
   // Facts of the adapter by a driver that took another structure for the one asked for are not
   // believed. What a user mode driver asks is between the two of them.
