@@ -31,7 +31,7 @@ help:
 	@echo 'make traces, known  keeps runs anew after a change that is meant to alter them'
 	@echo 'make format, format-check, lint, clean, bootstrap'
 
-# What the tests run, so that `make test` afterwards builds only what is left: docs/adr/0028.
+# It builds what the tests run, so that `make test` afterwards builds only what is left: docs/adr/0028.
 run: bootstrap
 	@mkdir -p build
 	@$(call build,dev) --target dxgkit_tool

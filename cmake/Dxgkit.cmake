@@ -140,9 +140,9 @@ endfunction()
 add_library(dxgkit_beside_others INTERFACE)
 target_compile_options(dxgkit_beside_others INTERFACE -Wno-shadow)
 
-# Tests look into a kernel that stands still, without its lane, and give small numbers of any sign. Linked last, as the library above.
+# Tests look into a kernel that stands still, without its lane. Linked last, as the library above.
 add_library(dxgkit_test_warnings INTERFACE)
-target_compile_options(dxgkit_test_warnings INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno-thread-safety-analysis -Wno-sign-conversion>)
+target_compile_options(dxgkit_test_warnings INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno-thread-safety-analysis>)
 
 # HEADERS: a target whose precompiled header the test takes instead of the test library's. APART: sources as in dxgkit_library.
 function(dxgkit_test name)
