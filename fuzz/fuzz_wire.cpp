@@ -30,7 +30,7 @@ Arena& arena() {
 
 /// What a kernel may rely on: every pointer of the arguments is null, bad, or leads to a block.
 void check_pointers(const ServerCall& call) {
-  const Structure& structure = structures()[functions()[call.function()].structure];
+  const Structure& structure = structure_at(functions()[call.function()].structure);
   const auto bad = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(arena().bad()));
   size_t next = 1;
   for_each_field(structure, call.captured(), call.function(), [&](const Field& field, Kind kind) {
@@ -59,7 +59,7 @@ void check_pointers(const ServerCall& call) {
 /// A server that does not know what it is asked.
 std::vector<std::byte> answer(const ServerCall& call, std::span<const uint8_t> decisions) {
   // The function writes where it may, anything.
-  const Structure& structure = structures()[functions()[call.function()].structure];
+  const Structure& structure = structure_at(functions()[call.function()].structure);
   for (size_t i = 0; i < decisions.size() && i < structure.bytes; ++i) {
     if ((decisions[i] & 1) != 0) call.arguments()[i] ^= static_cast<std::byte>(decisions[i]);
   }
@@ -102,7 +102,7 @@ void as_arguments(std::span<const uint8_t> input) {
   }();
   constexpr size_t kBytes = 2 * 4096;
   const uint32_t function = (input[0] | input[1] << 8) % static_cast<uint32_t>(functions().size());
-  const Structure& structure = structures()[functions()[function].structure];
+  const Structure& structure = structure_at(functions()[function].structure);
   std::vector<std::byte> arguments(structure.bytes);
   std::memset(memory, 0, kBytes);
   const auto rest = input.subspan(4);

@@ -120,6 +120,10 @@ inline uint32_t number_of(std::string_view name) {
       all.begin());
 }
 std::span<const Structure> structures();
+/// A structure by its number in a Function or a Field, which is not -1.
+inline const Structure& structure_at(int16_t number) {
+  return structures()[static_cast<size_t>(number)];
+}
 /// A list of members by its number in a Field or a Function. -1: an empty one.
 std::span<const Named> named(int16_t list);
 /// Changes with every change of the table. Both sides of a connection must have the same.

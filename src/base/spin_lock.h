@@ -33,7 +33,7 @@ class SpinLock {
   }
 
  private:
-  // As many pauses as two system calls take.
+  // One to three microseconds: a waiter that sleeps costs its holder about as much.
   static constexpr int kSpins = 64;
   // Of the size that a futex has. kAwaited: perhaps somebody sleeps.
   enum class State : int { kFree, kHeld, kAwaited };

@@ -71,8 +71,7 @@ Target target_in(std::span<const arguments::Named> named, const std::byte* struc
 /// guess here is a handle that it does not know.
 Target target_of(uint32_t number, const void* arguments) {
   const arguments::Function& function = arguments::functions()[number];
-  const arguments::Structure& structure =
-      arguments::structures()[static_cast<size_t>(function.structure)];
+  const arguments::Structure& structure = arguments::structure_at(function.structure);
   const auto copy = std::make_unique<std::byte[]>(structure.bytes);
   if (structure.bytes == 0 || !guarded_copy(copy.get(), arguments, structure.bytes)) return {};
   const Target target = target_in(arguments::named(function.named), copy.get());

@@ -19,8 +19,7 @@ class Walk {
   /// Adds the blocks that the structures of one block point to.
   std::string expand(const Block& block) {
     if (block.structure < 0 || !block.there) return {};
-    const arguments::Structure& structure =
-        arguments::structures()[static_cast<size_t>(block.structure)];
+    const arguments::Structure& structure = arguments::structure_at(block.structure);
     if (structure.fields.empty()) return {};
     for (size_t done = 0; done + structure.bytes <= block.bytes; done += structure.bytes) {
       const std::byte* const base = bytes_.data() + block.at + done;
@@ -92,8 +91,7 @@ std::expected<Request, std::string> read_request(std::span<const std::byte> byte
   if (request.function >= arguments::functions().size())
     return Error(fmt::format("there is no function {}", request.function));
   const arguments::Function& function = arguments::functions()[request.function];
-  const arguments::Structure& structure =
-      arguments::structures()[static_cast<size_t>(function.structure)];
+  const arguments::Structure& structure = arguments::structure_at(function.structure);
   const size_t at = reader.position();
   if (size != structure.bytes || static_cast<wire::State>(state) != wire::State::kPresent ||
       reader.take(size) == nullptr)

@@ -24,7 +24,7 @@ std::string pointed(const Structure& structure, const std::byte* base, uint32_t 
 
 std::string call_text(uint32_t function, const std::byte* arguments, int64_t result) {
   const Function& called = functions()[function];
-  const Structure& structure = structures()[static_cast<size_t>(called.structure)];
+  const Structure& structure = structure_at(called.structure);
   std::string text = fmt::format("{}(", called.name);
   for (size_t i = 0; i < called.shown.size(); ++i) {
     const Shown& shown = called.shown[i];

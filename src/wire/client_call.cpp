@@ -41,7 +41,7 @@ void ClientCall::encode(void* arguments) {
     answer_ = status(STATUS_NOT_SUPPORTED);
     return;
   }
-  const Structure& structure = structures()[static_cast<size_t>(called.structure)];
+  const Structure& structure = structure_at(called.structure);
   message_.reserve(kUsualBytes);
   parts_.reserve(kUsualParts);
   fixups_.reserve(kUsualParts);
@@ -85,7 +85,7 @@ void ClientCall::begin_part(uint32_t state, size_t bytes) {
 bool ClientCall::expand(size_t number) {
   const Part part = parts_[number];
   if (part.structure < 0 || !part.there) return true;
-  const Structure& structure = structures()[static_cast<size_t>(part.structure)];
+  const Structure& structure = structure_at(part.structure);
   if (structure.fields.empty()) return true;
   for (size_t done = 0; done + structure.bytes <= part.bytes; done += structure.bytes) {
     // The message grows while its structures are looked at.

@@ -39,7 +39,7 @@ std::expected<ServerCall, std::string> ServerCall::decode(std::span<const std::b
     return std::unexpected(fmt::format("{} does not go to other processes", function.name));
   if (count == 0 || count > kMaxParts)
     return std::unexpected(fmt::format("the number of blocks is {}", count));
-  const Structure& structure = structures()[static_cast<size_t>(function.structure)];
+  const Structure& structure = structure_at(function.structure);
   if (!reader.get(&state) || !reader.get(&bytes) || static_cast<State>(state) != State::kPresent ||
       bytes != structure.bytes)
     return std::unexpected(fmt::format("{} has a structure of other size", function.name));
@@ -70,7 +70,7 @@ std::string ServerCall::expand(size_t number, Reader& reader, std::span<const Un
                                Arena& arena) {
   const Part part = parts_[number];
   if (part.structure < 0 || part.memory == nullptr) return {};
-  const Structure& structure = structures()[static_cast<size_t>(part.structure)];
+  const Structure& structure = structure_at(part.structure);
   if (structure.fields.empty()) return {};
   std::string error;
   for (size_t done = 0; done + structure.bytes <= part.bytes; done += structure.bytes) {
@@ -205,7 +205,7 @@ void ServerCall::hide_addresses(const Part& part, std::byte* now, bool succeeded
                                 const ShowMemory& show, std::pmr::vector<WindowNote>* windows,
                                 std::vector<UniqueFd>* descriptors) const {
   if (part.structure < 0) return;
-  const Structure& structure = structures()[static_cast<size_t>(part.structure)];
+  const Structure& structure = structure_at(part.structure);
   if (structure.fields.empty()) return;
   for (size_t done = 0; done + structure.bytes <= part.bytes; done += structure.bytes) {
     const std::byte* const base = request_.data() + part.at + done;
